@@ -1,0 +1,49 @@
+"""Gossamer: decentralized stochastic optimization when gradients are biased."""
+
+from importlib.metadata import version
+
+from gossamer import algorithms, data, networks, oracles, problems
+from gossamer.algorithms import (
+    DPSGD,
+    DPSGDATC,
+    DSGT,
+    GNSD,
+    GTDSGD,
+    BiasedDMT,
+    BiasedDSGD,
+    CentralizedMomentum,
+    CentralizedSGD,
+    DSGDm,
+    DSGDmGossip,
+    MomentumTracking,
+)
+from gossamer.core import InputError, State, rule
+from gossamer.engines import simulate
+from gossamer.results import Result
+
+__version__ = version("gossamer")
+
+__all__ = [
+    "DPSGD",
+    "DPSGDATC",
+    "DSGT",
+    "GNSD",
+    "GTDSGD",
+    "BiasedDMT",
+    "BiasedDSGD",
+    "CentralizedMomentum",
+    "CentralizedSGD",
+    "DSGDm",
+    "DSGDmGossip",
+    "InputError",
+    "MomentumTracking",
+    "Result",
+    "State",
+    "algorithms",
+    "data",
+    "networks",
+    "oracles",
+    "problems",
+    "rule",
+    "simulate",
+]

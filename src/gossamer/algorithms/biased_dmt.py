@@ -1,0 +1,36 @@
+r"""Decentralized momentum tracking for biased gradients (Biased-DMT).
+
+$$ X^{t+1} = W X^t - \eta V^t, \qquad
+   M^{t+1} = (1-\lambda) M^t + \lambda\, \tilde g(X^{t+1}), \qquad
+   V^{t+1} = W V^t + M^{t+1} - M^t, \qquad V^0 = M^0 = \tilde g(X^0) $$
+
+If $W$ is doubly stochastic then $\bar v^t = \bar m^t$ for every $t$, so the agents descend along the mean momentum
+whatever their own data. With $\lambda = 1$ it is GNSD; in other coordinates it is Momentum Tracking with
+$\beta = 1 - \lambda$ and step $\lambda\eta$. Two vectors to each neighbour a round, in one message.
+
+Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved convergence for decentralized stochastic optimization
+with biased gradients", Algorithm 1.
+"""
+
+from gossamer.core import Agent, Array, State, StepSize, Weight, rule
+
+
+@rule("biased-dmt")
+class BiasedDMT:
+    """Biased-DMT: momentum tracking for biased gradients."""
+
+    eta: StepSize
+    lam: Weight
+
+    def init(self, x: Array, agent: Agent) -> State:
+        g = agent.gradient(x)
+        return State(x=x, m=g, v=g)
+
+    def step(self, s: State, agent: Agent) -> State:
+        wx, wv = agent.gossip(s.x, s.v)
+        x = wx - self.eta * s.v
+        m = (1 - self.lam) * s.m + self.lam * agent.gradient(x)
+        return State(x=x, m=m, v=wv + m - s.m)
+
+    def tracker(self, s: State) -> Array:
+        return s.v

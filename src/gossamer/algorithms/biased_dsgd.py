@@ -1,0 +1,24 @@
+r"""Decentralized SGD with biased gradients (Biased-DSGD).
+
+$$ X^{t+1} = W X^t - \eta\, \tilde g(X^t) $$
+
+The recursion of D-PSGD (combine then adapt), named for what it is fed: a biased oracle $\tilde g$. Its error keeps the
+heterogeneity of D-PSGD and adds the bias. One vector to each neighbour a round.
+
+Reference: Y. Jiang et al., analysis of decentralized SGD with biased gradients, the baseline of the Biased-DMT paper.
+"""
+
+from gossamer.core import Agent, Array, State, StepSize, rule
+
+
+@rule("biased-dsgd")
+class BiasedDSGD:
+    """Biased-DSGD: D-PSGD fed a biased oracle."""
+
+    eta: StepSize
+
+    def init(self, x: Array, agent: Agent) -> State:
+        return State(x=x)
+
+    def step(self, s: State, agent: Agent) -> State:
+        return State(x=agent.gossip(s.x) - self.eta * agent.gradient(s.x))

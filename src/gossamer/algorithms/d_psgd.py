@@ -1,0 +1,24 @@
+r"""Decentralized parallel SGD (D-PSGD), combine then adapt.
+
+$$ X^{t+1} = W X^t - \eta\, g(X^t) $$
+
+At a fixed step size the agents settle where gossip and the differences of their losses balance: an error that grows
+with the heterogeneity and with $1/\rho$. One vector to each neighbour a round.
+
+Reference: X. Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017, arXiv 1705.09056.
+"""
+
+from gossamer.core import Agent, Array, State, StepSize, rule
+
+
+@rule("d-psgd")
+class DPSGD:
+    """D-PSGD, combine then adapt."""
+
+    eta: StepSize
+
+    def init(self, x: Array, agent: Agent) -> State:
+        return State(x=x)
+
+    def step(self, s: State, agent: Agent) -> State:
+        return State(x=agent.gossip(s.x) - self.eta * agent.gradient(s.x))

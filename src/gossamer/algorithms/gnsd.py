@@ -1,0 +1,32 @@
+r"""Gradient tracking for nonconvex stochastic problems (GNSD), combine then adapt.
+
+$$ X^{t+1} = W X^t - \eta Y^t, \qquad Y^{t+1} = W Y^t + g^{t+1} - g^t, \qquad Y^0 = g^0 $$
+
+If $W$ is doubly stochastic then $\bar y^t = \bar g^t$ for every $t$, which removes the error that heterogeneous losses
+cause in D-PSGD. It is Biased-DMT with $\lambda = 1$. Two vectors to each neighbour a round, in one message.
+
+Reference: S. Lu, X. Zhang, H. Sun and M. Hong, "GNSD: a gradient-tracking based nonconvex stochastic algorithm for
+decentralized optimization", 2019.
+"""
+
+from gossamer.core import Agent, Array, State, StepSize, rule
+
+
+@rule("gnsd")
+class GNSD:
+    """GNSD: gradient tracking, combine then adapt."""
+
+    eta: StepSize
+
+    def init(self, x: Array, agent: Agent) -> State:
+        g = agent.gradient(x)
+        return State(x=x, y=g, g=g)
+
+    def step(self, s: State, agent: Agent) -> State:
+        wx, wy = agent.gossip(s.x, s.y)
+        x = wx - self.eta * s.y
+        g = agent.gradient(x)
+        return State(x=x, y=wy + g - s.g, g=g)
+
+    def tracker(self, s: State) -> Array:
+        return s.y

@@ -1,0 +1,59 @@
+"""All that a spec can name, with one line about each."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypedDict
+
+from gossamer.algorithms import ALGORITHMS
+from gossamer.core import ranges
+from gossamer.data import DATASETS
+from gossamer.networks import NETWORKS, options
+from gossamer.oracles import STAGES, exact, minibatch
+from gossamer.problems import PROBLEMS
+
+
+class Entry(TypedDict):
+    name: str
+    about: str
+    options: list[str]
+
+
+def algorithms() -> list[Entry]:
+    return [
+        Entry(name=name, about=kind.title, options=[f"{key} in {allowed}" for key, allowed in ranges(kind).items()])
+        for name, kind in ALGORITHMS.items()
+    ]
+
+
+def networks() -> list[Entry]:
+    return [Entry(name=name, about=_about(make), options=list(options(name))) for name, make in NETWORKS.items()]
+
+
+def oracles() -> list[Entry]:
+    return [_entry("exact", exact), _entry("minibatch", minibatch), *(_entry(*item) for item in STAGES.items())]
+
+
+def problems() -> list[Entry]:
+    return [_entry(*item) for item in PROBLEMS.items()]
+
+
+def datasets() -> list[Entry]:
+    return [Entry(name=name, about=about, options=[]) for name, (_, about) in DATASETS.items()]
+
+
+CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
+    "algorithms": algorithms,
+    "networks": networks,
+    "oracles": oracles,
+    "problems": problems,
+    "datasets": datasets,
+}
+"""The kinds of things that have names."""
+
+
+def _entry(name: str, make: Callable[..., Any]) -> Entry:
+    return Entry(name=name, about=_about(make), options=list(inspect.signature(make).parameters))
+
+
+def _about(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").split("\n")[0].split(". ")[0].rstrip(".")

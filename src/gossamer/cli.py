@@ -1,0 +1,176 @@
+"""The command line: parse and print; the work is done elsewhere."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import gossamer
+from gossamer import experiment, figures
+from gossamer.catalogue import CATALOGUE
+from gossamer.core import InputError
+from gossamer.data.export import export as export_data
+from gossamer.results import Result
+
+HELP = """Decentralized stochastic optimization when gradients are biased.
+
+Exit codes: 0 done, 1 an error of ours, 2 bad input and nothing written, 3 done but every run diverged, 130 interrupted.
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+data_app = typer.Typer(help="The data sets that come with the package.", no_args_is_help=True)
+app.add_typer(data_app, name="data")
+
+Kind = Literal["algorithms", "networks", "oracles", "problems", "datasets"]
+Axis = Literal["rounds", "queries", "bytes"]
+
+
+class Metric(StrEnum):
+    loss = "loss"
+    grad_norm_sq = "grad_norm_sq"
+    consensus = "consensus"
+    tracking = "tracking"
+    accuracy = "accuracy"
+
+
+class Format(StrEnum):
+    pdf = "pdf"
+    png = "png"
+    svg = "svg"
+
+
+AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+
+
+def main() -> None:
+    """The entry point: bad input ends with its message and exit code 2, never with a traceback."""
+    try:
+        app()
+    except InputError as error:
+        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {_plain(str(error))}", soft_wrap=True)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted: the same command goes on from the last finished algorithm")
+        sys.exit(130)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if show:
+        print(gossamer.__version__)
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file.")],
+    out: Annotated[Path | None, typer.Option(help="The run's directory [default: runs/NAME, after the spec]")] = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Run an experiment and save its result.
+
+    Each algorithm is saved when it is done: after an interruption the same command goes on with the next, and after the
+    end it only shows the result again.
+
+    Examples:
+
+        gossamer run examples/a9a-ring.toml
+
+        gossamer run my.toml --out results/my --json
+    """
+    folder = out or Path("runs") / spec.stem
+    result = experiment.run(experiment.Spec.read(spec), folder, progress=_lines if _line_based() else True)
+    summary = result.summary()
+    if as_json:
+        print(json.dumps({"out": str(folder), "algorithms": summary.table.to_dicts()}, indent=2))
+    else:
+        print(summary)
+        print(f"\nresult: {folder}    figures: gossamer plot {folder}")
+    if summary.table["seeds"].sum() == summary.table["diverged"].sum():
+        raise typer.Exit(3)
+
+
+@app.command(name="list")
+def list_(
+    kind: Annotated[Kind | None, typer.Argument(help="What to list; all if it is not given.")] = None,
+    as_json: AsJSON = False,
+) -> None:
+    """List what a spec can name.
+
+    Examples:
+
+        gossamer list algorithms
+
+        gossamer list --json
+    """
+    kinds = [kind] if kind else list(CATALOGUE)
+    found = {name: CATALOGUE[name]() for name in kinds}
+    if as_json:
+        print(json.dumps(found[kinds[0]] if kind else found, indent=2, ensure_ascii=False))
+        return
+    for name, entries in found.items():
+        table = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
+        for column in ("name", "what it is", "options"):
+            table.add_column(column, no_wrap=column == "name")
+        for entry in entries:
+            table.add_row(entry["name"], _plain(entry["about"]), _plain(", ".join(entry["options"])))
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+        console.print(table)
+        console.print()
+
+
+@app.command()
+def plot(
+    directory: Annotated[Path, typer.Argument(help="A finished run.")],
+    metric: Annotated[list[Metric] | None, typer.Option(help="A metric; all that were measured if not given.")] = None,
+    x: Annotated[Axis, typer.Option(help="What a method pays.")] = "rounds",
+    format: Annotated[list[Format] | None, typer.Option(help="A file format; pdf and png if not given.")] = None,
+) -> None:
+    """Draw a run's curves in the column width of a paper, into its directory `figures`.
+
+    Examples:
+
+        gossamer plot runs/a9a-ring
+
+        gossamer plot runs/a9a-ring --metric grad_norm_sq --x bytes --format pdf
+    """
+    result = Result.load(directory)
+    drawn = {name: result.plot(name, x) for name in metric or Metric if metric or result.has(name)}
+    folder = directory / "figures"
+    for name, figure in drawn.items():
+        for suffix in format or (Format.pdf, Format.png):
+            print(figures.save(figure, folder / f"{name}-{x}.{suffix}"))
+
+
+@data_app.command()
+def export(
+    name: Annotated[str, typer.Argument(help="A data set, or NAME.t for its test part.")],
+    file: Annotated[Path, typer.Argument(help="The file to write, LIBSVM text.")],
+) -> None:
+    """Write a data set as LIBSVM text.
+
+    Example:
+
+        gossamer data export a9a a9a.libsvm
+    """
+    print(f"{export_data(name, file):,} rows: {file}")
+
+
+def _line_based() -> bool:
+    console = Console(stderr=True)
+    return not console.is_terminal or console.is_dumb_terminal
+
+
+def _lines(name: str, done: int, total: int, loss: float | None) -> None:
+    """Progress where no bar can move: a line when an algorithm is done."""
+    if done == total and loss is not None:
+        print(f"{name}: {total:,} rounds, F = {loss:.5g}", file=sys.stderr, flush=True)
+
+
+def _plain(text: str) -> Any:
+    return text.replace("[", "\\[")

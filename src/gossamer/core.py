@@ -1,0 +1,200 @@
+r"""The vocabulary: what an algorithm is and all that it may touch.
+
+An algorithm is a *rule*: a frozen object with a few hyper-parameters and two pure functions, ``init`` and ``step``.
+It is written in plain arithmetic on whatever arrays the engine gives it, so the same object runs stacked over all
+agents inside a compiled simulator and on one agent's own vector in a process of its own; it cannot tell which.
+"""
+
+import dataclasses
+import difflib
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transform, get_type_hints
+
+Array = Any
+"""An array of the engine that runs the rule: all agents stacked, ``[agents, d]``, or one agent's ``[d]``."""
+
+Value = Any
+"""A hyper-parameter. A user gives a number, or a schedule that maps the round ``t = 0, 1, …`` to a number; a rule
+reads the number of its round (or an array of them, where the engine runs many settings at once)."""
+
+Needs = Literal["doubly", "nothing"]
+"""What a rule asks of the mixing matrix: doubly stochastic, or nothing because it never gossips."""
+
+
+class InputError(ValueError):
+    """What the user gave cannot be used. The message says what, where, by how much and what to do."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The tail of an error about an unknown name: the closest match, then all that is known."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Known: {', '.join(known)}."
+
+
+@dataclasses.dataclass(frozen=True)
+class Range:
+    """An interval that a hyper-parameter must lie in, with the way out when it does not."""
+
+    low: float
+    high: float
+    low_open: bool
+    high_open: bool
+    advice: str
+
+    def __str__(self) -> str:
+        left, right = "[("[self.low_open], "])"[self.high_open]
+        return f"{left}{self.low:g}, {'∞' if math.isinf(self.high) else f'{self.high:g}'}{right}"
+
+    def holds(self, value: float) -> bool:
+        above = value > self.low if self.low_open else value >= self.low
+        below = value < self.high if self.high_open else value <= self.high
+        return math.isfinite(value) and above and below
+
+    def check(self, where: str, value: Any) -> float:
+        """The value as a float, or an `InputError` that names `where` it stood."""
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            number = math.nan
+        if isinstance(value, (bool, str)) or not self.holds(number):
+            raise InputError(f"{where} must be a number in {self}, but is {value!r}. {self.advice}")
+        return number
+
+
+StepSize = Annotated[Value, Range(0, math.inf, True, True, "A common start is 0.1 divided by the smoothness L.")]
+"""η, the step size: above 0."""
+
+Weight = Annotated[Value, Range(0, 1, True, False, "It is the weight of the newest gradient; 1 switches momentum off.")]
+"""λ, the weight of the newest gradient in a running mean: in (0, 1]."""
+
+Decay = Annotated[Value, Range(0, 1, False, True, "It is the share of the momentum that is kept; 0 switches it off.")]
+"""β, the share of a momentum that is kept from round to round: in [0, 1)."""
+
+
+class State(Mapping[str, Array]):
+    """The immutable arrays of a rule between two rounds, by name: ``State(x=x, m=m).m``."""
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, **arrays: Array):
+        object.__setattr__(self, "_arrays", arrays)
+
+    def __getattr__(self, name: str) -> Array:
+        try:
+            return object.__getattribute__(self, "_arrays")[name]
+        except KeyError:
+            raise AttributeError(f"this state has {', '.join(self)}, but no {name!r}") from None
+
+    def __setattr__(self, name: str, value: Array) -> None:
+        raise AttributeError("a state is immutable; return a new State from `step`")
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return f"State({', '.join(self)})"
+
+
+class Agent(Protocol):
+    """All that a rule may touch; the engine makes it anew each round.
+
+    Each method takes one array and returns one, or takes several and returns as many.
+    """
+
+    def gradient(self, *points: Array) -> Array:
+        """The oracle's gradients at the points. One call is one sample ξ for all its points."""
+        ...
+
+    def gossip(self, *arrays: Array) -> Array:
+        """Σ_j w_ij a_j for each array. One call is one message to every neighbour."""
+        ...
+
+    def mean(self, *arrays: Array) -> Array:
+        """The mean over all agents (an all-reduce), for the centralised rules and for starts that need it."""
+        ...
+
+
+class Rule(Protocol):
+    """An algorithm. ``s.x`` is always the model that is evaluated; `@rule` adds what else an engine asks for."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs: ClassVar[Needs]
+
+    def init(self, x: Array, agent: Agent) -> State: ...
+
+    def step(self, s: State, agent: Agent) -> State: ...
+
+
+R = TypeVar("R", bound=type)
+
+
+@dataclass_transform(frozen_default=True)
+def rule(name: str, *, needs: Needs = "doubly") -> Callable[[R], R]:
+    """Make a class a rule: frozen, with its hyper-parameters checked when a user makes one.
+
+    Hyper-parameters are annotated `StepSize`, `Weight` or `Decay`. A rule that tracks also defines
+    ``tracker(self, s)``, the array whose mean over agents is the mean of what is tracked.
+    """
+
+    def check(self: Any) -> None:
+        for key, allowed in ranges(type(self)).items():
+            value = getattr(self, key)
+            if not callable(value):
+                object.__setattr__(self, key, allowed.check(f"{type(self).__name__}({key}=…)", value))
+
+    def make(cls: R) -> R:
+        cls.name = name
+        cls.title = (cls.__doc__ or name).splitlines()[0].rstrip(".")
+        cls.needs = needs
+        cls.__post_init__ = check
+        return dataclasses.dataclass(frozen=True)(cls)
+
+    return make
+
+
+def ranges(kind: type) -> dict[str, Range]:
+    """The hyper-parameters of a rule and the interval that each must lie in."""
+    hints = get_type_hints(kind, include_extras=True)
+    found = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    return {key: hint.__metadata__[0] for key, hint in found.items()}
+
+
+def bind(kind: type, values: Mapping[str, Array]) -> Any:
+    """A rule with these values, unchecked: for engines, whose values may be traced, per round or per setting."""
+    made = object.__new__(kind)
+    for key, value in values.items():
+        object.__setattr__(made, key, value)
+    return made
+
+
+def tabulate(rule: Any, steps: int) -> dict[str, list[float]]:
+    """Each hyper-parameter at rounds 0 … steps − 1. Schedules are called here, once, and checked at every round."""
+    table = {}
+    for key, allowed in ranges(type(rule)).items():
+        value = getattr(rule, key)
+        if callable(value):
+            where = f"{type(rule).__name__}({key}=…), a schedule, at round"
+            table[key] = [allowed.check(f"{where} {t}", value(t)) for t in range(steps)]
+        else:
+            table[key] = [value] * steps
+    return table
+
+
+def setting(rule: Any) -> str:
+    """The hyper-parameters as a reader would write them: ``eta=0.1, lam=0.05``."""
+    parts = []
+    for key in ranges(type(rule)):
+        value = getattr(rule, key)
+        shown = getattr(value, "__name__", "schedule") if callable(value) else f"{value:g}"
+        parts.append(f"{key}={shown}")
+    return ", ".join(parts)

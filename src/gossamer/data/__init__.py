@@ -1,0 +1,25 @@
+"""Data sets, and how their rows are split over agents."""
+
+from gossamer.data.a9a import load_a9a
+from gossamer.data.dataset import Dataset, from_arrays
+from gossamer.data.datasets import DATASETS, load, load_breast_cancer, load_digits
+from gossamer.data.libsvm import read_libsvm, write_libsvm
+from gossamer.data.splits import SIZES, SPLITS, split
+from gossamer.data.tables import Table, read_table
+
+__all__ = [
+    "DATASETS",
+    "SIZES",
+    "SPLITS",
+    "Dataset",
+    "Table",
+    "from_arrays",
+    "load",
+    "load_a9a",
+    "load_breast_cancer",
+    "load_digits",
+    "read_libsvm",
+    "read_table",
+    "split",
+    "write_libsvm",
+]

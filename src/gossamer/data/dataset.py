@@ -1,0 +1,191 @@
+"""Rows of features with a label each, and perhaps a test part: what a problem is made from."""
+
+import dataclasses
+import functools
+import hashlib
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Real, Shaped
+
+from gossamer.core import InputError
+
+Features = Real[np.ndarray, "rows d"]
+Labels = Shaped[np.ndarray, " rows"]
+
+DENSE_LIMIT = 8e9
+"""The largest dense matrix, in bytes, that a sparse one is unpacked to."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """Features ``[rows, d]``, one label a row, an optional test part, and optionally who holds each row.
+
+    Features are int8 when every value, the test part's too, is an integer that fits, else float64. Labels and holders
+    are int64 when they are integers, else float64 (labels only) or strings. The arrays are read-only.
+    """
+
+    name: str
+    features: Features
+    labels: Labels
+    test_features: Features | None = None
+    test_labels: Labels | None = None
+    holders: Labels | None = None
+    source: str = ""
+    holder: str | None = None
+    """The table column that `holders` came from, if any."""
+
+    def __post_init__(self) -> None:
+        features, labels = matrix(self.features, "features"), values(self.labels, "labels")
+        _same_rows("labels", labels, "features", features)
+        parts: dict[str, np.ndarray | None] = {"features": features, "labels": labels}
+        if (self.test_features is None) != (self.test_labels is None):
+            raise InputError("a test part needs both test_features and test_labels, but only one of them was given.")
+        if self.test_features is not None and self.test_labels is not None:
+            tested, truth = matrix(self.test_features, "test_features"), values(self.test_labels, "test_labels")
+            _same_rows("test_labels", truth, "test_features", tested)
+            if tested.shape[1] != features.shape[1]:
+                raise InputError(
+                    f"test_features has {tested.shape[1]} columns, but features has {features.shape[1]}. "
+                    "Train and test rows need the same columns."
+                )
+            if (truth.dtype.kind == "U") != (labels.dtype.kind == "U"):
+                raise InputError("labels are numbers in one part and text in the other: use one kind in both.")
+            wide = np.promote_types(features.dtype, tested.dtype)
+            parts |= {"features": features.astype(wide, copy=False), "test_features": tested.astype(wide, copy=False)}
+            if labels.dtype.kind != "U":
+                kind = np.promote_types(labels.dtype, truth.dtype)
+                labels, truth = labels.astype(kind, copy=False), truth.astype(kind, copy=False)
+            parts |= {"labels": labels, "test_labels": truth}
+        if self.holders is not None:
+            holders = values(self.holders, "holders")
+            _same_rows("holders", holders, "features", features)
+            if holders.dtype.kind == "f":
+                raise InputError("holders must be integers or strings, one name for each agent, but are fractions.")
+            parts["holders"] = holders
+        for key, array in parts.items():
+            if array is not None:
+                array = array.view()  # the caller's own array stays writable
+                array.flags.writeable = False
+            object.__setattr__(self, key, array)
+
+    def __repr__(self) -> str:
+        test = "" if self.test_features is None else f", test_rows={len(self.test_features)}"
+        return f"Dataset({self.name!r}, rows={self.rows}, dim={self.dim}, classes={len(self.classes)}{test})"
+
+    @property
+    def rows(self) -> int:
+        return self.features.shape[0]
+
+    @property
+    def dim(self) -> int:
+        return self.features.shape[1]
+
+    @functools.cached_property
+    def classes(self) -> Shaped[np.ndarray, " classes"]:
+        """The labels that occur in the training part, sorted."""
+        return np.unique(self.labels)
+
+    @functools.cached_property
+    def sha256(self) -> str:
+        """The hex digest of every array's type, shape and bytes; names and sources do not count."""
+        digest = hashlib.sha256()
+        for key in ("features", "labels", "test_features", "test_labels", "holders"):
+            array = getattr(self, key)
+            if array is None:
+                digest.update(f"{key} none\n".encode())
+                continue
+            array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+            digest.update(f"{key} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(array.view(np.uint8).data)
+        return digest.hexdigest()
+
+
+def from_arrays(features: Any, labels: Any, test: Any = None, holders: Any = None, name: str = "arrays") -> Dataset:
+    """A dataset from array-likes or scipy sparse matrices; `test` is a pair (features, labels)."""
+    test_features, test_labels = (None, None) if test is None else pair(test, "test")
+    return Dataset(name, features, labels, test_features, test_labels, holders, source="arrays given by the caller")
+
+
+def pair(value: Any, where: str) -> tuple[Any, Any]:
+    """The two members of a pair (features, labels)."""
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise InputError(f"{where} must be a pair (features, labels), but is {type(value).__name__}.")
+    return value[0], value[1]
+
+
+def matrix(given: Any, what: str) -> Features:
+    """A finite, non-empty, dense matrix in the smallest type that holds it exactly."""
+    if scipy.sparse.issparse(given):
+        return dense(given, what)
+    try:
+        array = np.asarray(given)
+        if array.dtype.kind not in "biuf":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{what} must be a matrix of numbers [rows, d]: {error}.") from None
+    if array.ndim != 2:
+        raise InputError(f"{what} must be a matrix [rows, d], but has shape {array.shape}.")
+    if 0 in array.shape:
+        raise InputError(f"{what} needs at least one row and one column, but has shape {array.shape}.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        row, column = np.unravel_index(int(np.argmin(finite)), array.shape)
+        raise InputError(
+            f"{what}: row {row}, column {column} (from 0) is {array[row, column]}. Drop the row or fill in a number."
+        )
+    return array.astype(np.int8 if fits_int8(array) else np.float64, copy=False)
+
+
+def dense(sparse: Any, what: str) -> Features:
+    """A sparse matrix unpacked, or an error when that takes more than `DENSE_LIMIT` bytes."""
+    sparse = scipy.sparse.csr_array(sparse)
+    if not sparse.has_canonical_format:
+        sparse = sparse.copy()  # the caller's matrix stays as it is
+        sparse.sum_duplicates()
+    kind = np.dtype(np.int8 if fits_int8(sparse.data) else np.float64)
+    rows, columns = sparse.shape
+    size = rows * columns * kind.itemsize
+    if size > DENSE_LIMIT:
+        raise InputError(
+            f"{what}: {rows:,} rows of {columns:,} columns take {size / 1e9:,.1f} GB as a dense matrix; "
+            f"the limit is {DENSE_LIMIT / 1e9:g} GB. Keep fewer rows or columns."
+        )
+    # unpacked as int8 at once: a detour over float64 takes eight times the memory
+    return matrix(sparse.astype(kind).toarray(), what)
+
+
+def values(given: Any, what: str) -> Labels:
+    """One value for each row: int64 when all are integers, else float64 or strings."""
+    array = np.asarray(given)
+    if array.ndim != 1:
+        raise InputError(f"{what} must be one value for each row, but has shape {array.shape}.")
+    if array.dtype.kind == "O" and all(isinstance(value, str) for value in array):
+        array = array.astype(str)
+    if array.dtype.kind == "U":
+        return array
+    if array.dtype.kind in "biu":
+        return array.astype(np.int64, copy=False)
+    if array.dtype.kind != "f":
+        raise InputError(f"{what} must all be numbers or all be strings, but are {array.dtype}.")
+    finite = np.isfinite(array)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InputError(f"{what}: row {row} (from 0) is {array[row]}. Drop the row or fill in a value.")
+    whole = np.abs(array).max(initial=0) < 2**53 and (array == np.rint(array)).all()
+    return array.astype(np.int64 if whole else np.float64, copy=False)
+
+
+def fits_int8(array: np.ndarray) -> bool:
+    """Whether every value is an integer from −128 to 127."""
+    if array.dtype in (np.int8, np.bool_) or not array.size:
+        return True
+    if not -128 <= array.min() <= array.max() <= 127:
+        return False
+    return array.dtype.kind in "iu" or bool((array == array.astype(np.int8)).all())
+
+
+def _same_rows(what: str, array: np.ndarray, other: str, reference: np.ndarray) -> None:
+    if len(array) != len(reference):
+        raise InputError(f"{what} has {len(array)} values, but {other} has {len(reference)} rows. They must agree.")

@@ -1,0 +1,131 @@
+"""One way to any data: a registered name, a file, or arrays."""
+
+import functools
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossamer.core import InputError, nearest
+from gossamer.data.a9a import load_a9a
+from gossamer.data.dataset import Dataset, Features, Labels, from_arrays, pair
+from gossamer.data.files import existing_file
+from gossamer.data.libsvm import read_libsvm
+from gossamer.data.tables import read_table
+
+TABLES = (".csv", ".parquet")
+TEST_SHARE = 0.2
+
+
+@functools.cache
+def load_digits() -> Dataset:
+    """Handwritten digits, 8 × 8 pixels in [0, 1], labels 0 to 9.
+
+    The test part is a fifth of every class, drawn with seed 0.
+    """
+    from sklearn.datasets import load_digits as bundled  # a second to import, so only when needed
+
+    features, labels = bundled(return_X_y=True)
+    train, test = _hold_out(labels)
+    features = features / 16
+    source = "E. Alpaydin and C. Kaynak, 1998, doi 10.24432/C50P49, CC BY 4.0, as bundled with scikit-learn"
+    return Dataset("digits", features[train], labels[train], features[test], labels[test], source=source)
+
+
+@functools.cache
+def load_breast_cancer() -> Dataset:
+    """Breast cancer Wisconsin (diagnostic): 30 measurements of cell nuclei, labels 0 (malignant) and 1 (benign).
+
+    The test part is a fifth of each class, drawn with seed 0. Every column is shifted and scaled to mean 0 and
+    standard deviation 1 over the training part.
+    """
+    from sklearn.datasets import load_breast_cancer as bundled  # a second to import, so only when needed
+
+    features, labels = bundled(return_X_y=True)
+    train, test = _hold_out(labels)
+    features = (features - features[train].mean(0)) / features[train].std(0)
+    source = "W. Wolberg et al., 1993, doi 10.24432/C5DW2B, CC BY 4.0, as bundled with scikit-learn"
+    return Dataset("breast-cancer", features[train], labels[train], features[test], labels[test], source=source)
+
+
+DATASETS: dict[str, tuple[Callable[[], Dataset], str]] = {
+    "a9a": (load_a9a, "census income, 32,561 + 16,281 rows, 123 binary features, 2 classes"),
+    "digits": (load_digits, "handwritten digits, 1,438 + 359 rows, 64 features in [0, 1], 10 classes"),
+    "breast-cancer": (load_breast_cancer, "tumour diagnosis, 456 + 113 rows, 30 standardised features, 2 classes"),
+}
+"""Every registered name: its loader and one line about it."""
+
+
+def load(
+    data: Any, *, label: str = "label", holder: str | None = None, test: Any = None, dim: int | None = None
+) -> Dataset:
+    """The data set that `data` means.
+
+    `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, or a pair (features, labels).
+    A registered name wins over a file of the same name; write ``./a9a`` for the file. Files are tables if they end in
+    .csv or .parquet, with columns `label` and `holder`, else LIBSVM text with `dim` columns, or as many as occur.
+    `test` is the test part in the same format; tables match its columns by name.
+    """
+    named = isinstance(data, str) and data in DATASETS
+    path = Path(data) if isinstance(data, (str, os.PathLike)) and not named else None
+    table = path is not None and path.suffix.lower() in TABLES
+    shown = data if named else data.name if isinstance(data, Dataset) else "the pair" if path is None else path
+    if not table and (holder is not None or label != "label"):
+        asked = f"holder={holder!r}" if holder is not None else f"label={label!r}"
+        raise InputError(
+            f"{asked} names a column, but only tables ({', '.join(TABLES)}) have columns; {shown} has none."
+        )
+    if dim is not None and (table or path is None):
+        raise InputError(f"dim={dim} is for LIBSVM files only, but {shown} has a width of its own. Leave it out.")
+    if test is not None and (named or isinstance(data, Dataset)):
+        raise InputError(f"{shown} is a whole data set, so test={test!r} cannot be added. Leave it out.")
+    if isinstance(data, Dataset):
+        return data
+    if named:
+        return DATASETS[str(data)][0]()
+    if path is None:
+        return from_arrays(*pair(data, "data"), test=test)
+    return _load_table(path, label, holder, test) if table else _load_libsvm(data, test, dim)
+
+
+def _load_table(data: str | os.PathLike[str], label: str, holder: str | None, test: Any) -> Dataset:
+    train = read_table(existing_file(data), label, holder)
+    test_features = test_labels = None
+    if test is not None:
+        if not isinstance(test, (str, os.PathLike)) or Path(test).suffix.lower() not in TABLES:
+            raise InputError(f"test={test!r} must be a table ({', '.join(TABLES)}), as {data} is one.")
+        test_features, test_labels, *_ = read_table(test, label, columns=train.columns)
+    name, source = Path(data).name, f"file {data}"
+    return Dataset(name, *train[:2], test_features, test_labels, train.holders, source, holder)
+
+
+def _load_libsvm(data: str | os.PathLike[str], test: Any, dim: int | None) -> Dataset:
+    looks_like_a_name = isinstance(data, str) and not os.path.dirname(data) and not Path(data).suffix
+    hint = f"Nor is there a data set of that name: {nearest(str(data), DATASETS)}" if looks_like_a_name else ""
+    file = existing_file(data, hint)
+    if test is not None and (not isinstance(test, (str, os.PathLike)) or Path(test).suffix.lower() in TABLES):
+        raise InputError(f"test={test!r} must be a LIBSVM file, as {data} is one.")
+    features, labels = read_libsvm(file, dim)
+    test_features = test_labels = None
+    if test is not None:
+        test_features, test_labels = read_libsvm(test, dim)
+        # a file shows only the columns that occur in it
+        width = max(features.shape[1], test_features.shape[1])
+        features, test_features = _widen(features, width), _widen(test_features, width)
+    return Dataset(Path(data).name, features, labels, test_features, test_labels, source=f"file {data}")
+
+
+def _widen(features: Features, width: int) -> Features:
+    return np.pad(features, ((0, 0), (0, width - features.shape[1])))
+
+
+def _hold_out(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of the training and the test rows: the same share of every class, always the same rows."""
+    rng = np.random.default_rng(0)
+    held = np.zeros(len(labels), bool)
+    for value in np.unique(labels):
+        rows = rng.permutation(np.flatnonzero(labels == value))
+        held[rows[: round(TEST_SHARE * rows.size)]] = True
+    return np.flatnonzero(~held), np.flatnonzero(held)

@@ -1,0 +1,25 @@
+"""The data sets of the package as LIBSVM text, for use elsewhere."""
+
+from pathlib import Path
+
+from gossamer.core import InputError, nearest
+from gossamer.data.datasets import DATASETS, load
+from gossamer.data.libsvm import write_libsvm
+
+
+def export(name: str, file: str | Path) -> int:
+    """Write a data set to a new file, its test part if `name` ends in ``.t``, and say how many rows it has."""
+    base = name.removesuffix(".t")
+    if base not in DATASETS:
+        raise InputError(f"there is no data set {name!r}; {nearest(base, DATASETS)} NAME.t is the test part.")
+    dataset, path = load(base), Path(file)
+    if path.exists():
+        raise InputError(f"{path} exists: remove it first, or choose another name.")
+    features, labels = (
+        (dataset.test_features, dataset.test_labels) if base != name else (dataset.features, dataset.labels)
+    )
+    try:
+        write_libsvm(features, labels, path)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
+    return 0 if labels is None else len(labels)

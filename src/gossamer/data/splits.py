@@ -1,0 +1,169 @@
+"""Which agent holds which rows: every split is a partition of the training rows."""
+
+import math
+from typing import Any
+
+import numpy as np
+from jaxtyping import Int
+
+from gossamer.core import InputError, nearest
+from gossamer.data.counts import apportion, dealt_counts, dirichlet_counts
+from gossamer.data.dataset import Dataset
+
+Rows = Int[np.ndarray, " rows"]
+
+SPLITS = {
+    "by-label": "rows sorted by label and cut into consecutive parts: as different as agents can be",
+    "iid": "rows shuffled and cut into parts: agents are alike",
+    "dirichlet:A": "each class is spread over the agents by Dirichlet(A) shares: the smaller A, the more they differ",
+    "labels:K": "each agent holds rows of K labels",
+    "column:NAME": "each value of a table's column NAME is one agent",
+}
+"""Every form of `how`, and one line about it."""
+
+SIZES = {
+    "equal": "agents' sizes differ by one row at most",
+    "as-they-fall": "sizes are whatever the draw gives",
+}
+
+WAYS_OUT = {
+    "iid": 'use fewer agents, or sizes="equal"',
+    "dirichlet": 'use a larger A, fewer agents, or sizes="equal"',
+    "labels": 'use another K, fewer agents, or sizes="equal"',
+}
+
+
+def split(
+    dataset: Dataset, agents: int | None, how: str = "by-label", *, sizes: str = "equal", seed: int = 0
+) -> tuple[Rows, ...]:
+    """The rows of each agent, ascending. Every row of `dataset` is in exactly one of the arrays.
+
+    - ``by-label``: a stable sort by label, cut into consecutive parts. Always equal sizes.
+    - ``iid``: a shuffle, cut into parts. As they fall: each row's agent is drawn uniformly.
+    - ``dirichlet:A``: for each class c, shares $p_c$ of the agents from Dirichlet(A). As they fall: class c is cut in
+      these shares. Equal sizes: agent a has room for its part of all rows and wants classes in proportion to
+      $n_c p_{c,a}$. All agents ask at once for what fills their room; a class that cannot serve all is shared out in
+      proportion to what was asked, and agents ask again among the classes that have rows left, until all are full.
+    - ``labels:K``: labels get places in proportion to their rows, at least one and at most one for each agent, and K
+      places with different labels are dealt to each agent. As they fall: a label's rows are cut evenly over its
+      places. Equal sizes: the cuts move as little as possible, in rows, so that all agents have the same size and
+      none loses a label; where no dealing allows that, it is an error.
+    - ``column:NAME``: the rows of each value of `dataset.holders`, sorted by value. Sizes are always as they fall,
+      and `agents` may be None.
+    """
+    form, setting = _form(how)
+    if sizes not in SIZES:
+        raise InputError(f"unknown sizes {sizes!r}: {nearest(str(sizes), SIZES)}")
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise InputError(f"the seed of a split must be a whole number from 0, but is {seed!r}.")
+    if form == "column":
+        return _by_holder(dataset, agents, setting)
+    agents = _checked_agents(agents, dataset.rows)
+    rng = np.random.default_rng(seed)
+    if form == "by-label":
+        return _cut(np.argsort(dataset.labels, kind="stable"), agents)
+    if form == "iid":
+        if sizes == "equal":
+            return _cut(rng.permutation(dataset.rows), agents)
+        return _checked(_groups(rng.integers(agents, size=dataset.rows), agents), how, form)
+    _, codes, totals = np.unique(dataset.labels, return_inverse=True, return_counts=True)
+    room = apportion(dataset.rows, np.ones(agents)) if sizes == "equal" else None
+    if form == "dirichlet":
+        counts = dirichlet_counts(totals, agents, _concentration(setting, how), room, rng)
+    else:
+        counts = dealt_counts(totals, agents, _labels_each(setting, how, totals.size, agents), room, rng)
+        if counts is None:
+            raise InputError(
+                f'no dealing of {how} over {agents} agents with sizes="equal" was found on {dataset.name}: its '
+                f"{totals.size} labels have {totals.min()} to {totals.max()} rows. Use a larger K, or "
+                'sizes="as-they-fall".'
+            )
+    return _checked(_draw(counts, codes, rng), how, form)
+
+
+def _form(how: str) -> tuple[str, str]:
+    """The name of a split and what stands after the colon."""
+    form, colon, setting = str(how).partition(":")
+    wanted = {key.partition(":")[0]: ":" in key for key in SPLITS}
+    if form not in wanted or wanted[form] != bool(setting) or bool(colon) != bool(setting):
+        raise InputError(f"unknown split {how!r}: {nearest(str(how), SPLITS)}")
+    return form, setting
+
+
+def _checked_agents(agents: Any, rows: int) -> int:
+    if isinstance(agents, bool) or not isinstance(agents, (int, np.integer)) or agents < 1:
+        raise InputError(f"the number of agents must be a whole number from 1, but is {agents!r}.")
+    if agents > rows:
+        raise InputError(
+            f"{agents} agents cannot share {rows} rows: that is {agents - rows} more than there are rows. "
+            f"Use at most {rows} agents."
+        )
+    return int(agents)
+
+
+def _concentration(setting: str, how: str) -> float:
+    try:
+        number = float(setting)
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number > 0):
+        raise InputError(f"A in {how!r} must be a finite number above 0. 0.1 is far from even, 10 is close to even.")
+    return number
+
+
+def _labels_each(setting: str, how: str, classes: int, agents: int) -> int:
+    number = int(setting) if setting.isascii() and setting.isdecimal() else 0
+    if not 1 <= number <= classes:
+        raise InputError(f"K in {how!r} must be a whole number from 1 to {classes}, the number of labels.")
+    if agents * number < classes:
+        raise InputError(
+            f"{how} over {agents} agents holds at most {agents * number} labels, but there are {classes}, so "
+            f"{classes - agents * number} would be left out. Use K of at least {-(-classes // agents)}, or more agents."
+        )
+    return number
+
+
+def _by_holder(dataset: Dataset, agents: int | None, column: str) -> tuple[Rows, ...]:
+    if dataset.holders is None:
+        raise InputError(
+            f"{dataset.name} does not say who holds a row, so column:{column} cannot split it. "
+            f"Load a table with holder={column!r}, or give `holders` with the arrays."
+        )
+    if dataset.holder not in (None, column):
+        raise InputError(
+            f"{dataset.name} was loaded with holder={dataset.holder!r}, so it cannot be split by {column!r}."
+        )
+    names, codes = np.unique(dataset.holders, return_inverse=True)
+    if agents is not None and agents != names.size:
+        raise InputError(
+            f"column {column!r} of {dataset.name} has {names.size} values, one for each agent, but agents={agents}. "
+            f"Use {names.size}, or leave the number out."
+        )
+    return _groups(codes, names.size)
+
+
+def _cut(order: np.ndarray, agents: int) -> tuple[Rows, ...]:
+    return tuple(np.sort(part) for part in np.array_split(order, agents))
+
+
+def _groups(codes: np.ndarray, groups: int) -> tuple[Rows, ...]:
+    """The positions of 0, of 1, … in `codes`."""
+    ends = np.cumsum(np.bincount(codes, minlength=groups))[:-1]
+    return tuple(np.split(np.argsort(codes, kind="stable"), ends))
+
+
+def _draw(counts: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> tuple[Rows, ...]:
+    """`counts[a, c]` random rows of class c for agent a."""
+    agents, classes = counts.shape
+    owner = np.empty(codes.size, int)
+    for label, rows in enumerate(_groups(codes, classes)):
+        owner[rng.permutation(rows)] = np.repeat(np.arange(agents), counts[:, label])
+    return _groups(owner, agents)
+
+
+def _checked(parts: tuple[Rows, ...], how: str, form: str) -> tuple[Rows, ...]:
+    empty = [agent for agent, part in enumerate(parts) if not part.size]
+    if empty:
+        more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
+        raise InputError(f"{how} leaves agent {empty[0]}{more} of {len(parts)} with no row: {WAYS_OUT[form]}.")
+    return parts

@@ -1,0 +1,118 @@
+"""CSV and Parquet tables: one row a record, with a label column and perhaps a column that says who holds the row."""
+
+import csv
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import polars as pl
+
+from gossamer.core import InputError, nearest
+from gossamer.data.dataset import Features, Labels, matrix, values
+from gossamer.data.files import existing_file
+
+
+class Table(NamedTuple):
+    """What `read_table` returns; `columns` are the names of the features."""
+
+    features: Features
+    labels: Labels
+    holders: Labels | None
+    columns: tuple[str, ...]
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    label: str = "label",
+    holder: str | None = None,
+    columns: Sequence[str] | None = None,
+) -> Table:
+    """The columns of a .csv or .parquet file. Features are `columns`, or all but the label and the holder."""
+    file = existing_file(path)
+    frame = _read(file)
+    for name in [label, *([holder] if holder else []), *(columns or ())]:
+        if name not in frame.columns:
+            raise InputError(f"{file} has no column {name!r}: {nearest(name, frame.columns)}")
+    if label == holder:
+        raise InputError(f"{file}: column {label!r} cannot be both the label and the holder.")
+    if not frame.height:
+        raise InputError(f"{file} has columns but no rows.")
+    chosen = tuple(columns or (name for name in frame.columns if name not in (label, holder)))
+    if not chosen:
+        raise InputError(f"{file} has no feature column: all it has is {', '.join(map(repr, frame.columns))}.")
+    features = np.empty((frame.height, len(chosen)))
+    for position, name in enumerate(chosen):
+        features[:, position] = _feature(file, frame[name])
+    held = _named(file, frame[holder], "holder") if holder else None
+    return Table(matrix(features, "features"), _named(file, frame[label], "label"), held, chosen)
+
+
+def _read(file: Path) -> pl.DataFrame:
+    try:
+        if file.suffix.lower() == ".parquet":
+            return pl.read_parquet(file)
+        # all rows decide a column's type, so one late word cannot stop the reader before it is named below
+        return pl.read_csv(file, infer_schema_length=None)
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        _refuse_ragged(file)
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"{file} cannot be read as {file.suffix.lower()[1:]}: {reason}.") from None
+
+
+def _refuse_ragged(file: Path) -> None:
+    """Raise for the first row that is longer than the header; the fast reader does not say which."""
+    if file.suffix.lower() == ".parquet":
+        return
+    with open(file, newline="", encoding="utf-8", errors="replace") as stream:
+        rows = csv.reader(stream)
+        width = len(next(rows, []))
+        for number, row in enumerate(rows, 1):
+            if len(row) > width:
+                raise InputError(
+                    f"{file}, row {number}: there are {len(row)} values, but the header names {width} columns. "
+                    "Quote values that hold commas."
+                )
+
+
+def _feature(file: Path, column: pl.Series) -> np.ndarray:
+    advice = "Remove the column, or turn it into numbers."
+    where = f"{file}, column {column.name!r}"
+    if column.dtype == pl.String:
+        _refuse_nulls(file, column)
+        wrong = column.cast(pl.Float64, strict=False).is_null()
+        row = int(wrong.arg_max() or 0)
+        raise InputError(f"{where}, row {row + 1}: {column[row]!r} is not a number. {advice}")
+    if not column.dtype.is_numeric() and column.dtype != pl.Boolean:
+        raise InputError(f"{where} has type {column.dtype}, not numbers. {advice}")
+    _refuse_nulls(file, column)
+    numbers = column.cast(pl.Float64).to_numpy()
+    finite = np.isfinite(numbers)
+    if not finite.all():
+        row = int(np.argmin(finite))
+        raise InputError(f"{where}, row {row + 1}: {numbers[row]} is not finite. Drop the row or fill in a number.")
+    return numbers
+
+
+def _named(file: Path, column: pl.Series, role: str) -> Labels:
+    """The values of the label or holder column: whole numbers, fractions or text."""
+    _refuse_nulls(file, column)
+    if isinstance(column.dtype, (pl.Categorical, pl.Enum)):
+        column = column.cast(pl.String)
+    if column.dtype == pl.String:
+        return column.to_numpy().astype(str)
+    if not column.dtype.is_numeric() and column.dtype != pl.Boolean:
+        raise InputError(f"{file}, column {column.name!r}: a {role} is a number or text, but this is {column.dtype}.")
+    if isinstance(column.dtype, pl.Decimal):
+        column = column.cast(pl.Float64)
+    return values(column.to_numpy(), f"{file}, column {column.name!r}")
+
+
+def _refuse_nulls(file: Path, column: pl.Series) -> None:
+    if column.null_count():
+        row = int(column.is_null().arg_max() or 0)
+        raise InputError(
+            f"{file}, column {column.name!r}, row {row + 1}: the value is missing ({column.null_count()} in all). "
+            "Drop such rows or fill in a value."
+        )

@@ -1,0 +1,5 @@
+"""Engines: what runs a rule."""
+
+from gossamer.engines.simulator import simulate
+
+__all__ = ["simulate"]

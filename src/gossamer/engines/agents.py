@@ -1,0 +1,81 @@
+"""All agents of a simulated round, stacked: the `Agent` that a rule sees inside the compiled program."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Key
+
+from gossamer.networks import Network
+from gossamer.oracles import Oracle, Site
+from gossamer.problems import Problem
+
+BLOCK = 100
+"""Agents whose gradients are taken together; more at once fall out of the cache and cost more for each."""
+
+
+class World(NamedTuple):
+    """Where a rule runs. Its arrays are arguments of the compiled program, so one compilation serves many runs."""
+
+    problem: Problem
+    network: Network
+    oracle: Oracle
+
+
+@dataclass
+class Cost:
+    """What the agents paid, counted while a rule is traced."""
+
+    queries: int = 0
+    """Gradients that one agent asked for."""
+    messages: int = 0
+    """Messages that one agent sent to each of its neighbours."""
+    gossiped: int = 0
+    """Numbers in those messages, to one neighbour."""
+    reduced: int = 0
+    """Numbers that one agent put into all-reduces."""
+
+
+class StackedAgents:
+    """The agents in one round: arrays are ``[agents, d]``."""
+
+    def __init__(self, world: World, key: Key[Array, ""], t: Array, memory: Any, cost: Cost | None = None):
+        self.world, self.key, self.t = world, key, t
+        self.memory = memory
+        self.cost = cost or Cost()
+        self._calls = 0
+
+    def gradient(self, *points: Array) -> Array:
+        key = jax.random.fold_in(self.key, self._calls)
+        self._calls += 1
+        self.cost.queries += len(points)
+
+        def one(agent: Array, memory: Any, points: tuple[Array, ...]) -> Any:
+            site = Site(self.world.problem, agent, jax.random.fold_in(key, agent), self.t)
+            return self.world.oracle.query(site, memory, points)
+
+        gradients, self.memory = each(one, self.world.problem.agents, self.memory, points)
+        return _like(points, gradients)
+
+    def gossip(self, *arrays: Array) -> Array:
+        self.cost.messages += 1
+        self.cost.gossiped += sum(a[0].size for a in arrays)
+        return _like(arrays, tuple(self.world.network.mix(a) for a in arrays))
+
+    def mean(self, *arrays: Array) -> Array:
+        self.cost.reduced += sum(a[0].size for a in arrays)
+        return _like(arrays, tuple(jnp.broadcast_to(a.mean(0), a.shape) for a in arrays))
+
+
+def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
+    """The function of an agent's number and its own slices, for all agents, in blocks."""
+    numbers = jnp.arange(agents, dtype=jnp.int32)
+    if agents <= BLOCK:
+        return jax.vmap(function)(numbers, *stacked)
+    return jax.lax.map(lambda args: function(*args), (numbers, *stacked), batch_size=BLOCK)
+
+
+def _like(given: tuple[Array, ...], made: tuple[Array, ...]) -> Any:
+    return made[0] if len(given) == 1 else made

@@ -1,0 +1,147 @@
+"""The compiled program of the simulator: many settings and seeds of one rule, advanced together.
+
+Settings are mapped outside, seeds inside, and only the seeds have keys: all settings of a block see the same samples,
+and a mini-batch is gathered once for all of them.
+"""
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from gossamer.core import State, bind
+from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
+from gossamer.metrics import measure, worst_loss
+from gossamer.oracles import Site
+
+BOUND = 1e16
+"""A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not a number."""
+
+jax.tree_util.register_pytree_with_keys(
+    State,
+    lambda s: ([(jax.tree_util.GetAttrKey(k), v) for k, v in s.items()], tuple(s)),
+    lambda names, arrays: State(**dict(zip(names, arrays, strict=True))),
+)
+
+
+class Run(NamedTuple):
+    """One run between two rounds; in the program, with leading axes [settings, seeds]."""
+
+    state: State
+    memory: Any
+    """The oracle's state, of every agent."""
+    diverged: Int[Array, ""]
+    """The round in which it diverged, or −1."""
+
+
+Hyper = dict[str, Float[Array, "settings rounds"]]
+
+
+def keys_of(seeds: list[int]) -> Key[Array, "seeds 2"]:
+    """For each seed, the key of what is drawn once and the key of what is drawn every round."""
+    made = [jax.random.split(jax.random.key(seed, impl="threefry2x32")) for seed in seeds]
+    return jnp.stack(made)
+
+
+@partial(jax.jit, static_argnums=0)
+def begin(kind: type, world: World, hyper: Hyper, keys: Key[Array, "seeds 2"], x: Float[Array, "agents d"]) -> Run:
+    """All runs of the block before round 0."""
+
+    def one(hyper: Any, key: Array) -> Run:
+        memory = each(lambda i: world.oracle.init(_site(world, i, key[0])), world.problem.agents)
+        agents = StackedAgents(world, jax.random.fold_in(key[1], 0), jnp.int32(0), memory)
+        state = bind(kind, hyper).init(x, agents)
+        return Run(state, agents.memory, jnp.int32(-1))
+
+    first = {name: values[:, 0] for name, values in hyper.items()}
+    return _mapped(one, first, keys)
+
+
+@jax.jit
+def biases(world: World, memory: Any, keys: Key[Array, "seeds 2"]) -> Float[Array, "seeds agents d"] | None:
+    """The constant bias of every agent, where the oracle has one."""
+
+    def one(memory: Any, key: Array) -> Any:
+        return each(lambda i, m: world.oracle.bias(_site(world, i, key[0]), m), world.problem.agents, memory)
+
+    return jax.vmap(one)(memory, keys)
+
+
+@partial(jax.jit, static_argnums=0)
+def advance(
+    kind: type,
+    world: World,
+    hyper: Hyper,
+    keys: Key[Array, "seeds 2"],
+    run: Run,
+    t: Int[Array, ""],
+    stops: Int[Array, " legs"],
+    wanted: Bool[Array, " legs"],
+) -> tuple[Run, dict[str, Float[Array, "legs settings seeds"]]]:
+    """Go on from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero)."""
+    bound = BOUND * (1 + jnp.sum(world.problem.start**2))
+
+    def one_round(t: Array, run: Run) -> Run:
+        def one(hyper: Any, key: Array, run: Run) -> Run:
+            agents = StackedAgents(world, jax.random.fold_in(key[1], t + 1), t, run.memory)
+            state = bind(kind, hyper).step(run.state, agents)
+            sane = jnp.sum(state.x**2) <= bound * world.problem.agents
+            return Run(state, agents.memory, jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged))
+
+        now = {name: values[:, t] for name, values in hyper.items()}
+        return _mapped(one, now, keys, run)
+
+    def rows(run: Run) -> dict[str, Array]:
+        def one(hyper: Any, key: Array, run: Run) -> dict[str, Array]:
+            return measure(world.problem, bind(kind, hyper), run.state)
+
+        return _mapped(one, {name: values[:, 0] for name, values in hyper.items()}, keys, run)
+
+    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, run))
+
+    def leg(carry: tuple[Array, Run], to: tuple[Array, Array]) -> Any:
+        (t, run), (stop, wanted) = carry, to
+        run = jax.lax.fori_loop(t, stop, one_round, run)
+        return (stop, run), jax.lax.cond(wanted, rows, lambda _: blank, run)
+
+    (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
+    return run, measured
+
+
+@jax.jit
+def worst(world: World, x: Float[Array, "settings seeds agents d"]) -> Float[Array, "settings seeds"]:
+    """max_i F(x_i) of every run."""
+    flat = x.reshape(-1, *x.shape[2:])
+    return jax.lax.map(lambda x: worst_loss(world.problem, x, BLOCK), flat).reshape(x.shape[:2])
+
+
+def costs(kind: type, world: World, hyper: Hyper, keys: Key[Array, "seeds 2"], x: Array) -> tuple[Cost, Cost]:
+    """What one agent pays at the start, and in every round."""
+    start, each_round = Cost(), Cost()
+
+    def trace(world: World, hyper: Any, key: Array, x: Array) -> State:
+        memory = each(lambda i: world.oracle.init(_site(world, i, key[0])), world.problem.agents)
+        agents = StackedAgents(world, key[1], jnp.int32(0), memory, start)
+        rule = bind(kind, hyper)
+        state = rule.init(x, agents)
+        return rule.step(state, StackedAgents(world, key[1], jnp.int32(0), agents.memory, each_round))
+
+    jax.eval_shape(trace, world, {name: values[0, 0] for name, values in hyper.items()}, keys[0], x)
+    return start, each_round
+
+
+def stacked(tables: list[dict[str, list[float]]], dtype: Any) -> Hyper:
+    """The hyper-parameters of several settings of one rule, in the run's dtype."""
+    return {name: jnp.asarray(np.array([table[name] for table in tables]), dtype) for name in tables[0]}
+
+
+def _site(world: World, agent: Array, key: Array) -> Site:
+    return Site(world.problem, agent, jax.random.fold_in(key, agent), jnp.int32(0))
+
+
+def _mapped(one: Any, hyper: Any, keys: Array, *run: Run) -> Any:
+    over_seeds = jax.vmap(one, in_axes=(None, 0) + (0,) * len(run))
+    return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(hyper, keys, *run)

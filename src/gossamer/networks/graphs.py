@@ -1,0 +1,196 @@
+"""Makers of networks. The size comes first; whatever they return is connected and doubly stochastic."""
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+
+from gossamer.core import InputError, Range
+from gossamer.networks.mixers import Mean, Shifts, choose
+from gossamer.networks.network import Network
+from gossamer.networks.spectrum import size
+from gossamer.networks.weights import (
+    ROUNDING,
+    check_connected,
+    check_doubly_stochastic,
+    check_graph,
+    scheme,
+)
+
+DRAWS = 100
+"""How often a random graph is drawn anew before giving up on a connected one."""
+
+
+def ring(agents: int, *, weights: str = "metropolis") -> Network:
+    r"""Each agent talks to the next and the one before. $\rho = \tfrac23 (1 - \cos \tfrac{2\pi}{n})$ for $n \ge 4$."""
+    n = whole("ring(agents)", agents)
+    return _translations(_name("ring", n, weights=weights), (n,), [(1,), (-1,)], weights)
+
+
+def path(agents: int, *, weights: str = "metropolis") -> Network:
+    r"""A ring that is cut once. $\rho = \tfrac23 (1 - \cos \tfrac{\pi}{n})$ for $n \ge 3$."""
+    n = whole("path(agents)", agents)
+    return from_graph(nx.path_graph(n), weights, name=_name("path", n, weights=weights))
+
+
+def star(agents: int, *, weights: str = "metropolis") -> Network:
+    r"""Agent 0 talks to all, the others only to it. $\rho = \tfrac1n$ for $n \ge 3$."""
+    n = whole("star(agents)", agents)
+    return from_graph(nx.star_graph(n - 1), weights, name=_name("star", n, weights=weights))
+
+
+def complete(agents: int) -> Network:
+    r"""Everyone talks to everyone: $W = J$, $\rho = 1$."""
+    n = whole("complete(agents)", agents)
+    return Network(_name("complete", n), n, Mean(n))
+
+
+def torus(rows: int, columns: int, *, weights: str = "metropolis") -> Network:
+    r"""A grid closed both ways. $\rho = \tfrac25 (1 - \cos \tfrac{2\pi}{s})$ for $s \times s$, $s \ge 4$."""
+    r, c = whole("torus(rows)", rows), whole("torus(columns)", columns)
+    return _translations(_name("torus", r, c, weights=weights), (r, c), [(1, 0), (-1, 0), (0, 1), (0, -1)], weights)
+
+
+def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
+    r"""The corners of a $p$-dimensional cube, $n = 2^p$. $\rho = \tfrac{2}{p + 1}$."""
+    n = whole("hypercube(agents)", agents)
+    p = n.bit_length() - 1
+    if n != 2**p:
+        raise InputError(
+            f"hypercube(agents) must be a power of two, but is {n}. The nearest are {2**p} and {2 ** (p + 1)}; "
+            "networks.exponential takes any number of agents."
+        )
+    steps = [tuple(int(k == axis) for k in range(p)) for axis in range(p)]
+    return _translations(_name("hypercube", n, weights=weights), (2,) * p or (1,), steps, weights)
+
+
+def exponential(agents: int) -> Network:
+    r"""The static exponential graph: $i$ sends to $i + 2^k \bmod n$, $k < \lceil \log_2 n \rceil$, all weights alike.
+
+    Directed, yet doubly stochastic. $\rho = \tfrac{2}{p + 1}$ for $n = 2^p$.
+
+    Reference: B. Ying et al., "Exponential graph is provably efficient for decentralized deep training", 2021,
+    arXiv 2110.13363.
+    """
+    n = whole("exponential(agents)", agents)
+    return _translations(_name("exponential", n), (n,), [(2**k,) for k in range((n - 1).bit_length())], "uniform")
+
+
+def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str = "metropolis") -> Network:
+    """Each pair is linked with this probability, on its own. Redrawn until it is connected."""
+    n, seed = whole("erdos_renyi(agents)", agents), whole("erdos_renyi(seed)", seed, least=0)
+    p = Range(0, 1, True, False, "It is the chance that a pair is linked.").check(
+        "erdos_renyi(probability)", probability
+    )
+    scheme(weights)
+    graph = _draw(lambda key: nx.fast_gnp_random_graph(n, p, seed=key), seed)
+    if graph is None:
+        raise InputError(
+            f"erdos_renyi({n}, {p:g}) gave no connected graph in {DRAWS} draws. The probability should be above "
+            f"ln(n)/n = {math.log(n) / n:.4g}; twice that, {min(1.0, 2 * math.log(n) / n):.4g}, is safe."
+        )
+    return from_graph(graph, weights, name=_name("erdos_renyi", n, p, weights=weights, seed=seed))
+
+
+def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "metropolis") -> Network:
+    """A graph drawn at random from those in which every agent has this degree. Redrawn until it is connected."""
+    n, seed = whole("random_regular(agents)", agents), whole("random_regular(seed)", seed, least=0)
+    d = whole("random_regular(degree)", degree, least=0)
+    scheme(weights)
+    if d >= n:
+        raise InputError(f"random_regular(degree) must be below the number of agents, {n}, but is {d}.")
+    if n * d % 2:
+        raise InputError(
+            f"random_regular({n}, {d}) cannot be: agents times degree must be even, but is {n * d}. Use degree "
+            f"{d - 1} or {d + 1}, or {n + 1} agents."
+        )
+    if d < 2 and n > d + 1:
+        raise InputError(f"random_regular({n}, {d}) is never connected. Use degree 2 for a ring, 3 for an expander.")
+
+    def draw(key: int) -> nx.Graph:
+        # Pairing is slow for high degrees; the complement is drawn from the same distribution.
+        if 2 * d > n - 1:
+            return nx.complement(nx.random_regular_graph(n - 1 - d, n, seed=key))
+        return nx.random_regular_graph(d, n, seed=key)
+
+    graph = _draw(draw, seed)
+    if graph is None:
+        raise InputError(
+            f"random_regular({n}, {d}) gave no connected graph in {DRAWS} draws. Use degree 3, which almost always is, "
+            "or networks.ring for degree 2."
+        )
+    return from_graph(graph, weights, name=_name("random_regular", n, d, weights=weights, seed=seed))
+
+
+def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
+    """Any connected undirected graph. Agents are in the order of ``graph.nodes``; self-loops are ignored."""
+    make = scheme(weights)
+    check_graph(graph)
+    matrix = make(graph)
+    check_connected(matrix, list(graph.nodes))
+    n = size(matrix)
+    matrix.eliminate_zeros()
+    return Network(name or _name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+
+
+def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
+    """A doubly stochastic matrix of your own, dense or sparse, symmetric or not. It is checked and copied.
+
+    Entries of at most 1e-12 are taken for rounding errors and dropped.
+    """
+    if not sp.issparse(matrix):
+        try:
+            matrix = np.asarray(matrix)
+        except ValueError:
+            raise InputError("mixing matrix must be square, but its rows differ in length.") from None
+    check_doubly_stochastic(matrix)
+    copy = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    copy.sum_duplicates()
+    copy.data[np.abs(copy.data) <= ROUNDING] = 0
+    copy.eliminate_zeros()
+    check_connected(copy)
+    n = size(copy)
+    return Network(name or _name("matrix", n), n, choose(copy))
+
+
+def whole(what: str, value: Any, *, least: int = 1) -> int:
+    """The value as an int, or an `InputError` that says what it was for."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or number < least or isinstance(value, (bool, np.bool_)):
+        raise InputError(f"{what} must be a whole number of at least {least}, but is {value!r}.")
+    return number
+
+
+def _name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
+    """The call that makes the network, without what is default."""
+    parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
+    parts += [f"seed={seed}"] if seed is not None else []
+    parts += [f"weights={weights!r}"] if weights != "metropolis" else []
+    return f"{kind}({', '.join(parts)})"
+
+
+def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, ...]], weights: str) -> Network:
+    """Everyone sends along the same steps. Steps that coincide on a short side, such as ±1 of 2, are one link."""
+    scheme(weights)
+    still = (0,) * len(shape)
+    wrapped = (tuple(s % side for s, side in zip(step, shape, strict=True)) for step in steps)
+    offsets = (still, *dict.fromkeys(step for step in wrapped if step != still))
+    share = np.full(len(offsets), 1 / len(offsets))  # all degrees are alike, so all schemes but the lazy one agree
+    if weights == "lazy":
+        share = (share + np.eye(len(offsets))[0]) / 2
+    return Network(name, math.prod(shape), Shifts(shape, offsets, share))
+
+
+def _draw(make: Callable[[int], nx.Graph], seed: int) -> nx.Graph | None:
+    """The first connected graph, each drawn with a seed of its own that is derived from `seed`."""
+    keys = (int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]) for draw in itertools.count())
+    graphs = (make(key) for key in itertools.islice(keys, DRAWS))
+    return next((graph for graph in graphs if nx.is_connected(graph)), None)

@@ -1,0 +1,158 @@
+r"""Mixing weights for undirected graphs, and the checks that every mixing matrix must pass.
+
+All schemes give a symmetric, doubly stochastic $W$ with $w_{ii} = 1 - \sum_{j \ne i} w_{ij}$, in the order of
+``graph.nodes``; self-loops of the graph are ignored.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from gossamer.core import InputError, nearest
+from gossamer.networks.spectrum import double_cover, size
+
+ROUNDING = 1e-12
+"""An entry of at most this size is a rounding error, not a link."""
+
+
+def metropolis(graph: nx.Graph) -> sp.csr_array:
+    r"""$w_{ij} = 1 / (1 + \max(d_i, d_j))$: any graph, and an agent needs only its neighbours' degrees.
+
+    Reference: L. Xiao, S. Boyd and S.-J. Kim, "Distributed average consensus with least-mean-square deviation", 2007.
+    """
+    rows, columns, degrees = _links(graph)
+    return _complete(rows, columns, 1 / (1 + np.maximum(degrees[rows], degrees[columns])), len(degrees))
+
+
+def uniform(graph: nx.Graph) -> sp.csr_array:
+    r"""$w_{ij} = 1 / (1 + d)$: regular graphs only, where every agent has $d$ neighbours."""
+    rows, columns, degrees = _links(graph)
+    low, high = int(degrees.argmin()), int(degrees.argmax())
+    if degrees[low] != degrees[high]:
+        names = list(graph.nodes)
+        raise InputError(
+            f"uniform weights need a regular graph, but node {names[low]!r} has degree {degrees[low]} and node "
+            f'{names[high]!r} has degree {degrees[high]}. Use weights="metropolis", which suits any graph.'
+        )
+    return _complete(rows, columns, 1.0 / (1 + degrees[rows]), len(degrees))
+
+
+def max_degree(graph: nx.Graph) -> sp.csr_array:
+    r"""$w_{ij} = 1 / (1 + \max_k d_k)$: one weight for all links."""
+    rows, columns, degrees = _links(graph)
+    return _complete(rows, columns, np.full(len(rows), 1 / (1 + degrees.max())), len(degrees))
+
+
+def lazy(graph: nx.Graph) -> sp.csr_array:
+    r"""$\tfrac12 (I + W)$ with $W$ of Metropolis: positive semidefinite, as some analyses ask."""
+    return halve(metropolis(graph))
+
+
+WEIGHTS: dict[str, Callable[[nx.Graph], sp.csr_array]] = {
+    "metropolis": metropolis,
+    "uniform": uniform,
+    "max-degree": max_degree,
+    "lazy": lazy,
+}
+"""The weight schemes by name."""
+
+
+def scheme(name: str) -> Callable[[nx.Graph], sp.csr_array]:
+    """The weight scheme of this name."""
+    if not isinstance(name, str) or name not in WEIGHTS:
+        raise InputError(f"weights={name!r} is not a weight scheme; {nearest(str(name), WEIGHTS)}")
+    return WEIGHTS[name]
+
+
+def halve(matrix: sp.csr_array) -> sp.csr_array:
+    """½(I + W)."""
+    return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
+
+
+def check_graph(graph: Any) -> None:
+    """Refuse what is not a simple undirected graph with at least one node."""
+    if not isinstance(graph, nx.Graph):
+        raise InputError(
+            f"graph must be a networkx.Graph, but is {type(graph).__name__}. For a mixing matrix of your own use "
+            "networks.from_matrix(W)."
+        )
+    if graph.is_directed():
+        raise InputError(
+            "graph must be undirected, but is directed: weights from degrees are not doubly stochastic there. Use "
+            "graph.to_undirected(), or give doubly stochastic weights of your own to networks.from_matrix(W)."
+        )
+    if graph.is_multigraph():
+        raise InputError("graph must be simple, but is a multigraph. Merge parallel edges with networkx.Graph(graph).")
+    if graph.number_of_nodes() == 0:
+        raise InputError("graph must have at least one node, but has none. Each node is an agent.")
+
+
+def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
+    """Refuse a matrix that is not square, finite and non-negative with all row and column sums equal to 1."""
+    what = "mixing matrix must be"
+    way_out = 'For an undirected graph use networks.from_graph(graph, weights="metropolis").'
+    matrix = matrix if sp.issparse(matrix) else np.asarray(matrix)
+    shape = matrix.shape
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
+        raise InputError(f"{what} square, one row and one column an agent, but has shape {tuple(shape)}. {way_out}")
+    if matrix.dtype.kind not in "biuf":
+        raise InputError(f"{what} real numbers, but has dtype {matrix.dtype}. {way_out}")
+    entries = sp.coo_array(matrix)
+    for bad, problem in ((~np.isfinite(entries.data), "finite"), (entries.data < -ROUNDING, "non-negative")):
+        if bad.any():
+            k = int(np.flatnonzero(bad)[0])
+            place = f"[{entries.row[k]}, {entries.col[k]}]"
+            raise InputError(f"{what} {problem}, but entry {place} is {entries.data[k]:.6g}. {way_out}")
+    for axis, line in ((1, "row"), (0, "column")):
+        sums = np.asarray(entries.sum(axis=axis)).ravel()
+        off = np.abs(sums - 1)
+        worst = int(off.argmax())
+        if off[worst] > tolerance:
+            raise InputError(
+                f"{what} doubly stochastic, but {line} {worst} sums to {sums[worst]:.10g} "
+                f"(tolerance {tolerance:g}). {way_out}"
+            )
+
+
+def check_connected(matrix: sp.csr_array, names: list | None = None) -> None:
+    """Refuse a matrix that leaves agents apart, or that only swaps them and so never averages (ρ = 0)."""
+    n = size(matrix)
+    links = abs(sp.csr_array(matrix)) > ROUNDING
+    count, label = connected_components(links, directed=False)
+    if count > 1:
+        sizes = np.bincount(label)
+        members = np.flatnonzero(label == sizes.argmin())
+        shown = ", ".join(str(names[i] if names else i) for i in members[:5]) + (", …" if len(members) > 5 else "")
+        other = np.flatnonzero(label == sizes.argmax() if sizes.min() < sizes.max() else label != label[members[0]])[0]
+        pair = f"{names[members[0]] if names else members[0]}–{names[other] if names else other}"
+        raise InputError(
+            f"network must be connected, but falls into {count} components; the smallest has {len(members)} of {n} "
+            f"agents: {shown}. Add a link between components, such as {pair}, or keep the largest component only."
+        )
+    if connected_components(double_cover(sp.csr_array(links)), directed=False)[0] > 1:
+        raise InputError(
+            "mixing matrix must average, but its spectral gap is ρ = 0: it only moves values between groups of agents "
+            'and back. Use the lazy matrix ½(I + W), or weights="lazy".'
+        )
+
+
+def _links(graph: nx.Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Both ends of every link, each link in both directions and without self-loops, and all degrees."""
+    check_graph(graph)
+    found = sp.coo_array(nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64))  # pyright: ignore
+    apart = found.row != found.col
+    rows, columns = found.row[apart], found.col[apart]
+    return rows, columns, np.bincount(rows, minlength=graph.number_of_nodes())
+
+
+def _complete(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, n: int) -> sp.csr_array:
+    """The matrix with these off-diagonal weights and the diagonal that makes rows sum to 1."""
+    kept = 1 - np.bincount(rows, weights, minlength=n)
+    everyone = np.arange(n)
+    data = np.concatenate([weights, kept])
+    places = np.concatenate([rows, everyone]), np.concatenate([columns, everyone])
+    return sp.csr_array(sp.coo_array((data, places), shape=(n, n)))

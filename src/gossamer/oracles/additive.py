@@ -1,0 +1,123 @@
+"""Errors that are added to a gradient: the paper's absolute bias."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gossamer.core import InputError
+from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.problems import Problem
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class AdditiveBias(Stage):
+    """Made by `additive_bias`."""
+
+    mean: Any
+    std: Any
+    redraw: bool = field(metadata={"static": True})
+    inner: Oracle | None = None
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+        if self.mean.shape not in ((), (problem.dim,)):
+            raise InputError(
+                f"additive_bias(mean=…) must be a number or a vector of {problem.dim}, the problem's dimension, "
+                f"but has shape {self.mean.shape}."
+            )
+
+    def init(self, site: Site) -> Any:
+        return {"inner": self.source.init(site), "e": () if self.redraw else self._draw(site)}
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        gradients, inner = self.source.query(site, state["inner"], points)
+        e = self._draw(site) if self.redraw else state["e"]
+        return tuple(g + e for g in gradients), state | {"inner": inner}
+
+    def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
+        # g + e is the gradient of f + e·x.
+        e = self._draw(site) if self.redraw else state["e"]
+        return tuple(f + e @ x for f, x in zip(self.source.value(site, state["inner"], points), points, strict=True))
+
+    def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
+        own = jnp.broadcast_to(self.mean, site.problem.start.shape) if self.redraw else state["e"]
+        under = self.source.bias(site, state["inner"])
+        return None if under is None else under + own
+
+    def _draw(self, site: Site) -> Float[Array, " d"]:
+        # float32 whatever the run's dtype, so that a float64 run sees the same draws
+        shape = site.problem.start.shape
+        noise = jax.random.normal(self.own_key(site), shape, jnp.float32)
+        return self.mean + self.std * noise.astype(site.problem.start.dtype)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GivenBias(Stage):
+    """Made by `additive_bias(vectors=…)`."""
+
+    vectors: Float[Any, "agents d"]
+    inner: Oracle | None = None
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+        wanted = (problem.agents, problem.dim)
+        if self.vectors.shape not in (wanted, wanted[1:]):
+            raise InputError(
+                f"additive_bias(vectors=…) must have shape {wanted}, one row an agent, or {wanted[1:]}, one for all, "
+                f"but has shape {self.vectors.shape}."
+            )
+
+    def init(self, site: Site) -> Any:
+        return self.source.init(site)
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        gradients, state = self.source.query(site, state, points)
+        return tuple(g + self._own(site) for g in gradients), state
+
+    def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
+        losses = self.source.value(site, state, points)
+        return tuple(f + self._own(site) @ x for f, x in zip(losses, points, strict=True))
+
+    def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
+        under = self.source.bias(site, state)
+        return None if under is None else under + self._own(site)
+
+    def _own(self, site: Site) -> Float[Array, " d"]:
+        return self.vectors if self.vectors.ndim == 1 else self.vectors[site.agent]
+
+
+def additive_bias(
+    mean: Any = None, std: float | None = None, *, redraw: bool | None = None, vectors: Any = None
+) -> Stage:
+    r"""An error added to every gradient, $\tilde g_i(x) = g_i(x) + e_i$.
+
+    Drawn: $e_i \sim \mathcal N(\mu, \sigma_e^2 I)$ with `mean` $\mu$ (a number, for that value in every coordinate, or
+    a vector) and `std` $\sigma_e$. The paper leaves open when: with ``redraw=False``, the default, once for each agent
+    before the run, so that each has a bias of its own and $\sigma_f^2 = \max_i \|e_i\|^2$; with ``redraw=True`` anew at
+    every query, so that the bias is $\mu$ and the rest is noise. Given: `vectors`, one row an agent or one vector for
+    all.
+    """
+    if vectors is not None:
+        if mean is not None or std is not None or redraw is not None:
+            raise InputError("additive_bias takes either vectors, or mean, std and redraw, but not both.")
+        return GivenBias(_finite("vectors", vectors))
+    spread = _finite("std", 0.0 if std is None else std)
+    if spread.ndim or spread < 0:
+        raise InputError(f"additive_bias(std=…) must be a number of at least 0, but is {std!r}.")
+    return AdditiveBias(_finite("mean", 0.0 if mean is None else mean), spread, bool(redraw))
+
+
+def _finite(name: str, values: Any) -> np.ndarray:
+    try:
+        array = np.array(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"additive_bias({name}=…) must be numbers, but is {values!r}.") from None
+    if not np.isfinite(array).all():
+        raise InputError(f"additive_bias({name}=…) must be finite, but has {array[~np.isfinite(array)].flat[0]}.")
+    return array

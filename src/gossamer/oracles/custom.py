@@ -1,0 +1,56 @@
+"""Your own oracle: a function of the gradient."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+from jaxtyping import Array
+
+from gossamer.core import InputError
+from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.problems import Problem
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Custom(Stage):
+    """Made by `custom`."""
+
+    function: Callable[[Array, Array, Site], Array] = field(metadata={"static": True})
+    inner: Oracle | None = None
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+
+    def init(self, site: Site) -> Any:
+        return self.source.init(site)
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        gradients, state = self.source.query(site, state, points)
+        own = site._replace(key=self.own_key(site))
+        changed = tuple(self.function(g, x, own) for g, x in zip(gradients, points, strict=True))
+        for g, x in zip(changed, points, strict=True):
+            if getattr(g, "shape", None) != x.shape:
+                raise InputError(
+                    f"the function of oracles.custom must return a gradient of shape {x.shape}, "
+                    f"but returned {getattr(g, 'shape', type(g).__name__)}."
+                )
+        return tuple(g.astype(x.dtype) for g, x in zip(changed, points, strict=True)), state
+
+    def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
+        raise InputError("oracles.custom changes gradients, so it has no losses that belong to them.")
+
+    def bias(self, site: Site, state: Any) -> None:
+        return None
+
+
+def custom(function: Callable[[Array, Array, Site], Array]) -> Custom:
+    """A stage of your own: ``function(gradient, x, site)`` returns what the agent takes for its gradient at ``x``.
+
+    It sees one agent's vectors and is written in JAX. ``site.agent`` and ``site.round`` say who asks and when,
+    ``site.key`` is for random draws: ``oracles.minibatch(64) | oracles.custom(lambda g, x, site: 0.9 * g)``.
+    """
+    if not callable(function):
+        raise InputError(f"oracles.custom takes a function of (gradient, x, site), but was given {function!r}.")
+    return Custom(function)

@@ -1,0 +1,92 @@
+"""What an oracle is: where an agent's gradients come from, and all that it may touch."""
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import jax
+from jaxtyping import Array, Float, Key
+
+from gossamer.core import InputError
+from gossamer.problems import Problem
+
+
+class Site(NamedTuple):
+    """One agent at one query. The same key is the same sample, however the agents are blocked."""
+
+    problem: Problem
+    agent: Array
+    key: Key[Array, ""]
+    round: Array
+
+
+class Oracle:
+    """A gradient oracle, written for one agent; the engine maps it over all. ``a | b`` puts stage b around oracle a.
+
+    An oracle may hold state (a bias drawn once, the order of an epoch). It is a JAX pytree: its numbers are leaves, so
+    that another magnitude needs no new compilation.
+    """
+
+    def check(self, problem: Problem) -> None:
+        """Refuse, before any work, a problem that this oracle cannot serve."""
+        raise NotImplementedError
+
+    def init(self, site: Site) -> Any:
+        """The state before the first query."""
+        return ()
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        """The gradients at the points, all on one sample, and the next state."""
+        raise NotImplementedError
+
+    def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
+        """The losses at the points, on the sample that `query` takes at the same site and state."""
+        raise NotImplementedError
+
+    def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
+        """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
+        raise NotImplementedError
+
+    @property
+    def rooted(self) -> bool:
+        """Whether there is a source at the bottom of the stages."""
+        return True
+
+    @property
+    def depth(self) -> int:
+        """How many stages stand around the source; each draws from a key of its own, so adding one moves no sample."""
+        return 0
+
+    def __or__(self, stage: Any) -> "Oracle":
+        if not isinstance(stage, Stage):
+            raise InputError(
+                f"{type(stage).__name__} cannot stand around another oracle: the right of | is a stage, such as "
+                "oracles.additive_bias(...) or oracles.custom(...)."
+            )
+        return stage.around(self)
+
+
+class Stage(Oracle):
+    """An oracle that changes what another returns. On its own it stands around the exact gradient."""
+
+    inner: Oracle | None
+
+    def around(self, source: Oracle) -> "Stage":
+        inner = source if self.inner is None else source | self.inner
+        return dataclasses.replace(self, inner=inner)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def rooted(self) -> bool:
+        return self.inner is not None and self.inner.rooted
+
+    @property
+    def source(self) -> Oracle:
+        if self.inner is None:
+            raise InputError(f"{type(self).__name__} has no oracle to stand around: write oracles.exact() | it.")
+        return self.inner
+
+    @property
+    def depth(self) -> int:
+        return self.source.depth + 1
+
+    def own_key(self, site: Site) -> Key[Array, ""]:
+        return jax.random.fold_in(site.key, self.depth)

@@ -1,0 +1,127 @@
+"""Sources: the exact gradient, and mini-batches of an agent's own samples."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int
+
+from gossamer.core import InputError
+from gossamer.oracles.oracle import Oracle, Site
+from gossamer.problems import Empirical, Problem
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Exact(Oracle):
+    """Made by `exact`."""
+
+    def check(self, problem: Problem) -> None:
+        pass
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        return tuple(site.problem.local_gradient(site.agent, x) for x in points), state
+
+    def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
+        return tuple(site.problem.local_loss(site.agent, x) for x in points)
+
+    def bias(self, site: Site, state: Any) -> Array:
+        return jnp.zeros_like(site.problem.start)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class MiniBatch(Oracle):
+    """Made by `minibatch`."""
+
+    batch: int = field(metadata={"static": True})
+    replace: bool = field(metadata={"static": True})
+
+    def check(self, problem: Problem) -> None:
+        if not isinstance(problem, Empirical):
+            raise InputError(
+                f"minibatch({self.batch}) needs a problem made of samples, but {type(problem).__name__} has none. "
+                "Use oracles.exact(), with a stage behind it for noise."
+            )
+        least = int(np.argmin(problem.sizes))
+        if not self.replace and self.batch > problem.sizes[least]:
+            raise InputError(
+                f"minibatch({self.batch}, replace=False) is larger than all {problem.sizes[least]} samples of agent "
+                f"{least}. Take a batch of at most {problem.sizes[least]}, or replace=True."
+            )
+
+    def init(self, site: Site) -> Any:
+        if self.replace:
+            return ()
+        return {"order": jnp.arange(_samples(site).longest, dtype=jnp.int32), "next": jnp.int32(0)}
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        rows, state = self._draw(site, state)
+        return tuple(_samples(site).batch_gradient(site.agent, rows, x) for x in points), state
+
+    def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
+        rows, _ = self._draw(site, state)
+        return tuple(_samples(site).batch_loss(site.agent, rows, x) for x in points)
+
+    def bias(self, site: Site, state: Any) -> Array:
+        return jnp.zeros_like(site.problem.start)
+
+    def _draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
+        size = _samples(site).sizes[site.agent]
+        bits = jax.random.bits(site.key, (self.batch,), jnp.uint32)
+        if self.replace:
+            return below(bits, size), state
+        return _deal(bits, size, state)
+
+
+def exact() -> Exact:
+    """The full gradient of an agent's own loss."""
+    return Exact()
+
+
+def minibatch(batch: int, *, replace: bool = True) -> MiniBatch:
+    """The mean gradient of `batch` samples that the agent draws from its own at every query.
+
+    With ``replace=False`` it goes through all its samples in a random order before it draws any again (epochs); a batch
+    at the end of an epoch takes its rest from the next. Averaged over an epoch it is unbiased; given what was already
+    drawn in an epoch, a single batch is not.
+    """
+    if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
+        raise InputError(f"minibatch(batch=…) must be a whole number of at least 1, but is {batch!r}.")
+    return MiniBatch(int(batch), bool(replace))
+
+
+def below(bits: Int[Array, " k"], size: Array) -> Int[Array, " k"]:
+    """Uniform integers in [0, size) from 32 random bits each: the high word of bits · size.
+
+    One draw costs one word and no division; a value's probability is off by at most 2⁻³². The product is made of 16-bit
+    halves, because 64-bit integers are off unless x64 is on.
+    """
+    size = size.astype(jnp.uint32)
+    high, low = bits >> 16, bits & 0xFFFF
+    size_high, size_low = size >> 16, size & 0xFFFF
+    middle = high * size_low + ((low * size_low) >> 16)
+    carry = (middle & 0xFFFF) + low * size_high
+    return (high * size_high + (middle >> 16) + (carry >> 16)).astype(jnp.int32)
+
+
+def _deal(bits: Array, size: Array, state: Any) -> tuple[Array, Any]:
+    # Fisher and Yates's shuffle, as many swaps a query as the batch is large: at every place p one of the rows that
+    # were not dealt in this epoch, each with the same chance.
+    def swap(k: Array, carry: Any) -> Any:
+        order, place, rows = carry
+        other = place + below(bits[k], size - place)
+        row = order[other]
+        order = order.at[other].set(order[place]).at[place].set(row)
+        return order, jnp.where(place + 1 == size, 0, place + 1), rows.at[k].set(row)
+
+    first = (state["order"], state["next"], jnp.zeros(bits.shape, jnp.int32))
+    order, place, rows = jax.lax.fori_loop(0, bits.shape[0], swap, first)
+    return rows, {"order": order, "next": place}
+
+
+def _samples(site: Site) -> Empirical:
+    assert isinstance(site.problem, Empirical)
+    return site.problem

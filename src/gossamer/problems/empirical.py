@@ -1,0 +1,208 @@
+"""Losses that are means over samples: any JAX loss over a pytree of parameters."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, Int
+
+from gossamer.core import InputError
+from gossamer.data import Dataset, load, split
+from gossamer.problems.problem import Problem
+
+
+class Model(NamedTuple):
+    """The functions of a model; `params` is the pytree that the user gave."""
+
+    unravel: Callable[[Array], Any]
+    """The flat vector as a pytree of parameters."""
+    loss: Callable[[Any, Array, Array], Array]
+    """``loss(params, inputs, targets)``: one loss for each sample of a batch."""
+    penalty: Callable[[Any], Array] | None = None
+    """``penalty(params)``: added to every f_i, times ``alpha``."""
+    predict: Callable[[Any, Array], Array] | None = None
+    """``predict(params, inputs)``: a target for each sample."""
+    smoothness: Callable[["Empirical"], np.ndarray] | None = None
+    """L_i for each agent."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Empirical(Problem):
+    r"""$f_i(x) = \frac{1}{m_i} \sum_{j} \ell(x; a_{ij}, y_{ij}) + \alpha\, r(x)$ over the $m_i$ samples of agent $i$.
+
+    The samples lie in one array in the order of their agents, so that agents may hold different numbers of them. Behind
+    the last come copies of the first, because the slice of the last agent is as long as the longest.
+    """
+
+    inputs: Any
+    targets: Any
+    offsets: Int[Any, " agents"]
+    sizes: Int[Any, " agents"]
+    row_weights: Float[Any, " rows"]
+    alpha: Any
+    start: Float[Any, " d"]
+    test_inputs: Any | None
+    test_targets: Any | None
+    model: Model = field(metadata={"static": True})
+    longest: int = field(metadata={"static": True})
+    data_name: str = field(metadata={"static": True})
+    data_sha256: str = field(metadata={"static": True})
+
+    @property
+    def agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.sizes.shape[0]
+
+    @property
+    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.start.shape[0]
+
+    def local_loss(self, agent: Array, x: Array) -> Array:
+        return self._objective(x, *self._own(agent, x.dtype))
+
+    def local_gradient(self, agent: Array, x: Array) -> Array:
+        return jax.grad(self._objective)(x, *self._own(agent, x.dtype))
+
+    def batch_loss(self, agent: Array, rows: Int[Array, " batch"], x: Array) -> Array:
+        """The loss of agent i on these of its own rows, counted from 0."""
+        return self._objective(x, *self._batch(agent, rows, x.dtype))
+
+    def batch_gradient(self, agent: Array, rows: Int[Array, " batch"], x: Array) -> Array:
+        """The gradient of agent i on these of its own rows, counted from 0."""
+        return jax.grad(self._objective)(x, *self._batch(agent, rows, x.dtype))
+
+    def mean_loss(self, x: Array) -> Array:
+        return self._objective(x, self.inputs, self.targets, self.row_weights.astype(x.dtype))
+
+    def mean_gradient(self, x: Array) -> Array:
+        return jax.grad(self.mean_loss)(x)
+
+    def test_accuracy(self, x: Array) -> Array:
+        predict = self.model.predict
+        assert predict is not None
+        assert self.test_inputs is not None
+        right = predict(self.model.unravel(x), self.test_inputs) == self.test_targets
+        return right.astype(x.dtype).mean()
+
+    @property
+    def has_samples(self) -> bool:
+        return True
+
+    @property
+    def has_accuracy(self) -> bool:
+        return self.test_inputs is not None and self.model.predict is not None
+
+    @cached_property
+    def local_smoothness(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return None if self.model.smoothness is None else self.model.smoothness(self)
+
+    def own_inputs(self, agent: int) -> np.ndarray:
+        """The inputs that an agent holds."""
+        first = int(self.offsets[agent])
+        return np.asarray(self.inputs[first : first + int(self.sizes[agent])])
+
+    def own_targets(self, agent: int) -> np.ndarray:
+        """The targets that an agent holds."""
+        first = int(self.offsets[agent])
+        return np.asarray(self.targets[first : first + int(self.sizes[agent])])
+
+    def _objective(self, x: Array, inputs: Any, targets: Any, weights: Array) -> Array:
+        params = self.model.unravel(x)
+        total = weights @ self.model.loss(params, inputs, targets)
+        return total if self.model.penalty is None else total + self.alpha * self.model.penalty(params)
+
+    def _own(self, agent: Array, dtype: Any) -> tuple[Array, Array, Array]:
+        first, size = self.offsets[agent], self.sizes[agent]
+        inputs = jax.lax.dynamic_slice_in_dim(self.inputs, first, self.longest)
+        targets = jax.lax.dynamic_slice_in_dim(self.targets, first, self.longest)
+        weights = jnp.where(jnp.arange(self.longest) < size, 1 / size.astype(dtype), 0)
+        return inputs, targets, weights
+
+    def _batch(self, agent: Array, rows: Array, dtype: Any) -> tuple[Array, Array, Array]:
+        at = self.offsets[agent] + rows
+        return self.inputs[at], self.targets[at], jnp.full(rows.shape, 1 / rows.shape[0], dtype)
+
+
+def empirical(
+    loss: Callable[[Any, Array, Array], Array],
+    params: Any,
+    data: Any,
+    agents: int | None = None,
+    *,
+    split: str = "by-label",
+    sizes: str = "equal",
+    seed: int = 0,
+    predict: Callable[[Any, Array], Array] | None = None,
+    penalty: Callable[[Any], Array] | None = None,
+    alpha: float = 1.0,
+) -> Empirical:
+    """Any JAX loss over a pytree of parameters.
+
+    ``loss(params, inputs, targets)`` returns one loss for each sample of a batch; ``predict(params, inputs)``, if
+    given, one target for each, and is compared with the test set; ``alpha * penalty(params)`` is added to every f_i.
+    `params` is the start. For `data`, `agents`, `split`, `sizes` and `seed` see `gossamer.data.load` and
+    `gossamer.data.split`.
+    """
+    start, unravel = ravel_pytree(params)
+    model = Model(_in_own_dtype(unravel), loss, penalty, predict)
+    problem = arrange(model, np.asarray(start, np.float64), load(data), agents, split, sizes, seed, alpha)
+    shape = jax.eval_shape(loss, params, problem.inputs[:2], problem.targets[:2]).shape
+    if shape != (2,):
+        raise InputError(
+            f"loss must return one value for each sample, but for two samples it returned shape {shape}. "
+            "Leave out the mean over the batch: the problem takes it."
+        )
+    return problem
+
+
+def arrange(
+    model: Model,
+    start: np.ndarray,
+    data: Dataset,
+    agents: int | None,
+    how: str,
+    sizes: str,
+    seed: int,
+    alpha: float = 0.0,
+    targets: Callable[[np.ndarray], np.ndarray] = lambda labels: labels,
+) -> Empirical:
+    """The problem of a model on a dataset that is split over agents."""
+    parts = split(data, agents, how, sizes=sizes, seed=seed)
+    counts = np.array([len(part) for part in parts], np.int32)
+    order = np.concatenate(parts)
+    order = np.concatenate([order, np.resize(order, counts.max())])
+    weights = np.zeros(len(order))
+    weights[: data.rows] = np.repeat(1 / (len(parts) * counts), counts)
+    tested = data.test_features is not None and data.test_labels is not None
+    return Empirical(
+        inputs=data.features[order],
+        targets=targets(data.labels)[order],
+        offsets=np.cumsum(counts, dtype=np.int32) - counts,
+        sizes=counts,
+        row_weights=weights,
+        alpha=np.asarray(alpha, np.float64),
+        start=start,
+        test_inputs=data.test_features if tested else None,
+        test_targets=targets(np.asarray(data.test_labels)) if tested else None,
+        model=model,
+        longest=int(counts.max()),
+        data_name=data.name,
+        data_sha256=data.sha256,
+    )
+
+
+def _in_own_dtype(unravel: Callable[[Array], Any]) -> Callable[[Array], Any]:
+    # ravel_pytree's inverse insists on the dtype that it was given; a run chooses its own.
+    def as_given(x: Array) -> Any:
+        shapes = jax.eval_shape(unravel, jax.ShapeDtypeStruct(x.shape, jnp.float32))
+        sizes = [leaf.size for leaf in jax.tree.leaves(shapes)]
+        pieces = jnp.split(x, np.cumsum(sizes)[:-1])
+        leaves = [piece.reshape(leaf.shape) for piece, leaf in zip(pieces, jax.tree.leaves(shapes), strict=True)]
+        return jax.tree.unflatten(jax.tree.structure(shapes), leaves)
+
+    return as_given

@@ -1,0 +1,82 @@
+"""Logistic regression with a nonconvex regulariser: the paper's problem."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from gossamer.core import InputError, Range
+from gossamer.data import load
+from gossamer.problems.empirical import Empirical, Model, arrange
+
+
+def logistic(
+    data: Any = "a9a",
+    agents: int | None = None,
+    *,
+    split: str = "by-label",
+    alpha: float = 0.01,
+    sizes: str = "equal",
+    seed: int = 0,
+    label: str = "label",
+    test: Any = None,
+) -> Empirical:
+    r"""Logistic regression with a nonconvex regulariser, from zero.
+
+    $$ f_i(x) = \frac{1}{m_i} \sum_{j=1}^{m_i} \log\bigl(1 + \exp(-y_{ij}\, a_{ij}^\top x)\bigr)
+       + \alpha \sum_{k=1}^d \frac{x_k^2}{1 + x_k^2} $$
+
+    Each $f_i$ is smooth with $L_i = \lambda_{\max}(A_i^\top A_i) / (4 m_i) + 2\alpha$. `data` is the name of a dataset,
+    the path of a LIBSVM, CSV or Parquet file, a pair of arrays or a `Dataset` with two classes; `split` says who holds
+    what (`gossamer.data.split`); `label` names the label's column in a table and `test` is the path of a test set.
+    """
+    alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("logistic(alpha=…)", alpha)
+    holder = split.removeprefix("column:") if split.startswith("column:") else None
+    dataset = load(data, label=label, holder=holder, test=test)
+    classes = dataset.classes
+    if len(classes) != 2:
+        shown = ", ".join(str(c) for c in classes[:5]) + (", …" if len(classes) > 5 else "")
+        raise InputError(
+            f"logistic regression needs two classes, but {dataset.name} has {len(classes)} ({shown}). "
+            "For more use problems.neural or problems.empirical."
+        )
+    model = Model(_flat, _loss, _penalty, _predict, _smoothness)
+    upper = classes[1]
+    return arrange(
+        model,
+        np.zeros(dataset.dim),
+        dataset,
+        agents,
+        split,
+        sizes,
+        seed,
+        alpha,
+        targets=lambda labels: np.where(labels == upper, 1, -1).astype(np.int8),
+    )
+
+
+def _flat(x: Array) -> Array:
+    return x
+
+
+def _loss(x: Array, inputs: Array, targets: Array) -> Array:
+    return jax.nn.softplus(-targets.astype(x.dtype) * (inputs.astype(x.dtype) @ x))
+
+
+def _penalty(x: Array) -> Array:
+    return jnp.sum(x**2 / (1 + x**2))
+
+
+def _predict(x: Array, inputs: Array) -> Array:
+    return jnp.where(inputs.astype(x.dtype) @ x > 0, 1, -1)
+
+
+def _smoothness(problem: Empirical) -> np.ndarray:
+    def largest(agent: int) -> float:
+        rows = problem.own_inputs(agent).astype(np.float64)
+        gram = rows.T @ rows if rows.shape[0] > rows.shape[1] else rows @ rows.T
+        return float(np.linalg.eigvalsh(gram)[-1]) / (4 * len(rows))
+
+    return np.array([largest(agent) for agent in range(problem.agents)]) + 2 * float(problem.alpha)

@@ -1,0 +1,71 @@
+"""A small neural network: the shipped example of a loss over a pytree of parameters."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from gossamer.core import InputError
+from gossamer.data import Dataset, load
+from gossamer.problems.empirical import Empirical, empirical
+
+
+def neural(
+    data: Any = "digits",
+    agents: int | None = None,
+    *,
+    split: str = "by-label",
+    hidden: Sequence[int] = (32,),
+    sizes: str = "equal",
+    seed: int = 0,
+    label: str = "label",
+    test: Any = None,
+) -> Empirical:
+    """A perceptron with tanh layers of these widths and cross-entropy loss, for any number of classes.
+
+    The start is drawn from `seed` (LeCun normal weights, zero offsets). For `data`, `split`, `sizes`, `label` and
+    `test` see `logistic`.
+    """
+    if not all(isinstance(width, int) and width > 0 for width in hidden):
+        raise InputError(f"hidden must be a list of layer widths of at least 1, but is {list(hidden)}.")
+    holder = split.removeprefix("column:") if split.startswith("column:") else None
+    dataset = load(data, label=label, holder=holder, test=test)
+    widths = [dataset.dim, *hidden, len(dataset.classes)]
+    draw = np.random.default_rng(seed)
+    params = [
+        (draw.normal(0, 1 / np.sqrt(fan_in), (fan_in, fan_out)), np.zeros(fan_out))
+        for fan_in, fan_out in pairwise(widths)
+    ]
+    return empirical(
+        _cross_entropy, params, _numbered(dataset), agents, split=split, sizes=sizes, seed=seed, predict=_predict
+    )
+
+
+def _numbered(dataset: Dataset) -> Dataset:
+    """The same with its classes as 0, 1, …"""
+    number = partial(np.searchsorted, dataset.classes)
+    tested = None if dataset.test_labels is None else number(dataset.test_labels)
+    return replace(dataset, labels=number(dataset.labels), test_labels=tested)
+
+
+def _scores(params: Any, inputs: Array) -> Array:
+    *layers, (weights, offsets) = params
+    h = inputs.astype(weights.dtype)
+    for w, o in layers:
+        h = jnp.tanh(h @ w + o)
+    return h @ weights + offsets
+
+
+def _cross_entropy(params: Any, inputs: Array, targets: Array) -> Array:
+    scores = jax.nn.log_softmax(_scores(params, inputs))
+    return -jnp.take_along_axis(scores, targets[:, None], axis=1)[:, 0]
+
+
+def _predict(params: Any, inputs: Array) -> Array:
+    return jnp.argmax(_scores(params, inputs), axis=1)

@@ -1,0 +1,109 @@
+"""What every problem knows: its losses, its gradients, and how its agents differ."""
+
+import abc
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gossamer.core import InputError
+
+
+class Problem(abc.ABC):
+    r"""Minimise $F(x) = \frac1n \sum_i f_i(x)$ over $x \in \mathbb{R}^d$.
+
+    The abstract methods are pure JAX functions that engines and oracles trace, in the dtype of ``x``. The others are
+    for people: they take and give plain arrays, in float64. A problem is a JAX pytree, its data are leaves.
+    """
+
+    agents: int
+    dim: int
+    start: Any
+    """The common point that every agent starts from."""
+
+    @abc.abstractmethod
+    def local_loss(self, agent: Array, x: Float[Array, " d"]) -> Float[Array, ""]:
+        """f_i(x)."""
+
+    @abc.abstractmethod
+    def local_gradient(self, agent: Array, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """∇f_i(x)."""
+
+    @abc.abstractmethod
+    def mean_loss(self, x: Float[Array, " d"]) -> Float[Array, ""]:
+        """F(x)."""
+
+    @abc.abstractmethod
+    def mean_gradient(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """∇F(x)."""
+
+    @property
+    def has_samples(self) -> bool:
+        """Whether a mini-batch can be drawn; if so there are `sizes`, `batch_loss` and `batch_gradient`."""
+        return False
+
+    @property
+    def has_accuracy(self) -> bool:
+        """Whether there is a test set and a prediction to compare with it; if so there is `test_accuracy`."""
+        return False
+
+    @property
+    def local_smoothness(self) -> np.ndarray | None:
+        """L_i for each agent, where it is known."""
+        return None
+
+    @property
+    def smoothness(self) -> float | None:
+        """L, such that every f_i is L-smooth, where it is known."""
+        known = self.local_smoothness
+        return None if known is None else float(known.max())
+
+    def loss(self, x: Any) -> float:
+        """F(x)."""
+        return float(_evaluate(self, "mean_loss", x))
+
+    def gradient(self, x: Any) -> np.ndarray:
+        """∇F(x)."""
+        return _evaluate(self, "mean_gradient", x)
+
+    def gradients(self, x: Any) -> Float[np.ndarray, "agents d"]:
+        """∇f_i(x) for every agent, at one common point."""
+        return _evaluate(self, "_all_gradients", x)
+
+    def heterogeneity(self, x: Any) -> float:
+        """ζ²(x), the mean over agents of ‖∇f_i(x) − ∇F(x)‖²."""
+        g = self.gradients(x)
+        return float(((g - g.mean(0)) ** 2).sum(1).mean())
+
+    def accuracy(self, x: Any) -> float | None:
+        """The share of the test set that the model predicts right, where there is one."""
+        return float(_evaluate(self, "test_accuracy", x)) if self.has_accuracy else None
+
+    def _all_gradients(self, x: Array) -> Array:
+        return jax.lax.map(lambda i: self.local_gradient(i, x), jnp.arange(self.agents), batch_size=100)
+
+
+def cast(tree: Any, dtype: Any) -> Any:
+    """The tree on the device, its floating leaves in this dtype and the others as they are."""
+
+    def leaf(a: Any) -> Array:
+        a = np.asarray(a) if not isinstance(a, jax.Array) else a
+        return jnp.asarray(a, dtype if jnp.issubdtype(a.dtype, jnp.floating) else a.dtype)
+
+    return jax.tree.map(leaf, tree)
+
+
+def _evaluate(problem: Problem, method: str, x: Any) -> np.ndarray:
+    x = np.asarray(x, np.float64)
+    if x.shape != (problem.dim,):
+        raise InputError(f"a point of this problem has shape ({problem.dim},), but x has shape {x.shape}.")
+    with jax.enable_x64(True):
+        return np.asarray(_call(method, cast(problem, np.float64), jnp.asarray(x)))
+
+
+@partial(jax.jit, static_argnums=0)
+def _call(method: str, problem: Problem, x: Array) -> Array:
+    return getattr(problem, method)(x)

@@ -1,0 +1,103 @@
+"""Quadratics, the problems with answers in closed form."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gossamer.core import InputError
+from gossamer.problems.problem import Problem
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True, eq=False)
+class Quadratic(Problem):
+    r"""$f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i)$. Made by `quadratic`."""
+
+    A: Float[Any, "agents d d"]
+    b: Float[Any, "agents d"]
+    start: Float[Any, " d"]
+
+    @property
+    def agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.b.shape[0]
+
+    @property
+    def dim(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.b.shape[1]
+
+    def local_loss(self, agent: Array, x: Array) -> Array:
+        return 0.5 * (x - self.b[agent]) @ self.local_gradient(agent, x)
+
+    def local_gradient(self, agent: Array, x: Array) -> Array:
+        return self.A[agent] @ (x - self.b[agent])
+
+    def mean_loss(self, x: Array) -> Array:
+        away = x - self.b
+        return 0.5 * jnp.einsum("nd,nde,ne->n", away, self.A, away).mean()
+
+    def mean_gradient(self, x: Array) -> Array:
+        return jnp.einsum("nde,ne->nd", self.A, x - self.b).mean(0)
+
+    @property
+    def local_smoothness(self) -> np.ndarray:
+        return np.abs(np.linalg.eigvalsh(self.A)).max(1)
+
+    def solution(self, bias: Any = 0.0) -> np.ndarray:
+        r"""Where $\nabla F = -\bar e$: $(\sum_i A_i)^{-1} \sum_i (A_i b_i - e_i)$, the minimiser if there is no bias.
+
+        This is the fixed point of every tracking method whose agents' gradients carry the constant errors
+        $e_i$ (`bias`, one row an agent or one vector for all).
+        """
+        pull = np.einsum("nde,ne->nd", self.A, self.b) - np.asarray(bias)
+        return np.linalg.solve(self.A.sum(0), pull.sum(0))
+
+
+def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
+    r"""The problem $f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i)$.
+
+    ``A`` is [agents, d, d], or [d, d] for a Hessian that all share; ``b`` is [agents, d]. The A_i are symmetric and
+    their mean positive definite, so that F has one minimum. `start` is zero unless given.
+    """
+    A, b = np.array(A, np.float64), np.array(b, np.float64)
+    if b.ndim != 2:
+        raise InputError(f"b must be [agents, d], one row an agent, but has shape {b.shape}.")
+    agents, dim = b.shape
+    if A.shape == (dim, dim):
+        A = np.repeat(A[None], agents, axis=0)
+    if A.shape != (agents, dim, dim):
+        raise InputError(
+            f"A must be [agents, d, d] = {(agents, dim, dim)} or [d, d] to go with b of shape {b.shape}, "
+            f"but has shape {A.shape}."
+        )
+    for name, values in (("A", A), ("b", b)):
+        if not np.isfinite(values).all():
+            raise InputError(f"{name} has an entry that is not finite, at index {_first(~np.isfinite(values))}.")
+    skew = np.abs(A - A.transpose(0, 2, 1))
+    if skew.max() > 1e-10 * max(1.0, np.abs(A).max()):
+        agent, row, column = _first(skew == skew.max())
+        raise InputError(
+            f"each A_i must be symmetric, but agent {agent}'s differs by {skew.max():.3g} between entries "
+            f"({row}, {column}) and ({column}, {row}). Use (A + Aᵀ)/2, which is the same function."
+        )
+    least = np.linalg.eigvalsh(A.mean(0)).min()
+    if least <= 0:
+        raise InputError(
+            f"the mean of the A_i must be positive definite, but its smallest eigenvalue is {least:.3g}: "
+            "F would have no single minimum."
+        )
+    return Quadratic(A, b, _start(start, dim))
+
+
+def _start(start: Any, dim: int) -> np.ndarray:
+    x = np.zeros(dim) if start is None else np.array(start, np.float64)
+    if x.shape != (dim,):
+        raise InputError(f"start must have shape ({dim},), but has shape {x.shape}.")
+    return x
+
+
+def _first(where: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argwhere(where)[0])

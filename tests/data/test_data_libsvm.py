@@ -1,0 +1,141 @@
+import bz2
+import gzip
+import io
+import lzma
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from gossamer.core import InputError
+from gossamer.data import read_libsvm, write_libsvm
+
+
+def written(features, labels):
+    text = io.BytesIO()
+    write_libsvm(features, labels, text)
+    return text.getvalue()
+
+
+@pytest.fixture
+def file(tmp_path):
+    def make(text, name="rows.libsvm"):
+        path = tmp_path / name
+        path.write_bytes(text if isinstance(text, bytes) else text.encode())
+        return path
+
+    return make
+
+
+@settings(deadline=None)  # the machine may be shared
+@given(
+    features=hnp.arrays(
+        np.float64,
+        st.tuples(st.integers(1, 6), st.integers(1, 5)),
+        elements=st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([0.0, 1.0]),
+    ),
+    data=st.data(),
+)
+def test_round_trip_is_exact(tmp_path_factory, features, data):
+    number = st.floats(-1e6, 1e6) | st.integers(-3, 3)
+    labels = data.draw(st.lists(number, min_size=len(features), max_size=len(features)))
+    path = tmp_path_factory.mktemp("round") / "rows"
+    write_libsvm(features, labels, path)
+    again, label_again = read_libsvm(path, dim=features.shape[1])
+    np.testing.assert_array_equal(again, features)
+    np.testing.assert_array_equal(label_again, labels)
+
+
+def test_written_text():
+    assert written([[0, 1, 0.1], [0, 0, 0]], [1, -1]) == b"+1 2:1 3:0.1 \n-1 \n"
+    assert written([[2.5e-7, -3]], [7]) == b"7 1:2.5e-07 2:-3 \n"
+    assert written([[1], [1]], [0, 1]) == b"0 1:1 \n1 1:1 \n"
+    assert written([[1]], [0.5]) == b"0.5 1:1 \n"
+
+
+def test_more_rows_than_one_block_of_text():
+    features = np.arange(10_000).reshape(-1, 1) % 7
+    lines = written(features, np.arange(10_000)).splitlines()
+    assert lines[9_999] == b"9999 1:3 "
+    assert len(lines) == 10_000
+
+
+def test_binary_values_become_int8(file):
+    features, labels = read_libsvm(file("+1 1:1 3:1\n-1 2:1\n"))
+    assert features.dtype == np.int8
+    assert features.tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert labels.tolist() == [1, -1]
+
+
+def test_comments_and_blank_lines_are_skipped(file):
+    features, labels = read_libsvm(file("# made by hand\n\n1 1:0.5 # note\n\n2 2:1\n"))
+    assert features.tolist() == [[0.5, 0], [0, 1]]
+    assert labels.tolist() == [1, 2]
+
+
+def test_dim_widens(file):
+    assert read_libsvm(file("1 2:1\n"), dim=5)[0].tolist() == [[0, 1, 0, 0, 0]]
+    assert read_libsvm(file("1\n2\n"), dim=2)[0].tolist() == [[0, 0], [0, 0]]
+
+
+@pytest.mark.parametrize(("suffix", "packed"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
+def test_compressed(file, suffix, packed):
+    whole = packed(b"1 1:1 2:0.25\n" * 50)
+    assert read_libsvm(file(whole, f"rows{suffix}"))[0].shape == (50, 2)
+    with pytest.raises(InputError, match=f"rows{suffix} cannot be read"):
+        read_libsvm(file(whole[:-12], f"rows{suffix}"))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("1 1:1\n-1 3:1 12:", "line 2: '12:' is cut short: it should be index:value"),
+        ("1 1:1\n\n-1 3:1 12", "line 3: '12' is cut short"),
+        ("1 1:1\n1 2:x\n", "line 2: the value in '2:x' is not a finite number"),
+        ("1 1:1\n1 2:nan\n", "line 2: the value in '2:nan' is not a finite number"),
+        ("1 1:inf\n", "line 1: the value in '1:inf' is not a finite number"),
+        ("1 x:1\n", "line 1: the index in 'x:1' is not a whole number"),
+        ("1 1.5:1\n", "line 1: the index in '1.5:1' is not a whole number"),
+        ("1 0:1 2:1\n", "line 1: the index in '0:1' is below 1: indices count from 1"),
+        ("1 -3:1\n", "line 1: the index in '-3:1' is below 1"),
+        ("1 3:1 2:1\n", "line 1: index 2 comes after 3: indices must increase"),
+        ("1 3:1 3:1\n", "line 1: index 3 comes after 3"),
+        ("1 1:1\nyes 1:1\n", "line 2: the label 'yes' is not a finite number"),
+        ("1 1:1\nnan 1:1\n", "line 2: the label 'nan' is not a finite number"),
+        ("a,b,label\n1,2,3\n", "line 1: the label 'a,b,label' is not a finite number"),
+        ("1 99999999999:1\n", "line 1: index 99999999999 is above the largest that can be read"),
+        ("1 99999999999999999999999:1\n", "line 1: index 9{23} is above the largest"),
+        (b"\x80\x04\xff\xfe junk\n", r"line 1: the label '\\x80\\x04\\xff\\xfe' is not a finite number"),
+        (b"1 1:1\n\x00\x01\x02\x00", "line 2: there is a zero byte, so this is not a text file"),
+        ("", "holds no rows. Expected lines such as"),
+        ("\n# nothing\n", "holds no rows"),
+        ("1\n-1\n", "holds labels only, so its number of columns is unknown: give `dim`"),
+        ("1 2000000000:1\n" * 5, r"5 rows of 2,000,000,000 columns take 10\.0 GB"),
+    ],
+)
+def test_faults_are_named(file, text, message):
+    with pytest.raises(InputError, match=rf"rows\.libsvm.*{message}"):
+        read_libsvm(file(text))
+
+
+def test_index_above_dim(file):
+    with pytest.raises(InputError, match="line 2: index 7 is above dim=5"):
+        read_libsvm(file("1 5:1\n1 7:1\n"), dim=5)
+    with pytest.raises(InputError, match="dim must be a whole number of columns from 1, but is 0"):
+        read_libsvm(file("1 5:1\n"), dim=0)
+
+
+def test_missing_file_and_directory(tmp_path):
+    with pytest.raises(InputError, match=r"there is no file .*nowhere"):
+        read_libsvm(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="is a directory"):
+        read_libsvm(tmp_path)
+
+
+def test_what_cannot_be_written():
+    with pytest.raises(InputError, match="LIBSVM labels are numbers, but these are text, such as 'a'"):
+        written([[1]], ["a"])
+    with pytest.raises(InputError, match="2 labels for 1 rows"):
+        written([[1]], [1, 2])

@@ -1,0 +1,106 @@
+"""Exact relations between the algorithms."""
+
+import numpy as np
+import plain
+import pytest
+
+import gossamer as gs
+from gossamer.core import State
+
+PROBLEM, E = plain.heterogeneous()
+G = plain.gradient_of(PROBLEM, E)
+X0 = np.ones((8, 5))
+W = plain.irregular().mixing
+J = np.full((8, 8), 1 / 8)
+
+
+def path(rule, W=W, g=G, steps=50):
+    return np.array([s.x for s in plain.states(rule, X0, W, g, steps)])
+
+
+def same(a, b):
+    return np.allclose(a, b, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("lam", [0.1, 0.5, 1.0])
+def test_biased_dmt_is_momentum_tracking_in_other_coordinates(lam):
+    eta = 0.05
+    other = gs.MomentumTracking(eta=lam * eta, beta=1 - lam)
+    s = State(x=X0, u=G(X0) / lam, c=0 * X0, g=G(X0))
+    # the first momentum already holds g⁰, so the start holds one sample less
+    s = State(x=X0, u=(s.u - s.g) / (1 - lam) if lam < 1 else 0 * X0, c=s.c, g=s.g)
+    found = [s.x]
+    for _ in range(50):
+        s = other.step(s, plain.NumpyAgents(W, G))
+        found.append(s.x)
+    assert same(found, path(gs.BiasedDMT(eta=eta, lam=lam)))
+
+
+def test_biased_dmt_without_momentum_is_gnsd_and_not_the_other_trackers():
+    dmt = path(gs.BiasedDMT(eta=0.05, lam=1))
+    assert same(dmt, path(gs.GNSD(eta=0.05)))
+    assert not same(dmt, path(gs.DSGT(eta=0.05)))
+    assert not same(dmt, path(gs.GTDSGD(eta=0.05)))
+
+
+@pytest.mark.parametrize("kind", [gs.DSGDm, gs.DSGDmGossip])
+def test_momentum_that_keeps_nothing_is_d_psgd(kind):
+    assert same(path(kind(eta=0.05, beta=0)), path(gs.DPSGDATC(eta=0.05)))
+
+
+def test_biased_dsgd_is_d_psgd():
+    assert same(path(gs.BiasedDSGD(eta=0.05)), path(gs.DPSGD(eta=0.05)))
+
+
+def test_on_a_complete_graph_d_psgd_atc_is_centralised_sgd():
+    assert same(path(gs.DPSGDATC(eta=0.05), J), path(gs.CentralizedSGD(eta=0.05)))
+
+
+def test_on_a_complete_graph_biased_dmt_is_not_centralised_momentum():
+    dmt = path(gs.BiasedDMT(eta=0.05, lam=0.3), J)
+    assert not same(dmt.mean(1), path(gs.CentralizedMomentum(eta=0.05, lam=0.3)).mean(1))
+
+
+def test_centralised_momentum_without_momentum_is_centralised_sgd():
+    assert same(path(gs.CentralizedMomentum(eta=0.05, lam=1)), path(gs.CentralizedSGD(eta=0.05)))
+
+
+def test_with_equal_hessians_the_mean_follows_centralised_momentum():
+    def g(X):
+        return (X - PROBLEM.b) @ PROBLEM.A[0] + E
+
+    dmt = path(gs.BiasedDMT(eta=0.05, lam=0.3), W, g)
+    assert same(dmt.mean(1), path(gs.CentralizedMomentum(eta=0.05, lam=0.3), W, g).mean(1))
+    assert not same(dmt[:, 0], dmt[:, 1])
+
+
+@pytest.mark.parametrize(("eta", "lam", "a"), [(0.1, 0.2, 1.0), (0.5, 0.05, 2.0), (0.3, 1.0, 0.7)])
+def test_modes_of_biased_dmt_are_the_roots_of_its_characteristic_polynomial(eta, lam, a):
+    r"""For $f_i = \frac a2 (x - b_i)^2$: $(r-w)^2 (r-1+\lambda) + \eta\lambda a\, r (r-1)$ over the spectrum of W."""
+    ring = gs.networks.ring(6).mixing
+    rule, agents = gs.BiasedDMT(eta=eta, lam=lam), plain.NumpyAgents(ring, lambda x: a * x)
+
+    def step(z):
+        s = rule.step(State(**dict(zip("xmv", z.reshape(3, 6, 1), strict=True))), agents)
+        return np.concatenate([s.x, s.m, s.v]).ravel()
+
+    matrix = np.array([step(column) for column in np.eye(18)]).T
+    expected = []
+    for w in np.linalg.eigvalsh(ring):
+        square = np.polymul([1, -w], [1, -w])
+        expected.extend(np.roots(np.polyadd(np.polymul(square, [1, lam - 1]), eta * lam * a * np.array([1, -1, 0]))))
+    # as polynomials: eigenvalues that coincide are found only to the root of the rounding error
+    np.testing.assert_allclose(np.poly(matrix), np.poly(np.array(expected)), atol=1e-10)
+
+
+def test_relative_bias_of_two_agents_attains_its_bound():
+    r"""$f = \frac L2 (x \mp b)^2$ and $\tilde g = (1 \pm \delta) \nabla f$ settle at $x = \delta b$, where
+    $\|\nabla F\|^2 = M_f \zeta^2$ with $M_f = \delta^2$."""
+    L, b, delta = 2.0, 1.5, 0.3
+    problem = gs.problems.quadratic([[L]], [[b], [-b]])
+    relative = gs.oracles.custom(lambda g, x, site: (1 + delta * (1 - 2 * site.agent)) * g)
+    network = gs.networks.complete(2)
+    result = gs.simulate(gs.BiasedDMT(eta=0.1, lam=0.5), problem, network, relative, steps=2000, dtype="float64")
+    x = result.iterates["biased-dmt"][0].mean(0)
+    np.testing.assert_allclose(x, [delta * b], atol=1e-10)
+    assert (problem.gradient(x) ** 2).sum() == pytest.approx(delta**2 * problem.heterogeneity(x), rel=1e-10)
