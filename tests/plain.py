@@ -23,7 +23,7 @@ class NumpyAgents:
 
 def states(rule, X, W, gradient, steps):
     """The states of a rule at rounds 0 … steps; `W` may be one matrix or one for each round."""
-    matrices = [W] * steps if isinstance(W, np.ndarray) else W
+    matrices = [W] * max(steps, 1) if isinstance(W, np.ndarray) else W
     found = [rule.init(X, NumpyAgents(matrices[0], gradient))]
     for t in range(steps):
         found.append(rule.step(found[-1], NumpyAgents(matrices[t], gradient)))

@@ -10,7 +10,7 @@ from gossamer.core import setting
 PROBLEM, E = plain.heterogeneous()
 NETWORK = plain.irregular()
 W = np.kron(NETWORK.mixing, np.eye(5))
-I = np.eye(40)
+EYE = np.eye(40)
 A = np.zeros((40, 40))
 for i in range(8):
     A[5 * i : 5 * i + 5, 5 * i : 5 * i + 5] = PROBLEM.A[i]
@@ -19,9 +19,7 @@ PULL = (np.einsum("nde,ne->nd", PROBLEM.A, PROBLEM.b) - E).ravel()
 
 def settled(rule, steps=8000):
     oracle = gs.oracles.exact() | gs.oracles.additive_bias(vectors=E)
-    return gs.simulate(rule, PROBLEM, NETWORK, oracle, steps=steps, dtype="float64").states[
-        rule.name, setting(rule)
-    ][0]
+    return gs.simulate(rule, PROBLEM, NETWORK, oracle, steps=steps, dtype="float64").states[rule.name, setting(rule)][0]
 
 
 @pytest.mark.parametrize(
@@ -45,23 +43,23 @@ def test_trackers_settle_where_the_gradient_is_minus_the_mean_bias(rule):
 
 
 def test_d_psgd_settles_at_the_solution_of_its_linear_system():
-    expected = np.linalg.solve(I - W + 0.05 * A, 0.05 * PULL)
+    expected = np.linalg.solve(EYE - W + 0.05 * A, 0.05 * PULL)
     np.testing.assert_allclose(settled(gs.DPSGD(eta=0.05)).ravel(), expected, atol=1e-10)
 
 
 def test_d_psgd_atc_settles_at_the_solution_of_its_linear_system():
-    expected = np.linalg.solve(I - W + 0.05 * W @ A, 0.05 * W @ PULL)
+    expected = np.linalg.solve(EYE - W + 0.05 * W @ A, 0.05 * W @ PULL)
     np.testing.assert_allclose(settled(gs.DPSGDATC(eta=0.05)).ravel(), expected, atol=1e-10)
 
 
 def test_local_momentum_settles_where_d_psgd_would_with_a_larger_step():
     eta = 0.01 / (1 - 0.8)
-    expected = np.linalg.solve(I - W + eta * W @ A, eta * W @ PULL)
+    expected = np.linalg.solve(EYE - W + eta * W @ A, eta * W @ PULL)
     np.testing.assert_allclose(settled(gs.DSGDm(eta=0.01, beta=0.8)).ravel(), expected, atol=1e-10)
 
 
 def test_gossiped_momentum_settles_at_the_solution_of_its_linear_system():
     r"""From $p = \beta W p + g$ and $x = W (x - \eta p)$."""
-    gain = 0.01 * W @ np.linalg.inv(I - 0.8 * W)
-    expected = np.linalg.solve(I - W + gain @ A, gain @ PULL)
+    gain = 0.01 * W @ np.linalg.inv(EYE - 0.8 * W)
+    expected = np.linalg.solve(EYE - W + gain @ A, gain @ PULL)
     np.testing.assert_allclose(settled(gs.DSGDmGossip(eta=0.01, beta=0.8)).ravel(), expected, atol=1e-10)

@@ -16,7 +16,7 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, nearest
 from gossamer.data import DATASETS
 from gossamer.engines import simulate
-from gossamer.engines.simulator import check
+from gossamer.engines.simulator import check, planned
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
 from gossamer.progress import Report
@@ -105,6 +105,8 @@ class Spec(Section):
             for number, options in enumerate(self.algorithm)
         ]
         check(rules, problem, network, oracle)
+        with placed("[run]"):
+            planned(**self.run.model_dump())
         return Parts(rules, problem, network, oracle)
 
 
@@ -211,7 +213,9 @@ def explained(known: list[str], where: str) -> Iterator[None]:
     try:
         yield
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        # an unknown key first: it is often why another is missing
+        found = error.errors(include_url=False)
+        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
         steps = [str(step) for step in first["loc"]] or ["(top)"]
         path = ".".join(steps)
         if first["type"] == "extra_forbidden":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import polars as pl
@@ -149,13 +150,13 @@ class Result:
         try:
             manifest = json.loads((source / "manifest.json").read_text(encoding="utf-8"))
             table = pl.read_parquet(source / "result.parquet")
-            with np.load(source / "arrays.npz", allow_pickle=False) as arrays:
+            with (source / "arrays.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                 stored = {name: arrays[name] for name in arrays.files}
             keys = [(str(algorithm), str(setting)) for algorithm, setting in manifest.pop("algorithms")]
             seeds = [int(seed) for seed in manifest.pop("seeds")]
             manifest.pop("format")
             states = {key: stored[f"iterates/{i}"] for i, key in enumerate(keys)}
-        except (OSError, ValueError, KeyError, TypeError, EOFError, pl.exceptions.PolarsError) as error:
+        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, pl.exceptions.PolarsError) as error:
             raise InputError(f"{source} is damaged ({error}): remove it and run again.") from error
         spec = source / "spec.toml"
         text = spec.read_text(encoding="utf-8") if spec.is_file() else None

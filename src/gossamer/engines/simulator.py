@@ -62,14 +62,9 @@ def simulate(
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     oracle = completed(oracle or exact())
     check(rules, problem, network, oracle)
-    steps, every = _count("steps", steps), _count("every", steps if every is None else every)
-    seeds = _seeds(seeds)
+    plan = planned(steps, every, seeds, dtype)
     point = _point(start, problem)
-    if dtype not in ("float32", "float64"):
-        raise InputError(f'dtype must be "float32" or "float64", but is {dtype!r}.')
-    tables = [tabulate(rule, steps) for rule in rules]
-
-    plan = Plan(steps, every, seeds, dtype)
+    tables = [tabulate(rule, plan.steps) for rule in rules]
     with jax.enable_x64(dtype == "float64"), reporting(progress) as report:
         world = World(*(cast(part, dtype) for part in (problem, network, oracle)))
         x = jnp.broadcast_to(jnp.asarray(point, dtype), (problem.agents, problem.dim))
@@ -87,12 +82,20 @@ class Plan:
     dtype: str
 
 
+def planned(steps: Any, every: Any, seeds: Any, dtype: Any) -> Plan:
+    """The plan of a run, or what is wrong with it."""
+    steps, every = _count("steps", steps), _count("every", steps if every is None else every)
+    if dtype not in ("float32", "float64"):
+        raise InputError(f'dtype must be "float32" or "float64", but is {dtype!r}.')
+    return Plan(steps, every, _seeds(seeds), dtype)
+
+
 def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle) -> None:
     """Refuse what cannot run together, before any work."""
     if not rules:
         raise InputError("there is no algorithm to run: give at least one, such as BiasedDMT(eta=0.1, lam=0.05).")
     for rule in rules:
-        if not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
+        if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
     for wanted, part, given in ((Problem, "problem", problem), (Network, "network", network)):
         if not isinstance(given, wanted):

@@ -107,6 +107,8 @@ def additive_bias(
         if mean is not None or std is not None or redraw is not None:
             raise InputError("additive_bias takes either vectors, or mean, std and redraw, but not both.")
         return GivenBias(_finite("vectors", vectors))
+    if redraw not in (None, False, True):
+        raise InputError(f"additive_bias(redraw=…) must be True or False, but is {redraw!r}.")
     spread = _finite("std", 0.0 if std is None else std)
     if spread.ndim or spread < 0:
         raise InputError(f"additive_bias(std=…) must be a number of at least 0, but is {std!r}.")

@@ -90,6 +90,8 @@ def minibatch(batch: int, *, replace: bool = True) -> MiniBatch:
     """
     if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
         raise InputError(f"minibatch(batch=…) must be a whole number of at least 1, but is {batch!r}.")
+    if replace not in (False, True):
+        raise InputError(f"minibatch(replace=…) must be True or False, but is {replace!r}.")
     return MiniBatch(int(batch), bool(replace))
 
 

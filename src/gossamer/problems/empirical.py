@@ -1,5 +1,6 @@
 """Losses that are means over samples: any JAX loss over a pytree of parameters."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -8,7 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int
 
 from gossamer.core import InputError
@@ -22,7 +22,7 @@ class Model(NamedTuple):
     unravel: Callable[[Array], Any]
     """The flat vector as a pytree of parameters."""
     loss: Callable[[Any, Array, Array], Array]
-    """``loss(params, inputs, targets)``: one loss for each sample of a batch."""
+    """``loss(params, inputs, targets)``: one loss for each sample of a batch; inputs have the dtype of params."""
     penalty: Callable[[Any], Array] | None = None
     """``penalty(params)``: added to every f_i, times ``alpha``."""
     predict: Callable[[Any, Array], Array] | None = None
@@ -86,7 +86,7 @@ class Empirical(Problem):
         predict = self.model.predict
         assert predict is not None
         assert self.test_inputs is not None
-        right = predict(self.model.unravel(x), self.test_inputs) == self.test_targets
+        right = predict(self.model.unravel(x), self.test_inputs.astype(x.dtype)) == self.test_targets
         return right.astype(x.dtype).mean()
 
     @property
@@ -113,7 +113,7 @@ class Empirical(Problem):
 
     def _objective(self, x: Array, inputs: Any, targets: Any, weights: Array) -> Array:
         params = self.model.unravel(x)
-        total = weights @ self.model.loss(params, inputs, targets)
+        total = weights @ self.model.loss(params, inputs.astype(x.dtype), targets)
         return total if self.model.penalty is None else total + self.alpha * self.model.penalty(params)
 
     def _own(self, agent: Array, dtype: Any) -> tuple[Array, Array, Array]:
@@ -145,13 +145,19 @@ def empirical(
 
     ``loss(params, inputs, targets)`` returns one loss for each sample of a batch; ``predict(params, inputs)``, if
     given, one target for each, and is compared with the test set; ``alpha * penalty(params)`` is added to every f_i.
-    `params` is the start. For `data`, `agents`, `split`, `sizes` and `seed` see `gossamer.data.load` and
-    `gossamer.data.split`.
+    `params` is the start; parameters and inputs come in the dtype of the run, targets as the labels are. For `data`,
+    `agents`, `split`, `sizes` and `seed` see `gossamer.data.load` and `gossamer.data.split`.
     """
-    start, unravel = ravel_pytree(params)
-    model = Model(_in_own_dtype(unravel), loss, penalty, predict)
-    problem = arrange(model, np.asarray(start, np.float64), load(data), agents, split, sizes, seed, alpha)
-    shape = jax.eval_shape(loss, params, problem.inputs[:2], problem.targets[:2]).shape
+    start, unravel = _flattened(params)
+    dataset = loaded(data, split)
+    if dataset.labels.dtype.kind == "U":
+        raise InputError(
+            f"the targets of a loss must be numbers, but the labels of {dataset.name} are text, such as "
+            f"{str(dataset.labels[0])!r}. Number them first."
+        )
+    problem = arrange(Model(unravel, loss, penalty, predict), start, dataset, agents, split, sizes, seed, alpha)
+    two = problem.inputs[:2].astype(np.float32), problem.targets[:2]
+    shape = jax.eval_shape(loss, unravel(jnp.asarray(start)), *two).shape
     if shape != (2,):
         raise InputError(
             f"loss must return one value for each sample, but for two samples it returned shape {shape}. "
@@ -196,13 +202,33 @@ def arrange(
     )
 
 
-def _in_own_dtype(unravel: Callable[[Array], Any]) -> Callable[[Array], Any]:
-    # ravel_pytree's inverse insists on the dtype that it was given; a run chooses its own.
-    def as_given(x: Array) -> Any:
-        shapes = jax.eval_shape(unravel, jax.ShapeDtypeStruct(x.shape, jnp.float32))
-        sizes = [leaf.size for leaf in jax.tree.leaves(shapes)]
-        pieces = jnp.split(x, np.cumsum(sizes)[:-1])
-        leaves = [piece.reshape(leaf.shape) for piece, leaf in zip(pieces, jax.tree.leaves(shapes), strict=True)]
-        return jax.tree.unflatten(jax.tree.structure(shapes), leaves)
+def loaded(data: Any, split: str, label: str = "label", test: Any = None) -> Dataset:
+    """The dataset that `data` means, read with the column of its holders where the split names one."""
+    named = split.startswith("column:") and not isinstance(data, Dataset)
+    return load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)
 
-    return as_given
+
+def refuse_unseen(data: Dataset) -> None:
+    """Refuse a test part with a label that the training part does not have, for it would count as some other."""
+    if data.test_labels is None:
+        return
+    unseen = np.setdiff1d(data.test_labels, data.classes)
+    if unseen.size:
+        known = ", ".join(str(c) for c in data.classes[:5]) + (", …" if len(data.classes) > 5 else "")
+        raise InputError(
+            f"the test part of {data.name} has the label {unseen[0]}, but the training part only {known}. "
+            "Write labels alike in both parts, or drop such rows."
+        )
+
+
+def _flattened(params: Any) -> tuple[np.ndarray, Callable[[Array], Any]]:
+    # Not ravel_pytree: it rounds to float32 unless x64 is on, and its inverse insists on the dtype that it was given.
+    leaves, tree = jax.tree.flatten(params)
+    shapes = [np.shape(leaf) for leaf in leaves]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+
+    def unravel(x: Array) -> Any:
+        pieces = zip(jnp.split(x, ends), shapes, strict=True)
+        return jax.tree.unflatten(tree, [piece.reshape(shape) for piece, shape in pieces])
+
+    return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in leaves]), unravel

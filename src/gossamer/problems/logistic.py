@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Array
 
 from gossamer.core import InputError, Range
-from gossamer.data import load
-from gossamer.problems.empirical import Empirical, Model, arrange
+from gossamer.problems.empirical import Empirical, Model, arrange, loaded, refuse_unseen
 
 
 def logistic(
@@ -33,8 +32,7 @@ def logistic(
     what (`gossamer.data.split`); `label` names the label's column in a table and `test` is the path of a test set.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("logistic(alpha=…)", alpha)
-    holder = split.removeprefix("column:") if split.startswith("column:") else None
-    dataset = load(data, label=label, holder=holder, test=test)
+    dataset = loaded(data, split, label, test)
     classes = dataset.classes
     if len(classes) != 2:
         shown = ", ".join(str(c) for c in classes[:5]) + (", …" if len(classes) > 5 else "")
@@ -42,6 +40,7 @@ def logistic(
             f"logistic regression needs two classes, but {dataset.name} has {len(classes)} ({shown}). "
             "For more use problems.neural or problems.empirical."
         )
+    refuse_unseen(dataset)
     model = Model(_flat, _loss, _penalty, _predict, _smoothness)
     upper = classes[1]
     return arrange(
@@ -62,7 +61,7 @@ def _flat(x: Array) -> Array:
 
 
 def _loss(x: Array, inputs: Array, targets: Array) -> Array:
-    return jax.nn.softplus(-targets.astype(x.dtype) * (inputs.astype(x.dtype) @ x))
+    return jax.nn.softplus(-targets.astype(x.dtype) * (inputs @ x))
 
 
 def _penalty(x: Array) -> Array:
@@ -70,7 +69,7 @@ def _penalty(x: Array) -> Array:
 
 
 def _predict(x: Array, inputs: Array) -> Array:
-    return jnp.where(inputs.astype(x.dtype) @ x > 0, 1, -1)
+    return jnp.where(inputs @ x > 0, 1, -1)
 
 
 def _smoothness(problem: Empirical) -> np.ndarray:

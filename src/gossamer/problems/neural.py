@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array
 
 from gossamer.core import InputError
-from gossamer.data import Dataset, load
-from gossamer.problems.empirical import Empirical, empirical
+from gossamer.data import Dataset
+from gossamer.problems.empirical import Empirical, empirical, loaded, refuse_unseen
 
 
 def neural(
@@ -32,10 +32,10 @@ def neural(
     The start is drawn from `seed` (LeCun normal weights, zero offsets). For `data`, `split`, `sizes`, `label` and
     `test` see `logistic`.
     """
-    if not all(isinstance(width, int) and width > 0 for width in hidden):
-        raise InputError(f"hidden must be a list of layer widths of at least 1, but is {list(hidden)}.")
-    holder = split.removeprefix("column:") if split.startswith("column:") else None
-    dataset = load(data, label=label, holder=holder, test=test)
+    if not isinstance(hidden, Sequence) or not all(isinstance(width, int) and width > 0 for width in hidden):
+        raise InputError(f"hidden must be a list of layer widths of at least 1, but is {hidden!r}.")
+    dataset = loaded(data, split, label, test)
+    refuse_unseen(dataset)
     widths = [dataset.dim, *hidden, len(dataset.classes)]
     draw = np.random.default_rng(seed)
     params = [
@@ -56,7 +56,7 @@ def _numbered(dataset: Dataset) -> Dataset:
 
 def _scores(params: Any, inputs: Array) -> Array:
     *layers, (weights, offsets) = params
-    h = inputs.astype(weights.dtype)
+    h = inputs
     for w, o in layers:
         h = jnp.tanh(h @ w + o)
     return h @ weights + offsets

@@ -91,7 +91,7 @@ def cast(tree: Any, dtype: Any) -> Any:
 
     def leaf(a: Any) -> Array:
         a = np.asarray(a) if not isinstance(a, jax.Array) else a
-        return jnp.asarray(a, dtype if jnp.issubdtype(a.dtype, jnp.floating) else a.dtype)
+        return jnp.asarray(a, dtype if jnp.issubdtype(a.dtype, jnp.floating) else None)
 
     return jax.tree.map(leaf, tree)
 

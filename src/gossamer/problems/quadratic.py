@@ -63,7 +63,7 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
     their mean positive definite, so that F has one minimum. `start` is zero unless given.
     """
     A, b = np.array(A, np.float64), np.array(b, np.float64)
-    if b.ndim != 2:
+    if b.ndim != 2 or not b.size:
         raise InputError(f"b must be [agents, d], one row an agent, but has shape {b.shape}.")
     agents, dim = b.shape
     if A.shape == (dim, dim):
@@ -83,8 +83,8 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
             f"each A_i must be symmetric, but agent {agent}'s differs by {skew.max():.3g} between entries "
             f"({row}, {column}) and ({column}, {row}). Use (A + Aᵀ)/2, which is the same function."
         )
-    least = np.linalg.eigvalsh(A.mean(0)).min()
-    if least <= 0:
+    least, most = np.linalg.eigvalsh(A.mean(0))[[0, -1]]
+    if least <= dim * np.finfo(float).eps * most:
         raise InputError(
             f"the mean of the A_i must be positive definite, but its smallest eigenvalue is {least:.3g}: "
             "F would have no single minimum."

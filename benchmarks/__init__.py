@@ -1,0 +1,1 @@
+"""How fast Gossamer is: ``python -m benchmarks`` from the root of the project."""

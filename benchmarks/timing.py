@@ -1,0 +1,35 @@
+"""Times that mean something on a busy machine: contestants take turns, and every ratio is of neighbours in time."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Spread(NamedTuple):
+    """A median and the quartiles around it."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: np.ndarray) -> "Spread":
+        low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
+        return cls(float(median), float(low), float(high))
+
+
+def take_turns(contestants: dict[str, Callable[[], None]], repetitions: int) -> dict[str, np.ndarray]:
+    """Seconds of each call, by contestant: one call each in a repetition, and another goes first every time."""
+    names = list(contestants)
+    for name in names:
+        contestants[name]()
+    seconds = {name: np.empty(repetitions) for name in names}
+    for repetition in range(repetitions):
+        for place in range(len(names)):
+            name = names[(repetition + place) % len(names)]
+            began = time.perf_counter()
+            contestants[name]()
+            seconds[name][repetition] = time.perf_counter() - began
+    return seconds

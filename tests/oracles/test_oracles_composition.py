@@ -1,0 +1,157 @@
+"""Stages around sources, and stages of one's own."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from sites import DIM, POINTS, PROBLEM, ask, at
+
+import gossamer as gs
+from gossamer.oracles import additive_bias, completed, custom, exact, minibatch
+
+RING = gs.networks.complete(3)
+NOISE = additive_bias(0, 0.5, redraw=True)
+BIAS = additive_bias(0.1, 0.5)
+DOUBLE = custom(lambda g, x, site: 2 * g)
+
+
+def run(oracle, steps=3, dtype="float64"):
+    result = gs.simulate(gs.DPSGD(eta=0.1), PROBLEM, RING, oracle, steps=steps, dtype=dtype)
+    return result.iterates["d-psgd"][0]
+
+
+def test_stages_apply_from_the_source_outwards():
+    with jax.enable_x64(True):
+        (inside,), _ = ask(exact() | DOUBLE | additive_bias(vectors=np.ones(DIM)), at(1), POINTS[0])
+        (outside,), _ = ask(exact() | additive_bias(vectors=np.ones(DIM)) | DOUBLE, at(1), POINTS[0])
+    g = PROBLEM.gradients(POINTS[0])[1]
+    np.testing.assert_allclose(inside, 2 * g + 1, rtol=1e-13)
+    np.testing.assert_allclose(outside, 2 * (g + 1), rtol=1e-13)
+
+
+def test_grouping_does_not_matter():
+    flat = minibatch(2) | NOISE | BIAS | DOUBLE
+    grouped = [
+        minibatch(2) | (NOISE | BIAS | DOUBLE),
+        minibatch(2) | (NOISE | (BIAS | DOUBLE)),
+        (minibatch(2) | NOISE) | (BIAS | DOUBLE),
+    ]
+    assert flat.depth == 3
+    for oracle in grouped:
+        assert jax.tree.structure(oracle) == jax.tree.structure(flat)
+        np.testing.assert_array_equal(run(oracle), run(flat))
+
+
+def test_composing_changes_no_part():
+    stage = additive_bias(0.1)
+    source = minibatch(2)
+    made = source | stage
+    assert stage.inner is None
+    assert not stage.rooted
+    assert made.rooted
+    assert made.inner is source
+
+
+@pytest.mark.parametrize("stage", [BIAS, NOISE, NOISE | DOUBLE], ids=["drawn", "redrawn", "two"])
+def test_a_bare_stage_stands_around_the_exact_gradient(stage):
+    np.testing.assert_array_equal(run(stage), run(exact() | stage))
+    assert (run(stage) != run(exact())).any()
+
+
+def test_completed_leaves_a_rooted_oracle_alone():
+    oracle = minibatch(2) | BIAS
+    assert completed(oracle) is oracle
+    assert completed(BIAS).inner == exact()
+
+
+@pytest.mark.parametrize("right", [exact(), minibatch(2), None, 3], ids=repr)
+def test_refuses_what_is_not_a_stage_on_the_right(right):
+    message = rf"{type(right).__name__} cannot stand around another oracle: the right of \| is a stage"
+    with pytest.raises(gs.InputError, match=message):
+        exact() | right
+
+
+def test_refuses_a_second_source_inside_a_stage():
+    with pytest.raises(gs.InputError, match="Exact cannot stand around another oracle"):
+        minibatch(2) | (exact() | BIAS)
+
+
+def test_a_stage_alone_says_what_it_lacks():
+    with pytest.raises(gs.InputError, match=r"AdditiveBias has no oracle to stand around: write oracles\.exact\(\) \|"):
+        BIAS.check(PROBLEM)
+
+
+# Custom stages.
+
+
+def test_custom_gets_the_gradient_the_point_and_the_site():
+    def function(g, x, site):
+        return g + 10 * x + 100 * site.agent + 1000 * site.round
+
+    with jax.enable_x64(True):
+        (first, second), _ = ask(exact() | custom(function), at(2, t=3), POINTS[0], POINTS[1])
+    for found, x in ((first, POINTS[0]), (second, POINTS[1])):
+        np.testing.assert_allclose(found, PROBLEM.gradients(x)[2] + 10 * x + 3200, rtol=1e-13)
+
+
+def test_custom_key_differs_between_agents_and_rounds_and_stages_but_not_points():
+    def draw(g, x, site):
+        return 0 * g + jax.random.uniform(site.key)
+
+    with jax.enable_x64(True):
+        (first, second), _ = ask(exact() | custom(draw), at(0), POINTS[0], POINTS[1])
+        others = [ask(exact() | custom(draw), site, POINTS[0])[0][0] for site in (at(1), at(0, seed=1))]
+        deeper = ask(exact() | DOUBLE | custom(draw), at(0), POINTS[0])[0][0]
+    np.testing.assert_array_equal(first, second)
+    assert len({e[0] for e in (first, *others, deeper)}) == 4
+
+
+def test_custom_sees_every_round_and_agent_of_a_run():
+    """x ← x − η(agent + round): after 3 rounds of gossip with W = J from zero, the mean has moved by 1 + 0, 1 + 1 …"""
+    oracle = custom(lambda g, x, site: jnp.zeros_like(g) + site.agent + site.round)
+    x = run(oracle)
+    np.testing.assert_allclose(x.mean(0), -0.1 * (1 + 2 + 3), rtol=1e-12)
+    np.testing.assert_allclose(x[2] - x[0], -0.1 * 2, rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_custom_keeps_the_dtype_of_the_run(dtype):
+    oracle = exact() | custom(lambda g, x, site: g.astype(jnp.float16))
+    assert run(oracle, dtype=dtype).dtype == dtype
+
+
+@pytest.mark.parametrize(
+    ("function", "returned"),
+    [
+        (lambda g, x, site: g.sum(), r"\(\)"),
+        (lambda g, x, site: g[:2], r"\(2,\)"),
+        (lambda g, x, site: 0.0, "float"),
+        (lambda g, x, site: None, "NoneType"),
+        (lambda g, x, site: [g, g], "list"),
+    ],
+)
+def test_custom_refuses_another_shape(function, returned):
+    message = rf"oracles\.custom must return a gradient of shape \(4,\), but returned {returned}\."
+    with pytest.raises(gs.InputError, match=message):
+        run(custom(function))
+
+
+def test_custom_has_no_losses_and_no_constant_bias():
+    with jax.enable_x64(True):
+        oracle = exact() | DOUBLE
+        with pytest.raises(gs.InputError, match="it has no losses that belong to them"):
+            oracle.value(at(), (), (jnp.asarray(POINTS[0]),))
+        assert oracle.bias(at(), ()) is None
+    assert gs.simulate(gs.DPSGD(eta=0.1), PROBLEM, RING, DOUBLE, steps=1).biases is None
+
+
+def test_custom_takes_a_function():
+    with pytest.raises(gs.InputError, match=r"takes a function of \(gradient, x, site\), but was given 0\.9"):
+        custom(0.9)
+
+
+def test_an_oracles_numbers_are_leaves():
+    """So another magnitude needs no new compilation."""
+    one, two = exact() | additive_bias(0.1, 0.5), exact() | additive_bias(0.2, 0.7)
+    assert jax.tree.structure(one) == jax.tree.structure(two)
+    assert [float(leaf) for leaf in jax.tree.leaves(two)] == [0.2, 0.7]

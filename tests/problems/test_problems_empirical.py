@@ -1,0 +1,139 @@
+"""Any loss over any pytree of parameters."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+import gossamer as gs
+from gossamer.data import from_arrays
+from gossamer.problems import empirical
+from gossamer.problems.problem import cast
+
+RNG = np.random.default_rng(0)
+FEATURES = RNG.normal(size=(23, 3))
+TARGETS = RNG.normal(size=23)
+PARAMS = {"w": RNG.normal(size=(3, 2)), "heads": [RNG.normal(size=2), 0.5]}
+
+
+def loss(params, inputs, targets):
+    heads, offset = params["heads"]
+    return (jnp.tanh(inputs @ params["w"]) @ heads + offset - targets) ** 2
+
+
+def penalty(params):
+    return jnp.sum(params["w"] ** 2)
+
+
+def parts(problem):
+    return [(problem.own_inputs(agent), problem.own_targets(agent)) for agent in range(problem.agents)]
+
+
+def unequal(**options):
+    return empirical(loss, PARAMS, (FEATURES, TARGETS), 4, split="iid", sizes="as-they-fall", seed=1, **options)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.7])
+def test_gradients_are_those_of_the_mean_loss_of_each_agent(alpha):
+    problem = unequal(penalty=penalty, alpha=alpha)
+    assert len(set(problem.sizes.tolist())) > 1
+    with jax.enable_x64(True):
+        tree = jax.tree.map(jnp.asarray, PARAMS)
+
+        def mean(params, inputs, targets):
+            return loss(params, inputs, targets).mean() + alpha * penalty(params)
+
+        both = jax.jit(jax.value_and_grad(mean))
+        values, each = zip(*(both(tree, jnp.asarray(a), jnp.asarray(y)) for a, y in parts(problem)), strict=True)
+        rows = np.array([ravel_pytree(gradient)[0] for gradient in each])
+    np.testing.assert_allclose(problem.gradients(problem.start), rows, rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(problem.gradient(problem.start), rows.mean(0), rtol=1e-12, atol=1e-14)
+    assert problem.loss(problem.start) == pytest.approx(np.mean(values), rel=1e-13)
+    assert problem.heterogeneity(problem.start) == pytest.approx(((rows - rows.mean(0)) ** 2).sum(1).mean())
+
+
+def test_the_flat_vector_holds_every_parameter_exactly_and_comes_back():
+    problem = unequal()
+    assert problem.dim == 9
+    flat = np.concatenate([PARAMS["heads"][0], [0.5], PARAMS["w"].ravel()])  # a dict's keys are sorted
+    np.testing.assert_array_equal(problem.start, flat)
+    with jax.enable_x64(True):
+        tree = problem.model.unravel(jnp.asarray(problem.start))
+    assert jax.tree.structure(tree) == jax.tree.structure(PARAMS)
+    np.testing.assert_array_equal(tree["w"], PARAMS["w"])
+    assert tree["heads"][1].shape == ()
+
+
+@pytest.mark.parametrize(("given", "dtype"), [("float16", "float32"), ("float32", "float64"), ("float64", "float32")])
+def test_runs_in_the_dtype_of_the_run_whatever_was_given(given, dtype):
+    seen = set()
+
+    def noting(params, inputs, targets):
+        seen.add((params["w"].dtype.name, inputs.dtype.name))
+        return inputs @ params["w"] - targets
+
+    problem = empirical(noting, {"w": np.ones(3, given)}, (np.eye(3), [1, 2, 3]), 3)
+    seen.clear()
+    result = gs.simulate(gs.DPSGD(eta=0.1), problem, gs.networks.ring(3), steps=2, dtype=dtype)
+    assert result.iterates["d-psgd"].dtype == dtype
+    assert seen == {(dtype, dtype)}
+
+
+def test_float32_and_float64_agree():
+    double, single = unequal().gradients(unequal().start), cast(unequal(), np.float32)
+    rows = jax.jit(jax.vmap(single.local_gradient, (0, None)))(jnp.arange(4), single.start)
+    assert rows.dtype == jnp.float32
+    np.testing.assert_allclose(rows, double, rtol=1e-4, atol=1e-5)
+
+
+def test_small_integers_reach_the_loss_as_real_numbers():
+    """Data that fit int8 are kept so, but 100² does not."""
+    problem = empirical(lambda w, a, y: w[0] * (a**2).sum(1), [np.ones(())], (np.full((4, 2), 100), [0, 0, 1, 1]), 2)
+    assert problem.inputs.dtype == np.int8
+    assert problem.loss([1.0]) == 20_000
+
+
+def test_predictions_are_compared_with_the_test_set():
+    data = from_arrays(
+        FEATURES, TARGETS > 0, test=(np.array([[1, 0, 0], [-1, 0, 0], [2, 0, 0], [-2, 0, 0]]), [1, 0, 0, 0])
+    )
+
+    def predict(params, inputs):
+        return (inputs @ params["w"])[:, 0] > 0
+
+    problem = empirical(loss, PARAMS | {"w": np.ones((3, 2))}, data, 2, predict=predict)
+    assert problem.accuracy(problem.start) == 0.75
+    assert empirical(loss, PARAMS, data, 2).accuracy(problem.start) is None
+
+
+def test_smoothness_is_unknown():
+    assert unequal().smoothness is None
+
+
+def test_a_batch_is_the_mean_over_its_rows():
+    problem = unequal()
+    agent, rows = int(np.argmax(problem.sizes)), np.array([0, 2, 2])
+    inputs, targets = parts(problem)[agent]
+    with jax.enable_x64(True):
+        double, x = cast(problem, np.float64), jnp.asarray(problem.start)
+        params = double.model.unravel(x)
+        expected = loss(params, inputs[rows], targets[rows]).mean()
+        found = double.batch_loss(jnp.int32(agent), jnp.asarray(rows), x)
+        slope = jax.grad(double.batch_loss, 2)(jnp.int32(agent), jnp.asarray(rows), x)
+        np.testing.assert_allclose(double.batch_gradient(jnp.int32(agent), jnp.asarray(rows), x), slope, rtol=1e-13)
+    assert float(found) == pytest.approx(float(expected), rel=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("bad", "shape"), [(lambda *all: loss(*all).mean(), r"\(\)"), (lambda *all: loss(*all)[:, None], r"\(2, 1\)")]
+)
+def test_refuses_a_loss_that_is_not_one_value_a_sample(bad, shape):
+    message = rf"one value for each sample, but for two samples it returned shape {shape}\. Leave out the mean"
+    with pytest.raises(gs.InputError, match=message):
+        empirical(bad, PARAMS, (FEATURES, TARGETS), 4)
+
+
+def test_refuses_labels_that_are_text():
+    with pytest.raises(gs.InputError, match=r"must be numbers, but the labels of arrays are text, such as 'no'\."):
+        empirical(loss, PARAMS, (FEATURES[:2], ["no", "yes"]), 2)

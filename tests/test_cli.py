@@ -1,0 +1,146 @@
+"""The command line, as a user runs it: output, files and exit codes."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gossamer import cli
+from gossamer.algorithms import ALGORITHMS
+from gossamer.catalogue import CATALOGUE
+from gossamer.experiment import Spec
+from gossamer.metrics import METRICS
+from gossamer.networks import NETWORKS
+from gossamer.results import PAID
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def gossamer(*arguments, **options):
+    command = [sys.executable, "-c", "from gossamer.cli import main; main()", *map(str, arguments)]
+    environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, **options)
+
+
+@pytest.mark.parametrize("spec", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
+def test_every_example_runs(spec, tmp_path):
+    done = gossamer("run", spec, "--out", tmp_path / "out", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["algorithms"]
+    assert [row["algorithm"] for row in rows] == [options["name"] for options in Spec.read(spec).algorithm]
+    assert all(row["diverged"] == 0 for row in rows)
+    assert done.stderr.count("rounds, F = ") == len(rows)
+
+
+def test_plot_draws_what_was_measured(tmp_path):
+    spec = tmp_path / "spec.toml"
+    spec.write_text((EXAMPLES / "own-data.toml").read_text().replace("sites.csv", str(EXAMPLES / "sites.csv")))
+    first = gossamer("run", spec, cwd=tmp_path)
+    assert first.returncode == 0, first.stderr
+    assert "result: runs/spec" in first.stdout
+    again = gossamer("run", spec, cwd=tmp_path)
+    assert (again.stdout, again.stderr) == (first.stdout, "")
+    drawn = gossamer("plot", "runs/spec", "--x", "bytes", cwd=tmp_path)
+    names = {path.name for path in (tmp_path / "runs/spec/figures").iterdir()}
+    metrics = ("loss", "grad_norm_sq", "consensus", "tracking")
+    assert names == {f"{name}-bytes.{kind}" for name in metrics for kind in ("pdf", "png")}
+    assert len(drawn.stdout.splitlines()) == 8
+    assert gossamer("plot", "runs/spec", "--metric", "accuracy", cwd=tmp_path).returncode == 2
+
+
+def test_list_names_everything():
+    listed = json.loads(gossamer("list", "--json").stdout)
+    assert [entry["name"] for entry in listed["algorithms"]] == list(ALGORITHMS)
+    assert [entry["name"] for entry in listed["networks"]] == list(NETWORKS)
+    assert all(entry["about"] and "$" not in entry["about"] for entries in listed.values() for entry in entries)
+    plain = gossamer("list", "datasets").stdout
+    assert "a9a" in plain
+    assert "algorithms" not in plain
+
+
+def test_the_choices_of_the_command_line_are_those_of_the_library():
+    assert list(cli.Metric) == list(METRICS)
+    assert set(cli.Axis.__args__) == set(PAID)
+    assert list(cli.Kind.__args__) == list(CATALOGUE)
+
+
+@pytest.mark.parametrize(
+    ("name", "sha256", "rows"),
+    [
+        ("a9a", "f5d5ffd8d865ff41328e7ee043e4b020816914ff6843ff15b98905ddbedce906", "32,561 rows"),
+        ("a9a.t", "1f448a153f0320399a7e40836eb207655b0bde0f21fc941cc472193daa9f5de9", "16,281 rows"),
+    ],
+)
+def test_a9a_is_exported_byte_for_byte(name, sha256, rows, tmp_path):
+    done = gossamer("data", "export", name, tmp_path / "file")
+    assert done.returncode == 0
+    assert rows in done.stdout
+    assert hashlib.sha256((tmp_path / "file").read_bytes()).hexdigest() == sha256
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "nothing.toml"), "nothing.toml does not exist"),
+        (("run", "bad.toml"), "bad.toml key 'run' is missing"),
+        (("plot", "."), "holds no finished run"),
+        (("data", "export", "a9b", "new"), "there is no data set 'a9b'; did you mean 'a9a'"),
+        (("data", "export", "a9a", "bad.toml"), "bad.toml exists"),
+        (("data", "export", "a9a", "no/folder/file"), "cannot write no/folder/file"),
+        (("list", "algorithm"), "not one of 'algorithms'"),
+        (("plot", ".", "--metric", "lost"), "'lost' is not one of"),
+    ],
+)
+def test_bad_input_ends_with_2_and_writes_nothing(arguments, message, tmp_path):
+    (tmp_path / "bad.toml").write_text("[problem]\n[network]\n[[algorithm]]\n")
+    done = gossamer(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in " ".join(done.stderr.replace("│", " ").split())
+    assert "Traceback" not in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.toml"]
+
+
+def test_runs_that_all_diverge_end_with_3(tmp_path):
+    (tmp_path / "wild.toml").write_text(
+        """
+        problem = { name = "quadratic", A = [[1.0]], b = [[1.0], [2.0]] }
+        network = { name = "complete" }
+        run = { steps = 400 }
+        algorithm = [{ name = "d-psgd", eta = 50 }]
+        """
+    )
+    done = gossamer("run", "wild.toml", cwd=tmp_path)
+    assert done.returncode == 3
+    assert "1 of 1" in done.stdout
+
+
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(tmp_path):
+    spec = (EXAMPLES / "a9a-ring.toml").read_text().replace("steps = 3000", "steps = 300000")
+    (tmp_path / "long.toml").write_text(spec)
+    command = [sys.executable, "-c", "from gossamer.cli import main; main()", "run", "long.toml", "--out", "out"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    try:
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "out" / "spec.toml").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        time.sleep(5)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert process.returncode == 130
+    assert "the same command goes on" in errors
+    assert "Traceback" not in errors
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["spec.toml"]
+
+
+def test_help_shows_examples_and_exit_codes():
+    assert "130 interrupted" in gossamer("--help").stdout
+    assert "gossamer run examples/a9a-ring.toml" in gossamer("run", "--help").stdout
+    assert gossamer("--version").stdout.strip() == "0.1.0"

@@ -1,0 +1,83 @@
+"""What the documentation shows works: its code runs, its specs build, its commands and keys exist."""
+
+import inspect
+import json
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import pytest
+import typer
+
+from gossamer import cli
+from gossamer.experiment import Spec
+from gossamer.oracles import STAGES
+from gossamer.problems import PROBLEMS
+
+ROOT = Path(__file__).parents[1]
+PAGES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.glob("docs/**/*.md"))}
+PAGES["CONTRIBUTING.md"] = ROOT / "CONTRIBUTING.md"
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+KEYS = re.compile(r"^<!-- keys: (\w+)\.([\w-]+) -->\n\n((?:\|.*\n)+)", re.MULTILINE)
+
+
+def blocks(page, *languages):
+    """The fenced blocks of a page in these languages: (line, text)."""
+    text = PAGES[page].read_text(encoding="utf-8")
+    return [(text[: m.start()].count("\n") + 1, m[2]) for m in FENCE.finditer(text) if m[1] in languages]
+
+
+def having(*languages):
+    return [page for page in PAGES if blocks(page, *languages)]
+
+
+def whole(block):
+    return {"problem", "network", "run", "algorithm"} <= tomllib.loads(block).keys()
+
+
+@pytest.mark.parametrize("page", having("python", "toml"))
+def test_code_runs_and_specs_build(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "page"}
+    for line, code in blocks(page, "python"):
+        exec(compile("\n" * line + code, page, "exec"), namespace)
+    for _, text in blocks(page, "toml"):
+        if whole(text):
+            Spec.of(tomllib.loads(text), tmp_path).parts()
+
+
+@pytest.mark.parametrize("page", having("console", "bash"))
+def test_commands_exist(page):
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    for _, text in blocks(page, "console", "bash"):
+        for line in text.splitlines():
+            program, *words = shlex.split(line.removeprefix("$ "), comments=True) or [""]
+            if program == "make":
+                assert set(words) <= set(targets), line
+            elif program == "gossamer":
+                command = typer.main.get_command(cli.app)
+                while words and words[0] in getattr(command, "commands", {}):
+                    command = command.commands[words.pop(0)]
+                assert not hasattr(command, "commands"), f"{line}: there is no such command"
+                command.make_context(line, words)  # parses, and raises for an unknown option, value or argument
+
+
+def test_spec_keys_are_those_of_the_code():
+    """The tables of keys in specs.md against the functions' signatures: every key, with its default."""
+    registries = {"problems": PROBLEMS, "stages": STAGES}
+    found = KEYS.findall(PAGES["docs/specs.md"].read_text(encoding="utf-8"))
+    assert {(kind, name) for kind, name, _ in found} == {(k, name) for k, made in registries.items() for name in made}
+    for kind, name, table in found:
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
+        told = {row[0].strip("`"): row[2] for row in rows}
+        assert told == {
+            key: written(value.default) for key, value in inspect.signature(registries[kind][name]).parameters.items()
+        }, f"{kind}.{name}"
+
+
+def written(default):
+    """A default as the tables show it."""
+    if default is inspect.Parameter.empty:
+        return "required"
+    return "–" if default is None else f"`{json.dumps(default)}`"

@@ -1,0 +1,147 @@
+"""Results: tables, files and figures."""
+
+import json
+
+import numpy as np
+import plain
+import polars as pl
+import pytest
+from scipy import stats
+
+import gossamer as gs
+from gossamer import figures
+from gossamer.summary import interval
+
+PROBLEM, E = plain.heterogeneous()
+
+
+@pytest.fixture(scope="module")
+def result():
+    rules = [gs.BiasedDMT(0.05, 0.3), gs.BiasedDMT(0.02, 0.3), gs.DPSGD(50.0)]
+    oracle = gs.oracles.additive_bias(mean=0.1, std=0.2, redraw=True)
+    return gs.simulate(rules, PROBLEM, plain.irregular(), oracle, steps=40, every=10, seeds=3, dtype="float64")
+
+
+def test_the_frame_is_tidy(result):
+    frame = result.frame()
+    assert frame.columns == [
+        *("algorithm", "setting", "seed", "round", "status"),
+        *("loss", "grad_norm_sq", "consensus", "tracking", "accuracy", "worst_loss", "queries", "bytes_sent"),
+    ]
+    assert frame.select("algorithm", "setting", "seed", "round").is_duplicated().sum() == 0
+    assert frame.filter(pl.col("algorithm") == "biased-dmt").height == 2 * 3 * 5
+
+
+def test_labels_name_the_setting_only_where_it_is_needed(result):
+    assert list(result.labels) == ["biased-dmt(eta=0.05, lam=0.3)", "biased-dmt(eta=0.02, lam=0.3)", "d-psgd"]
+    assert {x.shape for x in result.iterates.values()} == {(3, 8, 5)}
+    assert result.mean_bias.shape == (3, 5)
+
+
+def test_final_and_summary_agree_with_the_frame(result):
+    label = "biased-dmt(eta=0.05, lam=0.3)"
+    last = result.of(label).filter(pl.col("round") == 40).sort("seed")["loss"].to_numpy()
+    np.testing.assert_array_equal(result.final("loss")[label], last)
+    row = result.summary().table.row(0, named=True)
+    low, high = stats.t.interval(0.95, 2, loc=last.mean(), scale=stats.sem(last))
+    assert (row["loss"] - row["loss_±"], row["loss"] + row["loss_±"]) == pytest.approx((low, high))
+    assert result.summary().table["diverged"].to_list() == [0, 0, 3]
+    assert "3 of 3" in str(result.summary()).splitlines()[3]
+
+
+def test_one_value_has_no_interval():
+    assert interval(np.array([2.0])) == (2.0, None)
+    assert interval(np.array([])) == (None, None)
+
+
+def test_saved_and_loaded_it_is_the_same(result, tmp_path):
+    result.save(tmp_path / "run")
+    back = gs.Result.load(tmp_path / "run")
+    assert back.frame().equals(result.frame())
+    assert back.seeds == result.seeds
+    assert back.manifest == json.loads(json.dumps(result.manifest))
+    for label, x in result.iterates.items():
+        np.testing.assert_array_equal(back.iterates[label], x)
+    np.testing.assert_array_equal(back.biases, result.biases)
+    assert sorted(p.name for p in (tmp_path / "run").iterdir()) == ["arrays.npz", "manifest.json", "result.parquet"]
+    assert [p.name for p in tmp_path.iterdir()] == ["run"]
+
+
+def test_the_manifest_tells_where_it_came_from(result):
+    assert {"gossamer", "jax", "jaxlib", "numpy", "python", "source"} <= set(result.manifest["versions"])
+    assert set(result.manifest["seconds"]) == {f"{a}({s})" for a, s in result.states}
+    assert result.manifest["network"]["agents"] == 8
+    data = gs.simulate(gs.DPSGD(0.1), gs.problems.logistic("a9a", 4), gs.networks.ring(4), steps=1).manifest["data"]
+    assert data == {"name": "a9a", "sha256": gs.data.load("a9a").sha256}
+
+
+def test_saving_never_overwrites(result, tmp_path):
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "thesis.tex").touch()
+    with pytest.raises(gs.InputError, match="taken is not empty"):
+        result.save(tmp_path / "taken")
+    with pytest.raises(gs.InputError, match="cannot write"):
+        result.save(tmp_path / "taken" / "thesis.tex" / "run")
+
+
+@pytest.mark.parametrize("name", ["result.parquet", "arrays.npz", "manifest.json"])
+def test_damage_is_said(result, tmp_path, name):
+    result.save(tmp_path / "run")
+    file = tmp_path / "run" / name
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(gs.InputError, match="run is damaged"):
+        gs.Result.load(tmp_path / "run")
+
+
+def test_a_directory_without_a_run_is_said(tmp_path):
+    with pytest.raises(gs.InputError, match="holds no finished run"):
+        gs.Result.load(tmp_path)
+    with pytest.raises(gs.InputError, match="does not exist"):
+        gs.Result.load(tmp_path / "nothing")
+
+
+def test_pickles_are_not_read(result, tmp_path):
+    result.save(tmp_path / "run")
+    np.savez(tmp_path / "run" / "arrays.npz", **{"iterates/0": np.array([print], dtype=object)})
+    with pytest.raises(gs.InputError, match="damaged"):
+        gs.Result.load(tmp_path / "run")
+
+
+@pytest.mark.parametrize("x", ["rounds", "queries", "bytes"])
+def test_figures_show_the_mean_and_no_diverged_values(result, x):
+    axes = result.plot("consensus", x).axes[0]
+    lines = {line.get_label(): line for line in axes.get_lines()}
+    assert list(lines) == [*list(result.labels)[:2], "d-psgd (3 of 3 diverged)"]
+    rows = result.of("biased-dmt(eta=0.05, lam=0.3)").filter(pl.col("round") == 40)
+    assert lines["biased-dmt(eta=0.05, lam=0.3)"].get_ydata()[-1] == pytest.approx(
+        np.exp(np.log(rows["consensus"].to_numpy()).mean())
+    )
+    assert all(np.isfinite(line.get_ydata()).all() for line in lines.values())
+    assert axes.get_yscale() == "log"
+
+
+def test_the_band_is_the_interval_of_the_mean(result):
+    label = "biased-dmt(eta=0.05, lam=0.3)"
+    band = figures._band(result.of(label), "loss", "round", log=False)
+    last = result.final("loss")[label]
+    low, high = stats.t.interval(0.95, 2, loc=last.mean(), scale=stats.sem(last))
+    assert (band["low"][-1], band["high"][-1]) == pytest.approx((low, high))
+
+
+def test_a_figure_is_the_same_to_the_byte(result, tmp_path):
+    for name in ("a.pdf", "b.pdf"):
+        figures.save(result.plot("loss"), tmp_path / name)
+    assert (tmp_path / "a.pdf").read_bytes() == (tmp_path / "b.pdf").read_bytes()
+
+
+def test_unknown_metrics_axes_and_formats_are_refused(result, tmp_path):
+    with pytest.raises(gs.InputError, match="no metric 'lost'; did you mean 'loss'"):
+        result.final("lost")
+    with pytest.raises(gs.InputError, match="nothing in this result has the metric 'accuracy'"):
+        result.plot("accuracy")
+    with pytest.raises(gs.InputError, match="no x-axis 'seconds'"):
+        result.plot("loss", "seconds")
+    with pytest.raises(gs.InputError, match=r"use .pdf, .png or .svg"):
+        figures.save(result.plot("loss"), tmp_path / "figure.doc")
+    with pytest.raises(gs.InputError, match="no algorithm 'gnsd'"):
+        result.of("gnsd")
