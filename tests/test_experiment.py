@@ -134,9 +134,11 @@ def test_data_that_changed_under_a_run_is_refused(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run(spec, tmp_path / "out", progress=stop)
+    run(spec, tmp_path / "whole")
     data.write_text("+1 1:1\n-1 2:1\n+1 1:1 2:1\n-1 2:0.25\n")
-    with pytest.raises(gs.InputError, match="the data file has changed"):
-        run(spec, tmp_path / "out")
+    for folder in ("out", "whole"):
+        with pytest.raises(gs.InputError, match="the data file has changed"):
+            run(spec, tmp_path / folder)
 
 
 def test_the_manifest_of_a_finished_run_names_all_algorithms(spec, tmp_path):

@@ -17,7 +17,7 @@ from gossamer.algorithms import (
     DSGDmGossip,
     MomentumTracking,
 )
-from gossamer.core import InputError, State, rule
+from gossamer.core import Agent, Array, Decay, InputError, State, StepSize, Weight, rule
 from gossamer.engines import simulate
 from gossamer.results import Result
 
@@ -29,16 +29,21 @@ __all__ = [
     "DSGT",
     "GNSD",
     "GTDSGD",
+    "Agent",
+    "Array",
     "BiasedDMT",
     "BiasedDSGD",
     "CentralizedMomentum",
     "CentralizedSGD",
     "DSGDm",
     "DSGDmGossip",
+    "Decay",
     "InputError",
     "MomentumTracking",
     "Result",
     "State",
+    "StepSize",
+    "Weight",
     "algorithms",
     "data",
     "networks",

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import ranges
@@ -16,11 +16,17 @@ class Entry(TypedDict):
     name: str
     about: str
     options: list[str]
+    needs: NotRequired[str]
 
 
 def algorithms() -> list[Entry]:
     return [
-        Entry(name=name, about=kind.title, options=[f"{key} in {allowed}" for key, allowed in ranges(kind).items()])
+        Entry(
+            name=name,
+            about=kind.title,
+            options=[f"{key} in {allowed}" for key, allowed in ranges(kind).items()],
+            needs=kind.needs,
+        )
         for name, kind in ALGORITHMS.items()
     ]
 

@@ -120,7 +120,7 @@ def run(spec: Spec, out: str | Path | None = None, *, progress: bool | Report = 
     folder = Path(out)
     if (folder / "manifest.json").is_file():
         _same(spec, folder)
-        return Result.load(folder)
+        return _with_same_data(Result.load(folder), parts.problem, folder)
     _claim(spec, folder)
     try:
         results = [_cell(folder / "cells", rule, parts, options, progress) for rule in parts.rules]
@@ -135,12 +135,8 @@ def run(spec: Spec, out: str | Path | None = None, *, progress: bool | Report = 
 def _cell(cells: Path, rule: Any, parts: Parts, options: dict[str, Any], progress: bool | Report) -> Result:
     """One algorithm: read if it was finished before, else run and saved."""
     folder = cells / f"{parts.rules.index(rule):03d}-{rule.name}"
-    data = getattr(parts.problem, "data_sha256", None)
     if folder.exists():
-        done = Result.load(folder)
-        if (done.manifest["data"] or {}).get("sha256") != data:
-            raise InputError(f"{folder} was made with other data: the data file has changed. Choose another --out.")
-        return done
+        return _with_same_data(Result.load(folder), parts.problem, folder)
     result = simulate(rule, parts.problem, parts.network, parts.oracle, **options, progress=progress)
     result.save(folder)
     return result
@@ -168,6 +164,12 @@ def _same(spec: Spec, folder: Path) -> None:
         raise InputError(
             f"{folder} holds another run (its spec.toml differs from yours): choose another --out, or remove it."
         )
+
+
+def _with_same_data(result: Result, problem: Problem, folder: Path) -> Result:
+    if (result.manifest["data"] or {}).get("sha256") != getattr(problem, "data_sha256", None):
+        raise InputError(f"{folder} was made with other data: the data file has changed. Choose another --out.")
+    return result
 
 
 def _found(value: Any, folder: Path) -> Any:

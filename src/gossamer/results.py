@@ -27,7 +27,9 @@ class Result:
     """The outcome of `simulate` or of a spec."""
 
     table: pl.DataFrame
+    """What `frame` returns."""
     states: dict[Key, np.ndarray]
+    """The final models, [seeds, agents, d], of each algorithm and setting."""
     seeds: list[int]
     biases: np.ndarray | None
     """The constant bias of each agent, [seeds, agents, d]; None where the oracle has other kinds of bias."""

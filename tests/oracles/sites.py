@@ -6,7 +6,7 @@ import numpy as np
 
 from gossamer.data import Dataset
 from gossamer.oracles import Site
-from gossamer.problems import logistic
+from gossamer.problems import logistic, quadratic
 from gossamer.problems.problem import cast
 
 SIZES = (5, 12, 7)
@@ -23,6 +23,8 @@ def unequal():
 
 
 PROBLEM = unequal()
+FLAT = quadratic(np.eye(DIM), np.zeros((3, DIM)))
+"""Its gradient at zero is zero, so what an oracle says there is its error."""
 
 
 def key(seed, agent=0):
@@ -35,7 +37,20 @@ def at(agent=0, seed=0, t=0, problem=PROBLEM, dtype=np.float64):
 
 
 def ask(oracle, site, *points, state=None):
-    """The gradients at the points and the next state, compiled."""
-    state = oracle.init(site) if state is None else state
-    found, state = jax.jit(lambda site, state, points: oracle.query(site, state, points))(site, state, points)
+    """The gradients at the points and the next state; the state before the first query unless given."""
+    points = tuple(jnp.asarray(x, site.problem.start.dtype) for x in points)
+    found, state = _first(oracle, site, points) if state is None else _next(oracle, site, state, points)
     return [np.asarray(g) for g in found], state
+
+
+# Oracles are arguments, as in the engine: all of one structure share a compilation.
+
+
+@jax.jit
+def _first(oracle, site, points):
+    return oracle.query(site, oracle.init(site), points)
+
+
+@jax.jit
+def _next(oracle, site, state, points):
+    return oracle.query(site, state, points)

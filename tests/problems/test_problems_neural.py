@@ -32,7 +32,7 @@ def scores(x, inputs, widths):
     return inputs @ w + o
 
 
-@pytest.mark.parametrize("hidden", [(), (6,), (6, 5)])
+@pytest.mark.parametrize("hidden", [(), (6, 5)])
 def test_is_tanh_layers_with_cross_entropy(hidden):
     problem, widths = neural((FEATURES, LABELS), 3, hidden=hidden), [4, *hidden, 3]
     x = RNG.normal(size=problem.dim)
@@ -62,20 +62,18 @@ def test_start_has_lecun_weights_and_zero_offsets():
     assert not last.any()
 
 
-def test_digits_start_and_accuracy():
-    problem = neural("digits", 10)
+def test_digits_at_the_start_and_after_some_gradient_descent():
+    """At the start about a tenth is right; full gradients on alike agents soon get most of them."""
+    problem = neural("digits", 4, split="iid")
     assert problem.dim == 64 * 32 + 32 + 32 * 10 + 10
     assert problem.loss(problem.start) == pytest.approx(np.log(10), abs=1)
-    right = scores(problem.start, np.asarray(problem.test_inputs), [64, 32, 10]).argmax(1) == problem.test_targets
-    assert problem.accuracy(problem.start) == pytest.approx(right.mean())
-    assert 0 <= right.mean() <= 1
-
-
-def test_learns_digits():
-    """A tenth is right by chance; 100 rounds of gradient descent on iid parts get most of them."""
-    problem = neural("digits", 4, split="iid")
-    result = gs.simulate(gs.DPSGD(eta=0.5), problem, gs.networks.complete(4), steps=100)
-    assert problem.accuracy(result.iterates["d-psgd"][0].mean(0)) > 0.8
+    x = problem.start
+    for _ in range(60):
+        x = x - problem.gradient(x)
+    for point in (problem.start, x):
+        right = scores(point, np.asarray(problem.test_inputs), [64, 32, 10]).argmax(1) == problem.test_targets
+        assert problem.accuracy(point) == pytest.approx(right.mean())
+    assert problem.accuracy(x) > 0.8
 
 
 def test_labels_may_be_text():

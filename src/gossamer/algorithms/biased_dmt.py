@@ -9,7 +9,7 @@ whatever their own data. With $\lambda = 1$ it is GNSD; in other coordinates it 
 $\beta = 1 - \lambda$ and step $\lambda\eta$. Two vectors to each neighbour a round, in one message.
 
 Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved convergence for decentralized stochastic optimization
-with biased gradients", Algorithm 1.
+with biased gradients", 2026, arXiv 2604.08236, Algorithm 1.
 """
 
 from gossamer.core import Agent, Array, State, StepSize, Weight, rule

@@ -5,7 +5,8 @@ $$ X^{t+1} = W X^t - \eta\, \tilde g(X^t) $$
 The recursion of D-PSGD (combine then adapt), named for what it is fed: a biased oracle $\tilde g$. Its error keeps the
 heterogeneity of D-PSGD and adds the bias. One vector to each neighbour a round.
 
-Reference: Y. Jiang et al., analysis of decentralized SGD with biased gradients, the baseline of the Biased-DMT paper.
+Reference: Y. Jiang, H. Kang, J. Liu and D. Xu, "On the convergence of decentralized stochastic gradient descent with
+biased gradients", IEEE Transactions on Signal Processing, 2025.
 """
 
 from gossamer.core import Agent, Array, State, StepSize, rule

@@ -1,8 +1,8 @@
 """The simulator: algorithms on a problem, a network and an oracle, compiled, on one machine."""
 
+import dataclasses
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -43,7 +43,8 @@ def simulate(
 ) -> Result:
     """Run algorithms side by side and measure them.
 
-    All see the same samples: what an agent draws depends on the seed, the round and the agent only. Each algorithm is
+    All see the same samples: what an agent draws depends only on the seed, the round, the agent and how often it asked
+    in that round. Each algorithm is
     compiled once for all its seeds, which run together.
 
     Args:
@@ -63,16 +64,16 @@ def simulate(
     oracle = completed(oracle or exact())
     check(rules, problem, network, oracle)
     plan = planned(steps, every, seeds, dtype)
-    point = _point(start, problem)
+    problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
     tables = [tabulate(rule, plan.steps) for rule in rules]
     with jax.enable_x64(dtype == "float64"), reporting(progress) as report:
         world = World(*(cast(part, dtype) for part in (problem, network, oracle)))
-        x = jnp.broadcast_to(jnp.asarray(point, dtype), (problem.agents, problem.dim))
+        x = jnp.broadcast_to(world.problem.start, (problem.agents, problem.dim))
         results = [_run(rule, [table], world, x, plan, report) for rule, table in zip(rules, tables, strict=True)]
     return Result.joined(results)
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Plan:
     """How long a run is and what is kept of it."""
 

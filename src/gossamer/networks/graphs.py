@@ -45,7 +45,7 @@ def star(agents: int, *, weights: str = "metropolis") -> Network:
 
 
 def complete(agents: int) -> Network:
-    r"""Everyone talks to everyone: $W = J$, $\rho = 1$."""
+    r"""Everyone talks to everyone. $W = J$ and $\rho = 1$."""
     n = whole("complete(agents)", agents)
     return Network(_name("complete", n), n, Mean(n))
 
@@ -57,7 +57,7 @@ def torus(rows: int, columns: int, *, weights: str = "metropolis") -> Network:
 
 
 def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
-    r"""The corners of a $p$-dimensional cube, $n = 2^p$. $\rho = \tfrac{2}{p + 1}$."""
+    r"""The corners of a cube in as many dimensions as it takes. $n = 2^p$ and $\rho = \tfrac{2}{p + 1}$."""
     n = whole("hypercube(agents)", agents)
     p = n.bit_length() - 1
     if n != 2**p:
@@ -70,8 +70,9 @@ def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
 
 
 def exponential(agents: int) -> Network:
-    r"""The static exponential graph: $i$ sends to $i + 2^k \bmod n$, $k < \lceil \log_2 n \rceil$, all weights alike.
+    r"""Each agent sends to those at distance 1, 2, 4, 8 and so on.
 
+    The static exponential graph: $i$ sends to $i + 2^k \bmod n$, $k < \lceil \log_2 n \rceil$, all weights alike.
     Directed, yet doubly stochastic. $\rho = \tfrac{2}{p + 1}$ for $n = 2^p$.
 
     Reference: B. Ying et al., "Exponential graph is provably efficient for decentralized deep training", 2021,

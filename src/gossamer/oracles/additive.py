@@ -95,7 +95,9 @@ class GivenBias(Stage):
 def additive_bias(
     mean: Any = None, std: float | None = None, *, redraw: bool | None = None, vectors: Any = None
 ) -> Stage:
-    r"""An error added to every gradient, $\tilde g_i(x) = g_i(x) + e_i$.
+    r"""An error added to every gradient: absolute bias.
+
+    $$ \tilde g_i(x) = g_i(x) + e_i $$
 
     Drawn: $e_i \sim \mathcal N(\mu, \sigma_e^2 I)$ with `mean` $\mu$ (a number, for that value in every coordinate, or
     a vector) and `std` $\sigma_e$. The paper leaves open when: with ``redraw=False``, the default, once for each agent

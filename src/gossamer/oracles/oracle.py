@@ -15,7 +15,9 @@ class Site(NamedTuple):
 
     problem: Problem
     agent: Array
+    """The agent's number."""
     key: Key[Array, ""]
+    """For random draws."""
     round: Array
 
 
@@ -53,7 +55,10 @@ class Oracle:
 
     @property
     def depth(self) -> int:
-        """How many stages stand around the source; each draws from a key of its own, so adding one moves no sample."""
+        """How many stages stand around the source.
+
+        Each draws from a key of its own, so that one more around all of them moves no sample.
+        """
         return 0
 
     def __or__(self, stage: Any) -> "Oracle":
@@ -71,6 +76,7 @@ class Stage(Oracle):
     inner: Oracle | None
 
     def around(self, source: Oracle) -> "Stage":
+        """This stage, and those inside it, around a source."""
         inner = source if self.inner is None else source | self.inner
         return dataclasses.replace(self, inner=inner)  # pyright: ignore[reportArgumentType]
 
@@ -80,6 +86,7 @@ class Stage(Oracle):
 
     @property
     def source(self) -> Oracle:
+        """What this stage stands around."""
         if self.inner is None:
             raise InputError(f"{type(self).__name__} has no oracle to stand around: write oracles.exact() | it.")
         return self.inner
@@ -89,4 +96,5 @@ class Stage(Oracle):
         return self.source.depth + 1
 
     def own_key(self, site: Site) -> Key[Array, ""]:
+        """The key of this stage's own draws."""
         return jax.random.fold_in(site.key, self.depth)

@@ -32,7 +32,7 @@ class Model(NamedTuple):
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Empirical(Problem):
     r"""$f_i(x) = \frac{1}{m_i} \sum_{j} \ell(x; a_{ij}, y_{ij}) + \alpha\, r(x)$ over the $m_i$ samples of agent $i$.
 
@@ -53,6 +53,9 @@ class Empirical(Problem):
     longest: int = field(metadata={"static": True})
     data_name: str = field(metadata={"static": True})
     data_sha256: str = field(metadata={"static": True})
+
+    def __repr__(self) -> str:
+        return f"Empirical({self.data_name!r}, {self.agents} agents, d = {self.dim})"
 
     @property
     def agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -101,6 +104,10 @@ class Empirical(Problem):
     def local_smoothness(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         return None if self.model.smoothness is None else self.model.smoothness(self)
 
+    def params(self, x: Any) -> Any:
+        """A point as the pytree of parameters that the loss takes."""
+        return self.model.unravel(jnp.asarray(x))
+
     def own_inputs(self, agent: int) -> np.ndarray:
         """The inputs that an agent holds."""
         first = int(self.offsets[agent])
@@ -140,6 +147,8 @@ def empirical(
     predict: Callable[[Any, Array], Array] | None = None,
     penalty: Callable[[Any], Array] | None = None,
     alpha: float = 1.0,
+    label: str = "label",
+    test: Any = None,
 ) -> Empirical:
     """Any JAX loss over a pytree of parameters.
 

@@ -13,13 +13,16 @@ from gossamer.problems.problem import Problem
 
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Quadratic(Problem):
     r"""$f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i)$. Made by `quadratic`."""
 
     A: Float[Any, "agents d d"]
     b: Float[Any, "agents d"]
     start: Float[Any, " d"]
+
+    def __repr__(self) -> str:
+        return f"Quadratic({self.agents} agents, d = {self.dim})"
 
     @property
     def agents(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -57,7 +60,9 @@ class Quadratic(Problem):
 
 
 def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
-    r"""The problem $f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i)$.
+    r"""A quadratic for each agent, with answers in closed form.
+
+    $$ f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i) $$
 
     ``A`` is [agents, d, d], or [d, d] for a Hessian that all share; ``b`` is [agents, d]. The A_i are symmetric and
     their mean positive definite, so that F has one minimum. `start` is zero unless given.
