@@ -9,12 +9,9 @@ import numpy as np
 
 from benchmarks.task import ETA, LAM, Task
 from gossamer import BiasedDMT, oracles
-from gossamer.core import tabulate
-from gossamer.engines import program
-from gossamer.engines.agents import World
+from gossamer.engines.block import Block
 from gossamer.oracles import Oracle
 from gossamer.oracles.oracle import Site
-from gossamer.problems.problem import cast
 
 
 @jax.tree_util.register_dataclass
@@ -48,25 +45,17 @@ class Compiled:
     ):
         """`horizon` is how many rounds there are hyper-parameters for; beyond, the last ones hold."""
         oracle = oracles.minibatch(task.batch) if tape is None else Taped(tape.astype(np.int32))
-        self.dtype = dtype
-        with self._precision():
-            self.world = World(*(cast(part, dtype) for part in (task.problem, task.network, oracle)))
-            tables = [tabulate(BiasedDMT(eta=eta, lam=LAM), horizon) for eta in etas or [ETA]]
-            self.hyper, self.keys = program.stacked(tables, dtype), program.keys_of([0])
-            start = jnp.asarray(task.problem.start, dtype)
-            x = jnp.broadcast_to(start, (task.problem.agents, task.problem.dim))
-            self.run, self.t = program.begin(BiasedDMT, self.world, self.hyper, self.keys, x), 0
+        rules = [BiasedDMT(eta=eta, lam=LAM) for eta in etas or [ETA]]
+        self.block = Block(
+            rules, task.problem, task.network, [oracle] * len(rules), seeds=[0], steps=horizon, dtype=dtype
+        )
+        self.t = 0
 
     @property
     def x(self) -> np.ndarray:
-        return np.asarray(self.run.state.x)[0, 0]
+        return self.block.x[0, 0]
 
     def advance(self, rounds: int) -> None:
-        with self._precision():
-            t, stops = jnp.int32(self.t), jnp.asarray([self.t + rounds], jnp.int32)
-            wanted = jnp.asarray([False])
-            run, _ = program.advance(BiasedDMT, self.world, self.hyper, self.keys, self.run, t, stops, wanted)
-            self.run, self.t = jax.block_until_ready(run), self.t + rounds
-
-    def _precision(self) -> Any:
-        return jax.enable_x64(self.dtype == "float64")
+        self.block.advance(self.t, [self.t + rounds], [False])
+        jax.block_until_ready(self.block.run)
+        self.t += rounds

@@ -1,7 +1,6 @@
 """What every registered rule must do. A new rule needs one row in `RULES`."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import plain
 import pytest
@@ -11,8 +10,7 @@ import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import ranges
 from gossamer.engines import program
-from gossamer.engines.agents import World
-from gossamer.problems.problem import cast
+from gossamer.engines.block import Block
 
 RULES = {
     # name: (hyper-parameters, the loop to agree with, the state that the tracker tracks)
@@ -54,15 +52,10 @@ def test_agrees_with_a_plain_loop(name):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_keeps_the_dtype(name, dtype):
     problem, _ = plain.heterogeneous()
-    with jax.enable_x64(dtype == "float64"):
-        world = World(*(cast(part, dtype) for part in (problem, plain.irregular(), gs.oracles.exact())))
-        keys, hyper = program.keys_of([0]), program.stacked([{k: [v] * 2 for k, v in RULES[name][0].items()}], dtype)
-        x = jnp.zeros((8, 5), dtype)
-        kind = ALGORITHMS[name]
-        run = program.begin(kind, world, hyper, keys, x)
-        stops, wanted = jnp.arange(1, 3, dtype=jnp.int32), jnp.ones(2, bool)
-        after, rows = program.advance(kind, world, hyper, keys, run, jnp.int32(0), stops, wanted)
-    assert {leaf.dtype.name for leaf in jax.tree.leaves((run.state, after.state, rows))} == {dtype}
+    block = Block([rule(name)], problem, plain.irregular(), [gs.oracles.exact()], seeds=[0], steps=2, dtype=dtype)
+    begun = block.run
+    rows = block.advance(0, [1, 2], [True, True])
+    assert {leaf.dtype.name for leaf in jax.tree.leaves((begun.state, block.run.state, rows))} == {dtype}
 
 
 @pytest.mark.parametrize("name", RULES)

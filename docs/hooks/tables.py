@@ -10,11 +10,10 @@ from gossamer import catalogue
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import ranges
 from gossamer.data import DATASETS, SIZES, SPLITS
-from gossamer.engines import program
-from gossamer.engines.agents import Cost, World
+from gossamer.engines.agents import Cost
+from gossamer.engines.block import Block
 from gossamer.metrics import METRICS
 from gossamer.networks import WEIGHTS
-from gossamer.problems.problem import cast
 
 MARK = re.compile(r"^<!-- table: ([a-z]+) -->$", re.MULTILINE)
 
@@ -74,11 +73,9 @@ def _algorithm(name: str, kind: type) -> list[str]:
 def _round(kind: type) -> tuple[Cost, int]:
     """What one agent pays in a round, counted as the simulator counts it, and the length of a vector."""
     problem = gs.problems.quadratic(np.eye(3), np.zeros((4, 3)))
-    world = World(*(cast(part, "float32") for part in (problem, gs.networks.ring(4), gs.oracles.exact())))
-    values = {key: [0.5] for key in ranges(kind)}
-    x = np.zeros((4, 3), np.float32)
-    _, each = program.costs(kind, world, program.stacked([values], "float32"), program.keys_of([0]), x)
-    return each, 3
+    rule = kind(**{key: 0.5 for key in ranges(kind)})
+    block = Block([rule], problem, gs.networks.ring(4), [gs.oracles.exact()], seeds=[0], steps=1, dtype="float32")
+    return block.costs()[1], problem.dim
 
 
 def _section(name: str, kind: type) -> str:

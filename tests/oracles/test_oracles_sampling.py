@@ -117,12 +117,12 @@ def test_agents_with_the_same_samples_draw_different_rows():
     """At one point their gradients differ only if their rows do."""
     same = from_arrays(np.tile(np.eye(8), (3, 1)), [-1, 1] * 12, holders=np.repeat([0, 1, 2], 8))
     problem = logistic(same, split="column:who")
-    world = cast(World(problem, gs.networks.complete(3), minibatch(4, replace=False)), np.float32)
+    world, oracle = cast(World(problem, gs.networks.complete(3)), np.float32), minibatch(4, replace=False)
 
     @jax.jit
     def gradients(world):
-        memory = each(lambda agent: world.oracle.init(at(problem=world.problem, dtype=np.float32)), 3)
-        return StackedAgents(world, key(0), jnp.int32(0), memory).gradient(jnp.ones((3, 8)))
+        memory = each(lambda agent: oracle.init(at(problem=world.problem, dtype=np.float32)), 3)
+        return StackedAgents(world, oracle, key(0), jnp.int32(0), memory).gradient(jnp.ones((3, 8)))
 
     assert len({tuple(g) for g in np.asarray(gradients(world))}) == 3
 

@@ -21,7 +21,6 @@ class World(NamedTuple):
 
     problem: Problem
     network: Network
-    oracle: Oracle
 
 
 @dataclass
@@ -41,20 +40,22 @@ class Cost:
 class StackedAgents:
     """The agents in one round: arrays are ``[agents, d]``."""
 
-    def __init__(self, world: World, key: Key[Array, ""], t: Array, memory: Any, cost: Cost | None = None):
-        self.world, self.key, self.t = world, key, t
+    def __init__(
+        self, world: World, oracle: Oracle, key: Key[Array, ""], t: Array, memory: Any, cost: Cost | None = None
+    ):
+        self.world, self.oracle, self.key, self.t = world, oracle, key, t
         self.memory = memory
         self.cost = cost or Cost()
         self._calls = 0
 
     def gradient(self, *points: Array) -> Array:
-        key = jax.random.fold_in(self.key, self._calls)
+        key = jax.random.fold_in(self.key, self._calls) if self._calls else self.key
         self._calls += 1
         self.cost.queries += len(points)
 
         def one(agent: Array, memory: Any, points: tuple[Array, ...]) -> Any:
             site = Site(self.world.problem, agent, jax.random.fold_in(key, agent), self.t)
-            return self.world.oracle.query(site, memory, points)
+            return self.oracle.query(site, memory, points)
 
         gradients, self.memory = each(one, self.world.problem.agents, self.memory, points)
         return _like(points, gradients)

@@ -1,7 +1,7 @@
 """The compiled program of the simulator: many settings and seeds of one rule, advanced together.
 
-Settings are mapped outside, seeds inside, and only the seeds have keys: all settings of a block see the same samples,
-and a mini-batch is gathered once for all of them.
+A setting is the rule's hyper-parameters and the oracle's numbers. Settings are mapped outside, seeds inside, and only
+the seeds have keys: all settings of a block see the same samples, and a mini-batch is gathered once for all of them.
 """
 
 from functools import partial
@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gossamer.core import State, bind
 from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
 from gossamer.metrics import measure, worst_loss
-from gossamer.oracles import Site
+from gossamer.oracles import Oracle, Site
 
 BOUND = 1e16
 """A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not a number."""
@@ -37,45 +36,54 @@ class Run(NamedTuple):
     """The round in which it diverged, or −1."""
 
 
+class Setting(NamedTuple):
+    """What differs between the settings of a block; in the program, with a leading axis."""
+
+    hyper: dict[str, Array]
+    oracle: Oracle
+
+
 Hyper = dict[str, Float[Array, "settings rounds"]]
+Keys = Key[Array, "seeds 2"]
 
 
-def keys_of(seeds: list[int]) -> Key[Array, "seeds 2"]:
+def keys_of(seeds: list[int]) -> Keys:
     """For each seed, the key of what is drawn once and the key of what is drawn every round."""
     made = [jax.random.split(jax.random.key(seed, impl="threefry2x32")) for seed in seeds]
     return jnp.stack(made)
 
 
 @partial(jax.jit, static_argnums=0)
-def begin(kind: type, world: World, hyper: Hyper, keys: Key[Array, "seeds 2"], x: Float[Array, "agents d"]) -> Run:
+def begin(kind: type, world: World, oracles: Oracle, hyper: Hyper, keys: Keys) -> Run:
     """All runs of the block before round 0."""
 
-    def one(hyper: Any, key: Array) -> Run:
-        memory = each(lambda i: world.oracle.init(_site(world, i, key[0])), world.problem.agents)
-        agents = StackedAgents(world, jax.random.fold_in(key[1], 0), jnp.int32(0), memory)
-        state = bind(kind, hyper).init(x, agents)
+    def one(setting: Setting, key: Array) -> Run:
+        memory = _memory(world, setting.oracle, key)
+        agents = StackedAgents(world, setting.oracle, jax.random.fold_in(key[1], 0), jnp.int32(0), memory)
+        state = bind(kind, setting.hyper).init(_start(world), agents)
         return Run(state, agents.memory, jnp.int32(-1))
 
-    first = {name: values[:, 0] for name, values in hyper.items()}
-    return _mapped(one, first, keys)
+    return _mapped(one, Setting(_at(hyper, 0), oracles), keys)
 
 
 @jax.jit
-def biases(world: World, memory: Any, keys: Key[Array, "seeds 2"]) -> Float[Array, "seeds agents d"] | None:
+def biases(world: World, oracles: Oracle, keys: Keys, run: Run) -> Float[Array, "settings seeds agents d"] | None:
     """The constant bias of every agent, where the oracle has one."""
 
-    def one(memory: Any, key: Array) -> Any:
-        return each(lambda i, m: world.oracle.bias(_site(world, i, key[0]), m), world.problem.agents, memory)
+    def one(setting: Setting, key: Array, run: Run) -> Any:
+        bias = lambda i, memory: setting.oracle.bias(_site(world, i, key[0]), memory)  # noqa: E731
+        return each(bias, world.problem.agents, run.memory)
 
-    return jax.vmap(one)(memory, keys)
+    return _mapped(one, Setting({}, oracles), keys, run)
 
 
 @partial(jax.jit, static_argnums=0)
 def advance(
     kind: type,
     world: World,
+    oracles: Oracle,
     hyper: Hyper,
-    keys: Key[Array, "seeds 2"],
+    keys: Keys,
     run: Run,
     t: Int[Array, ""],
     stops: Int[Array, " legs"],
@@ -85,20 +93,19 @@ def advance(
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
     def one_round(t: Array, run: Run) -> Run:
-        def one(hyper: Any, key: Array, run: Run) -> Run:
-            agents = StackedAgents(world, jax.random.fold_in(key[1], t + 1), t, run.memory)
-            state = bind(kind, hyper).step(run.state, agents)
+        def one(setting: Setting, key: Array, run: Run) -> Run:
+            agents = StackedAgents(world, setting.oracle, jax.random.fold_in(key[1], t + 1), t, run.memory)
+            state = bind(kind, setting.hyper).step(run.state, agents)
             sane = jnp.sum(state.x**2) <= bound * world.problem.agents
             return Run(state, agents.memory, jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged))
 
-        now = {name: values[:, t] for name, values in hyper.items()}
-        return _mapped(one, now, keys, run)
+        return _mapped(one, Setting(_at(hyper, t), oracles), keys, run)
 
     def rows(run: Run) -> dict[str, Array]:
-        def one(hyper: Any, key: Array, run: Run) -> dict[str, Array]:
-            return measure(world.problem, bind(kind, hyper), run.state)
+        def one(setting: Setting, key: Array, run: Run) -> dict[str, Array]:
+            return measure(world.problem, bind(kind, setting.hyper), run.state)
 
-        return _mapped(one, {name: values[:, 0] for name, values in hyper.items()}, keys, run)
+        return _mapped(one, Setting(_at(hyper, 0), oracles), keys, run)
 
     blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, run))
 
@@ -118,30 +125,36 @@ def worst(world: World, x: Float[Array, "settings seeds agents d"]) -> Float[Arr
     return jax.lax.map(lambda x: worst_loss(world.problem, x, BLOCK), flat).reshape(x.shape[:2])
 
 
-def costs(kind: type, world: World, hyper: Hyper, keys: Key[Array, "seeds 2"], x: Array) -> tuple[Cost, Cost]:
-    """What one agent pays at the start, and in every round."""
+def costs(kind: type, world: World, oracle: Oracle, hyper: Hyper) -> tuple[Cost, Cost]:
+    """What one agent pays at the start, and in every round, with an oracle that is not stacked."""
     start, each_round = Cost(), Cost()
 
-    def trace(world: World, hyper: Any, key: Array, x: Array) -> State:
-        memory = each(lambda i: world.oracle.init(_site(world, i, key[0])), world.problem.agents)
-        agents = StackedAgents(world, key[1], jnp.int32(0), memory, start)
+    def trace(world: World, oracle: Oracle, hyper: Any, key: Array) -> State:
+        first = StackedAgents(world, oracle, key[1], jnp.int32(0), _memory(world, oracle, key), start)
         rule = bind(kind, hyper)
-        state = rule.init(x, agents)
-        return rule.step(state, StackedAgents(world, key[1], jnp.int32(0), agents.memory, each_round))
+        state = rule.init(_start(world), first)
+        return rule.step(state, StackedAgents(world, oracle, key[1], jnp.int32(0), first.memory, each_round))
 
-    jax.eval_shape(trace, world, {name: values[0, 0] for name, values in hyper.items()}, keys[0], x)
+    jax.eval_shape(trace, world, oracle, {name: values[0, 0] for name, values in hyper.items()}, keys_of([0])[0])
     return start, each_round
 
 
-def stacked(tables: list[dict[str, list[float]]], dtype: Any) -> Hyper:
-    """The hyper-parameters of several settings of one rule, in the run's dtype."""
-    return {name: jnp.asarray(np.array([table[name] for table in tables]), dtype) for name in tables[0]}
+def _memory(world: World, oracle: Oracle, key: Array) -> Any:
+    return each(lambda i: oracle.init(_site(world, i, key[0])), world.problem.agents)
 
 
 def _site(world: World, agent: Array, key: Array) -> Site:
     return Site(world.problem, agent, jax.random.fold_in(key, agent), jnp.int32(0))
 
 
-def _mapped(one: Any, hyper: Any, keys: Array, *run: Run) -> Any:
+def _start(world: World) -> Float[Array, "agents d"]:
+    return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
+
+
+def _at(hyper: Hyper, t: Any) -> dict[str, Float[Array, " settings"]]:
+    return {name: values[:, t] for name, values in hyper.items()}
+
+
+def _mapped(one: Any, settings: Setting, keys: Array, *run: Run) -> Any:
     over_seeds = jax.vmap(one, in_axes=(None, 0) + (0,) * len(run))
-    return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(hyper, keys, *run)
+    return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(settings, keys, *run)

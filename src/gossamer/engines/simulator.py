@@ -2,30 +2,20 @@
 
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gossamer.core import InputError, setting, tabulate
-from gossamer.engines import program
-from gossamer.engines.agents import World
-from gossamer.metrics import METRICS
+from gossamer.engines.agents import Cost
+from gossamer.engines.block import Block
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Empirical, Problem
-from gossamer.problems.problem import cast
 from gossamer.progress import Report, reporting
 from gossamer.provenance import machine, versions
 from gossamer.results import Result, rows_frame
-
-LEGS = 32
-"""Stops in one call of the compiled program; a call that needs fewer repeats its last."""
-
-PATIENCE = 0.25
-"""Seconds that one call should take: how often progress shows, and how long Ctrl-C may wait."""
 
 
 def simulate(
@@ -44,8 +34,7 @@ def simulate(
     """Run algorithms side by side and measure them.
 
     All see the same samples: what an agent draws depends only on the seed, the round, the agent and how often it asked
-    in that round. Each algorithm is
-    compiled once for all its seeds, which run together.
+    in that round. Each algorithm is compiled once for all its seeds, which run together.
 
     Args:
         algorithms: a rule, or several.
@@ -65,11 +54,10 @@ def simulate(
     check(rules, problem, network, oracle)
     plan = planned(steps, every, seeds, dtype)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
-    tables = [tabulate(rule, plan.steps) for rule in rules]
-    with jax.enable_x64(dtype == "float64"), reporting(progress) as report:
-        world = World(*(cast(part, dtype) for part in (problem, network, oracle)))
-        x = jnp.broadcast_to(world.problem.start, (problem.agents, problem.dim))
-        results = [_run(rule, [table], world, x, plan, report) for rule, table in zip(rules, tables, strict=True)]
+    for rule in rules:
+        tabulate(rule, plan.steps)  # a schedule that leaves its range is refused before any run
+    with reporting(progress) as report:
+        results = [_run(rule, problem, network, oracle, plan, report) for rule in rules]
     return Result.joined(results)
 
 
@@ -113,83 +101,41 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle) 
     oracle.check(problem)
 
 
-def _run(rule: Any, tables: list[Any], world: World, x: Any, plan: Plan, report: Report) -> Result:
-    began = time.perf_counter()
-    kind, keys, hyper = type(rule), program.keys_of(plan.seeds), program.stacked(tables, plan.dtype)
-    start, each = program.costs(kind, world, hyper, keys, x)
-    run = program.begin(kind, world, hyper, keys, x)
-    bias = program.biases(world, jax.tree.map(lambda a: a[0], run.memory), keys)
-
-    rounds, measured = [], []
-    for t, stops, wanted in _legs(plan):
-        padding = LEGS - len(stops)
-        run, rows = program.advance(
-            kind,
-            world,
-            hyper,
-            keys,
-            run,
-            jnp.int32(t),
-            jnp.asarray(stops + stops[-1:] * padding, jnp.int32),
-            jnp.asarray(wanted + [False] * padding),
-        )
-        kept = [leg for leg, want in enumerate(wanted) if want]
-        rows = {name: np.asarray(values)[kept] for name, values in rows.items()}
-        rounds += [stops[leg] for leg in kept]
-        measured.append(rows)
-        latest = measured[-1]["loss"] if kept else None
-        report(rule.name, stops[-1], plan.steps, None if latest is None else float(np.mean(latest[-1])))
-        if bool((np.asarray(run.diverged) >= 0).all()):
-            break
-    metrics = {name: np.concatenate([rows[name] for rows in measured]) for name in METRICS if name in measured[0]}
-    iterates = np.asarray(run.state.x)[0]
+def _run(rule: Any, problem: Problem, network: Network, oracle: Oracle, plan: Plan, report: Report) -> Result:
+    began, name = time.perf_counter(), rule.name
+    block = Block([rule], problem, network, [oracle], seeds=plan.seeds, steps=plan.steps, dtype=plan.dtype)
+    (start, each), biases = block.costs(), block.biases
+    marks = [*range(0, plan.steps, plan.every), plan.steps]
+    outcome = block.drive(marks, lambda done, loss: report(name, done, plan.steps, loss))
     frame = rows_frame(
-        algorithm=rule.name,
+        algorithm=name,
         setting=setting(rule),
         seeds=plan.seeds,
-        rounds=rounds,
-        metrics={name: values[:, 0] for name, values in metrics.items()},
-        worst=np.asarray(program.worst(world, run.state.x))[0],
-        diverged=np.asarray(run.diverged)[0],
+        rounds=outcome.rounds,
+        metrics={metric: values[:, 0] for metric, values in outcome.metrics.items()},
+        worst=block.worst[0],
+        diverged=outcome.diverged[0],
         queries=(start.queries, each.queries),
-        bytes_sent=(_bytes(start, world, plan.dtype), _bytes(each, world, plan.dtype)),
+        bytes_sent=(bytes_sent(start, network, plan.dtype), bytes_sent(each, network, plan.dtype)),
     )
-    report(rule.name, plan.steps, plan.steps, None)
     manifest = {
         "steps": plan.steps,
         "every": plan.every,
         "dtype": plan.dtype,
-        "network": {"name": world.network.name, "agents": world.network.agents},
-        "data": {"name": world.problem.data_name, "sha256": world.problem.data_sha256}
-        if isinstance(world.problem, Empirical)
-        else None,
+        "network": {"name": network.name, "agents": network.agents},
+        "data": {"name": problem.data_name, "sha256": problem.data_sha256} if isinstance(problem, Empirical) else None,
         "versions": versions(),
         "machine": machine(),
-        "seconds": {f"{rule.name}({setting(rule)})": round(time.perf_counter() - began, 3)},
+        "seconds": {f"{name}({setting(rule)})": round(time.perf_counter() - began, 3)},
     }
-    label = rule.name, setting(rule)
-    return Result(frame, {label: iterates}, plan.seeds, None if bias is None else np.asarray(bias), manifest)
+    key = name, setting(rule)
+    return Result(frame, {key: block.x[0]}, plan.seeds, None if biases is None else biases[0], manifest)
 
 
-def _legs(plan: Plan) -> Iterator[tuple[int, list[int], list[bool]]]:
-    """Calls of the program as (round now, stops, which of them to measure), each of about `PATIENCE` seconds."""
-    marks = [*range(plan.every, plan.steps, plan.every), plan.steps]
-    yield 0, [0], [True]
-    t, reach, done = 0, 8, 0
-    while t < plan.steps:
-        called = time.perf_counter()
-        ahead = [mark for mark in marks[done : done + LEGS] if mark <= t + reach]
-        stops = ahead or [t + reach]
-        yield t, stops, [bool(ahead)] * len(stops)
-        seconds = time.perf_counter() - called
-        reach = max(1, min(8 * reach, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9))))
-        t, done = stops[-1], done + len(ahead)
-
-
-def _bytes(cost: Any, world: World, dtype: str) -> float:
+def bytes_sent(cost: Cost, network: Network, dtype: str) -> float:
     """Bytes that an agent sends, on average over agents; an all-reduce is counted as a ring's, 2(n − 1)/n vectors."""
-    agents = world.network.agents
-    sent = cost.gossiped * float(np.mean(world.network.degrees)) + cost.reduced * 2 * (agents - 1) / agents
+    n = network.agents
+    sent = cost.gossiped * float(np.mean(network.degrees)) + cost.reduced * 2 * (n - 1) / n
     return sent * np.dtype(dtype).itemsize
 
 

@@ -1,0 +1,150 @@
+"""A block: runs of one rule, [settings, seeds], that advance together in one compiled program."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int
+
+from gossamer.core import tabulate
+from gossamer.engines import program
+from gossamer.engines.agents import World
+from gossamer.networks import Network
+from gossamer.oracles import Oracle
+from gossamer.problems import Problem
+from gossamer.problems.problem import cast
+
+LEGS = 32
+"""Stops in one call of the compiled program; a call that needs fewer repeats its last."""
+
+PATIENCE = 0.25
+"""Seconds that one call should take: how often progress shows, and how long Ctrl-C may wait."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a block gives: metrics at the measured rounds, and where the runs stand."""
+
+    rounds: list[int]
+    metrics: dict[str, Float[np.ndarray, "rounds settings seeds"]]
+    diverged: Int[np.ndarray, "settings seeds"]
+    """The round in which a run diverged, or −1."""
+
+
+class Block:
+    """Runs of one rule under several settings (its hyper-parameters and the oracle's numbers) and seeds.
+
+    All settings see the same samples. What a run does depends on how many settings and seeds there are, in the last
+    bits, but not on which ones.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Any],
+        problem: Problem,
+        network: Network,
+        oracles: Sequence[Oracle],
+        *,
+        seeds: Sequence[int],
+        steps: int,
+        dtype: str,
+    ):
+        self.kind, self.dtype, self.steps, self.seeds = type(rules[0]), dtype, steps, list(seeds)
+        tables = [tabulate(rule, steps) for rule in rules]
+        with self.precision():
+            self.world = World(cast(problem, dtype), cast(network, dtype))
+            self._oracle = cast(oracles[0], dtype)
+            self.oracles = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(cast(o, dtype) for o in oracles))
+            self.hyper = {name: jnp.asarray(np.array([t[name] for t in tables]), dtype) for name in tables[0]}
+            self.keys = program.keys_of(self.seeds)
+        self._run: program.Run | None = None
+
+    def precision(self) -> Any:
+        """The context in which the program runs."""
+        return jax.enable_x64(self.dtype == "float64")
+
+    @property
+    def run(self) -> program.Run:
+        """Where the runs stand; before anything else, at the start."""
+        if self._run is not None:
+            return self._run
+        with self.precision():
+            self._run = started = program.begin(self.kind, self.world, self.oracles, self.hyper, self.keys)
+        return started
+
+    @property
+    def x(self) -> Float[np.ndarray, "settings seeds agents d"]:
+        """The models."""
+        return np.asarray(self.run.state.x)
+
+    @property
+    def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
+        """The constant bias of every agent, where the oracle has one."""
+        with self.precision():
+            found = program.biases(self.world, self.oracles, self.keys, self.run)
+        return None if found is None else np.asarray(found)
+
+    @property
+    def worst(self) -> Float[np.ndarray, "settings seeds"]:
+        """max_i F(x_i)."""
+        with self.precision():
+            return np.asarray(program.worst(self.world, self.run.state.x))
+
+    def costs(self) -> tuple[program.Cost, program.Cost]:
+        """What one agent pays at the start, and in every round."""
+        with self.precision():
+            return program.costs(self.kind, self.world, self._oracle, self.hyper)
+
+    def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
+        """Go on from round t to each of the stops; the metrics of those that are wanted, [stops, settings, seeds]."""
+        padding = LEGS - len(stops)
+        with self.precision():
+            self._run, rows = program.advance(
+                self.kind,
+                self.world,
+                self.oracles,
+                self.hyper,
+                self.keys,
+                self.run,
+                jnp.int32(t),
+                jnp.asarray(stops + stops[-1:] * padding, jnp.int32),
+                jnp.asarray(wanted + [False] * padding),
+            )
+            kept = [leg for leg, want in enumerate(wanted) if want]
+            return {name: np.asarray(values)[kept] for name, values in rows.items()}
+
+    def drive(self, marks: list[int], report: Callable[[int, float | None], None], first: int = 0) -> Outcome:
+        """From round `first` to the last mark, measuring at the marks, in calls short enough to interrupt.
+
+        `report` is called with the round and, where it was measured, the mean loss. It ends early if all diverged.
+        """
+        rounds, measured = [], []
+        for t, stops, wanted in calls(marks, first):
+            measured.append(self.advance(t, stops, wanted))
+            rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
+            loss = measured[-1]["loss"]
+            report(stops[-1], float(loss[-1].mean()) if len(loss) else None)
+            if bool((np.asarray(self.run.diverged) >= 0).all()):
+                break
+        metrics = {name: np.concatenate([rows[name] for rows in measured]) for name in measured[0]}
+        return Outcome(rounds, metrics, np.asarray(self.run.diverged))
+
+
+def calls(marks: list[int], first: int) -> Iterator[tuple[int, list[int], list[bool]]]:
+    """Calls of the program as (round now, stops, which of them to measure), each of about `PATIENCE` seconds."""
+    done = sum(mark <= first for mark in marks)
+    here = first in marks
+    yield first, [first], [here]  # compiles, so that its time is not taken for the time of rounds
+    t, reach = first, 8
+    while t < marks[-1]:
+        called = time.perf_counter()
+        ahead = [mark for mark in marks[done : done + LEGS] if mark <= t + reach]
+        stops = ahead or [t + reach]
+        yield t, stops, [bool(ahead)] * len(stops)
+        seconds = time.perf_counter() - called
+        reach = max(1, min(8 * reach, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9))))
+        t, done = stops[-1], done + len(ahead)
