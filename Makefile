@@ -24,7 +24,7 @@ lint: $(READY)
 	$(BIN)/lint-imports
 
 docs: $(READY)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 reproduce: $(READY)
 	$(BIN)/gossamer run examples/a9a-ring.toml --out runs/a9a-ring

@@ -18,7 +18,7 @@ AIM = 1.3
 SETTINGS = 32
 
 
-def contest(repetitions: int = 90, rounds: int = 150) -> dict[str, Any]:
+def contest(repetitions: int = 40, rounds: int = 600) -> dict[str, Any]:
     """Rounds a second of Gossamer, NumPy and Numba, after a check that they compute the same."""
     work = task.a9a()
     apart = check(work)
@@ -40,7 +40,7 @@ def contest(repetitions: int = 90, rounds: int = 150) -> dict[str, Any]:
     }
 
 
-def grid(repetitions: int = 21, rounds: int = 40) -> dict[str, Any]:
+def grid(repetitions: int = 21, rounds: int = 100) -> dict[str, Any]:
     """The time of many settings in one block, in times of one."""
     work = task.a9a()
     etas = [list(np.geomspace(0.01, 0.3, count)) for count in (SETTINGS, 1)]

@@ -1,0 +1,66 @@
+"""A study: one experiment under several variants (another network, split, bias …), each with a result of its own."""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gossamer.core import InputError
+from gossamer.results import Result, atomic
+
+
+@dataclass(frozen=True)
+class Study:
+    """The outcome of a spec: a result for each variant, how the methods were tuned, and what the variants are."""
+
+    name: str
+    title: str
+    spec: str
+    """The TOML that it was made from."""
+    results: dict[str, Result]
+    """By variant, in the order of the spec; under "" where the spec has none."""
+    tuning: pl.DataFrame | None
+    """One row for each setting that was tried: variant, algorithm, setting, the hyper-parameters (null where the
+    algorithm has none of that name), value (the criterion, null where a seed diverged), diverged (how many seeds),
+    extension (0 for the first grid) and chosen."""
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of
+    each class that each agent holds), bias_sq (the mean over seeds of ‖ē‖²), criterion."""
+
+    def save(self, folder: Path) -> None:
+        """Write it into a directory that exists: a directory for each variant, and `study.json` last."""
+        places = {variant: place(variant, number) for number, variant in enumerate(self.results)}
+        for variant, result in self.results.items():
+            target = folder / places[variant]
+            target.mkdir(exist_ok=True)
+            result.write_into(target)
+        if self.tuning is not None:
+            with atomic(folder / "tuning.parquet") as part:
+                self.tuning.write_parquet(part)
+        known = {"name": self.name, "title": self.title, "variants": places, "facts": self.facts}
+        for file, text in (("spec.toml", self.spec), ("study.json", json.dumps(known, indent=2) + "\n")):
+            with atomic(folder / file) as part:
+                part.write_text(text, encoding="utf-8")
+
+    @staticmethod
+    def load(folder: str | Path) -> "Study":
+        """Read a study. Nothing is unpickled or evaluated."""
+        source = Path(folder)
+        if not (source / "study.json").is_file():
+            raise InputError(f"{source} holds no finished study: it has no study.json.")
+        try:
+            known = json.loads((source / "study.json").read_text(encoding="utf-8"))
+            spec = (source / "spec.toml").read_text(encoding="utf-8")
+            tuning = pl.read_parquet(source / "tuning.parquet") if (source / "tuning.parquet").is_file() else None
+            results = {variant: Result.load(source / where) for variant, where in known["variants"].items()}
+            return Study(known["name"], known["title"], spec, results, tuning, known["facts"])
+        except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
+            raise InputError(f"{source} is damaged ({error}): remove it and run again.") from error
+
+
+def place(variant: str, number: int) -> str:
+    """The directory of a variant: its number, and what of its name is safe in a path."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in variant)
+    return f"{number:02d}-{safe[:40]}" if variant else "result"
