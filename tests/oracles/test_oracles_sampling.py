@@ -122,7 +122,8 @@ def test_agents_with_the_same_samples_draw_different_rows():
     @jax.jit
     def gradients(world):
         memory = each(lambda agent: oracle.init(at(problem=world.problem, dtype=np.float32)), 3)
-        return StackedAgents(world, oracle, key(0), jnp.int32(0), memory).gradient(jnp.ones((3, 8)))
+        keys = jax.random.split(key(0), 3)
+        return StackedAgents(world, oracle, keys, jnp.int32(0), memory).gradient(jnp.ones((3, 8)))
 
     assert len({tuple(g) for g in np.asarray(gradients(world))}) == 3
 

@@ -41,23 +41,22 @@ class StackedAgents:
     """The agents in one round: arrays are ``[agents, d]``."""
 
     def __init__(
-        self, world: World, oracle: Oracle, key: Key[Array, ""], t: Array, memory: Any, cost: Cost | None = None
+        self, world: World, oracle: Oracle, keys: Key[Array, " agents"], t: Array, memory: Any, cost: Cost | None = None
     ):
-        self.world, self.oracle, self.key, self.t = world, oracle, key, t
+        self.world, self.oracle, self.keys, self.t = world, oracle, keys, t
         self.memory = memory
         self.cost = cost or Cost()
         self._calls = 0
 
     def gradient(self, *points: Array) -> Array:
-        key = jax.random.fold_in(self.key, self._calls) if self._calls else self.key
-        self._calls += 1
+        calls, self._calls = self._calls, self._calls + 1
         self.cost.queries += len(points)
 
-        def one(agent: Array, memory: Any, points: tuple[Array, ...]) -> Any:
-            site = Site(self.world.problem, agent, jax.random.fold_in(key, agent), self.t)
-            return self.oracle.query(site, memory, points)
+        def one(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
+            key = jax.random.fold_in(key, calls) if calls else key
+            return self.oracle.query(Site(self.world.problem, agent, key, self.t), memory, points)
 
-        gradients, self.memory = each(one, self.world.problem.agents, self.memory, points)
+        gradients, self.memory = each(one, self.world.problem.agents, self.keys, self.memory, points)
         return _like(points, gradients)
 
     def gossip(self, *arrays: Array) -> Array:

@@ -60,7 +60,7 @@ class Block:
             self._oracle = cast(oracles[0], dtype)
             self.oracles = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(cast(o, dtype) for o in oracles))
             self.hyper = {name: jnp.asarray(np.array([t[name] for t in tables]), dtype) for name in tables[0]}
-            self.keys = program.keys_of(self.seeds)
+            self.keys = program.keys_of(self.seeds, problem.agents)
         self._run: program.Run | None = None
 
     def precision(self) -> Any:

@@ -44,13 +44,14 @@ class Setting(NamedTuple):
 
 
 Hyper = dict[str, Float[Array, "settings rounds"]]
-Keys = Key[Array, "seeds 2"]
+Keys = Key[Array, "seeds 2 agents"]
 
 
-def keys_of(seeds: list[int]) -> Keys:
-    """For each seed, the key of what is drawn once and the key of what is drawn every round."""
-    made = [jax.random.split(jax.random.key(seed, impl="threefry2x32")) for seed in seeds]
-    return jnp.stack(made)
+def keys_of(seeds: list[int], agents: int) -> Keys:
+    """For each seed and agent, the key of what is drawn once and the key of what is drawn every round."""
+    made = jnp.stack([jax.random.split(jax.random.key(seed, impl="threefry2x32")) for seed in seeds])
+    each_agent = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+    return jax.jit(jax.vmap(jax.vmap(each_agent, in_axes=(0, None)), in_axes=(0, None)))(made, jnp.arange(agents))
 
 
 @partial(jax.jit, static_argnums=0)
@@ -59,7 +60,7 @@ def begin(kind: type, world: World, oracles: Oracle, hyper: Hyper, keys: Keys) -
 
     def one(setting: Setting, key: Array) -> Run:
         memory = _memory(world, setting.oracle, key)
-        agents = StackedAgents(world, setting.oracle, jax.random.fold_in(key[1], 0), jnp.int32(0), memory)
+        agents = StackedAgents(world, setting.oracle, _round_keys(key, 0), jnp.int32(0), memory)
         state = bind(kind, setting.hyper).init(_start(world), agents)
         return Run(state, agents.memory, jnp.int32(-1))
 
@@ -71,8 +72,10 @@ def biases(world: World, oracles: Oracle, keys: Keys, run: Run) -> Float[Array, 
     """The constant bias of every agent, where the oracle has one."""
 
     def one(setting: Setting, key: Array, run: Run) -> Any:
-        bias = lambda i, memory: setting.oracle.bias(_site(world, i, key[0]), memory)  # noqa: E731
-        return each(bias, world.problem.agents, run.memory)
+        def bias(agent: Array, key: Array, memory: Any) -> Any:
+            return setting.oracle.bias(Site(world.problem, agent, key, jnp.int32(0)), memory)
+
+        return each(bias, world.problem.agents, key[0], run.memory)
 
     return _mapped(one, Setting({}, oracles), keys, run)
 
@@ -94,7 +97,7 @@ def advance(
 
     def one_round(t: Array, run: Run) -> Run:
         def one(setting: Setting, key: Array, run: Run) -> Run:
-            agents = StackedAgents(world, setting.oracle, jax.random.fold_in(key[1], t + 1), t, run.memory)
+            agents = StackedAgents(world, setting.oracle, _round_keys(key, t + 1), t, run.memory)
             state = bind(kind, setting.hyper).step(run.state, agents)
             sane = jnp.sum(state.x**2) <= bound * world.problem.agents
             return Run(state, agents.memory, jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged))
@@ -135,16 +138,18 @@ def costs(kind: type, world: World, oracle: Oracle, hyper: Hyper) -> tuple[Cost,
         state = rule.init(_start(world), first)
         return rule.step(state, StackedAgents(world, oracle, key[1], jnp.int32(0), first.memory, each_round))
 
-    jax.eval_shape(trace, world, oracle, {name: values[0, 0] for name, values in hyper.items()}, keys_of([0])[0])
+    keys = keys_of([0], world.problem.agents)[0]
+    jax.eval_shape(trace, world, oracle, {name: values[0, 0] for name, values in hyper.items()}, keys)
     return start, each_round
 
 
-def _memory(world: World, oracle: Oracle, key: Array) -> Any:
-    return each(lambda i: oracle.init(_site(world, i, key[0])), world.problem.agents)
+def _memory(world: World, oracle: Oracle, keys: Array) -> Any:
+    first = jnp.int32(0)
+    return each(lambda agent, key: oracle.init(Site(world.problem, agent, key, first)), world.problem.agents, keys[0])
 
 
-def _site(world: World, agent: Array, key: Array) -> Site:
-    return Site(world.problem, agent, jax.random.fold_in(key, agent), jnp.int32(0))
+def _round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
+    return jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys[1], number)
 
 
 def _start(world: World) -> Float[Array, "agents d"]:
