@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: install test lint docs reproduce bench clean
+.PHONY: install test lint docs reproduce findings bench clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -27,8 +27,10 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 reproduce: $(READY)
-	$(BIN)/gossamer run examples/a9a-ring.toml --out runs/a9a-ring
-	$(BIN)/gossamer plot runs/a9a-ring
+	$(BIN)/gossamer reproduce --out runs/reproduction
+
+findings: reproduce
+	$(BIN)/python docs/findings.py runs/reproduction
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

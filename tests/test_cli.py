@@ -14,10 +14,9 @@ import pytest
 from gossamer import cli
 from gossamer.algorithms import ALGORITHMS
 from gossamer.catalogue import CATALOGUE
-from gossamer.experiment import Spec
-from gossamer.metrics import METRICS
 from gossamer.networks import NETWORKS
-from gossamer.results import PAID
+from gossamer.results import METRICS, PAID
+from gossamer.spec import Spec
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -35,7 +34,7 @@ def test_every_example_runs(spec, tmp_path):
     rows = json.loads(done.stdout)["algorithms"]
     assert [row["algorithm"] for row in rows] == [options["name"] for options in Spec.read(spec).algorithm]
     assert all(row["diverged"] == 0 for row in rows)
-    assert done.stderr.count("rounds, F = ") == len(rows)
+    assert done.stderr.count("rounds, F = ") >= len(rows)
 
 
 def test_plot_draws_what_was_measured(tmp_path):
@@ -137,7 +136,7 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(tmp_path):
     assert process.returncode == 130
     assert "the same command goes on" in errors
     assert "Traceback" not in errors
-    assert [path.name for path in (tmp_path / "out").iterdir()] == ["spec.toml"]
+    assert {path.name for path in (tmp_path / "out").iterdir()} <= {"spec.toml", "cells"}
 
 
 def test_help_shows_examples_and_exit_codes():

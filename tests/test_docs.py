@@ -11,9 +11,9 @@ import pytest
 import typer
 
 from gossamer import cli
-from gossamer.experiment import Spec
 from gossamer.oracles import STAGES
 from gossamer.problems import PROBLEMS
+from gossamer.spec import Spec
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.glob("docs/**/*.md"))}

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.experiment import Spec, run
+from gossamer.engines import rows
+from gossamer.experiment import run
+from gossamer.spec import Spec
+from gossamer.study import Study
 
 GOOD = """
 [problem]
@@ -53,7 +56,7 @@ def test_a_spec_is_the_same_as_python(spec):
     oracle = gs.oracles.minibatch(8) | gs.oracles.additive_bias(mean=0.002, std=0.005, redraw=False)
     rules = [gs.BiasedDMT(0.1, 0.05), gs.DPSGD(0.02)]
     here = gs.simulate(rules, problem, gs.networks.ring(6), oracle, steps=30, every=10, seeds=2)
-    assert run(spec).frame().equals(here.frame())
+    assert run(spec).result.frame().equals(here.frame())
 
 
 def test_a_spec_survives_its_own_toml(spec, tmp_path):
@@ -68,7 +71,7 @@ def test_every_kind_of_section_can_be_made(tmp_path):
     run = { steps = 3, dtype = "float64", seeds = [5, 7] }
     algorithm = [{ name = "gnsd", eta = 0.1 }]
     """
-    result = run(written(tmp_path, text))
+    result = run(written(tmp_path, text)).result
     assert result.seeds == [5, 7]
     assert result.manifest["network"]["name"] == "torus(2, 2)"
 
@@ -83,13 +86,26 @@ def test_paths_are_found_from_the_spec(tmp_path, monkeypatch):
 
 
 def test_a_run_is_saved_whole_and_read_back(spec, tmp_path):
-    first = run(spec, tmp_path / "out")
+    first = run(spec, tmp_path / "out").result
     names = sorted(p.name for p in (tmp_path / "out").iterdir())
-    assert names == ["arrays.npz", "manifest.json", "result.parquet", "spec.toml"]
+    assert names == ["arrays.npz", "cells", "manifest.json", "result.parquet", "spec.toml", "study.json"]
     assert Spec.read(tmp_path / "out" / "spec.toml") == spec
-    before = (tmp_path / "out" / "manifest.json").stat().st_mtime_ns
-    assert run(spec, tmp_path / "out").frame().equals(first.frame())
-    assert (tmp_path / "out" / "manifest.json").stat().st_mtime_ns == before
+    assert gs.Result.load(tmp_path / "out").frame().equals(first.frame())
+    assert Study.load(tmp_path / "out").result.frame().equals(first.frame())
+
+
+def rounds_run(spec, folder):
+    """The rounds that were computed, by algorithm."""
+    seen = []
+    study = run(spec, folder, progress=lambda name, done, *_: seen.append((name, done)))
+    return {name: [done for other, done in seen if other == name] for name, _ in seen}, study
+
+
+def test_a_finished_run_computes_nothing_again(spec, tmp_path):
+    whole = run(spec, tmp_path / "out").result
+    computed, again = rounds_run(spec, tmp_path / "out")
+    assert computed == {}
+    assert again.result.frame().equals(whole.frame())
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(spec, tmp_path):
@@ -97,22 +113,66 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(spec, tmp_path):
         if name == "d-psgd":
             raise KeyboardInterrupt
 
+    spec = spec.model_copy(update={"algorithm": spec.algorithm})
     with pytest.raises(KeyboardInterrupt):
         run(spec, tmp_path / "out", progress=stop_in_the_second)
-    assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["cells", "spec.toml"]
-    assert [p.name for p in (tmp_path / "out" / "cells").iterdir()] == ["000-biased-dmt"]
-    ran = []
-    resumed = run(spec, tmp_path / "out", progress=lambda name, *_: ran.append(name))
-    assert set(ran) == {"d-psgd"}
+    assert not (tmp_path / "out" / "manifest.json").exists()
+    computed, resumed = rounds_run(spec, tmp_path / "out")
     whole = run(spec, tmp_path / "whole")
-    assert resumed.frame().equals(whole.frame())
-    for label, x in whole.iterates.items():
-        np.testing.assert_array_equal(resumed.iterates[label], x)
+    assert "d-psgd" in computed
+    assert resumed.result.frame().equals(whole.result.frame())
+    for label, x in whole.result.iterates.items():
+        np.testing.assert_array_equal(resumed.result.iterates[label], x)
+
+
+def test_a_longer_run_goes_on_from_the_last_segment(spec, tmp_path, monkeypatch):
+    monkeypatch.setattr(rows, "SEGMENT", 10)
+    run(spec, tmp_path / "out")
+    longer = spec.model_copy(update={"run": spec.run.model_copy(update={"steps": 50})})
+    computed, extended = rounds_run(longer, tmp_path / "out")
+    assert {name: min(rounds) for name, rounds in computed.items()} == {"biased-dmt": 30, "d-psgd": 30}
+    whole = run(longer, tmp_path / "whole").result
+    assert extended.result.frame().equals(whole.frame())
+    monkeypatch.setattr(rows, "SEGMENT", 5_000)
+    assert run(longer).result.frame().equals(whole.frame())
+
+
+def test_more_seeds_compute_only_the_new_ones(spec, tmp_path):
+    fixed = spec.run.model_copy(update={"seeds_together": 2})
+    spec = spec.model_copy(update={"run": fixed})
+    run(spec, tmp_path / "out")
+    cells = set((tmp_path / "out" / "cells").iterdir())
+    more = spec.model_copy(update={"run": fixed.model_copy(update={"seeds": 3})})
+    extended = run(more, tmp_path / "out").result
+    assert len(set((tmp_path / "out" / "cells").iterdir()) - cells) == 2
+    assert extended.frame().equals(run(more, tmp_path / "whole").result.frame())
+
+
+def test_a_damaged_cell_is_computed_anew_and_said(spec, tmp_path, capsys):
+    whole = run(spec, tmp_path / "out").result
+    victim = sorted((tmp_path / "out" / "cells").iterdir())[0]
+    data = bytearray(victim.read_bytes())
+    data[len(data) // 2] ^= 1
+    victim.write_bytes(data)
+    again = run(spec, tmp_path / "out").result
+    assert f"{victim} is damaged (its checksum does not match): computed anew" in capsys.readouterr().err
+    assert again.frame().equals(whole.frame())
+    victim.write_bytes(data[:100])
+    assert run(spec, tmp_path / "out").result.frame().equals(whole.frame())
+
+
+def test_what_else_is_in_a_block_changes_no_bit(spec, tmp_path):
+    """Seeds in other company, at the same width, and in another order."""
+    together = {"seeds_together": 3}
+    few = spec.model_copy(update={"run": spec.run.model_copy(update=together | {"seeds": [4]})})
+    many = spec.model_copy(update={"run": spec.run.model_copy(update=together | {"seeds": [7, 4, 1, 0]})})
+    alone, among = run(few).result.frame(), run(many).result.frame()
+    assert alone.equals(among.filter(among["seed"] == 4))
 
 
 def test_a_directory_of_another_run_is_refused(spec, tmp_path):
     run(spec, tmp_path / "out")
-    other = spec.model_copy(update={"run": spec.run.model_copy(update={"steps": 31})})
+    other = spec.model_copy(update={"run": spec.run.model_copy(update={"steps": 29})})
     with pytest.raises(gs.InputError, match="out holds another run"):
         run(other, tmp_path / "out")
     (tmp_path / "mine").mkdir()
@@ -123,22 +183,15 @@ def test_a_directory_of_another_run_is_refused(spec, tmp_path):
         run(spec, tmp_path / "mine" / "notes.txt")
 
 
-def test_data_that_changed_under_a_run_is_refused(tmp_path):
+def test_data_that_changed_are_other_runs(tmp_path):
     data = tmp_path / "mine.libsvm"
     data.write_text("+1 1:1\n-1 2:1\n+1 1:1 2:1\n-1 2:0.5\n")
     spec = written(tmp_path, GOOD.replace('"breast-cancer"\nagents = 6', '"mine.libsvm"\nagents = 4'))
-
-    def stop(name, done, total, loss):
-        if name == "d-psgd":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        run(spec, tmp_path / "out", progress=stop)
-    run(spec, tmp_path / "whole")
+    before = run(spec, tmp_path / "out").result
     data.write_text("+1 1:1\n-1 2:1\n+1 1:1 2:1\n-1 2:0.25\n")
-    for folder in ("out", "whole"):
-        with pytest.raises(gs.InputError, match="the data file has changed"):
-            run(spec, tmp_path / folder)
+    after = run(spec, tmp_path / "out").result
+    assert after.manifest["data"]["sha256"] != before.manifest["data"]["sha256"]
+    assert not after.frame().equals(before.frame())
 
 
 def test_the_manifest_of_a_finished_run_names_all_algorithms(spec, tmp_path):
@@ -190,3 +243,13 @@ def test_refuses_bad_specs(case, tmp_path):
 def test_a_missing_spec_is_said(tmp_path):
     with pytest.raises(gs.InputError, match="does not exist"):
         Spec.read(tmp_path / "spec.toml")
+
+
+def test_what_a_killed_process_left_is_removed(spec, tmp_path):
+    (tmp_path / "out" / "cells").mkdir(parents=True)
+    (tmp_path / "out" / "spec.toml").write_text(spec.toml(), encoding="utf-8")
+    dead, alive = (tmp_path / "out" / "cells" / f".a.cell.{pid}.part" for pid in (2**22 + 1, 1))
+    dead.touch(), alive.touch()
+    run(spec, tmp_path / "out")
+    assert not dead.exists()
+    assert alive.exists()

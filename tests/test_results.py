@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import gossamer as gs
-from gossamer import figures
+from gossamer import figures, tables
 from gossamer.summary import interval
 
 PROBLEM, E = plain.heterogeneous()
@@ -26,7 +26,8 @@ def test_the_frame_is_tidy(result):
     frame = result.frame()
     assert frame.columns == [
         *("algorithm", "setting", "seed", "round", "status"),
-        *("loss", "grad_norm_sq", "consensus", "tracking", "accuracy", "worst_loss", "queries", "bytes_sent"),
+        *("loss", "grad_norm_sq", "stationarity", "consensus", "tracking", "accuracy", "worst_loss"),
+        *("queries", "bytes_sent", "messages", "seconds_datacenter", "seconds_campus", "seconds_internet"),
     ]
     assert frame.select("algorithm", "setting", "seed", "round").is_duplicated().sum() == 0
     assert frame.filter(pl.col("algorithm") == "biased-dmt").height == 2 * 3 * 5
@@ -122,7 +123,7 @@ def test_figures_show_the_mean_and_no_diverged_values(result, x):
 
 def test_the_band_is_the_interval_of_the_mean(result):
     label = "biased-dmt(eta=0.05, lam=0.3)"
-    band = figures._band(result.of(label), "loss", "round", log=False)
+    band = tables.band(result.of(label), "loss", "round", log=False)
     last = result.final("loss")[label]
     low, high = stats.t.interval(0.95, 2, loc=last.mean(), scale=stats.sem(last))
     assert (band["low"][-1], band["high"][-1]) == pytest.approx((low, high))

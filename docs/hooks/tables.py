@@ -12,8 +12,8 @@ from gossamer.core import ranges
 from gossamer.data import DATASETS, SIZES, SPLITS
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
-from gossamer.metrics import METRICS
 from gossamer.networks import WEIGHTS
+from gossamer.results import METRICS
 
 MARK = re.compile(r"^<!-- table: ([a-z]+) -->$", re.MULTILINE)
 

@@ -2,6 +2,8 @@
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,11 +13,13 @@ from rich.console import Console
 from rich.table import Table
 
 import gossamer
-from gossamer import experiment, figures
+from gossamer import experiment, figures, reproduction
 from gossamer.catalogue import CATALOGUE
 from gossamer.core import InputError
 from gossamer.data.export import export as export_data
 from gossamer.results import Result
+from gossamer.spec import Spec
+from gossamer.study import Study
 
 HELP = """Decentralized stochastic optimization when gradients are biased.
 
@@ -27,12 +31,21 @@ data_app = typer.Typer(help="The data sets that come with the package.", no_args
 app.add_typer(data_app, name="data")
 
 Kind = Literal["algorithms", "networks", "oracles", "problems", "datasets"]
-Axis = Literal["rounds", "queries", "bytes"]
+Axis = Literal["rounds", "queries", "bytes", "datacenter", "campus", "internet"]
+
+
+class Experiment(StrEnum):
+    fig1 = "fig1"
+    fig2 = "fig2"
+    speedup = "speedup"
+    topology = "topology"
+    heterogeneity = "heterogeneity"
 
 
 class Metric(StrEnum):
     loss = "loss"
     grad_norm_sq = "grad_norm_sq"
+    stationarity = "stationarity"
     consensus = "consensus"
     tracking = "tracking"
     accuracy = "accuracy"
@@ -54,9 +67,16 @@ def main() -> None:
     except InputError as error:
         Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {_plain(str(error))}", soft_wrap=True)
         sys.exit(2)
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """Ctrl-C ends with a word on how to go on."""
+    try:
+        yield
     except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted: the same command goes on from the last finished algorithm")
-        sys.exit(130)
+        print("interrupted: the same command goes on from what was finished", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 @app.callback(invoke_without_command=True)
@@ -74,8 +94,8 @@ def run(
 ) -> None:
     """Run an experiment and save its result.
 
-    Each algorithm is saved when it is done: after an interruption the same command goes on with the next, and after the
-    end it only shows the result again.
+    Every run is kept when it is done: after an interruption the same command goes on, after the end it only shows the
+    result again, and with more rounds or seeds in the spec it computes what is missing.
 
     Examples:
 
@@ -84,15 +104,96 @@ def run(
         gossamer run my.toml --out results/my --json
     """
     folder = out or Path("runs") / spec.stem
-    result = experiment.run(experiment.Spec.read(spec), folder, progress=_lines if _line_based() else True)
-    summary = result.summary()
+    with resumable():
+        study = experiment.run(Spec.read(spec), folder, name=spec.stem, progress=_lines if _line_based() else True)
+    summaries = {variant: result.summary() for variant, result in study.results.items()}
+    rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
     if as_json:
-        print(json.dumps({"out": str(folder), "algorithms": summary.table.to_dicts()}, indent=2))
+        print(json.dumps({"out": str(folder), "algorithms": rows}, indent=2))
     else:
-        print(summary)
-        print(f"\nresult: {folder}    figures: gossamer plot {folder}")
-    if summary.table["seeds"].sum() == summary.table["diverged"].sum():
+        for variant, summary in summaries.items():
+            print(f"{variant}\n{summary}\n" if variant else f"{summary}\n")
+        print(f"result: {folder}    figures: gossamer plot {folder}")
+    if all(row["seeds"] == row["diverged"] for row in rows):
         raise typer.Exit(3)
+
+
+@app.command()
+def reproduce(
+    experiments: Annotated[list[Experiment] | None, typer.Argument(help="Which; all if none is given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Figures 1 and 2 only, shorter and on fewer seeds.")] = False,
+    spec: Annotated[bool, typer.Option("--spec", help="Print the spec of an experiment, and run nothing.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Reproduce the paper's experiments, judge its claims and write a report.
+
+    Examples:
+
+        gossamer reproduce
+
+        gossamer reproduce fig1 --quick --out runs/look
+
+        gossamer reproduce fig2 --spec > mine.toml
+    """
+    names = [name.value for name in experiments or []]
+    if spec:
+        print("\n".join(reproduction.text_of(name) for name in names or reproduction.EXPERIMENTS))
+        return
+    folder = out or Path("runs") / ("quick" if quick else "reproduction")
+    say = (lambda text: print(text, file=sys.stderr, flush=True)) if as_json else (lambda text: print(text, flush=True))
+    with resumable():
+        verdicts = reproduction.reproduce(
+            names, folder, quick=quick, progress=_lines if _line_based() else True, say=say
+        )
+    if as_json:
+        print(json.dumps([verdict.asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
+        return
+    _print_verdicts([verdict.asdict() for verdict in verdicts])
+    print(f"report: {folder / 'report.html'}")
+
+
+@app.command()
+def tune(
+    spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file with a [tuning] section.")],
+    out: Annotated[Path | None, typer.Option(help="The run's directory [default: runs/NAME, after the spec]")] = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Choose hyper-parameters by the spec's [tuning], without the final runs, and print all that were tried.
+
+    Example:
+
+        gossamer tune my.toml
+    """
+    folder = out or Path("runs") / spec.stem
+    with resumable():
+        table = experiment.tuned(Spec.read(spec), folder, progress=_lines if _line_based() else True)
+    if as_json:
+        print(json.dumps(table.to_dicts(), indent=2))
+        return
+    chosen = table.filter(table["chosen"])
+    shown = Table(box=None, pad_edge=False)
+    for column in ("variant", "algorithm", "setting", "value", "tried", "diverged"):
+        shown.add_column(column)
+    for row in chosen.to_dicts():
+        tried = table.filter((table["variant"] == row["variant"]) & (table["algorithm"] == row["algorithm"]))
+        lost = int((tried["diverged"] > 0).sum())
+        cells = [row["variant"], row["algorithm"], row["setting"], f"{row['value']:.6g}", str(len(tried)), str(lost)]
+        shown.add_row(*(_plain(cell) for cell in cells))
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(shown)
+
+
+@app.command(name="report")
+def report_(directory: Annotated[Path, typer.Argument(help="A finished run.")]) -> None:
+    """Write the report of a finished run, its figures and its tables into its directory.
+
+    Example:
+
+        gossamer report runs/a9a-ring
+    """
+    study = Study.load(directory)
+    reproduction.finish({study.name: study}, directory, f"gossamer run {directory / 'spec.toml'}")
+    print(directory / "report.html")
 
 
 @app.command(name="list")
@@ -159,6 +260,17 @@ def export(
         gossamer data export a9a a9a.libsvm
     """
     print(f"{export_data(name, file):,} rows: {file}")
+
+
+def _print_verdicts(verdicts: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, title="verdicts", title_justify="left", title_style="bold")
+    for column in ("experiment", "claim", "measured", "verdict"):
+        table.add_column(column, no_wrap=column in ("experiment", "verdict"))
+    colors = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+    for row in verdicts:
+        cells = [_plain(row[key]) for key in ("experiment", "claim", "measured")]
+        table.add_row(*cells, f"[{colors[row['verdict']]}]{row['verdict']}[/]")
+    Console(highlight=False, width=None if sys.stdout.isatty() else 180).print(table)
 
 
 def _line_based() -> bool:

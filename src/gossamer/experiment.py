@@ -1,233 +1,172 @@
-"""Experiments as data: a frozen spec, read from TOML or made in Python, and what comes of running it."""
+"""Run a spec: one result, or a study of several variants, through a store that an interrupted run goes on from."""
 
-import inspect
-import shutil
-import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Iterable
+from itertools import groupby
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
-import pydantic
-import tomlkit
+import jax
+import numpy as np
+import polars as pl
 
-from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, nearest
-from gossamer.data import DATASETS
-from gossamer.engines import simulate
-from gossamer.engines.simulator import check, planned
-from gossamer.oracles import STAGES, Oracle, exact, minibatch
-from gossamer.problems import PROBLEMS, Problem
-from gossamer.progress import Report
-from gossamer.results import Result, atomic
-
-PATHS = ("data", "test")
-"""Keys of a problem that may be files, found from the spec's own directory."""
-
-
-class Section(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True, frozen=True)
+from gossamer.core import InputError
+from gossamer.engines.rows import Plan, Row, Setting, Width, compute
+from gossamer.engines.simulator import planned, result_of
+from gossamer.problems import Empirical
+from gossamer.progress import Report, reporting
+from gossamer.results import Result, atomic, sweep
+from gossamer.spec import Parts, Spec
+from gossamer.store import Nowhere, Store
+from gossamer.study import Study
+from gossamer.tuning import Tuned, tune
 
 
-class OracleSection(Section):
-    batch: int | None = None
-    replace: bool = True
-    stages: list[dict[str, Any]] = []
+class Wanted(NamedTuple):
+    """One algorithm in one variant, its hyper-parameters chosen."""
+
+    variant: str
+    rule: Any
+    parts: Parts
 
 
-class RunSection(Section):
-    steps: int
-    every: int | None = None
-    seeds: int | list[int] = 1
-    dtype: Literal["float32", "float64"] = "float32"
-
-
-class Parts(NamedTuple):
-    """What a spec describes, made and checked."""
-
-    rules: list[Any]
-    problem: Problem
-    network: networks.Network
-    oracle: Oracle
-
-
-class Spec(Section):
-    """An experiment. The sections are those of the TOML file; `[[algorithm]]` is a list."""
-
-    problem: dict[str, Any]
-    network: dict[str, Any]
-    oracle: OracleSection = OracleSection()
-    run: RunSection
-    algorithm: list[dict[str, Any]]
-
-    @staticmethod
-    def read(path: str | Path) -> "Spec":
-        """The spec in a TOML file."""
-        path = Path(path)
-        try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
-        except FileNotFoundError:
-            raise InputError(f"{path} does not exist. Specs to start from are in the project's examples/.") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read: {error}.") from error
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{path} is not TOML: {error}.") from error
-        with placed(str(path)):
-            return Spec.of(given, path.parent)
-
-    @staticmethod
-    def of(given: dict[str, Any], folder: str | Path = ".") -> "Spec":
-        """The spec of a dictionary with the same keys as the file; relative paths start at `folder`."""
-        with explained(list(Spec.model_fields), ""):
-            spec = Spec.model_validate(given)
-        found = {key: _found(spec.problem[key], Path(folder)) for key in PATHS if key in spec.problem}
-        return spec.model_copy(update={"problem": spec.problem | found})
-
-    def toml(self) -> str:
-        """The spec as TOML, with every path absolute and every default that was left out still left out."""
-        return tomlkit.dumps(self.model_dump(exclude_unset=True))
-
-    def parts(self) -> Parts:
-        """Everything that the spec names, made and checked; no run has begun."""
-        problem = _made("[problem]", "name", PROBLEMS, self.problem)
-        options = dict(self.network)
-        with placed("[network]"):
-            network = networks.make(options.pop("name", ""), problem.agents, **options)
-        with placed("[oracle]"):
-            oracle: Oracle = (
-                exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
-            )
-        for number, stage in enumerate(self.oracle.stages):
-            oracle = oracle | _made(f"[oracle] stage {number}:", "kind", STAGES, stage)
-        rules = [
-            _made(f"[[algorithm]] number {number}:", "name", ALGORITHMS, options)
-            for number, options in enumerate(self.algorithm)
+def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progress: bool | Report = True) -> Study:
+    """Run a spec. With `out`, in a directory: every run is kept when it is done, so that the same call after an
+    interruption goes on, and one with more rounds or seeds computes only what is missing."""
+    made = {variant: one.parts() for variant, one in spec.variants().items()}
+    plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+    store = Nowhere()
+    if out is not None:
+        _claim(spec, Path(out))
+        store = Store(Path(out) / "cells")
+    with reporting(progress) as report:
+        tuned = {variant: tune(parts, spec, store, report) for variant, parts in made.items()}
+        wanted = [
+            Wanted(variant, ALGORITHMS[algorithm](**(hyper | tuned[variant].chosen.get(number, {}))), parts)
+            for variant, parts in made.items()
+            for number, (algorithm, hyper) in enumerate(parts.algorithms)
         ]
-        check(rules, problem, network, oracle)
-        with placed("[run]"):
-            planned(**self.run.model_dump())
-        return Parts(rules, problem, network, oracle)
+        results = _evaluated(wanted, spec, plan, seeds, store, report)
+    joined = {variant: Result.joined([results[variant, k] for k in range(len(spec.algorithm))]) for variant in made}
+    facts = {variant: facts_of(parts, joined[variant]) for variant, parts in made.items()}
+    study = Study(name, spec.title or name, spec.toml(), joined, Tuned.table_of(tuned), facts)
+    if out is not None:
+        try:
+            study.save(Path(out))
+        except OSError as error:
+            raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
+    return study
 
 
-def run(spec: Spec, out: str | Path | None = None, *, progress: bool | Report = True) -> Result:
-    """Run a spec. With `out`, in a directory: each algorithm is saved when it is done, so that the same call after an
-    interruption goes on with the next, and after the end only reads."""
-    parts = spec.parts()
-    options = spec.run.model_dump()
-    if out is None:
-        return simulate(*parts, **options, progress=progress)
-    folder = Path(out)
-    if (folder / "manifest.json").is_file():
-        _same(spec, folder)
-        return _with_same_data(Result.load(folder), parts.problem, folder)
-    _claim(spec, folder)
-    try:
-        results = [_cell(folder / "cells", rule, parts, options, progress) for rule in parts.rules]
-        whole = Result.joined(results)
-        whole.write_into(folder)
-        shutil.rmtree(folder / "cells")
-    except OSError as error:
-        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
-    return Result.load(folder)
+def tuned(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.DataFrame:
+    """Only the tuning of a spec: one row for each setting that was tried, the chosen ones marked."""
+    if spec.tuning is None:
+        raise InputError("the spec has no [tuning] section: add one with eta = [lowest, highest].")
+    made = {variant: one.parts() for variant, one in spec.variants().items()}
+    _claim(spec, Path(out))
+    with reporting(progress) as report:
+        found = {variant: tune(parts, spec, Store(Path(out) / "cells"), report) for variant, parts in made.items()}
+    table = Tuned.table_of(found)
+    if table is None:
+        raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
+    return table
 
 
-def _cell(cells: Path, rule: Any, parts: Parts, options: dict[str, Any], progress: bool | Report) -> Result:
-    """One algorithm: read if it was finished before, else run and saved."""
-    folder = cells / f"{parts.rules.index(rule):03d}-{rule.name}"
-    if folder.exists():
-        return _with_same_data(Result.load(folder), parts.problem, folder)
-    result = simulate(rule, parts.problem, parts.network, parts.oracle, **options, progress=progress)
-    result.save(folder)
-    return result
+def _evaluated(
+    wanted: list[Wanted], spec: Spec, plan: Plan, seeds: list[int], store: Store, report: Report
+) -> dict[tuple[str, int], Result]:
+    """The result of each algorithm in each variant. Those that differ in numbers only run in common blocks."""
+    width = Width(spec.run.together, spec.run.seeds_together or len(seeds))
+    results: dict[tuple[str, int], Result] = {}
+    order = {id(one): number % len(spec.algorithm) for number, one in enumerate(wanted)}
+    for _, group in groupby(sorted(wanted, key=_alike), key=_alike):
+        some = list(group)
+        began, first = time.perf_counter(), some[0]
+        settings = [Setting(one.rule, one.parts.oracle, one.parts.key_of(one.rule)) for one in some]
+        runs = compute(
+            settings,
+            first.parts.problem,
+            first.parts.network,
+            seeds,
+            plan,
+            width=width,
+            store=store,
+            report=lambda done, loss, first=first: report(first.rule.name, done, plan.steps, loss),
+        )
+        seconds = (time.perf_counter() - began) / len(some)
+        for k, one in enumerate(some):
+            mine: dict[int, Row] = {seed: runs[k, seed] for seed in seeds}
+            parts = one.parts
+            result = result_of(one.rule, mine, parts.problem, parts.network, parts.oracle, plan, seconds)
+            results[one.variant, order[id(one)]] = result
+    return results
+
+
+def _alike(one: Wanted) -> tuple[int, ...]:
+    """The same for what can share a compiled block."""
+    structure = str(jax.tree.structure(one.parts.oracle))
+    return hash(structure), id(one.parts.problem), id(one.parts.network), id(type(one.rule))
+
+
+def facts_of(parts: Parts, result: Result) -> dict[str, Any]:
+    """What a reader should know of a variant, besides its runs."""
+    problem, network = parts.problem, parts.network
+    facts: dict[str, Any] = {
+        "agents": network.agents,
+        "network": network.name,
+        "gap": network.gap,
+        "links": network.links,
+        "edges": _edges(parts) if network.agents <= 200 else None,
+        "smoothness": problem.smoothness,
+        "heterogeneity": problem.heterogeneity(problem.start),
+    }
+    if isinstance(problem, Empirical):
+        held = [problem.own_targets(agent) for agent in range(problem.agents)]
+        classes = np.unique(np.concatenate(held))
+        facts["classes"] = [str(value) for value in classes]
+        facts["counts"] = [[int((own == value).sum()) for value in classes] for own in held]
+    if result.mean_bias is not None:
+        facts["bias_sq"] = float((result.mean_bias**2).sum(1).mean())
+    return facts
+
+
+def _edges(parts: Parts) -> list[list[int]]:
+    network = parts.network
+    pairs: Iterable[tuple[int, int]] = (
+        (agent, int(other)) for agent in range(network.agents) for other in network.neighbors(agent)
+    )
+    return [list(pair) for pair in sorted({(min(pair), max(pair)) for pair in pairs})]
 
 
 def _claim(spec: Spec, folder: Path) -> None:
-    """Make the directory this run's, or see that it already is."""
+    """Make the directory this run's, or see that it already is, or that this run only extends it."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; --out is a directory.")
-    if (folder / "spec.toml").is_file():
-        return _same(spec, folder)
-    if folder.exists() and any(folder.iterdir()):
+    stored = folder / "spec.toml"
+    if stored.is_file():
+        if not extends(spec, Spec.read(stored)):
+            raise InputError(
+                f"{folder} holds another run (its spec.toml differs from yours in more than longer steps or more "
+                "seeds): choose another --out, or remove it."
+            )
+    elif folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with atomic(folder / "spec.toml") as part:
+        sweep(folder)
+        with atomic(stored) as part:
             part.write_text(spec.toml(), encoding="utf-8")
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
 
 
-def _same(spec: Spec, folder: Path) -> None:
-    stored = (folder / "spec.toml").read_text(encoding="utf-8")
-    if stored != spec.toml():
-        raise InputError(
-            f"{folder} holds another run (its spec.toml differs from yours): choose another --out, or remove it."
-        )
-
-
-def _with_same_data(result: Result, problem: Problem, folder: Path) -> Result:
-    if (result.manifest["data"] or {}).get("sha256") != getattr(problem, "data_sha256", None):
-        raise InputError(f"{folder} was made with other data: the data file has changed. Choose another --out.")
-    return result
-
-
-def _found(value: Any, folder: Path) -> Any:
-    """A path from the spec's directory, absolute; a dataset's name as it is."""
-    if not isinstance(value, str) or value in DATASETS:
-        return value
-    path = folder / value
-    return str(path.resolve()) if path.exists() or path.suffix or "/" in value else value
-
-
-def _made(where: str, key: str, registry: dict[str, Callable[..., Any]], given: dict[str, Any]) -> Any:
-    """What a registry makes of a table: its keys and types are those of the function that it names."""
-    options = dict(given)
-    name = options.pop(key, None)
-    with placed(where):
-        if name is None:
-            raise InputError(f"{key} is missing. Known: {', '.join(sorted(registry))}.")
-        if name not in registry:
-            raise InputError(f"{key} = {name!r} is not known; {nearest(str(name), registry)}")
-        parameters = inspect.signature(registry[name]).parameters
-        fields: dict[str, Any] = {
-            option: (value.annotation, ... if value.default is inspect.Parameter.empty else value.default)
-            for option, value in parameters.items()
-        }
-        model = pydantic.create_model(name, __config__=pydantic.ConfigDict(extra="forbid", strict=True), **fields)
-        with explained(list(parameters), f"{name}: "):
-            model.model_validate(options)
-        return registry[name](**options)
-
-
-@contextmanager
-def placed(where: str) -> Iterator[None]:
-    """Say where bad input stood."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{where} {error}") from error.__cause__
-
-
-@contextmanager
-def explained(known: list[str], where: str) -> Iterator[None]:
-    """Turn pydantic's errors into ours: which key, what is wrong, what is allowed."""
-    try:
-        yield
-    except pydantic.ValidationError as error:
-        # an unknown key first: it is often why another is missing
-        found = error.errors(include_url=False)
-        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
-        steps = [str(step) for step in first["loc"]] or ["(top)"]
-        path = ".".join(steps)
-        if first["type"] == "extra_forbidden":
-            owner = Spec.model_fields.get(steps[0])
-            inner = getattr(owner.annotation, "model_fields", None) if owner and len(steps) > 1 else None
-            message = f"key {path!r} is not known; {nearest(steps[-1], inner or known)}"
-        elif first["type"] == "missing":
-            message = f"key {path!r} is missing. Known: {', '.join(known)}."
-        else:
-            shown = repr(first["input"])
-            shown = shown if len(shown) < 60 else shown[:57] + "…"
-            message = f"key {path!r} is {shown}: {first['msg'][0].lower()}{first['msg'][1:]}."
-        raise InputError(where + message) from None
+def extends(spec: Spec, old: Spec) -> bool:
+    """Whether a spec is another with as many or more rounds and the same or more seeds."""
+    (plan, seeds), (old_plan, old_seeds) = (
+        planned(one.run.steps, one.run.every, one.run.seeds, one.run.dtype) for one in (spec, old)
+    )
+    longer = plan.steps >= old_plan.steps and set(old_seeds) <= set(seeds)
+    update = {"steps": spec.run.steps, "seeds": spec.run.seeds}
+    same = old.model_copy(update={"run": old.run.model_copy(update=update)}).model_dump() == spec.model_dump()
+    return longer and same

@@ -4,14 +4,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
-from scipy import stats
 
 from gossamer.core import InputError, nearest
 from gossamer.results import PAID
+from gossamer.tables import band
 
 if TYPE_CHECKING:
     from gossamer.results import Result
@@ -27,12 +26,16 @@ DASHES = ["-", "--", "-.", ":"]
 NAMES = {
     "loss": r"$F(\bar x)$",
     "grad_norm_sq": r"$\|\nabla F(\bar x)\|^2$",
+    "stationarity": r"$\|\nabla F(\bar x) + \bar e\|^2$",
     "consensus": r"$\frac{1}{n}\sum_i \|x_i - \bar x\|^2$",
     "tracking": r"$\frac{1}{n}\sum_i \|v_i - \bar v\|^2$",
     "accuracy": "test accuracy",
     "rounds": "rounds",
     "queries": "gradient queries of an agent",
     "bytes": "bytes sent by an agent",
+    "datacenter": "modelled seconds, data centre",
+    "campus": "modelled seconds, campus",
+    "internet": "modelled seconds, internet",
 }
 
 LINEAR = ("loss", "accuracy")
@@ -52,18 +55,19 @@ def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bo
     axes = figure.add_subplot()
     for number, label in enumerate(result.labels):
         rows = result.of(label)
-        band = _band(rows.filter(pl.col("status") == "ok"), metric, PAID[x], log)
+        points = band(rows.filter(pl.col("status") == "ok"), metric, PAID[x], log)
         lost = rows.filter(pl.col("status") == "diverged").height
         style: dict[str, Any] = {
             "color": COLORS[number % len(COLORS)],
             "linestyle": DASHES[number // len(COLORS) % len(DASHES)],
         }
-        name = label if not lost else f"{label} ({lost} of {len(result.seeds)} diverged)"
-        if len(band["x"]) == 0:
+        shown = label.replace("$", r"\$").lstrip("_")
+        name = shown if not lost else f"{shown} ({lost} of {len(result.seeds)} diverged)"
+        if len(points["x"]) == 0:
             axes.plot([], [], label=name, **style)
             continue
-        axes.plot(band["x"], band["mean"], label=name, linewidth=1.2, **style)
-        axes.fill_between(band["x"], band["low"], band["high"], color=style["color"], alpha=0.2, linewidth=0)
+        axes.plot(points["x"], points["mean"], label=name, linewidth=1.2, **style)
+        axes.fill_between(points["x"], points["low"], points["high"], color=style["color"], alpha=0.2, linewidth=0)
     _dress(axes, metric, x, log)
     return figure
 
@@ -82,28 +86,6 @@ def save(figure: Figure, path: str | Path) -> Path:
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
     return path
-
-
-def _band(rows: pl.DataFrame, metric: str, paid: str, log: bool) -> dict[str, np.ndarray]:
-    """Mean and 95 % interval over seeds; on a log axis of the logarithm, so that the band stays above zero."""
-    rows = rows.filter(pl.col(metric).is_not_null() & pl.col(metric).is_finite())
-    if log:
-        rows = rows.filter(pl.col(metric) > 0)
-    value = pl.col(metric).log() if log else pl.col(metric)
-    groups = rows.group_by(paid, maintain_order=True).agg(
-        value.mean().alias("mean"), value.std().fill_null(0.0).alias("std"), value.len().alias("n")
-    )
-    groups = groups.sort(paid)
-    n = groups["n"].to_numpy()
-    quantile = np.array([stats.t.ppf(0.975, k - 1) if k > 1 else 0.0 for k in n])
-    mean, half = groups["mean"].to_numpy(), quantile * groups["std"].to_numpy() / np.sqrt(np.maximum(n, 1))
-    undo = np.exp if log else (lambda values: values)
-    return {
-        "x": groups[paid].to_numpy().astype(float),
-        "mean": undo(mean),
-        "low": undo(mean - half),
-        "high": undo(mean + half),
-    }
 
 
 def _dress(axes: Any, metric: str, x: str, log: bool) -> None:

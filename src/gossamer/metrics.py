@@ -1,4 +1,4 @@
-"""What is measured along a run."""
+"""What is measured along a run: the metrics of `gossamer.results.METRICS`."""
 
 from typing import Any
 
@@ -9,21 +9,16 @@ from jaxtyping import Array, Float
 from gossamer.core import State
 from gossamer.problems import Problem
 
-METRICS = {
-    "loss": "F(x̄), the loss of the agents' mean",
-    "grad_norm_sq": "‖∇F(x̄)‖²",
-    "consensus": "mean over agents of ‖x_i − x̄‖²",
-    "tracking": "mean over agents of ‖v_i − v̄‖², for rules with a tracker v",
-    "accuracy": "share of the test set that x̄ predicts right",
-}
-"""The metric columns of a result, and what each is."""
 
-
-def measure(problem: Problem, rule: Any, state: State) -> dict[str, Float[Array, ""]]:
-    """The metrics of one run at one round: those that the problem and the rule have."""
+def measure(
+    problem: Problem, rule: Any, state: State, bias: Float[Array, "agents d"] | None
+) -> dict[str, Float[Array, ""]]:
+    """The metrics of one run at one round: those that the problem, the rule and the oracle's constant bias allow."""
     mean = state.x.mean(0)
     loss, gradient = problem.mean_loss(mean), problem.mean_gradient(mean)
     found = {"loss": loss, "grad_norm_sq": gradient @ gradient, "consensus": spread(state.x)}
+    if bias is not None:
+        found["stationarity"] = jnp.sum((gradient + bias.mean(0)) ** 2)
     if hasattr(rule, "tracker"):
         found["tracking"] = spread(rule.tracker(state))
     if problem.has_accuracy:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -13,9 +14,20 @@ import numpy as np
 import polars as pl
 
 from gossamer.core import InputError, nearest
+from gossamer.links import LINKS
 from gossamer.summary import Summary
 
-PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent"}
+METRICS = {
+    "loss": "F(x̄), the loss of the agents' mean",
+    "grad_norm_sq": "‖∇F(x̄)‖²",
+    "stationarity": "‖∇F(x̄) + ē‖², the distance from where a constant mean bias ē lets a method settle",
+    "consensus": "mean over agents of ‖x_i − x̄‖²",
+    "tracking": "mean over agents of ‖v_i − v̄‖², for rules with a tracker v",
+    "accuracy": "share of the test set that x̄ predicts right",
+}
+"""The metric columns of a result, and what each is."""
+
+PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent"} | {link: f"seconds_{link}" for link in LINKS}
 """What a method pays, as the x-axes of figures, and the columns that count it."""
 
 Key = tuple[str, str]
@@ -27,7 +39,7 @@ class Result:
     """The outcome of `simulate` or of a spec."""
 
     table: pl.DataFrame
-    """What `frame` returns."""
+    """The rows of `frame`, without the modelled seconds."""
     states: dict[Key, np.ndarray]
     """The final models, [seeds, agents, d], of each algorithm and setting."""
     seeds: list[int]
@@ -41,9 +53,10 @@ class Result:
     def frame(self) -> pl.DataFrame:
         """One row for each algorithm, setting, seed and measured round.
 
-        A run that diverged ends with a row of status "diverged" at the round in which it did, without metrics.
+        A run that diverged ends with a row of status "diverged" at the round in which it did, without metrics. Columns
+        ``seconds_…`` are modelled, not measured: see `gossamer.links`.
         """
-        return self.table
+        return self.table.with_columns(**{f"seconds_{name}": link.seconds() for name, link in LINKS.items()})
 
     @property
     def labels(self) -> dict[str, Key]:
@@ -66,7 +79,7 @@ class Result:
         if label not in self.labels:
             raise InputError(f"this result has no algorithm {label!r}; {nearest(label, self.labels)}")
         algorithm, setting = self.labels[label]
-        return self.table.filter((pl.col("algorithm") == algorithm) & (pl.col("setting") == setting))
+        return self.frame().filter((pl.col("algorithm") == algorithm) & (pl.col("setting") == setting))
 
     def final(self, metric: str) -> dict[str, np.ndarray]:
         """The last value of a metric for each seed, by label; not a number where the run diverged."""
@@ -89,7 +102,7 @@ class Result:
         return metric in self.table.columns and self.table[metric].null_count() < len(self.table)
 
     def check_metric(self, metric: str) -> None:
-        known = [name for name in self.table.columns if self.table[name].dtype == pl.Float64]
+        known = [*METRICS, "worst_loss"]
         if metric not in known:
             raise InputError(f"there is no metric {metric!r}; {nearest(metric, known)}")
         if not self.has(metric):
@@ -175,48 +188,44 @@ class atomic:
         return self.part
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        if kind is None:
-            os.replace(self.part, self.path)
-        else:
+        try:
+            if kind is None:
+                os.replace(self.part, self.path)
+        finally:
             self.part.unlink(missing_ok=True)
 
 
-def rows_frame(
-    *,
-    algorithm: str,
-    setting: str,
-    seeds: list[int],
-    rounds: list[int],
-    metrics: dict[str, np.ndarray],
-    worst: np.ndarray,
-    diverged: np.ndarray,
-    queries: tuple[int, int],
-    bytes_sent: tuple[float, float],
-    names: tuple[str, ...] = ("loss", "grad_norm_sq", "consensus", "tracking", "accuracy"),
-) -> pl.DataFrame:
-    """The rows of one algorithm from metrics of shape [rounds, seeds].
+def sweep(folder: Path) -> None:
+    """Remove what killed processes left half written."""
+    for part in folder.rglob(".*.part"):
+        try:
+            os.kill(int(part.name.split(".")[-2]), 0)
+        except (ProcessLookupError, ValueError):
+            part.unlink(missing_ok=True)
+        except PermissionError:
+            continue  # the process of another user is alive
 
-    `queries` and `bytes_sent` are what an agent paid at the start and in each round; `worst` is the last row's only.
-    """
+
+def runs_frame(
+    algorithm: str, setting: str, runs: Mapping[int, Any], paid: Mapping[str, tuple[float, float]]
+) -> pl.DataFrame:
+    """The rows of one algorithm from its runs by seed, and what an agent pays at the start and in each round."""
     parts = []
-    for s, seed in enumerate(seeds):
-        alive = [k for k, t in enumerate(rounds) if diverged[s] < 0 or t < diverged[s]]
-        ended = [] if diverged[s] < 0 else [int(diverged[s])]
-        columns: dict[str, Any] = {"round": [rounds[k] for k in alive] + ended}
-        columns["status"] = ["ok"] * len(alive) + ["diverged"] * len(ended)
+    for seed, run in runs.items():
+        alive = (run.rounds < run.diverged) | (run.diverged < 0)
+        ended = [] if run.diverged < 0 else [run.diverged]
         blank = [None] * len(ended)
-        for name in names:
-            values = metrics[name][alive, s].astype(float).tolist() if name in metrics else [None] * len(alive)
+        columns: dict[str, Any] = {"round": [*run.rounds[alive].tolist(), *ended]}
+        columns["status"] = ["ok"] * int(alive.sum()) + ["diverged"] * len(ended)
+        for name in METRICS:
+            values = (
+                run.metrics[name][alive].astype(float).tolist() if name in run.metrics else [None] * int(alive.sum())
+            )
             columns[name] = values + blank
-        last = float(worst[s]) if not ended else None
-        columns["worst_loss"] = [None] * (len(columns["round"]) - 1) + [last]
-        parts.append(pl.DataFrame(columns, schema_overrides={name: pl.Float64 for name in (*names, "worst_loss")}))
-        parts[-1] = parts[-1].select(
-            pl.lit(algorithm).alias("algorithm"),
-            pl.lit(setting).alias("setting"),
-            pl.lit(seed, pl.Int64).alias("seed"),
-            pl.all(),
-            (queries[0] + queries[1] * pl.col("round")).alias("queries"),
-            (bytes_sent[0] + bytes_sent[1] * pl.col("round")).cast(pl.Float64).alias("bytes_sent"),
-        )
+        columns["worst_loss"] = [None] * (len(columns["round"]) - 1) + [None if ended else run.worst]
+        floats = {name: pl.Float64 for name in (*METRICS, "worst_loss")}
+        frame = pl.DataFrame(columns, schema_overrides=floats | {"round": pl.Int64})
+        counts = [(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()]
+        label = [pl.lit(algorithm).alias("algorithm"), pl.lit(setting).alias("setting")]
+        parts.append(frame.select(*label, pl.lit(seed, pl.Int64).alias("seed"), pl.all(), *counts))
     return pl.concat(parts)

@@ -1,7 +1,7 @@
 """A study: one experiment under several variants (another network, split, bias …), each with a result of its own."""
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,26 @@ class Study:
     extension (0 for the first grid) and chosen."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of
-    each class that each agent holds), bias_sq (the mean over seeds of ‖ē‖²), criterion."""
+    each class that each agent holds), edges, bias_sq (the mean over seeds of ‖ē‖²)."""
+
+    @property
+    def result(self) -> Result:
+        """The result of a spec without variants."""
+        if len(self.results) > 1:
+            raise InputError(f"this study has {len(self.results)} variants: choose one from `results`.")
+        return next(iter(self.results.values()))
+
+    def curves(self) -> dict[str, Result]:
+        """What belongs into one figure: a result for each variant, or, where each has one algorithm, all in one."""
+        if len(self.results) < 2 or any(len(result.states) > 1 for result in self.results.values()):
+            return self.results
+        first = next(iter(self.results.values()))
+        named = [
+            result.table.with_columns(algorithm=pl.lit(variant), setting=pl.lit(""))
+            for variant, result in self.results.items()
+        ]
+        states = {(variant, ""): next(iter(result.states.values())) for variant, result in self.results.items()}
+        return {"": replace(first, table=pl.concat(named), states=states, biases=None)}
 
     def save(self, folder: Path) -> None:
         """Write it into a directory that exists: a directory for each variant, and `study.json` last."""
@@ -61,6 +80,6 @@ class Study:
 
 
 def place(variant: str, number: int) -> str:
-    """The directory of a variant: its number, and what of its name is safe in a path."""
+    """The directory of a variant: its number and what of its name is safe in a path; the study's own if unnamed."""
     safe = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in variant)
-    return f"{number:02d}-{safe[:40]}" if variant else "result"
+    return f"{number:02d}-{safe[:40]}" if variant else "."

@@ -207,7 +207,7 @@ def test_progress_is_reported_and_may_stop_the_run():
 def test_calls_are_short_enough_to_interrupt():
     """No call covers more than eight times the rounds of the one before it, so a slow problem is felt in time."""
     t = spent = 0
-    for t, stops, _ in calls([0, 100_000], 0):
+    for t, stops, _ in calls([0, 100_000], 0, 100_000):
         rounds = stops[-1] - t
         assert rounds <= max(8, 9 * spent)
         spent = max(spent, rounds)

@@ -33,8 +33,10 @@ class Cost:
     """Messages that one agent sent to each of its neighbours."""
     gossiped: int = 0
     """Numbers in those messages, to one neighbour."""
+    reductions: int = 0
+    """All-reduces."""
     reduced: int = 0
-    """Numbers that one agent put into all-reduces."""
+    """Numbers that one agent put into them."""
 
 
 class StackedAgents:
@@ -65,6 +67,7 @@ class StackedAgents:
         return _like(arrays, tuple(self.world.network.mix(a) for a in arrays))
 
     def mean(self, *arrays: Array) -> Array:
+        self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
         return _like(arrays, tuple(jnp.broadcast_to(a.mean(0), a.shape) for a in arrays))
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax
@@ -73,8 +74,11 @@ class Block:
         if self._run is not None:
             return self._run
         with self.precision():
-            self._run = started = program.begin(self.kind, self.world, self.oracles, self.hyper, self.keys)
+            self._run = started = program.begin(*self._start())
         return started
+
+    def _start(self) -> tuple[Any, ...]:
+        return self.kind, self.world, self.oracles, self.hyper, self.keys
 
     @property
     def x(self) -> Float[np.ndarray, "settings seeds agents d"]:
@@ -117,13 +121,33 @@ class Block:
             kept = [leg for leg, want in enumerate(wanted) if want]
             return {name: np.asarray(values)[kept] for name, values in rows.items()}
 
-    def drive(self, marks: list[int], report: Callable[[int, float | None], None], first: int = 0) -> Outcome:
-        """From round `first` to the last mark, measuring at the marks, in calls short enough to interrupt.
+    def leaves(self) -> list[np.ndarray]:
+        """Where the runs stand, as arrays that start with [settings, seeds]: what `resume` takes."""
+        return [np.asarray(leaf) for leaf in jax.tree.leaves(self.run)]
+
+    def resume(self, states: list[list[Sequence[np.ndarray]]]) -> None:
+        """Put the runs where `leaves` left them: for each setting and seed, its part of every leaf."""
+        with self.precision():
+            kind, *arrays = self._start()
+            tree = jax.tree.structure(jax.eval_shape(partial(program.begin, kind), *arrays))
+            stacked = [
+                jnp.asarray(np.array([[run[k] for run in runs] for runs in states])) for k in range(tree.num_leaves)
+            ]
+            self._run = jax.tree.unflatten(tree, stacked)
+
+    def drive(
+        self,
+        marks: list[int],
+        report: Callable[[int, float | None], None],
+        first: int = 0,
+        last: int | None = None,
+    ) -> Outcome:
+        """From round `first` to `last`, measuring at the marks, in calls short enough to interrupt.
 
         `report` is called with the round and, where it was measured, the mean loss. It ends early if all diverged.
         """
         rounds, measured = [], []
-        for t, stops, wanted in calls(marks, first):
+        for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last):
             measured.append(self.advance(t, stops, wanted))
             rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
             loss = measured[-1]["loss"]
@@ -134,16 +158,15 @@ class Block:
         return Outcome(rounds, metrics, np.asarray(self.run.diverged))
 
 
-def calls(marks: list[int], first: int) -> Iterator[tuple[int, list[int], list[bool]]]:
+def calls(marks: list[int], first: int, last: int) -> Iterator[tuple[int, list[int], list[bool]]]:
     """Calls of the program as (round now, stops, which of them to measure), each of about `PATIENCE` seconds."""
     done = sum(mark <= first for mark in marks)
-    here = first in marks
-    yield first, [first], [here]  # compiles, so that its time is not taken for the time of rounds
+    yield first, [first], [first in marks]  # compiles, so that its time is not taken for the time of rounds
     t, reach = first, 8
-    while t < marks[-1]:
+    while t < last:
         called = time.perf_counter()
         ahead = [mark for mark in marks[done : done + LEGS] if mark <= t + reach]
-        stops = ahead or [t + reach]
+        stops = ahead or [min(t + reach, last)]
         yield t, stops, [bool(ahead)] * len(stops)
         seconds = time.perf_counter() - called
         reach = max(1, min(8 * reach, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9))))

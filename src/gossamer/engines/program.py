@@ -72,10 +72,7 @@ def biases(world: World, oracles: Oracle, keys: Keys, run: Run) -> Float[Array, 
     """The constant bias of every agent, where the oracle has one."""
 
     def one(setting: Setting, key: Array, run: Run) -> Any:
-        def bias(agent: Array, key: Array, memory: Any) -> Any:
-            return setting.oracle.bias(Site(world.problem, agent, key, jnp.int32(0)), memory)
-
-        return each(bias, world.problem.agents, key[0], run.memory)
+        return _bias(world, setting.oracle, key, run)
 
     return _mapped(one, Setting({}, oracles), keys, run)
 
@@ -106,7 +103,7 @@ def advance(
 
     def rows(run: Run) -> dict[str, Array]:
         def one(setting: Setting, key: Array, run: Run) -> dict[str, Array]:
-            return measure(world.problem, bind(kind, setting.hyper), run.state)
+            return measure(world.problem, bind(kind, setting.hyper), run.state, _bias(world, setting.oracle, key, run))
 
         return _mapped(one, Setting(_at(hyper, 0), oracles), keys, run)
 
@@ -141,6 +138,13 @@ def costs(kind: type, world: World, oracle: Oracle, hyper: Hyper) -> tuple[Cost,
     keys = keys_of([0], world.problem.agents)[0]
     jax.eval_shape(trace, world, oracle, {name: values[0, 0] for name, values in hyper.items()}, keys)
     return start, each_round
+
+
+def _bias(world: World, oracle: Oracle, keys: Array, run: Run) -> Float[Array, "agents d"] | None:
+    def one(agent: Array, key: Array, memory: Any) -> Any:
+        return oracle.bias(Site(world.problem, agent, key, jnp.int32(0)), memory)
+
+    return each(one, world.problem.agents, keys[0], run.memory)
 
 
 def _memory(world: World, oracle: Oracle, keys: Array) -> Any:

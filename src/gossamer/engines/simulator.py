@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from gossamer.core import InputError, setting, tabulate
-from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
+from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Empirical, Problem
 from gossamer.progress import Report, reporting
 from gossamer.provenance import machine, versions
-from gossamer.results import Result, rows_frame
+from gossamer.results import Result, runs_frame
+from gossamer.store import Nowhere
 
 
 def simulate(
@@ -52,36 +53,26 @@ def simulate(
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     oracle = completed(oracle or exact())
     check(rules, problem, network, oracle)
-    plan = planned(steps, every, seeds, dtype)
+    plan, seeds = planned(steps, every, seeds, dtype)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
     for rule in rules:
         tabulate(rule, plan.steps)  # a schedule that leaves its range is refused before any run
     with reporting(progress) as report:
-        results = [_run(rule, problem, network, oracle, plan, report) for rule in rules]
+        results = [_run(rule, problem, network, oracle, seeds, plan, report) for rule in rules]
     return Result.joined(results)
 
 
-@dataclasses.dataclass(frozen=True)
-class Plan:
-    """How long a run is and what is kept of it."""
-
-    steps: int
-    every: int
-    seeds: list[int]
-    dtype: str
-
-
-def planned(steps: Any, every: Any, seeds: Any, dtype: Any) -> Plan:
-    """The plan of a run, or what is wrong with it."""
+def planned(steps: Any, every: Any, seeds: Any, dtype: Any) -> tuple[Plan, list[int]]:
+    """The plan of a run and its seeds, or what is wrong with them."""
     steps, every = _count("steps", steps), _count("every", steps if every is None else every)
     if dtype not in ("float32", "float64"):
         raise InputError(f'dtype must be "float32" or "float64", but is {dtype!r}.')
-    return Plan(steps, every, _seeds(seeds), dtype)
+    return Plan(steps, every, dtype), _seeds(seeds)
 
 
-def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle) -> None:
-    """Refuse what cannot run together, before any work."""
-    if not rules:
+def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, tuned: int = 0) -> None:
+    """Refuse what cannot run together, before any work; `tuned` more rules are still to be chosen."""
+    if not rules and not tuned:
         raise InputError("there is no algorithm to run: give at least one, such as BiasedDMT(eta=0.1, lam=0.05).")
     for rule in rules:
         if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
@@ -101,23 +92,31 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle) 
     oracle.check(problem)
 
 
-def _run(rule: Any, problem: Problem, network: Network, oracle: Oracle, plan: Plan, report: Report) -> Result:
-    began, name = time.perf_counter(), rule.name
-    block = Block([rule], problem, network, [oracle], seeds=plan.seeds, steps=plan.steps, dtype=plan.dtype)
-    (start, each), biases = block.costs(), block.biases
-    marks = [*range(0, plan.steps, plan.every), plan.steps]
-    outcome = block.drive(marks, lambda done, loss: report(name, done, plan.steps, loss))
-    frame = rows_frame(
-        algorithm=name,
-        setting=setting(rule),
-        seeds=plan.seeds,
-        rounds=outcome.rounds,
-        metrics={metric: values[:, 0] for metric, values in outcome.metrics.items()},
-        worst=block.worst[0],
-        diverged=outcome.diverged[0],
-        queries=(start.queries, each.queries),
-        bytes_sent=(bytes_sent(start, network, plan.dtype), bytes_sent(each, network, plan.dtype)),
+def _run(
+    rule: Any, problem: Problem, network: Network, oracle: Oracle, seeds: list[int], plan: Plan, report: Report
+) -> Result:
+    began = time.perf_counter()
+    runs = compute(
+        [Setting(rule, oracle, {})],
+        problem,
+        network,
+        seeds,
+        plan,
+        width=Width(1, len(seeds)),
+        store=Nowhere(),
+        report=lambda done, loss: report(rule.name, done, plan.steps, loss),
     )
+    found = {seed: run for (_, seed), run in runs.items()}
+    return result_of(rule, found, problem, network, oracle, plan, time.perf_counter() - began)
+
+
+def result_of(
+    rule: Any, runs: dict[int, Row], problem: Problem, network: Network, oracle: Oracle, plan: Plan, seconds: float
+) -> Result:
+    """The result of one algorithm from its runs by seed."""
+    key = rule.name, setting(rule)
+    frame = runs_frame(*key, runs, paid(rule, problem, network, oracle, plan.dtype))
+    biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {
         "steps": plan.steps,
         "every": plan.every,
@@ -126,17 +125,26 @@ def _run(rule: Any, problem: Problem, network: Network, oracle: Oracle, plan: Pl
         "data": {"name": problem.data_name, "sha256": problem.data_sha256} if isinstance(problem, Empirical) else None,
         "versions": versions(),
         "machine": machine(),
-        "seconds": {f"{name}({setting(rule)})": round(time.perf_counter() - began, 3)},
+        "seconds": {f"{key[0]}({key[1]})": round(seconds, 3)},
     }
-    key = name, setting(rule)
-    return Result(frame, {key: block.x[0]}, plan.seeds, None if biases is None else biases[0], manifest)
+    states = {key: np.stack([run.x for run in runs.values()])}
+    return Result(frame, states, list(runs), np.stack(biases) if biases else None, manifest)
 
 
-def bytes_sent(cost: Cost, network: Network, dtype: str) -> float:
-    """Bytes that an agent sends, on average over agents; an all-reduce is counted as a ring's, 2(n − 1)/n vectors."""
-    n = network.agents
-    sent = cost.gossiped * float(np.mean(network.degrees)) + cost.reduced * 2 * (n - 1) / n
-    return sent * np.dtype(dtype).itemsize
+def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:
+    """What an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
+
+    Bytes are the mean over agents. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1) messages.
+    """
+    n, size, degree = network.agents, np.dtype(dtype).itemsize, float(np.mean(network.degrees))
+    costs = Block([rule], problem, network, [oracle], seeds=[0], steps=1, dtype=dtype).costs()
+    sent = [size * (cost.gossiped * degree + cost.reduced * 2 * (n - 1) / n) for cost in costs]
+    waits = [cost.messages + cost.reductions * 2 * (n - 1) for cost in costs]
+    return {
+        "queries": (costs[0].queries, costs[1].queries),
+        "bytes_sent": (float(sent[0]), float(sent[1])),
+        "messages": (waits[0], waits[1]),
+    }
 
 
 def _count(name: str, value: Any) -> int:

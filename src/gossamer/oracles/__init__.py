@@ -5,9 +5,10 @@ from collections.abc import Callable
 from gossamer.oracles.additive import AdditiveBias, GivenBias, additive_bias
 from gossamer.oracles.custom import Custom, custom
 from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.oracles.relative import RelativeBias, relative_bias
 from gossamer.oracles.sampling import Exact, MiniBatch, exact, minibatch
 
-STAGES: dict[str, Callable[..., Stage]] = {"additive-bias": additive_bias}
+STAGES: dict[str, Callable[..., Stage]] = {"additive-bias": additive_bias, "relative-bias": relative_bias}
 """The stages that a spec file can name."""
 
 
@@ -24,6 +25,7 @@ __all__ = [
     "GivenBias",
     "MiniBatch",
     "Oracle",
+    "RelativeBias",
     "Site",
     "Stage",
     "additive_bias",
@@ -31,4 +33,5 @@ __all__ = [
     "custom",
     "exact",
     "minibatch",
+    "relative_bias",
 ]

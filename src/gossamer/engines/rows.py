@@ -1,0 +1,166 @@
+"""Many runs of one rule, in blocks of a fixed width, through a store that keeps what was computed before."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from gossamer.engines.block import Block
+from gossamer.networks import Network
+from gossamer.oracles import Oracle
+from gossamer.problems import Problem
+from gossamer.store import Store
+
+SEGMENT = 5_000
+"""Rounds in one cell of the store: what a killed run loses at most, and where a longer run goes on."""
+
+
+class Setting(NamedTuple):
+    """A rule and an oracle, and what the store calls them."""
+
+    rule: Any
+    oracle: Oracle
+    key: dict[str, Any]
+
+
+class Width(NamedTuple):
+    """The size of a block. It changes the last bits of a run, so it belongs to what determines one."""
+
+    settings: int
+    seeds: int
+
+
+class Plan(NamedTuple):
+    """How long a run is and what is kept of it."""
+
+    steps: int
+    every: int
+    dtype: str
+
+    @property
+    def marks(self) -> list[int]:
+        """The rounds that are measured."""
+        return [*range(0, self.steps, self.every), self.steps]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run: what was measured, and where it ended."""
+
+    rounds: Int[np.ndarray, " rounds"]
+    metrics: dict[str, Float[np.ndarray, " rounds"]]
+    diverged: int
+    """The round in which it diverged, or −1."""
+    worst: float
+    """max_i F(x_i) at the end."""
+    x: Float[np.ndarray, "agents d"]
+    bias: Float[np.ndarray, "agents d"] | None
+
+
+T = TypeVar("T")
+Run = tuple[int, int]
+"""The number of a setting, and a seed."""
+
+
+def compute(
+    settings: Sequence[Setting],
+    problem: Problem,
+    network: Network,
+    seeds: Sequence[int],
+    plan: Plan,
+    *,
+    width: Width,
+    store: Store,
+    report: Callable[[int, float | None], None] = lambda done, loss: None,
+) -> dict[Run, Row]:
+    """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
+
+    Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
+    before it ended.
+    """
+    runs = list(product(range(len(settings)), seeds))
+    cells: dict[Run, list[dict[str, np.ndarray]]] = {run: [] for run in runs}
+    for first in range(0, plan.steps, SEGMENT):
+        last = min(first + SEGMENT, plan.steps)
+        marks = [mark for mark in plan.marks if (first < mark <= last) or mark == first == 0]
+        going = [run for run in runs if not cells[run] or cells[run][-1]["diverged"] < 0]
+        keys = {run: _key(settings[run[0]], run[1], plan, width, first, last, marks) for run in going}
+        found = {run: store.get(keys[run]) for run in going}
+        missing = [run for run in going if found[run] is None]
+        for some in _chunks(sorted({setting for setting, _ in missing}), width.settings):
+            for chosen in _chunks(sorted({seed for setting, seed in missing if setting in some}), width.seeds):
+                block = Block(
+                    [settings[k].rule for k in some],
+                    problem,
+                    network,
+                    [settings[k].oracle for k in some],
+                    seeds=chosen,
+                    steps=plan.steps,
+                    dtype=plan.dtype,
+                )
+                if first:
+                    block.resume([[_state(cells[k, seed][-1]) for seed in chosen] for k in some])
+                for run, cell in _segment(block, some, chosen, first, last, marks, report).items():
+                    if run in going and found[run] is None:
+                        found[run] = cell
+                        store.put(keys[run], cell)
+        for run, cell in found.items():
+            assert cell is not None
+            cells[run].append(cell)
+    return {run: _row(parts) for run, parts in cells.items()}
+
+
+def _segment(
+    block: Block, some: list[int], chosen: list[int], first: int, last: int, marks: list[int], report: Any
+) -> dict[Run, dict[str, np.ndarray]]:
+    """The cells of one block; a padded block holds some runs more than once, and the copies are the same."""
+    bias = block.biases if first == 0 else None
+    outcome = block.drive(marks, report, first, last)
+    worst, states = block.worst, block.leaves()
+    cells = {}
+    for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
+        cell = {f"metric/{name}": values[:, g, s] for name, values in outcome.metrics.items()}
+        cell |= {f"state/{number}": leaf[g, s] for number, leaf in enumerate(states)}
+        cell |= {"rounds": np.array(outcome.rounds, np.int64), "diverged": outcome.diverged[g, s]}
+        cell |= {"worst": worst[g, s], "x": block.x[g, s]}
+        cell |= {} if bias is None else {"bias": bias[g, s]}
+        cells[k, seed] = cell
+    return cells
+
+
+def _key(
+    setting: Setting, seed: int, plan: Plan, width: Width, first: int, last: int, marks: list[int]
+) -> dict[str, Any]:
+    return {
+        "setting": setting.key,
+        "seed": seed,
+        "rounds": [first, last],
+        "marks": marks,
+        "dtype": plan.dtype,
+        "width": list(width),
+    }
+
+
+def _state(cell: dict[str, np.ndarray]) -> list[np.ndarray]:
+    return [cell[f"state/{number}"] for number in range(sum(name.startswith("state/") for name in cell))]
+
+
+def _row(cells: list[dict[str, np.ndarray]]) -> Row:
+    names = [name.removeprefix("metric/") for name in cells[0] if name.startswith("metric/")]
+    return Row(
+        rounds=np.concatenate([cell["rounds"] for cell in cells]),
+        metrics={name: np.concatenate([cell[f"metric/{name}"] for cell in cells]) for name in names},
+        diverged=int(cells[-1]["diverged"]),
+        worst=float(cells[-1]["worst"]),
+        x=cells[-1]["x"],
+        bias=cells[0].get("bias"),
+    )
+
+
+def _chunks(values: list[T], size: int) -> list[list[T]]:
+    """Lists of this size; the last is filled up with copies of its last value."""
+    chunks = [values[k : k + size] for k in range(0, len(values), size)]
+    return [chunk + chunk[-1:] * (size - len(chunk)) for chunk in chunks]

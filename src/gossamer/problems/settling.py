@@ -1,0 +1,66 @@
+"""Where a constant bias lets a method settle: the points with ∇F = −ē."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy.optimize import minimize
+
+from gossamer.core import InputError
+from gossamer.problems.problem import Problem, cast
+
+FAR = 30.0
+"""A coordinate beyond this means that the iterates run away: no local minimum of the paper's problem is so far out."""
+
+
+def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> np.ndarray:
+    r"""A point where $\nabla F(x) = -\bar e$: a local minimum of $F(x) + \bar e^\top x$ near `start`.
+
+    If the bias pulls harder than F holds, there is none near, and that is an error: the iterates of every method would
+    run away. With the paper's regulariser it happens where $|\bar e_k|$ exceeds $\frac{3\sqrt 3}{8}\alpha$ in a
+    direction that the data do not see. Found by Newton's method in a trust region, whose short steps do not leap over
+    the rim of a minimum.
+    """
+    e = np.broadcast_to(np.asarray(bias, np.float64), (problem.dim,))
+    first = np.asarray(problem.start if start is None else start, np.float64)
+    with jax.enable_x64(True):
+        held = cast(problem, np.float64)
+        found = minimize(
+            lambda x: float(_loss(held, jnp.asarray(x))) + float(e @ x),
+            first,
+            jac=lambda x: np.asarray(_gradient(held, jnp.asarray(x))) + e,
+            hess=lambda x: np.asarray(_hessian(held, jnp.asarray(x))),
+            method="trust-exact",
+            callback=_stop_far_away,
+            options={"initial_trust_radius": 0.5, "max_trust_radius": 1.0, "gtol": 1e-8, "maxiter": 200},
+        )
+    left = float(np.linalg.norm(found.jac))
+    if np.abs(found.x).max() > FAR or left > 1e-6:
+        worst = int(np.abs(found.x).argmax())
+        raise InputError(
+            f"no point has ∇F = −ē for this bias (‖ē‖ = {np.linalg.norm(e):.3g}): coordinate {worst}, where ē is "
+            f"{e[worst]:.3g}, went to {found.x[worst]:.3g} and ‖∇F + ē‖ is still {left:.3g}. Use a smaller bias, or a "
+            "larger alpha."
+        )
+    return found.x
+
+
+def _stop_far_away(intermediate_result: Any) -> None:
+    if np.abs(intermediate_result.x).max() > FAR:
+        raise StopIteration
+
+
+@jax.jit
+def _loss(problem: Problem, x: Any) -> Any:
+    return problem.mean_loss(x)
+
+
+@jax.jit
+def _gradient(problem: Problem, x: Any) -> Any:
+    return problem.mean_gradient(x)
+
+
+@jax.jit
+def _hessian(problem: Problem, x: Any) -> Any:
+    return jax.jacfwd(problem.mean_gradient)(x)

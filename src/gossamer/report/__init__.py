@@ -1,0 +1,80 @@
+"""Reports: one HTML file that opens offline, and the figures and tables of a paper."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gossamer import figures, tables
+from gossamer.core import InputError
+from gossamer.report import curves, page, sections, tuning
+from gossamer.results import METRICS, atomic
+from gossamer.study import Study, place
+
+
+def write(studies: list[Study], verdicts: list[dict[str, Any]], file: Path, title: str, how_to_repeat: str) -> Path:
+    """Write the report of studies as one HTML file that asks no network for anything.
+
+    Args:
+        studies: a section for each.
+        verdicts: what became of a paper's claims, each with `experiment` (a study's name), `claim`, `paper` (what it
+            says), `measured`, `interval` ([low, high] or None) and `verdict` ("holds", "does not hold" or "undecided").
+        file: the HTML file; its directory is made if it is missing.
+        title: the page's title.
+        how_to_repeat: the commands that make the studies again.
+    """
+    if not studies:
+        raise InputError("there is no study to report on: give at least one.")
+    text = page.made(studies, sections.checked(verdicts), title, how_to_repeat)
+    file = Path(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic(file) as part:
+            part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+    except OSError as error:
+        raise InputError(f"cannot write {file}: {error.strerror or error}.") from error
+    return file
+
+
+def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path) -> list[Path]:
+    """Write what a paper needs: `figures` as PDF and PNG in a column's width, `tables` as CSV and LaTeX.
+
+    A figure is named after its study, its variant and what it shows: `bias-00-ring-loss-rounds.pdf`.
+    """
+    sections.checked(verdicts)
+    folder, named, written = Path(folder), _named(studies), []
+    for name, study in named.items():
+        for number, (variant, result) in enumerate(study.curves().items()):
+            stem = f"{name}-{place(variant, number)}" if variant else name
+            for metric in filter(METRICS.__contains__, curves.metrics(result.frame())):
+                figure, target = result.plot(metric, "rounds"), folder / "figures" / f"{stem}-{metric}-rounds"
+                written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
+    found = {"verdicts": _frame(verdicts) if verdicts else None}
+    found |= {f"{name}-summary": sections.summarised(study) for name, study in named.items()}
+    found |= {f"{name}-tuning": tuning.chosen(study) for name, study in named.items()}
+    for name, frame in found.items():
+        if frame is not None:
+            target = folder / "tables" / name
+            written += [tables.csv(frame, Path(f"{target}.csv")), tables.latex(frame, Path(f"{target}.tex"))]
+    return written
+
+
+def _named(studies: list[Study]) -> dict[str, Study]:
+    """The studies by names that are safe in a path, and all different."""
+    named: dict[str, Study] = {}
+    for number, study in enumerate(studies):
+        safe = "".join(letter if letter.isalnum() or letter in "-_." else "-" for letter in study.name).strip(".")[:60]
+        named[safe if safe and safe not in named else f"{safe or 'study'}-{number}"] = study
+    return named
+
+
+def _frame(verdicts: list[dict[str, Any]]) -> pl.DataFrame:
+    """The verdicts as a table, with the ends of the interval in columns of their own."""
+    rows = []
+    for verdict in verdicts:
+        low, high = verdict["interval"] or (None, None)
+        row = {key: None if verdict[key] is None else str(verdict[key]) for key in ("experiment", "claim", "paper")}
+        measured = verdict["measured"]
+        row["measured"] = f"{measured:.6g}" if isinstance(measured, float) else str(measured)
+        rows.append(row | {"low": low, "high": high, "verdict": verdict["verdict"]})
+    return pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})

@@ -1,0 +1,161 @@
+"""The numbers of the interactive curves: bands over seeds of every metric, against all that can be paid."""
+
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gossamer import figures
+from gossamer.figures import COLORS, DASHES, LINEAR
+from gossamer.results import PAID, Result
+from gossamer.study import Study
+from gossamer.tables import band
+
+POINTS = 1000
+"""The most points of a curve."""
+
+NAMES = {
+    "loss": "loss F(x̄)",
+    "grad_norm_sq": "squared gradient norm ‖∇F(x̄)‖²",
+    "stationarity": "stationarity ‖∇F(x̄) + ē‖²",
+    "consensus": "consensus error, mean of ‖xᵢ − x̄‖²",
+    "tracking": "tracking error, mean of ‖vᵢ − v̄‖²",
+    "accuracy": "test accuracy",
+    "worst_loss": "loss of the worst agent",
+}
+"""Metrics in plain letters, where the figures write formulas; what has no name is shown by its column's."""
+
+PLOTLY = dict(zip(DASHES, ["solid", "dash", "dashdot", "dot"], strict=True))
+
+
+def axes(frame: pl.DataFrame) -> dict[str, str]:
+    """The x-axes of a result's frame, and their columns: what is paid, and whatever other seconds there are."""
+    seconds = [name for name in frame.columns if name.split("_")[0] == "seconds" and name not in PAID.values()]
+    known = PAID | {name: name for name in seconds}
+    return {name: column for name, column in known.items() if column in frame.columns and _has(frame, column)}
+
+
+def metrics(frame: pl.DataFrame) -> list[str]:
+    """The metrics that were measured along the runs, not only at their end."""
+    paid = [*PAID.values(), *(name for name in frame.columns if name.split("_")[0] == "seconds")]
+    floats = [name for name, kind in frame.schema.items() if kind == pl.Float64 and name not in paid]
+    return [name for name in floats if frame.filter(pl.col(name).is_not_null())["round"].n_unique() > 1]
+
+
+def spoken(name: str) -> str:
+    """An axis' or metric's title."""
+    kind, _, where = name.partition("_")
+    if kind == "seconds":
+        return f"modelled seconds, {where.replace('_', ' ')}" if where else "seconds"
+    drawn = figures.NAMES.get(name, "$")
+    return NAMES.get(name) or (name.replace("_", " ") if "$" in drawn else drawn)
+
+
+def labels(study: Study) -> list[str]:
+    """The methods of all variants, each once."""
+    return list(dict.fromkeys(label for result in study.curves().values() for label in result.labels))
+
+
+def of(study: Study) -> dict[str, Any]:
+    """The curves of a study, by number throughout: variants, methods, x-axes and metrics."""
+    frames = [result.frame() for result in study.curves().values()]
+    across = list(dict.fromkeys(name for frame in frames for name in axes(frame)))
+    up = list(dict.fromkeys(name for frame in frames for name in metrics(frame)))
+    methods = labels(study)
+    return {
+        "axes": [spoken(name) for name in across],
+        "metrics": [{"title": spoken(name), "log": name not in LINEAR} for name in up],
+        "methods": [
+            {
+                "label": label,
+                "color": COLORS[number % len(COLORS)],
+                "dash": PLOTLY[DASHES[number // len(COLORS) % len(DASHES)]],
+            }
+            for number, label in enumerate(methods)
+        ],
+        "variants": [
+            {
+                "name": variant,
+                "methods": [
+                    _method(result, label, across, up) if label in result.labels else None for label in methods
+                ],
+            }
+            for variant, result in study.curves().items()
+        ],
+    }
+
+
+def thinned(study: dict[str, Any], points: int) -> dict[str, Any]:
+    """The same curves with so many points at most: the first, the last and others at equal distances."""
+    variants = [
+        variant | {"methods": [_thin(method, points) for method in variant["methods"]]} for variant in study["variants"]
+    ]
+    return study | {"variants": variants}
+
+
+def _method(result: Result, label: str, across: list[str], up: list[str]) -> dict[str, Any]:
+    rows = result.of(label)
+    alive = rows.filter(pl.col("status") == "ok")
+    columns = axes(rows)
+    others = [column for column in columns.values() if column != "round"]
+    marks = alive.group_by("round").agg(pl.col(others).mean()).sort("round")
+    position = {mark: k for k, mark in enumerate(marks["round"].to_list())}
+    return {
+        "setting": result.labels[label][1],
+        "seeds": len(result.seeds),
+        "diverged": rows.filter(pl.col("status") == "diverged").height,
+        "x": [marks[columns[name]].cast(pl.Float64).to_numpy() if name in columns else None for name in across],
+        "bands": [
+            [_band(alive, name, log, position) if _has(rows, name) else None for log in (False, True)] for name in up
+        ],
+    }
+
+
+def _has(frame: pl.DataFrame, name: str) -> bool:
+    return name in frame.columns and frame[name].null_count() < len(frame)
+
+
+def _band(alive: pl.DataFrame, metric: str, log: bool, position: dict[int, int]) -> dict[str, np.ndarray]:
+    """The mean, and how far the interval goes from it: a difference, or on a log axis a factor."""
+    found = band(alive, metric, "round", log)
+    places = [position[int(mark)] for mark in found["x"]]
+    mean, wide = np.full(len(position), np.nan), np.full(len(position), np.nan)
+    mean[places] = found["mean"]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        wide[places] = found["high"] / found["mean"] if log else found["high"] - found["mean"]
+    return {"mean": mean, "wide": wide}
+
+
+def _thin(method: dict[str, Any] | None, points: int) -> dict[str, Any] | None:
+    if method is None:
+        return None
+    length = len(method["x"][0])
+    keep = (
+        np.unique(np.linspace(0, length - 1, min(points, length)).round().astype(int)) if length else np.array([], int)
+    )
+    bands = [
+        [one and {"mean": _numbers(one["mean"][keep], 6), "wide": _numbers(one["wide"][keep], 3)} for one in both]
+        for both in method["bands"]
+    ]
+    rounds, *others = method["x"]
+    paid = [None if x is None else _paid(x, rounds, keep) for x in others]
+    return method | {"x": [_numbers(rounds[keep], 12), *paid], "bands": bands}
+
+
+def _paid(x: np.ndarray, rounds: np.ndarray, keep: np.ndarray) -> dict[str, float] | list[float | int | None]:
+    """What was paid at each round, in two numbers where each round costs the same."""
+    each = (x[-1] - x[0]) / (rounds[-1] - rounds[0]) if len(rounds) > 1 else 0.0
+    start = x[0] - each * rounds[0] if len(rounds) else 0.0
+    if np.allclose(x, start + each * rounds, rtol=1e-9, atol=0):
+        return {"start": float(start), "each": float(each)}
+    return _numbers(x[keep], 7)
+
+
+def _numbers(values: np.ndarray, digits: int) -> list[float | int | None]:
+    """Rounded, with null for what JSON cannot say, and whole numbers without their point."""
+    return [_short(float(f"{value:.{digits}g}")) if math.isfinite(value) else None for value in values.tolist()]
+
+
+def _short(value: float) -> float | int:
+    return int(value) if value.is_integer() and abs(value) < 1e15 else value

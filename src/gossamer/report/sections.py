@@ -1,0 +1,177 @@
+"""The parts of the page that are plain HTML: verdicts, tables, drawings, spec, provenance."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import polars as pl
+
+from gossamer.core import InputError, nearest
+from gossamer.report import tuning
+from gossamer.report.markup import Markup, joined, table, tag
+from gossamer.study import Study
+from gossamer.tables import HALF, four
+
+SYMBOLS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
+"""Verdicts, and the sign that says them without colour."""
+
+VERDICT = ("experiment", "claim", "paper", "measured", "interval", "verdict")
+
+FACTS = {
+    "agents": "agents",
+    "network": "network",
+    "gap": "spectral gap",
+    "links": "links",
+    "smoothness": "smoothness L",
+    "heterogeneity": "heterogeneity at the start",
+    "bias_sq": "mean ‖ē‖²",
+    "criterion": "tuned by",
+}
+
+
+SHORT = {
+    "loss": "F(x̄)",
+    "grad_norm_sq": "‖∇F(x̄)‖²",
+    "consensus": "consensus error",
+    "accuracy": "test accuracy",
+    "worst_loss": "worst agent's F",
+    "bytes_sent": "bytes sent",
+}
+
+
+def checked(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The verdicts, if they can be read as such."""
+    for number, verdict in enumerate(verdicts):
+        for key in VERDICT:
+            if key not in verdict:
+                raise InputError(
+                    f"verdict {number} has no {key!r}; it has {', '.join(map(str, verdict)) or 'nothing'}."
+                )
+        if verdict["verdict"] not in SYMBOLS:
+            raise InputError(f"verdict {number} is {verdict['verdict']!r}; {nearest(str(verdict['verdict']), SYMBOLS)}")
+    return verdicts
+
+
+def verdicts(given: list[dict[str, Any]], places: dict[str, str]) -> Markup | None:
+    """The claims and what became of them; `places` are the anchors of the studies by name."""
+    if not given:
+        return None
+    rows = []
+    for verdict in given:
+        word, study = verdict["verdict"], str(verdict["experiment"])
+        mark = tag("span", tag("span", SYMBOLS[word], aria_hidden="true"), f" {word}", class_=word.replace(" ", "-"))
+        where = tag("a", study, href=f"#{places[study]}") if study in places else study
+        bounds = verdict["interval"]
+        between = "–" if bounds is None else f"{_text(bounds[0])} to {_text(bounds[1])}"
+        rows.append([where, verdict["claim"], verdict["paper"], _text(verdict["measured"]), between, mark])
+    words = [str(verdict["verdict"]) for verdict in given]
+    counts = ", ".join(f"{words.count(word)} × {word}" for word in SYMBOLS if word in words)
+    head = ["Experiment", "Claim", "The paper says", "Measured", "95 % interval", "Verdict"]
+    told = tag("p", f"{len(given)} {'claim' if len(given) == 1 else 'claims'}: {counts}.")
+    return tag("section", tag("h2", "Verdicts"), told, table(head, rows, class_="verdicts"), id="verdicts")
+
+
+def facts(study: Study) -> Markup | None:
+    """The numbers that describe the variants, and whatever else was noted of them."""
+    known = {
+        variant: {key: value for key, value in found.items() if isinstance(value, (str, int, float))}
+        for variant, found in study.facts.items()
+    }
+    noted = list(dict.fromkeys(key for found in known.values() for key in found))
+    keys = sorted(noted, key=lambda key: list(FACTS).index(key) if key in FACTS else len(FACTS))
+    if not keys:
+        return None
+    numeric = [all(not isinstance(found.get(key, 0), str) for found in known.values()) for key in keys]
+    several = len(study.results) > 1
+    rows = [
+        [*([variant] if several else []), *(_text(found.get(key)) for key in keys)] for variant, found in known.items()
+    ]
+    head = [*(["variant"] if several else []), *(FACTS.get(key, key.replace("_", " ")) for key in keys)]
+    return table(head, rows, [*([False] if several else []), *numeric], class_="noted")
+
+
+def drawn(
+    study: Study, title: str, draw: Callable[[dict[str, Any]], Markup | None], keys: tuple[str, ...]
+) -> Markup | None:
+    """A drawing for each variant, once where several share it."""
+    shared: dict[str, list[str]] = {}
+    for variant, found in study.facts.items():
+        shared.setdefault(json.dumps([found.get(key) for key in keys]), []).append(variant)
+    pictures = []
+    for variants in shared.values():
+        picture = draw(study.facts[variants[0]])
+        if picture is not None:
+            pictures.append(tag("figure", picture, _caption(study, variants, study.facts[variants[0]], keys)))
+    if not pictures:
+        return None
+    return joined(tag("h3", title), tag("div", *pictures, class_="drawings"))
+
+
+def summary(study: Study) -> Markup:
+    """The end of the runs: a row for each variant and method, without columns that nobody measured."""
+    frame = summarised(study)
+    names = [name for name in frame.columns if frame[name].null_count() < len(frame) and not name.endswith(HALF)]
+    rows = [[_mean(row[name], row.get(name + HALF)) for name in names] for row in frame.iter_rows(named=True)]
+    head = [SHORT.get(name, name.replace("_", " ")) for name in names]
+    return table(head, rows, [frame[name].dtype.is_numeric() for name in names])
+
+
+def summarised(study: Study) -> pl.DataFrame:
+    """The summaries of all variants as one table, with the variant in front where there are several."""
+    parts = [
+        result.summary().table.select(pl.lit(variant).alias("variant"), pl.all())
+        for variant, result in study.results.items()
+    ]
+    whole = pl.concat(parts, how="diagonal_relaxed")
+    return whole if len(parts) > 1 else whole.drop("variant")
+
+
+def choices(study: Study) -> Markup | None:
+    """The chosen settings as a table."""
+    frame = tuning.chosen(study)
+    if frame is None:
+        return None
+    rows = [[_text(value) for value in row] for row in frame.iter_rows()]
+    head = [name.replace("_", " ") for name in frame.columns]
+    return table(head, rows, [frame[name].dtype.is_numeric() for name in frame.columns])
+
+
+def provenance(study: Study) -> Markup:
+    """Versions and machine, and the whole manifests, once where several variants share them."""
+    shared: dict[str, list[str]] = {}
+    for variant, result in study.results.items():
+        known = {part: result.manifest.get(part) or {} for part in ("versions", "machine")}
+        shared.setdefault(json.dumps(known, default=str), []).append(variant)
+    parts = []
+    for text, variants in shared.items():
+        if len(shared) > 1:
+            parts.append(tag("p", "For ", ", ".join(variants), ":"))
+        rows = [[name, value] for known in json.loads(text).values() for name, value in known.items()]
+        parts.append(table(["", ""], rows, class_="facts"))
+    whole = {variant or "result": result.manifest for variant, result in study.results.items()}
+    text = json.dumps(whole, indent=2, ensure_ascii=False, default=str)
+    return joined(*parts, folded("Everything that was noted of the runs", text, "long"))
+
+
+def folded(title: str, text: str, kind: str | None = None) -> Markup:
+    """Text that opens by a click."""
+    return tag("details", tag("summary", title), tag("pre", text, tabindex="0"), class_=kind)
+
+
+def _caption(study: Study, variants: list[str], found: dict[str, Any], keys: tuple[str, ...]) -> Markup:
+    name = found.get("network") if "edges" in keys else None
+    gap = found.get("gap") if "edges" in keys else None
+    about = [name, f"{found['agents']} agents" if "agents" in found else None, gap and f"gap {four(gap)}"]
+    where = ", ".join(variants) if len(study.results) > 1 else ""
+    text = ", ".join(str(part) for part in about if part)
+    return tag("figcaption", tag("b", where) if where else None, ": " if where and text else None, text)
+
+
+def _mean(value: Any, half: float | None) -> str:
+    return _text(value) if half is None else f"{_text(value)} ± {half:.1g}"
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, float):
+        return four(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

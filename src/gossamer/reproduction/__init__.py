@@ -1,0 +1,135 @@
+"""The paper's experiments as specs, run, judged and reported."""
+
+import json
+import tomllib
+from collections.abc import Callable
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossamer import experiment, report
+from gossamer.algorithms import CentralizedSGD
+from gossamer.claims import Verdict, judge
+from gossamer.core import InputError, nearest
+from gossamer.engines.block import Block
+from gossamer.engines.simulator import planned
+from gossamer.oracles import AdditiveBias, Oracle, Stage
+from gossamer.problems import settling_point
+from gossamer.progress import Report
+from gossamer.results import atomic
+from gossamer.spec import Parts, Spec
+from gossamer.study import Study
+
+EXPERIMENTS = ("fig1", "fig2", "speedup", "topology", "heterogeneity")
+"""The experiments, in the order in which they run."""
+
+QUICK = ("fig1", "fig2")
+"""Those of a quick reproduction, which are also shorter and on fewer seeds."""
+
+
+def text_of(name: str) -> str:
+    """The spec of an experiment, as TOML to copy and change."""
+    if name not in EXPERIMENTS:
+        raise InputError(f"there is no experiment {name!r}; {nearest(name, EXPERIMENTS)}")
+    return (files(__name__) / f"{name}.toml").read_text(encoding="utf-8")
+
+
+def spec_of(name: str, quick: bool = False) -> Spec:
+    """The spec of an experiment, whole or quick."""
+    spec = Spec.of(tomllib.loads(text_of(name)))
+    return _shortened(name, spec) if quick else spec
+
+
+def reproduce(
+    names: list[str] | None,
+    out: Path,
+    *,
+    quick: bool = False,
+    progress: bool | Report = True,
+    say: Callable[[str], None] = print,
+) -> list[Verdict]:
+    """Run experiments (all if none is named), judge the paper's claims and write the report.
+
+    The same call after an interruption goes on from what was finished, and ends with the same verdicts and tables.
+    """
+    chosen = names or list(QUICK if quick else EXPERIMENTS)
+    specs = {name: spec_of(name, quick) for name in chosen}
+    settled: set[tuple[Any, bytes]] = set()
+    for name, spec in specs.items():
+        if not (out / name / "spec.toml").exists():
+            say(f"{name}: looking for the point where the bias lets a method settle")
+            refuse_runaways(name, spec, settled)
+    studies = {}
+    for number, (name, spec) in enumerate(specs.items(), 1):
+        say(f"{number} of {len(specs)}: {name}, {spec.title}")
+        studies[name] = experiment.run(spec, out / name, name=name, progress=progress)
+    return finish(studies, out, f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}")
+
+
+def finish(studies: dict[str, Study], out: Path, how: str) -> list[Verdict]:
+    """Judge, and write `verdicts.json`, the report, the figures and the tables."""
+    verdicts = judge(studies)
+    rows = [verdict.asdict() for verdict in verdicts]
+    try:
+        with atomic(out / "verdicts.json") as part:
+            part.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        report.write(list(studies.values()), rows, out / "report.html", "Biased-DMT, reproduced", how)
+        report.artifacts(list(studies.values()), rows, out)
+    except OSError as error:
+        raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
+    return verdicts
+
+
+def refuse_runaways(name: str, spec: Spec, settled: set[tuple[Any, bytes]]) -> None:
+    """Refuse a bias under which no method can settle: solve ∇F = −ē for every seed, at the largest bias of the spec.
+
+    The steps of a ladder of biases are multiples of one draw, so the largest pulls hardest in every coordinate.
+    `settled` holds what was solved before.
+    """
+    biased = [parts for parts in (one.parts() for one in spec.variants().values()) if _bias_size(parts.oracle) > 0]
+    if not biased:
+        return
+    largest = max(biased, key=lambda parts: _bias_size(parts.oracle))
+    plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+    start = None
+    for seed, mean in zip(seeds, _mean_biases(largest, seeds, plan.dtype), strict=True):
+        if (known := (largest.problem, mean.tobytes())) in settled:
+            continue
+        try:
+            start = settling_point(largest.problem, mean, start=start)
+        except InputError as error:
+            raise InputError(f"{name}, seed {seed}: {error}") from error
+        settled.add(known)
+
+
+def _mean_biases(parts: Parts, seeds: list[int], dtype: str) -> np.ndarray:
+    block = Block(
+        [CentralizedSGD(1.0)], parts.problem, parts.network, [parts.oracle], seeds=seeds, steps=1, dtype=dtype
+    )
+    found = block.biases
+    return np.zeros((len(seeds), parts.problem.dim)) if found is None else found[0].mean(1)
+
+
+def _bias_size(oracle: Oracle | None) -> float:
+    """A measure of the absolute bias of an oracle that orders the steps of a ladder."""
+    if not isinstance(oracle, Stage):
+        return 0.0
+    own = float(np.abs(oracle.mean).max() + oracle.std) if isinstance(oracle, AdditiveBias) else 0.0
+    return own + _bias_size(oracle.inner)
+
+
+def _shortened(name: str, spec: Spec) -> Spec:
+    """The quick form: fewer methods, magnitudes, rounds, settings and seeds, in blocks that compile once."""
+    steps = {"fig1": 600, "fig2": 3000}.get(name, 500)
+    changed: dict[str, Any] = {"steps": steps, "every": steps // 30, "seeds": 3, "together": 16, "seeds_together": 1}
+    update: dict[str, Any] = {"run": spec.run.model_copy(update=changed)}
+    if spec.tuning:
+        fewer: dict[str, Any] = {"budget": 16, "lam": [1.0, 0.1], "beta": [0.0, 0.9], "seeds": 1, "extensions": 0}
+        update["tuning"] = spec.tuning.model_copy(update=fewer)
+        kept = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd", "centralized-sgd")
+        update["algorithm"] = [options for options in spec.algorithm if options["name"] in kept]
+    if name == "fig2":
+        update["variant"] = [one for one in spec.variant if not one.name.startswith("redrawn")]
+    return spec.model_copy(update=update)

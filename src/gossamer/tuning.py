@@ -1,0 +1,218 @@
+"""Tuning: every algorithm gets the same number of settings, on the same samples, judged by the same criterion.
+
+The first grid spans the step sizes that the spec names, and the values of λ or β where an algorithm has one; an
+algorithm with η alone gets as many settings as a finer grid of η. If some algorithm's best setting lies on an edge of
+its grid, all algorithms get half as many settings again: beyond the edge, or around the best for one that lies inside.
+That happens at most twice. λ = 1 and β = 0 are no edges, for there is nothing beyond; nor is a setting whose neighbour
+diverged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gossamer.algorithms import ALGORITHMS
+from gossamer.core import InputError, ranges, setting
+from gossamer.engines.rows import Plan, Row, Setting, Width, compute
+from gossamer.engines.simulator import planned
+from gossamer.progress import Report
+from gossamer.spec import Parts, Spec, TuningSection
+from gossamer.store import Store
+
+Hyper = dict[str, float]
+
+FIRST_SEED = 1_000_000
+"""Tuning seeds start here, so that none is a seed of the evaluation."""
+
+POINTS = 10
+"""Measurements along a tuning run, after the one at its start; the last two are its end."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One setting that was tried."""
+
+    hyper: Hyper
+    value: float | None
+    """The criterion, the mean over tuning seeds; None where a seed diverged."""
+    diverged: int
+    extension: int
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The hyper-parameters that were chosen, by the number of the algorithm in the spec, and all that were tried."""
+
+    chosen: dict[int, Hyper]
+    trials: dict[int, list[Trial]]
+    names: dict[int, str]
+
+    def table(self, variant: str = "") -> pl.DataFrame:
+        """One row for each setting that was tried."""
+        rows = [
+            {
+                "variant": variant,
+                "algorithm": self.names[number],
+                "setting": setting(ALGORITHMS[self.names[number]](**trial.hyper)),
+                **{name: trial.hyper.get(name) for name in ("eta", "lam", "beta")},
+                "value": trial.value,
+                "diverged": trial.diverged,
+                "extension": trial.extension,
+                "chosen": trial.hyper == self.chosen[number],
+            }
+            for number, trials in self.trials.items()
+            for trial in trials
+        ]
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("eta", "lam", "beta", "value"), pl.Float64))
+
+    @staticmethod
+    def table_of(tuned: dict[str, "Tuned"]) -> pl.DataFrame | None:
+        """The rows of all variants; None if nothing was tuned."""
+        tables = [one.table(variant) for variant, one in tuned.items() if one.trials]
+        return pl.concat(tables) if tables else None
+
+
+def tune(parts: Parts, spec: Spec, store: Store, report: Report) -> Tuned:
+    """Choose the hyper-parameters that the spec leaves open."""
+    open_ones = {
+        number: (name, hyper)
+        for number, (name, hyper) in enumerate(parts.algorithms)
+        if set(hyper) != set(ranges(ALGORITHMS[name]))
+    }
+    if not open_ones or spec.tuning is None:
+        return Tuned({}, {}, {})
+    section = spec.tuning
+    trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
+    for extension in range(section.extensions + 1):
+        if extension and not any(on_edge(trials[number]) for number in open_ones):
+            break
+        for number, (name, fixed) in open_ones.items():
+            grid = first_grid(name, fixed, section) if not extension else further(trials[number], section.budget // 2)
+            trials[number] += _tried(name, grid, parts, spec, section, store, report, extension)
+    return Tuned(
+        {number: best(trials[number], parts.algorithms[number][0]).hyper for number in open_ones},
+        trials,
+        {number: name for number, (name, _) in open_ones.items()},
+    )
+
+
+def first_grid(name: str, fixed: Hyper, section: TuningSection) -> list[Hyper]:
+    """`budget` settings of what is open in an algorithm."""
+    keys = list(ranges(ALGORITHMS[name]))
+    if "eta" in fixed:
+        raise InputError(
+            f"[tuning] {name} fixes eta, so that there is no grid to extend: give all of it, or leave eta out."
+        )
+    low, high = section.eta
+    second = next((key for key in keys if key != "eta" and key not in fixed), None)
+    values: Sequence[float] = getattr(section, second) if second else [0.0]
+    etas = np.geomspace(low, high, section.budget // len(values)).tolist()
+    return [fixed | {"eta": eta} | ({second: value} if second else {}) for value in values for eta in etas]
+
+
+def on_edge(trials: list[Trial]) -> str | None:
+    """Where the best setting lies: "eta low", "eta high", "second", or None inside the grid."""
+    top = best(trials)
+    etas = sorted({trial.hyper["eta"] for trial in trials})
+    if top.hyper["eta"] in (etas[0], etas[-1]):
+        return "eta low" if top.hyper["eta"] == etas[0] else "eta high"
+    second = _second(trials)
+    if second and _memory(second, top.hyper[second]) == max(_memory(second, trial.hyper[second]) for trial in trials):
+        return "second"
+    return None
+
+
+def further(trials: list[Trial], count: int) -> list[Hyper]:
+    """`count` more settings: beyond the edge that the best lies on, or around it."""
+    top, second, edge = best(trials).hyper, _second(trials), on_edge(trials)
+    values = sorted({trial.hyper[second] for trial in trials}) if second else [0.0]
+    etas = sorted({trial.hyper["eta"] for trial in trials})
+    if second and edge == "second":
+        longest = max(_memory(second, value) for value in values)
+        columns = np.geomspace(etas[0], etas[-1], count // 2).tolist()
+        more = [_of_memory(second, longest * 10 ** (k / 2)) for k in (1, 2)]
+        return [top | {"eta": eta, second: value} for value in more for eta in columns]
+    values = values[-4:] if second == "beta" else values[:4]
+    number, place = count // len(values), etas.index(top["eta"])
+    if edge == "eta low":
+        step = etas[1] / etas[0]
+        new = [etas[0] / step**k for k in range(1, number + 1)]
+    elif edge == "eta high":
+        step = etas[-1] / etas[-2]
+        new = [etas[-1] * step**k for k in range(1, number + 1)]
+    else:
+        new = np.geomspace(etas[place - 1], etas[place + 1], number + 2)[1:-1].tolist()
+    return [top | {"eta": eta} | ({second: value} if second else {}) for value in values for eta in new]
+
+
+def best(trials: list[Trial], name: str = "") -> Trial:
+    """The setting with the least criterion; the first of equals."""
+    whole = [trial for trial in trials if trial.value is not None]
+    if not whole:
+        raise InputError(f"[tuning] every setting of {name or 'an algorithm'} diverged: lower the range of eta.")
+    return min(whole, key=lambda trial: float(trial.value or 0.0))
+
+
+def _tried(
+    name: str,
+    grid: list[Hyper],
+    parts: Parts,
+    spec: Spec,
+    section: TuningSection,
+    store: Store,
+    report: Report,
+    extension: int,
+) -> list[Trial]:
+    steps = section.steps or spec.run.steps
+    points = POINTS if section.criterion != "rounds" else 10 * POINTS
+    plan = Plan(steps, max(1, steps // points), spec.run.dtype)
+    seeds = list(range(FIRST_SEED, FIRST_SEED + section.seeds))
+    if set(seeds) & set(planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)[1]):
+        raise InputError(f"[run] seeds from {FIRST_SEED} on are for tuning: choose others.")
+    rules = [ALGORITHMS[name](**hyper) for hyper in grid]
+    runs = compute(
+        [Setting(rule, parts.oracle, parts.key_of(rule)) for rule in rules],
+        parts.problem,
+        parts.network,
+        seeds,
+        plan,
+        width=Width(section.together, 1),
+        store=store,
+        report=lambda done, loss: report(f"tuning {name}", done, steps, loss),
+    )
+    return [_judged(hyper, [runs[k, seed] for seed in seeds], section, extension) for k, hyper in enumerate(grid)]
+
+
+def _judged(hyper: Hyper, runs: list[Row], section: TuningSection, extension: int) -> Trial:
+    lost = sum(run.diverged >= 0 for run in runs)
+    if lost:
+        return Trial(hyper, None, lost, extension)
+    return Trial(hyper, float(np.mean([criterion(run, section) for run in runs])), 0, extension)
+
+
+def criterion(run: Row, section: TuningSection) -> float:
+    """What a run is judged by: the mean of its end, or the first round at which the target was reached."""
+    if section.criterion != "rounds":
+        return float(run.metrics[section.criterion][-2:].mean())
+    reached = run.rounds[run.metrics["loss"] <= (section.target or 0.0)]
+    return float(reached[0]) if len(reached) else float("inf")
+
+
+def _second(trials: list[Trial]) -> str | None:
+    """The second hyper-parameter, if the grid varies one."""
+    hyper = trials[0].hyper
+    return next(
+        (key for key in hyper if key != "eta" and len({trial.hyper[key] for trial in trials}) > 1),
+        None,
+    )
+
+
+def _memory(name: str, value: float) -> float:
+    """Over how many rounds a momentum averages: 1/λ, or 1/(1 − β)."""
+    return 1 / value if name == "lam" else 1 / (1 - value)
+
+
+def _of_memory(name: str, memory: float) -> float:
+    return 1 / memory if name == "lam" else 1 - 1 / memory

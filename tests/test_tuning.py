@@ -1,0 +1,142 @@
+"""Tuning: equal budgets, edges, and what is chosen."""
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer import experiment
+from gossamer.engines.rows import Row
+from gossamer.spec import Spec, TuningSection
+from gossamer.tuning import FIRST_SEED, Trial, best, criterion, first_grid, further, on_edge
+
+SECTION = TuningSection(eta=[0.01, 1.0])
+
+
+def spec(**tuning):
+    rng = np.random.default_rng(0)
+    return Spec.of(
+        {
+            "problem": {"name": "quadratic", "A": [[2.0, 0.0], [0.0, 0.5]], "b": rng.normal(size=(4, 2)).tolist()},
+            "network": {"name": "ring"},
+            "oracle": {"stages": [{"kind": "additive-bias", "std": 0.3, "redraw": True}]},
+            "run": {"steps": 60, "every": 10, "seeds": 2, "dtype": "float64"},
+            "tuning": {"eta": [0.01, 1.0], "budget": 8, "together": 8} | tuning,
+            "algorithm": [{"name": "biased-dmt"}, {"name": "d-psgd"}, {"name": "dsgdm", "beta": 0.5}],
+        }
+    )
+
+
+@pytest.mark.parametrize("name", ["biased-dmt", "dsgdm", "d-psgd", "centralized-sgd", "momentum-tracking"])
+def test_every_algorithm_gets_the_same_number_of_settings(name):
+    grid = first_grid(name, {}, SECTION)
+    assert len({tuple(sorted(hyper.items())) for hyper in grid}) == 32
+    etas = {hyper["eta"] for hyper in grid}
+    assert (min(etas), max(etas)) == pytest.approx((0.01, 1.0))
+    trials = [Trial(hyper, abs(np.log(hyper["eta"])), 0, 0) for hyper in grid]
+    more = further(trials, 16)
+    assert len({tuple(sorted(hyper.items())) for hyper in more}) == 16
+
+
+def tried(values, second=(1.0,), least=(0.1, 1.0)):
+    """Trials on a grid whose value grows with the distance from `least`."""
+    return [
+        Trial({"eta": eta, "lam": lam}, abs(np.log(eta / least[0])) + abs(np.log(lam / least[1])), 0, 0)
+        for lam in second
+        for eta in values
+    ]
+
+
+@pytest.mark.parametrize(
+    ("least", "edge"),
+    [
+        ((0.1, 1.0), None),
+        ((0.01, 1.0), "eta low"),
+        ((1.0, 1.0), "eta high"),
+        ((0.1, 0.1), "second"),
+        ((0.1, 0.3), None),
+    ],
+)
+def test_where_the_best_lies(least, edge):
+    trials = tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), least)
+    assert on_edge(trials) == edge
+
+
+def test_a_diverged_neighbour_is_no_edge():
+    trials = [Trial({"eta": eta}, value, value is None, 0) for eta, value in [(0.1, 2.0), (0.3, 1.0), (1.0, None)]]
+    assert on_edge(trials) is None
+    assert best(trials).hyper == {"eta": 0.3}
+
+
+def test_more_settings_lie_beyond_the_edge_or_around_the_best():
+    low = further(tried([0.01, 0.1, 1.0], least=(0.01, 1.0)), 4)
+    assert [hyper["eta"] for hyper in low] == pytest.approx([1e-3, 1e-4, 1e-5, 1e-6])
+    high = further(tried([0.01, 0.1, 1.0], least=(1.0, 1.0)), 4)
+    assert [hyper["eta"] for hyper in high] == pytest.approx([10, 100, 1000, 10000])
+    inside = [hyper["eta"] for hyper in further(tried([0.01, 0.1, 1.0]), 4)]
+    assert min(inside) > 0.01
+    assert max(inside) < 1.0
+    longer = further(tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), (0.1, 0.1)), 6)
+    assert {round(hyper["lam"], 4) for hyper in longer} == {0.0316, 0.01}
+
+
+def test_when_all_diverge_it_is_said():
+    with pytest.raises(gs.InputError, match="every setting of gnsd diverged: lower the range of eta"):
+        best([Trial({"eta": 1.0}, None, 2, 0)], "gnsd")
+
+
+def test_the_criterion_is_the_end_or_the_first_round_at_the_target():
+    rounds = np.arange(0, 50, 10)
+    run = Row(rounds, {"loss": np.array([5.0, 3, 2, 1, 0.5]), "grad_norm_sq": rounds * 1.0}, -1, 0.0, rounds, None)
+    assert criterion(run, SECTION) == 0.75
+    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="grad_norm_sq")) == 35
+    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=2.5)) == 20
+    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=0.1)) == float("inf")
+
+
+def test_the_best_setting_is_chosen_on_seeds_of_its_own(tmp_path):
+    study = experiment.run(spec(), tmp_path / "out")
+    table = study.tuning
+    for name in ("biased-dmt", "d-psgd", "dsgdm"):
+        mine = table.filter(table["algorithm"] == name)
+        chosen = mine.filter(mine["chosen"])
+        assert chosen["value"].item() == mine["value"].min()
+        assert chosen["setting"].item() in [setting for algorithm, setting in study.result.states if algorithm == name]
+    counts = table.group_by("algorithm").len()["len"].unique().to_list()
+    assert len(counts) == 1
+    assert (table.filter(table["algorithm"] == "dsgdm")["beta"] == 0.5).all()
+    assert study.result.seeds == [0, 1]
+    assert FIRST_SEED not in study.result.seeds
+
+
+def test_settings_that_diverge_are_counted_and_never_chosen():
+    table = experiment.run(spec(eta=[0.1, 100.0], extensions=0)).tuning
+    assert (table["diverged"] > 0).any()
+    assert table.filter(table["diverged"] > 0)["value"].null_count() == (table["diverged"] > 0).sum()
+    assert (table.filter(table["chosen"])["diverged"] == 0).all()
+
+
+def test_tuning_alone_gives_the_same_choice(tmp_path):
+    alone = experiment.tuned(spec(), tmp_path / "alone")
+    assert alone.equals(experiment.run(spec(), tmp_path / "whole").tuning)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"eta": [1.0, 0.1]}, "eta must be .lowest, highest. with 0 < lowest < highest"),
+        ({"budget": 10}, "must be a multiple of the number of values of lam"),
+        ({"criterion": "rounds"}, 'target goes with criterion = "rounds"'),
+        ({"criterion": "accuracy"}, "key 'tuning.criterion' is 'accuracy'"),
+    ],
+)
+def test_bad_sections_are_refused(change, message):
+    with pytest.raises(gs.InputError, match=message):
+        spec(**change)
+
+
+def test_a_spec_without_anything_to_tune_is_refused(tmp_path):
+    whole = spec().model_copy(update={"algorithm": [{"name": "d-psgd", "eta": 0.1}]})
+    with pytest.raises(gs.InputError, match="every algorithm of the spec has all its hyper-parameters"):
+        experiment.tuned(whole, tmp_path / "a")
+    with pytest.raises(gs.InputError, match=r"the spec has no \[tuning\] section"):
+        experiment.tuned(whole.model_copy(update={"tuning": None}), tmp_path / "b")
