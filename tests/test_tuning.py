@@ -140,3 +140,27 @@ def test_a_spec_without_anything_to_tune_is_refused(tmp_path):
         experiment.tuned(whole, tmp_path / "a")
     with pytest.raises(gs.InputError, match=r"the spec has no \[tuning\] section"):
         experiment.tuned(whole.model_copy(update={"tuning": None}), tmp_path / "b")
+
+
+def test_tuning_from_python():
+    rng = np.random.default_rng(0)
+    problem, network = gs.problems.quadratic(np.diag([2.0, 0.5]), rng.normal(size=(4, 2))), gs.networks.ring(4)
+    noise = gs.oracles.additive_bias(std=0.3, redraw=True)
+    options = {"steps": 60, "eta": (0.01, 1.0), "budget": 8, "together": 8, "dtype": "float64"}
+    tuned = gs.tune([gs.BiasedDMT, "d-psgd"], problem, network, noise, **options)
+    assert [rule.name for rule in tuned.rules] == ["biased-dmt", "d-psgd"]
+    table = tuned.table()
+    assert [rule.eta for rule in tuned.rules] == table.filter(table["chosen"])["eta"].to_list()
+    result = gs.simulate(tuned.rules, problem, network, noise, steps=60, seeds=2)
+    assert result.summary().table["diverged"].sum() == 0
+    with pytest.raises(gs.InputError, match="there is no algorithm 'dpsgd'; did you mean 'd-psgd'"):
+        gs.tune(["dpsgd"], problem, network, **options)
+    with pytest.raises(gs.InputError, match="tune: key 'buget' is not known; did you mean 'budget'"):
+        gs.tune(["d-psgd"], problem, network, steps=10, eta=(0.1, 1.0), buget=3)
+
+
+def test_seeds_of_the_tuning_are_refused_for_the_evaluation():
+    given = spec()
+    clash = given.model_copy(update={"run": given.run.model_copy(update={"seeds": [FIRST_SEED]})})
+    with pytest.raises(gs.InputError, match="seeds from 1,000,000 on are for tuning"):
+        experiment.run(clash)

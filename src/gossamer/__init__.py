@@ -20,6 +20,7 @@ from gossamer.algorithms import (
 from gossamer.core import Agent, Array, Decay, InputError, State, StepSize, Weight, rule
 from gossamer.engines import simulate
 from gossamer.results import Result
+from gossamer.tuning import tune
 
 __version__ = version("gossamer")
 
@@ -51,4 +52,5 @@ __all__ = [
     "problems",
     "rule",
     "simulate",
+    "tune",
 ]

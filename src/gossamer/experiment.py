@@ -20,7 +20,7 @@ from gossamer.results import Result, atomic, sweep
 from gossamer.spec import Parts, Spec
 from gossamer.store import Nowhere, Store
 from gossamer.study import Study
-from gossamer.tuning import Tuned, tune
+from gossamer.tuning import FIRST_SEED, Tuned, search
 
 
 class Wanted(NamedTuple):
@@ -41,7 +41,7 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
         _claim(spec, Path(out))
         store = Store(Path(out) / "cells")
     with reporting(progress) as report:
-        tuned = {variant: tune(parts, spec, store, report) for variant, parts in made.items()}
+        tuned = {variant: _tuned(parts, spec, store, report) for variant, parts in made.items()}
         wanted = [
             Wanted(variant, ALGORITHMS[algorithm](**(hyper | tuned[variant].chosen.get(number, {}))), parts)
             for variant, parts in made.items()
@@ -66,11 +66,21 @@ def tuned(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.
     made = {variant: one.parts() for variant, one in spec.variants().items()}
     _claim(spec, Path(out))
     with reporting(progress) as report:
-        found = {variant: tune(parts, spec, Store(Path(out) / "cells"), report) for variant, parts in made.items()}
+        store = Store(Path(out) / "cells")
+        found = {variant: _tuned(parts, spec, store, report) for variant, parts in made.items()}
     table = Tuned.table_of(found)
     if table is None:
         raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
     return table
+
+
+def _tuned(parts: Parts, spec: Spec, store: Store, report: Report) -> Tuned:
+    if spec.tuning is None:
+        return Tuned({}, {}, {})
+    _, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+    if max(seeds) >= FIRST_SEED:
+        raise InputError(f"[run] seeds from {FIRST_SEED:,} on are for tuning: choose others.")
+    return search(parts, spec.tuning, spec.tuning.steps or spec.run.steps, spec.run.dtype, store, report)
 
 
 def _evaluated(

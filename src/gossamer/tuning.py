@@ -9,17 +9,21 @@ diverged.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, ranges, setting
+from gossamer.core import InputError, nearest, ranges, setting
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
-from gossamer.engines.simulator import planned
-from gossamer.progress import Report
-from gossamer.spec import Parts, Spec, TuningSection
-from gossamer.store import Store
+from gossamer.engines.simulator import check, planned
+from gossamer.networks import Network
+from gossamer.oracles import Oracle, completed, exact
+from gossamer.problems import Problem
+from gossamer.progress import Report, reporting
+from gossamer.spec import Parts, TuningSection, explained
+from gossamer.store import Nowhere, Store
 
 Hyper = dict[str, float]
 
@@ -49,6 +53,11 @@ class Tuned:
     trials: dict[int, list[Trial]]
     names: dict[int, str]
 
+    @property
+    def rules(self) -> list[Any]:
+        """The algorithms with the hyper-parameters that were chosen, for `simulate`."""
+        return [ALGORITHMS[self.names[number]](**hyper) for number, hyper in self.chosen.items()]
+
     def table(self, variant: str = "") -> pl.DataFrame:
         """One row for each setting that was tried."""
         rows = [
@@ -74,25 +83,65 @@ class Tuned:
         return pl.concat(tables) if tables else None
 
 
-def tune(parts: Parts, spec: Spec, store: Store, report: Report) -> Tuned:
-    """Choose the hyper-parameters that the spec leaves open."""
+def tune(
+    algorithms: Sequence[Any],
+    problem: Problem,
+    network: Network,
+    oracle: Oracle | None = None,
+    *,
+    steps: int,
+    eta: tuple[float, float],
+    seeds: int = 2,
+    dtype: str = "float32",
+    progress: bool | Report = True,
+    **section: Any,
+) -> Tuned:
+    """Choose the hyper-parameters of several algorithms, with the same budget for each.
+
+    Args:
+        algorithms: classes such as ``gs.BiasedDMT``, or names.
+        problem: what is minimised.
+        network: who talks to whom.
+        oracle: where gradients come from; the exact ones if it is not given.
+        steps: rounds of a tuning run.
+        eta: the lowest and the highest step size of the first grid.
+        seeds: how many tuning seeds; they start at 1,000,000, so that they are not those of a later run.
+        dtype: "float32" or "float64".
+        progress: as in `simulate`.
+        section: other keys of a spec's ``[tuning]``: `lam`, `beta`, `budget`, `extensions`, `criterion`, `target`,
+            `together`.
+    """
+    names = [one if isinstance(one, str) else getattr(one, "name", str(one)) for one in algorithms]
+    for name in names:
+        if name not in ALGORITHMS:
+            raise InputError(f"there is no algorithm {name!r}; {nearest(name, ALGORITHMS)}")
+    oracle = completed(oracle or exact())
+    check([], problem, network, oracle, tuned=len(names))
+    planned(steps, None, seeds, dtype)
+    with explained(list(TuningSection.model_fields), "tune: "):
+        grid = TuningSection.model_validate({"eta": list(eta), "seeds": seeds, **section})
+    parts = Parts([(name, {}) for name in names], problem, network, oracle, {})
+    with reporting(progress) as report:
+        return search(parts, grid, steps, dtype, Nowhere(), report)
+
+
+def search(parts: Parts, section: TuningSection, steps: int, dtype: str, store: Store, report: Report) -> Tuned:
+    """Choose what the algorithms of `parts` leave open."""
     open_ones = {
         number: (name, hyper)
         for number, (name, hyper) in enumerate(parts.algorithms)
         if set(hyper) != set(ranges(ALGORITHMS[name]))
     }
-    if not open_ones or spec.tuning is None:
-        return Tuned({}, {}, {})
-    section = spec.tuning
     trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
     for extension in range(section.extensions + 1):
         if extension and not any(on_edge(trials[number]) for number in open_ones):
             break
         for number, (name, fixed) in open_ones.items():
             grid = first_grid(name, fixed, section) if not extension else further(trials[number], section.budget // 2)
-            trials[number] += _tried(name, grid, parts, spec, section, store, report, extension)
+            runs = _run(name, grid, parts, section, steps, dtype, store, report)
+            trials[number] += [_judged(hyper, own, section, extension) for hyper, own in zip(grid, runs, strict=True)]
     return Tuned(
-        {number: best(trials[number], parts.algorithms[number][0]).hyper for number in open_ones},
+        {number: best(trials[number], name).hyper for number, (name, _) in open_ones.items()},
         trials,
         {number: name for number, (name, _) in open_ones.items()},
     )
@@ -155,34 +204,31 @@ def best(trials: list[Trial], name: str = "") -> Trial:
     return min(whole, key=lambda trial: float(trial.value or 0.0))
 
 
-def _tried(
+def _run(
     name: str,
     grid: list[Hyper],
     parts: Parts,
-    spec: Spec,
     section: TuningSection,
+    steps: int,
+    dtype: str,
     store: Store,
     report: Report,
-    extension: int,
-) -> list[Trial]:
-    steps = section.steps or spec.run.steps
+) -> list[list[Row]]:
+    """For each setting, its runs on the tuning seeds."""
     points = POINTS if section.criterion != "rounds" else 10 * POINTS
-    plan = Plan(steps, max(1, steps // points), spec.run.dtype)
     seeds = list(range(FIRST_SEED, FIRST_SEED + section.seeds))
-    if set(seeds) & set(planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)[1]):
-        raise InputError(f"[run] seeds from {FIRST_SEED} on are for tuning: choose others.")
     rules = [ALGORITHMS[name](**hyper) for hyper in grid]
     runs = compute(
         [Setting(rule, parts.oracle, parts.key_of(rule)) for rule in rules],
         parts.problem,
         parts.network,
         seeds,
-        plan,
+        Plan(steps, max(1, steps // points), dtype),
         width=Width(section.together, 1),
         store=store,
         report=lambda done, loss: report(f"tuning {name}", done, steps, loss),
     )
-    return [_judged(hyper, [runs[k, seed] for seed in seeds], section, extension) for k, hyper in enumerate(grid)]
+    return [[runs[k, seed] for seed in seeds] for k in range(len(grid))]
 
 
 def _judged(hyper: Hyper, runs: list[Row], section: TuningSection, extension: int) -> Trial:
