@@ -47,10 +47,14 @@ def test_plot_draws_what_was_measured(tmp_path):
     assert (again.stdout, again.stderr) == (first.stdout, "")
     drawn = gossamer("plot", "runs/spec", "--x", "bytes", cwd=tmp_path)
     names = {path.name for path in (tmp_path / "runs/spec/figures").iterdir()}
-    metrics = ("loss", "grad_norm_sq", "consensus", "tracking")
+    metrics = ("loss", "grad_norm_sq", "stationarity", "consensus", "tracking")
     assert names == {f"{name}-bytes.{kind}" for name in metrics for kind in ("pdf", "png")}
-    assert len(drawn.stdout.splitlines()) == 8
+    assert len(drawn.stdout.splitlines()) == 10
     assert gossamer("plot", "runs/spec", "--metric", "accuracy", cwd=tmp_path).returncode == 2
+    assert gossamer("report", "runs/spec", cwd=tmp_path).stdout.strip() == "runs/spec/report.html"
+    assert "sites.csv" in (tmp_path / "runs/spec/report.html").read_text(encoding="utf-8")
+    assert (tmp_path / "runs/spec/tables/spec-summary.tex").is_file()
+    assert json.loads((tmp_path / "runs/spec/verdicts.json").read_text()) == []
 
 
 def test_list_names_everything():
@@ -137,6 +141,30 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(tmp_path):
     assert "the same command goes on" in errors
     assert "Traceback" not in errors
     assert {path.name for path in (tmp_path / "out").iterdir()} <= {"spec.toml", "cells"}
+
+
+def test_tune_prints_what_was_chosen(tmp_path):
+    (tmp_path / "tuned.toml").write_text(
+        """
+        problem = { name = "quadratic", A = [[1.0]], b = [[1.0], [2.0]] }
+        network = { name = "complete" }
+        run = { steps = 40 }
+        tuning = { eta = [0.01, 1.0], budget = 8, together = 8 }
+        algorithm = [{ name = "d-psgd" }, { name = "biased-dmt" }]
+        """
+    )
+    done = gossamer("tune", "tuned.toml", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [row["algorithm"] for row in rows if row["chosen"]] == ["d-psgd", "biased-dmt"]
+    shown = gossamer("tune", "tuned.toml", cwd=tmp_path)
+    assert shown.stderr == ""
+    assert all(row["setting"] in shown.stdout for row in rows if row["chosen"])
+
+
+def test_the_spec_of_an_experiment_can_be_copied(tmp_path):
+    (tmp_path / "mine.toml").write_text(gossamer("reproduce", "fig2", "--spec").stdout)
+    assert Spec.read(tmp_path / "mine.toml").run.steps == 20_000
 
 
 def test_help_shows_examples_and_exit_codes():

@@ -192,7 +192,7 @@ def report_(directory: Annotated[Path, typer.Argument(help="A finished run.")]) 
         gossamer report runs/a9a-ring
     """
     study = Study.load(directory)
-    reproduction.finish({study.name: study}, directory, f"gossamer run {directory / 'spec.toml'}")
+    reproduction.finish({study.name: study}, directory, study.title, f"gossamer run {directory / 'spec.toml'}")
     print(directory / "report.html")
 
 

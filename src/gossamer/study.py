@@ -65,10 +65,11 @@ class Study:
 
     @staticmethod
     def load(folder: str | Path) -> "Study":
-        """Read a study. Nothing is unpickled or evaluated."""
+        """Read a study, or a single result as one. Nothing is unpickled or evaluated."""
         source = Path(folder)
         if not (source / "study.json").is_file():
-            raise InputError(f"{source} holds no finished study: it has no study.json.")
+            result = Result.load(source)
+            return Study(source.name, source.name, result.spec or "", {"": result}, None)
         try:
             known = json.loads((source / "study.json").read_text(encoding="utf-8"))
             spec = (source / "spec.toml").read_text(encoding="utf-8")

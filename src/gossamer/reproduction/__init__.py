@@ -65,17 +65,22 @@ def reproduce(
     for number, (name, spec) in enumerate(specs.items(), 1):
         say(f"{number} of {len(specs)}: {name}, {spec.title}")
         studies[name] = experiment.run(spec, out / name, name=name, progress=progress)
-    return finish(studies, out, f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}")
+    return finish(
+        studies,
+        out,
+        "Biased-DMT, reproduced",
+        f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}",
+    )
 
 
-def finish(studies: dict[str, Study], out: Path, how: str) -> list[Verdict]:
+def finish(studies: dict[str, Study], out: Path, title: str, how: str) -> list[Verdict]:
     """Judge, and write `verdicts.json`, the report, the figures and the tables."""
     verdicts = judge(studies)
     rows = [verdict.asdict() for verdict in verdicts]
     try:
         with atomic(out / "verdicts.json") as part:
             part.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        report.write(list(studies.values()), rows, out / "report.html", "Biased-DMT, reproduced", how)
+        report.write(list(studies.values()), rows, out / "report.html", title, how)
         report.artifacts(list(studies.values()), rows, out)
     except OSError as error:
         raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
