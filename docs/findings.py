@@ -23,7 +23,8 @@ ABOUT = {
     "speedup": (
         "Biased-DMT with the step size and momentum of the paper's Corollary 1, on more and more agents. Both grow "
         "with n by that rule, and the larger step alone shortens the transient: a slope near −1/2 shows that the rule "
-        "works as stated, not by itself that agents average each other's noise."
+        "works as stated, not by itself that agents average each other's noise. Only the smallest networks meet the "
+        "corollary's own condition T ≥ 16n²/ρ²."
     ),
     "topology": "Biased-DMT at one step size on five graphs of 16 agents.",
     "heterogeneity": "Biased-DMT as the agents' data differ more and more, under an absolute and a relative bias.",

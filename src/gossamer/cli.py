@@ -17,6 +17,7 @@ from gossamer import experiment, figures, reproduction
 from gossamer.catalogue import CATALOGUE
 from gossamer.core import InputError
 from gossamer.data.export import export as export_data
+from gossamer.progress import Lines
 from gossamer.results import Result
 from gossamer.spec import Spec
 from gossamer.study import Study
@@ -105,7 +106,7 @@ def run(
     """
     folder = out or Path("runs") / spec.stem
     with resumable():
-        study = experiment.run(Spec.read(spec), folder, name=spec.stem, progress=_lines if _line_based() else True)
+        study = experiment.run(Spec.read(spec), folder, name=spec.stem, progress=Lines() if _line_based() else True)
     summaries = {variant: result.summary() for variant, result in study.results.items()}
     rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
     if as_json:
@@ -144,7 +145,7 @@ def reproduce(
     say = (lambda text: print(text, file=sys.stderr, flush=True)) if as_json else (lambda text: print(text, flush=True))
     with resumable():
         verdicts = reproduction.reproduce(
-            names, folder, quick=quick, progress=_lines if _line_based() else True, say=say
+            names, folder, quick=quick, progress=Lines() if _line_based() else True, say=say
         )
     if as_json:
         print(json.dumps([verdict.asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
@@ -167,7 +168,7 @@ def tune(
     """
     folder = out or Path("runs") / spec.stem
     with resumable():
-        table = experiment.tuned(Spec.read(spec), folder, progress=_lines if _line_based() else True)
+        table = experiment.tuned(Spec.read(spec), folder, progress=Lines() if _line_based() else True)
     if as_json:
         print(json.dumps(table.to_dicts(), indent=2))
         return
@@ -276,12 +277,6 @@ def _print_verdicts(verdicts: list[dict[str, Any]]) -> None:
 def _line_based() -> bool:
     console = Console(stderr=True)
     return not console.is_terminal or console.is_dumb_terminal
-
-
-def _lines(name: str, done: int, total: int, loss: float | None) -> None:
-    """Progress where no bar can move: a line when an algorithm is done."""
-    if done == total and loss is not None:
-        print(f"{name}: {total:,} rounds, F = {loss:.5g}", file=sys.stderr, flush=True)
 
 
 def _plain(text: str) -> Any:

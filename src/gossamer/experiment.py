@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Iterable
-from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,7 +14,7 @@ from gossamer.core import InputError
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.engines.simulator import planned, result_of
 from gossamer.problems import Empirical
-from gossamer.progress import Report, reporting
+from gossamer.progress import Report, Tally, reporting
 from gossamer.results import Result, atomic, sweep
 from gossamer.spec import Parts, Spec
 from gossamer.store import Nowhere, Store
@@ -47,7 +46,7 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
             for variant, parts in made.items()
             for number, (algorithm, hyper) in enumerate(parts.algorithms)
         ]
-        results = _evaluated(wanted, spec, plan, seeds, store, report)
+        results = _evaluated(wanted, spec, plan, seeds, store, report, name)
     joined = {variant: Result.joined([results[variant, k] for k in range(len(spec.algorithm))]) for variant in made}
     facts = {variant: facts_of(parts, joined[variant]) for variant, parts in made.items()}
     study = Study(name, spec.title or name, spec.toml(), joined, Tuned.table_of(tuned), facts)
@@ -84,39 +83,45 @@ def _tuned(parts: Parts, spec: Spec, store: Store, report: Report) -> Tuned:
 
 
 def _evaluated(
-    wanted: list[Wanted], spec: Spec, plan: Plan, seeds: list[int], store: Store, report: Report
+    wanted: list[Wanted], spec: Spec, plan: Plan, seeds: list[int], store: Store, report: Report, name: str
 ) -> dict[tuple[str, int], Result]:
     """The result of each algorithm in each variant. Those that differ in numbers only run in common blocks."""
     width = Width(spec.run.together, spec.run.seeds_together or len(seeds))
     results: dict[tuple[str, int], Result] = {}
-    order = {id(one): number % len(spec.algorithm) for number, one in enumerate(wanted)}
-    for _, group in groupby(sorted(wanted, key=_alike), key=_alike):
-        some = list(group)
-        began, first = time.perf_counter(), some[0]
-        settings = [Setting(one.rule, one.parts.oracle, one.parts.key_of(one.rule)) for one in some]
+    groups: dict[tuple[Any, ...], list[tuple[int, Wanted]]] = {}
+    for number, one in enumerate(wanted):
+        groups.setdefault(_alike(one), []).append((number % len(spec.algorithm), one))
+    tally = Tally(name, len(wanted) * len(seeds))
+    for some in groups.values():
+        began, (_, first) = time.perf_counter(), some[0]
+        algorithm = first.rule.name
+
+        def told(done: int, loss: float | None, algorithm: str = algorithm) -> None:
+            report(tally.label(algorithm) if spec.is_study else algorithm, done, plan.steps, loss)
+
         runs = compute(
-            settings,
+            [Setting(one.rule, one.parts.oracle, one.parts.key_of(one.rule)) for _, one in some],
             first.parts.problem,
             first.parts.network,
             seeds,
             plan,
             width=width,
             store=store,
-            report=lambda done, loss, first=first: report(first.rule.name, done, plan.steps, loss),
+            report=told,
+            ended=tally.add,
         )
         seconds = (time.perf_counter() - began) / len(some)
-        for k, one in enumerate(some):
+        for k, (number, one) in enumerate(some):
             mine: dict[int, Row] = {seed: runs[k, seed] for seed in seeds}
             parts = one.parts
             result = result_of(one.rule, mine, parts.problem, parts.network, parts.oracle, plan, seconds)
-            results[one.variant, order[id(one)]] = result
+            results[one.variant, number] = result
     return results
 
 
-def _alike(one: Wanted) -> tuple[int, ...]:
+def _alike(one: Wanted) -> tuple[Any, ...]:
     """The same for what can share a compiled block."""
-    structure = str(jax.tree.structure(one.parts.oracle))
-    return hash(structure), id(one.parts.problem), id(one.parts.network), id(type(one.rule))
+    return str(jax.tree.structure(one.parts.oracle)), id(one.parts.problem), id(one.parts.network), type(one.rule)
 
 
 def facts_of(parts: Parts, result: Result) -> dict[str, Any]:

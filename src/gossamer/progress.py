@@ -32,8 +32,44 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
         yield lambda *_: None
 
 
+class Tally:
+    """How many runs of a study have ended, and when the rest will have."""
+
+    def __init__(self, study: str, runs: int):
+        self.study, self.runs, self.over = study, runs, 0
+        self._began = time.monotonic()
+
+    def add(self, runs: int) -> None:
+        self.over += runs
+
+    def label(self, what: str) -> str:
+        """What is going on, for a report."""
+        seconds = (time.monotonic() - self._began) / max(self.over, 1) * (self.runs - self.over)
+        left = f", about {seconds:,.0f} s left" if self.over else ""
+        return f"{self.study}: {what}, {self.over} of {self.runs} runs done{left}"
+
+
+class Lines:
+    """Progress where no bar can move: a line when an algorithm has come to its end, but not one every moment."""
+
+    PAUSE = 10.0
+
+    def __init__(self) -> None:
+        self._last, self._what = float("-inf"), ""
+
+    def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
+        what = name.partition(",")[0]
+        if done < total or loss is None or (what == self._what and time.monotonic() - self._last < self.PAUSE):
+            return
+        self._last, self._what = time.monotonic(), what
+        print(f"{name}: {total:,} rounds, F = {loss:.5g}", file=sys.stderr, flush=True)
+
+
 class Bar:
-    """A bar for each algorithm in turn, with its rounds, rounds a second and the latest loss."""
+    """A bar for each algorithm in turn, with its rounds, rounds a second and the latest loss.
+
+    What stands before a comma in its name says whether it is still the same one.
+    """
 
     def __init__(self, console: Console):
         self._bar = RichProgress(
@@ -45,24 +81,25 @@ class Bar:
             transient=True,
         )
         self._began = time.monotonic()
-        self._name, self._since, self._loss = "", 0.0, ""
+        self._name, self._since, self._loss, self._first, self._done = "", 0.0, "", 0, 0
         self._task: TaskID | None = None
 
     def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
         now = time.monotonic()
         if now - self._began < QUIET_FOR:
             return
-        if name != self._name or self._task is None:
+        if name.partition(",")[0] != self._name.partition(",")[0] or done < self._done or self._task is None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._bar.start()
             self._task = self._bar.add_task(name, total=total, details="")
-            self._name, self._since, self._first, self._loss = name, now, done, ""
+            self._since, self._first, self._loss = now, done, ""
+        self._name, self._done = name, done
         if loss is not None:
             self._loss = f", F = {loss:.5g}"
         rate = (done - self._first) / max(now - self._since, 1e-9)
         details = f", {rate:,.0f} a second" if done > self._first else ""
-        self._bar.update(self._task, completed=done, details=details + self._loss)
+        self._bar.update(self._task, description=name, completed=done, details=details + self._loss)
 
     def close(self) -> None:
         self._bar.stop()

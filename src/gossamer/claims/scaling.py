@@ -9,7 +9,7 @@ from gossamer.claims.intervals import decide, log_slope
 from gossamer.claims.verdict import Claim, Finding, Insufficient
 from gossamer.study import Study
 
-GRAPHS = ("ring", "exponential", "complete")
+GRAPHS = ("ring", "exponential")
 NETWORKS = ("complete", "exponential", "torus", "ring", "path")
 SPLITS = ("iid", "dirichlet:1", "dirichlet:0.1", "dirichlet:0.01", "by-label")
 

@@ -75,11 +75,12 @@ def compute(
     width: Width,
     store: Store,
     report: Callable[[int, float | None], None] = lambda done, loss: None,
+    ended: Callable[[int], None] = lambda runs: None,
 ) -> dict[Run, Row]:
     """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
 
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
-    before it ended.
+    before it ended. `report` is told of rounds, and `ended` how many runs have come to their end.
     """
     runs = list(product(range(len(settings)), seeds))
     cells: dict[Run, list[dict[str, np.ndarray]]] = {run: [] for run in runs}
@@ -90,6 +91,7 @@ def compute(
         keys = {run: _key(settings[run[0]], run[1], plan, width, first, last, marks) for run in going}
         found = {run: store.get(keys[run]) for run in going}
         missing = [run for run in going if found[run] is None]
+        ended(sum(cell is not None and _over(cell, last, plan) for cell in found.values()))
         for some in _chunks(sorted({setting for setting, _ in missing}), width.settings):
             for chosen in _chunks(sorted({seed for setting, seed in missing if setting in some}), width.seeds):
                 block = Block(
@@ -107,10 +109,15 @@ def compute(
                     if run in going and found[run] is None:
                         found[run] = cell
                         store.put(keys[run], cell)
+                        ended(int(_over(cell, last, plan)))
         for run, cell in found.items():
             assert cell is not None
             cells[run].append(cell)
     return {run: _row(parts) for run, parts in cells.items()}
+
+
+def _over(cell: dict[str, np.ndarray], last: int, plan: Plan) -> bool:
+    return last == plan.steps or bool(cell["diverged"] >= 0)
 
 
 def _segment(
