@@ -31,6 +31,13 @@ class Taped(Oracle):
         rows = self.tape[state, site.agent]
         return tuple(site.problem.batch_gradient(site.agent, rows, x) for x in points), state + 1
 
+    def value(self, site: Site, state: Any, points: tuple[Any, ...]) -> Any:
+        rows = self.tape[state, site.agent]
+        return tuple(site.problem.batch_loss(site.agent, rows, x) for x in points)
+
+    def bias(self, site: Site, state: Any) -> None:
+        return None
+
 
 class Compiled:
     """A block of runs of Biased-DMT, one for each step size; `advance` takes it some rounds on."""

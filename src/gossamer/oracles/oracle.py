@@ -1,5 +1,6 @@
 """What an oracle is: where an agent's gradients come from, and all that it may touch."""
 
+import abc
 import dataclasses
 from typing import Any, NamedTuple
 
@@ -21,32 +22,32 @@ class Site(NamedTuple):
     round: Array
 
 
-class Oracle:
+class Oracle(abc.ABC):
     """A gradient oracle, written for one agent; the engine maps it over all. ``a | b`` puts stage b around oracle a.
 
     An oracle may hold state (a bias drawn once, the order of an epoch). It is a JAX pytree: its numbers are leaves, so
     that another magnitude needs no new compilation.
     """
 
+    @abc.abstractmethod
     def check(self, problem: Problem) -> None:
         """Refuse, before any work, a problem that this oracle cannot serve."""
-        raise NotImplementedError
 
     def init(self, site: Site) -> Any:
         """The state before the first query."""
         return ()
 
+    @abc.abstractmethod
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         """The gradients at the points, all on one sample, and the next state."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
         """The losses at the points, on the sample that `query` takes at the same site and state."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
-        raise NotImplementedError
 
     @property
     def rooted(self) -> bool:
