@@ -50,8 +50,13 @@ Keys = Key[Array, "seeds 2 agents"]
 def keys_of(seeds: list[int], agents: int) -> Keys:
     """For each seed and agent, the key of what is drawn once and the key of what is drawn every round."""
     made = jnp.stack([jax.random.split(jax.random.key(seed, impl="threefry2x32")) for seed in seeds])
-    each_agent = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-    return jax.jit(jax.vmap(jax.vmap(each_agent, in_axes=(0, None)), in_axes=(0, None)))(made, jnp.arange(agents))
+    return _each_agent(made, jnp.arange(agents))
+
+
+@jax.jit
+def _each_agent(keys: Key[Array, "seeds 2"], agents: Int[Array, " agents"]) -> Keys:
+    over_agents = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+    return jax.vmap(jax.vmap(over_agents, in_axes=(0, None)), in_axes=(0, None))(keys, agents)
 
 
 @partial(jax.jit, static_argnums=0)
