@@ -1,6 +1,7 @@
 """The command line: parse and print; the work is done elsewhere."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -76,8 +77,9 @@ def resumable() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print("interrupted: the same command goes on from what was finished", file=sys.stderr)
-        raise typer.Exit(130) from None
+        print("interrupted: the same command goes on from what was finished", file=sys.stderr, flush=True)
+        sys.stdout.flush()
+        os._exit(130)  # at once: a compiled call may still be running, and what is kept is whole at any moment
 
 
 @app.callback(invoke_without_command=True)

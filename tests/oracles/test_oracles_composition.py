@@ -133,7 +133,7 @@ def test_custom_refuses_another_shape(function, returned):
 def test_custom_has_no_losses_and_no_constant_bias():
     with jax.enable_x64(True):
         oracle = exact() | DOUBLE
-        with pytest.raises(gs.InputError, match="it has no losses that belong to them"):
+        with pytest.raises(gs.InputError, match="Custom gives gradients only, and no losses that belong to them"):
             oracle.value(at(problem=FLAT), (), (jnp.asarray(POINTS[0]),))
         assert oracle.bias(at(problem=FLAT), ()) is None
 

@@ -38,9 +38,6 @@ class Custom(Stage):
                 )
         return tuple(g.astype(x.dtype) for g, x in zip(changed, points, strict=True)), state
 
-    def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
-        raise InputError("oracles.custom changes gradients, so it has no losses that belong to them.")
-
     def bias(self, site: Site, state: Any) -> None:
         return None
 

@@ -41,9 +41,9 @@ class Oracle(abc.ABC):
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         """The gradients at the points, all on one sample, and the next state."""
 
-    @abc.abstractmethod
     def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
         """The losses at the points, on the sample that `query` takes at the same site and state."""
+        raise InputError(f"{type(self).__name__} gives gradients only, and no losses that belong to them.")
 
     @abc.abstractmethod
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
