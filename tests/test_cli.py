@@ -143,6 +143,21 @@ def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(tmp_path):
     assert {path.name for path in (tmp_path / "out").iterdir()} <= {"spec.toml", "cells"}
 
 
+def test_plot_puts_the_variants_of_a_study_into_one_figure(tmp_path):
+    (tmp_path / "two.toml").write_text(
+        """
+        problem = { name = "quadratic", A = [[1.0]], b = [[1.0], [2.0]] }
+        network = { name = "complete" }
+        run = { steps = 20 }
+        algorithm = [{ name = "d-psgd", eta = 0.1 }]
+        variant = [{ name = "slow" }, { name = "fast", algorithm = { eta = 0.5 } }]
+        """
+    )
+    assert gossamer("run", "two.toml", cwd=tmp_path).returncode == 0
+    drawn = gossamer("plot", "runs/two", "--metric", "loss", "--format", "svg", cwd=tmp_path)
+    assert drawn.stdout.split() == ["runs/two/figures/loss-rounds.svg"]
+
+
 def test_tune_prints_what_was_chosen(tmp_path):
     (tmp_path / "tuned.toml").write_text(
         """

@@ -49,7 +49,6 @@ def outcome(folder):
     return json.loads((folder / "verdicts.json").read_text(encoding="utf-8")), tables
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="SIGKILL is of POSIX systems")
 def test_a_killed_reproduction_ends_as_if_nothing_had_happened(tmp_path):
     done = subprocess.run(command(tmp_path / "whole"), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr

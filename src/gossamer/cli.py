@@ -19,9 +19,8 @@ from gossamer.catalogue import CATALOGUE
 from gossamer.core import InputError
 from gossamer.data.export import export as export_data
 from gossamer.progress import Lines
-from gossamer.results import Result
 from gossamer.spec import Spec
-from gossamer.study import Study
+from gossamer.study import Study, place
 
 HELP = """Decentralized stochastic optimization when gradients are biased.
 
@@ -243,12 +242,14 @@ def plot(
 
         gossamer plot runs/a9a-ring --metric grad_norm_sq --x bytes --format pdf
     """
-    result = Result.load(directory)
-    drawn = {name: result.plot(name, x) for name in metric or Metric if metric or result.has(name)}
-    folder = directory / "figures"
-    for name, figure in drawn.items():
-        for suffix in format or (Format.pdf, Format.png):
-            print(figures.save(figure, folder / f"{name}-{x}.{suffix}"))
+    curves = Study.load(directory).curves()
+    for number, (variant, result) in enumerate(curves.items()):
+        stem = f"{place(variant, number)}-" if variant else ""
+        for name in metric or Metric:
+            if metric or result.has(name):
+                figure = result.plot(name, x)
+                for suffix in format or (Format.pdf, Format.png):
+                    print(figures.save(figure, directory / "figures" / f"{stem}{name}-{x}.{suffix}"))
 
 
 @data_app.command()
