@@ -152,7 +152,7 @@ def test_swapping_groups_has_no_gap():
 def test_gap_is_computed_once(monkeypatch):
     network = networks.path(30)
     first = network.gap
-    monkeypatch.setattr("gossamer.networks.network.matrix_gap", lambda matrix: pytest.fail("computed again"))
+    monkeypatch.setattr("gossamer.networks.network.gap_of", lambda *given: pytest.fail("computed again"))
     assert network.gap == first
 
 

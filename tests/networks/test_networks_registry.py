@@ -5,18 +5,46 @@ import pytest
 from gossamer import networks
 from gossamer.core import InputError
 
-NEEDED = {"erdos-renyi": {"probability": 0.5}, "random-regular": {"degree": 3}}
+NEEDED = {
+    "erdos-renyi": {"probability": 0.5},
+    "random-regular": {"degree": 3},
+    "redrawn-erdos-renyi": {"probability": 0.3},
+    "directed-erdos-renyi": {"probability": 0.5},
+    "sequence": {"of": [{"name": "ring"}, {"name": "torus", "rows": 4}]},
+}
+DIRECTED = {"directed-ring", "directed-erdos-renyi"}
+CHANGING = {"one-peer-exponential", "random-matching", "redrawn-erdos-renyi", "sequence"}
+COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)
 def test_every_network_can_be_made_by_name(name):
     network = networks.make(name, 16, **NEEDED.get(name, {}))
     assert network.agents == 16
-    assert network.gap > 0
-    networks.check_doubly_stochastic(network.mixing)
+    assert network.changes == (name in CHANGING)
+    if name in DIRECTED:
+        assert (network.stochastic, network.gap) == ("row+column", None)
+    else:
+        assert network.stochastic == "doubly"
+        assert network.gap > 0
+        networks.check_doubly_stochastic(network.matrix(3))
 
 
-@pytest.mark.parametrize("name", sorted(set(networks.NETWORKS) - {"complete", "exponential"}))
+@pytest.mark.parametrize("name", networks.NETWORKS)
+def test_every_network_can_fail_and_take_local_steps(name):
+    faults = {"every": 2, "links_down": 0.1, "agents_asleep": 0.2, "failure_seed": 5}
+    network = networks.make(name, 16, **NEEDED.get(name, {}), **faults)
+    base = networks.make(name, 16, **NEEDED.get(name, {}))
+    assert network.name == f"every(failing({base.name}, links=0.1, agents=0.2, seed=5), 2)"
+    assert network.changes
+    assert network.activity == 0.8
+    assert network.pace == 0.5
+    assert network.traffic == pytest.approx(base.traffic * 0.9 * 0.8**2 / 2)
+    directed = name in DIRECTED | {"exponential", "one-peer-exponential"}
+    assert network.stochastic == ("row+column" if directed else "doubly")
+
+
+@pytest.mark.parametrize("name", sorted(set(networks.NETWORKS) - {"complete", "exponential"} - CHANGING - DIRECTED))
 def test_weights_can_be_chosen_by_name(name):
     lazy = networks.make(name, 16, weights="lazy", **NEEDED.get(name, {}))
     assert "weights='lazy'" in lazy.name
@@ -43,13 +71,18 @@ def test_torus_finds_its_sides(agents, given, name):
 @pytest.mark.parametrize(
     ("name", "agents", "given", "message"),
     [
-        ("rign", 5, {}, "'rign' is not a network; did you mean 'ring'\\? Known: complete, erdos-renyi"),
+        ("rign", 5, {}, "'rign' is not a network; did you mean 'ring'\\? Known: complete, directed-erdos-renyi"),
         ("erdos_renyi", 5, {}, "did you mean 'erdos-renyi'"),
         (None, 5, {}, "None is not a network"),
         ("ring", 0, {}, "ring: agents must be a whole number of at least 1, but is 0"),
         ("torus", 2.5, {}, "torus: agents must be a whole number of at least 1, but is 2.5"),
         ("ring", 5, {"weight": "lazy"}, "ring has no option 'weight'; did you mean 'weights'"),
-        ("complete", 5, {"weights": "lazy"}, "complete has no option 'weights'; It has none."),
+        (
+            "complete",
+            5,
+            {"weights": "lazy"},
+            "complete has no option 'weights'; Known: agents_asleep, every",
+        ),
         ("erdos-renyi", 5, {"probabilty": 0.5}, "did you mean 'probability'"),
         (
             "erdos-renyi",
@@ -62,6 +95,22 @@ def test_torus_finds_its_sides(agents, given, name):
         ("torus", 12, {"rows": 2, "columns": 3}, "cannot have 2 rows and 3 columns: rows times columns must be 12"),
         ("torus", 12, {"rows": 0}, r"torus\(rows\) must be a whole number of at least 1, but is 0"),
         ("hypercube", 20, {}, "power of two, but is 20"),
+        ("ring", 5, {"links_dwn": 0.1}, "did you mean 'links_down'"),
+        ("ring", 5, {"links_down": 1}, r"ring: links_down must be a number in \[0, 1\), but is 1. .* at 1 nobody"),
+        ("ring", 5, {"agents_asleep": -0.1}, r"ring: agents_asleep must be a number in \[0, 1\), but is -0.1"),
+        (
+            "ring",
+            5,
+            {"links_down": 0.1, "failure_seed": 0.5},
+            "ring: failure_seed must be a whole number",
+        ),
+        ("ring", 5, {"links_down": 0.1, "failure_seed": 2**32}, "ring: failure_seed must be below 2³²"),
+        ("ring", 5, {"failure_seed": 1}, "ring: failure_seed needs links_down or agents_asleep, but there is neither"),
+        ("ring", 5, {"every": 0}, "ring: every must be a whole number of at least 1, but is 0"),
+        ("redrawn-erdos-renyi", 5, {}, "needs the option 'probability', which is missing"),
+        ("sequence", 5, {}, "needs the option 'of', which is missing"),
+        ("sequence", 5, {"of": []}, r"sequence: of must be a list of tables, such as .* but is \[\]"),
+        ("sequence", 5, {"of": [{"name": "ring"}, {"name": "rign"}]}, r"sequence: of\[1\]: 'rign' is not a network"),
     ],
 )
 def test_what_is_refused(name, agents, given, message):
@@ -70,6 +119,7 @@ def test_what_is_refused(name, agents, given, message):
 
 
 def test_options():
-    assert networks.options("random-regular") == ("degree", "seed", "weights")
-    assert networks.options("complete") == ()
-    assert networks.options("torus") == ("rows", "columns", "weights")
+    assert networks.options("random-regular") == ("degree", "seed", "weights", *COMMON)
+    assert networks.options("complete") == COMMON
+    assert networks.options("torus") == ("rows", "columns", "weights", *COMMON)
+    assert networks.options("sequence") == ("of", *COMMON)

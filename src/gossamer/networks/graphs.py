@@ -1,4 +1,4 @@
-"""Makers of networks. The size comes first; whatever they return is connected and doubly stochastic."""
+"""Makers of static networks. The size comes first; what they return is connected and doubly stochastic."""
 
 import itertools
 import math
@@ -8,17 +8,17 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import scipy.sparse as sp
 
 from gossamer.core import InputError, Range
 from gossamer.networks.mixers import Mean, Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.spectrum import size
 from gossamer.networks.weights import (
-    ROUNDING,
+    as_matrix,
     check_connected,
     check_doubly_stochastic,
     check_graph,
+    clean,
     scheme,
 )
 
@@ -29,31 +29,31 @@ DRAWS = 100
 def ring(agents: int, *, weights: str = "metropolis") -> Network:
     r"""Each agent talks to the next and the one before. $\rho = \tfrac23 (1 - \cos \tfrac{2\pi}{n})$ for $n \ge 4$."""
     n = whole("ring(agents)", agents)
-    return _translations(_name("ring", n, weights=weights), (n,), [(1,), (-1,)], weights)
+    return _translations(call_name("ring", n, weights=weights), (n,), [(1,), (-1,)], weights)
 
 
 def path(agents: int, *, weights: str = "metropolis") -> Network:
     r"""A ring that is cut once. $\rho = \tfrac23 (1 - \cos \tfrac{\pi}{n})$ for $n \ge 3$."""
     n = whole("path(agents)", agents)
-    return from_graph(nx.path_graph(n), weights, name=_name("path", n, weights=weights))
+    return from_graph(nx.path_graph(n), weights, name=call_name("path", n, weights=weights))
 
 
 def star(agents: int, *, weights: str = "metropolis") -> Network:
     r"""Agent 0 talks to all, the others only to it. $\rho = \tfrac1n$ for $n \ge 3$."""
     n = whole("star(agents)", agents)
-    return from_graph(nx.star_graph(n - 1), weights, name=_name("star", n, weights=weights))
+    return from_graph(nx.star_graph(n - 1), weights, name=call_name("star", n, weights=weights))
 
 
 def complete(agents: int) -> Network:
     r"""Everyone talks to everyone. $W = J$ and $\rho = 1$."""
     n = whole("complete(agents)", agents)
-    return Network(_name("complete", n), n, Mean(n))
+    return Network(call_name("complete", n), n, Mean(n))
 
 
 def torus(rows: int, columns: int, *, weights: str = "metropolis") -> Network:
     r"""A grid closed both ways. $\rho = \tfrac25 (1 - \cos \tfrac{2\pi}{s})$ for $s \times s$, $s \ge 4$."""
     r, c = whole("torus(rows)", rows), whole("torus(columns)", columns)
-    return _translations(_name("torus", r, c, weights=weights), (r, c), [(1, 0), (-1, 0), (0, 1), (0, -1)], weights)
+    return _translations(call_name("torus", r, c, weights=weights), (r, c), [(1, 0), (-1, 0), (0, 1), (0, -1)], weights)
 
 
 def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
@@ -66,7 +66,7 @@ def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
             "networks.exponential takes any number of agents."
         )
     steps = [tuple(int(k == axis) for k in range(p)) for axis in range(p)]
-    return _translations(_name("hypercube", n, weights=weights), (2,) * p or (1,), steps, weights)
+    return _translations(call_name("hypercube", n, weights=weights), (2,) * p or (1,), steps, weights)
 
 
 def exponential(agents: int) -> Network:
@@ -79,7 +79,7 @@ def exponential(agents: int) -> Network:
     arXiv 2110.13363.
     """
     n = whole("exponential(agents)", agents)
-    return _translations(_name("exponential", n), (n,), [(2**k,) for k in range((n - 1).bit_length())], "uniform")
+    return _translations(call_name("exponential", n), (n,), [(2**k,) for k in range((n - 1).bit_length())], "uniform")
 
 
 def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str = "metropolis") -> Network:
@@ -89,13 +89,13 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
         "erdos_renyi(probability)", probability
     )
     scheme(weights)
-    graph = _draw(lambda key: nx.fast_gnp_random_graph(n, p, seed=key), seed)
+    graph = draw_until(nx.is_connected, lambda key: nx.fast_gnp_random_graph(n, p, seed=key), seed)
     if graph is None:
         raise InputError(
             f"erdos_renyi({n}, {p:g}) gave no connected graph in {DRAWS} draws. The probability should be above "
             f"ln(n)/n = {math.log(n) / n:.4g}; twice that, {min(1.0, 2 * math.log(n) / n):.4g}, is safe."
         )
-    return from_graph(graph, weights, name=_name("erdos_renyi", n, p, weights=weights, seed=seed))
+    return from_graph(graph, weights, name=call_name("erdos_renyi", n, p, weights=weights, seed=seed))
 
 
 def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "metropolis") -> Network:
@@ -119,13 +119,13 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
             return nx.complement(nx.random_regular_graph(n - 1 - d, n, seed=key))
         return nx.random_regular_graph(d, n, seed=key)
 
-    graph = _draw(draw, seed)
+    graph = draw_until(nx.is_connected, draw, seed)
     if graph is None:
         raise InputError(
             f"random_regular({n}, {d}) gave no connected graph in {DRAWS} draws. Use degree 3, which almost always is, "
             "or networks.ring for degree 2."
         )
-    return from_graph(graph, weights, name=_name("random_regular", n, d, weights=weights, seed=seed))
+    return from_graph(graph, weights, name=call_name("random_regular", n, d, weights=weights, seed=seed))
 
 
 def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
@@ -136,7 +136,7 @@ def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None
     check_connected(matrix, list(graph.nodes))
     n = size(matrix)
     matrix.eliminate_zeros()
-    return Network(name or _name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+    return Network(name or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
 
 
 def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
@@ -144,19 +144,12 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
 
     Entries of at most 1e-12 are taken for rounding errors and dropped.
     """
-    if not sp.issparse(matrix):
-        try:
-            matrix = np.asarray(matrix)
-        except ValueError:
-            raise InputError("mixing matrix must be square, but its rows differ in length.") from None
+    matrix = as_matrix(matrix)
     check_doubly_stochastic(matrix)
-    copy = sp.csr_array(matrix, dtype=np.float64, copy=True)
-    copy.sum_duplicates()
-    copy.data[np.abs(copy.data) <= ROUNDING] = 0
-    copy.eliminate_zeros()
+    copy = clean(matrix)
     check_connected(copy)
     n = size(copy)
-    return Network(name or _name("matrix", n), n, choose(copy))
+    return Network(name or call_name("matrix", n), n, choose(copy))
 
 
 def whole(what: str, value: Any, *, least: int = 1) -> int:
@@ -170,7 +163,7 @@ def whole(what: str, value: Any, *, least: int = 1) -> int:
     return number
 
 
-def _name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
+def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
     """The call that makes the network, without what is default."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
@@ -190,8 +183,8 @@ def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, 
     return Network(name, math.prod(shape), Shifts(shape, offsets, share))
 
 
-def _draw(make: Callable[[int], nx.Graph], seed: int) -> nx.Graph | None:
-    """The first connected graph, each drawn with a seed of its own that is derived from `seed`."""
+def draw_until(accept: Callable[[Any], bool], make: Callable[[int], nx.Graph], seed: int) -> nx.Graph | None:
+    """The first graph that is accepted, each drawn with a seed of its own that is derived from `seed`."""
     keys = (int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]) for draw in itertools.count())
     graphs = (make(key) for key in itertools.islice(keys, DRAWS))
-    return next((graph for graph in graphs if nx.is_connected(graph)), None)
+    return next((graph for graph in graphs if accept(graph)), None)

@@ -1,12 +1,13 @@
 r"""The ways to hold a mixing matrix so that $W x$ costs what the edges cost, and the choice among them.
 
-Each mixer is a pytree: its weights and indices are leaves, the rest is static. All compute in the dtype of `x`.
+Each mixer is a pytree: its weights and indices are leaves, the rest is static. All compute in the dtype of `x`. Those
+of this file never change; `rounds` and `faults` have those that do.
 """
 
 import dataclasses
 import functools
 import math
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Array, Float, Int
 
+from gossamer.networks.mixer import Mixer, Over, mixer
 from gossamer.networks.spectrum import size
 
 DENSE_LIMIT = 5_000
@@ -25,19 +27,6 @@ GATHER = 6
 UNROLL = 32
 """Up to so many columns a table is unrolled, which fuses into one pass; beyond, it is a loop and compiles fast."""
 
-M = TypeVar("M", bound=type)
-
-
-def mixer(*leaves: str):
-    """Make a frozen dataclass a pytree with these fields as leaves and the others static."""
-
-    def make(cls: M) -> M:
-        static = [field.name for field in dataclasses.fields(cls) if field.name not in leaves]
-        jax.tree_util.register_dataclass(cls, data_fields=list(leaves), meta_fields=static)
-        return cls
-
-    return make
-
 
 def _column(weights: Array, x: Array) -> Array:
     """Weights, one to a row, in the dtype of `x` and shaped to multiply its rows."""
@@ -46,7 +35,7 @@ def _column(weights: Array, x: Array) -> Array:
 
 @mixer("weights")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Shifts:
+class Shifts(Mixer):
     r"""A sum of translations on the group $\mathbb Z_{s_1} \times \dots \times \mathbb Z_{s_k}$.
 
     $$ (W x)_i = \sum_k w_k\, x_{i - o_k} $$
@@ -57,7 +46,7 @@ class Shifts:
     offsets: tuple[tuple[int, ...], ...]
     weights: Float[np.ndarray, " offsets"]
 
-    def mix(self, x: Float[Array, "agents ..."]) -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
         weights = jnp.asarray(self.weights).astype(x.dtype)
         return sum((w * self._move(x, o) for w, o in zip(weights, self.offsets, strict=True)), jnp.zeros_like(x))
 
@@ -69,38 +58,48 @@ class Shifts:
                 x = jnp.roll(x.reshape(block + x.shape[1:]), step, axis=1).reshape(x.shape)
         return x
 
-    def sparse(self) -> sp.csr_array:
+    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
         n = math.prod(self.shape)
         sources = np.arange(n).reshape(self.shape)
         axes = tuple(range(len(self.shape)))
         columns = np.stack([np.roll(sources, o, axes).ravel() for o in self.offsets], axis=1)
         weights = np.broadcast_to(np.asarray(self.weights, np.float64), columns.shape)
-        return _assemble(n, np.arange(n).repeat(len(self.offsets)), columns.ravel(), weights.ravel())
+        return assemble(n, np.arange(n).repeat(len(self.offsets)), columns.ravel(), weights.ravel())
 
 
 @mixer()
 @dataclasses.dataclass(frozen=True, eq=False)
-class Mean:
+class Mean(Mixer):
     r"""All agents average at once: $W = J = \mathbf 1 \mathbf 1^\top / n$. No matrix is held."""
 
     kind: ClassVar[str] = "mean"
     agents: int
 
-    def mix(self, x: Float[Array, "agents ..."]) -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
         return jnp.broadcast_to(x.mean(axis=0, keepdims=True), x.shape)
 
-    def sparse(self) -> sp.csr_array:
+    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
         return sp.csr_array(np.full((self.agents, self.agents), 1 / self.agents))
+
+    def union(self) -> sp.csr_array | None:
+        return None
+
+    def sends(self, t: int) -> float:
+        return self.agents - 1.0
+
+    @functools.cached_property
+    def balanced(self) -> bool:
+        return True
 
 
 @mixer("indices", "weights")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Table:
+class Table(Mixer):
     """The neighbours of each agent, padded with the agent itself at weight 0: for degrees that are alike."""
 
     kind: ClassVar[str] = "table"
-    indices: Int[np.ndarray, "agents width"]
-    weights: Float[np.ndarray, "agents width"]
+    indices: Int[Array | np.ndarray, "agents width"]
+    weights: Float[Array | np.ndarray, "agents width"]
 
     @classmethod
     def of(cls, matrix: sp.csr_array) -> "Table":
@@ -112,7 +111,7 @@ class Table:
         indices[rows, place], weights[rows, place] = matrix.indices, matrix.data
         return cls(indices, weights)
 
-    def mix(self, x: Float[Array, "agents ..."]) -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
         indices, weights = jnp.asarray(self.indices), jnp.asarray(self.weights)
 
         def add(k: int, y: Array) -> Array:
@@ -123,29 +122,29 @@ class Table:
             return functools.reduce(lambda y, k: add(k, y), range(width), jnp.zeros_like(x))
         return jax.lax.fori_loop(0, width, add, jnp.zeros_like(x))
 
-    def sparse(self) -> sp.csr_array:
+    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
         n, width = self.indices.shape
-        return _assemble(n, np.arange(n).repeat(width), np.ravel(self.indices), np.ravel(self.weights))
+        return assemble(n, np.arange(n).repeat(width), np.ravel(self.indices), np.ravel(self.weights))
 
 
 @mixer("matrix")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Dense:
+class Dense(Mixer):
     """The whole matrix: for few agents and for dense graphs."""
 
     kind: ClassVar[str] = "dense"
-    matrix: Float[np.ndarray, "agents agents"]
+    matrix: Float[Array | np.ndarray, "agents agents"]
 
-    def mix(self, x: Float[Array, "agents ..."]) -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
         return _product(self.matrix, x)
 
-    def sparse(self) -> sp.csr_array:
+    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
         return sp.csr_array(np.asarray(self.matrix, np.float64))
 
 
 @mixer("table", "hubs", "rows")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Hubs:
+class Hubs(Mixer):
     """A table, and whole rows for the few agents with many neighbours: for degrees that differ much, as in a star.
 
     Against an edge list with `segment_sum` this needs no scattered sum, which is slow under `vmap` and, on a GPU, not
@@ -154,8 +153,8 @@ class Hubs:
 
     kind: ClassVar[str] = "hubs"
     table: Table
-    hubs: Int[np.ndarray, " hubs"]
-    rows: Float[np.ndarray, "hubs agents"]
+    hubs: Int[Array | np.ndarray, " hubs"]
+    rows: Float[Array | np.ndarray, "hubs agents"]
 
     @classmethod
     def of(cls, matrix: sp.csr_array, width: int) -> "Hubs":
@@ -166,26 +165,28 @@ class Hubs:
         hubs = np.flatnonzero(long)
         return cls(Table.of(table), hubs.astype(np.int32), matrix[hubs].toarray())
 
-    def mix(self, x: Float[Array, "agents ..."]) -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
         return self.table.mix(x).at[jnp.asarray(self.hubs)].set(_product(self.rows, x))
 
-    def sparse(self) -> sp.csr_array:
+    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
         short = sp.coo_array(self.table.sparse())
         place, columns = np.nonzero(self.rows)
         rows = np.append(short.row, np.asarray(self.hubs)[place])
         weights = np.append(short.data, np.asarray(self.rows)[place, columns])
-        return _assemble(len(self.table.indices), rows, np.append(short.col, columns), weights)
+        return assemble(len(self.table.indices), rows, np.append(short.col, columns), weights)
 
 
-Mixer = Shifts | Mean | Table | Dense | Hubs
+Explicit = Table | Dense | Hubs
+"""The mixers that hold every weight, which a fault can take away."""
 
 
-def _product(matrix: np.ndarray, x: Array) -> Array:
+def _product(matrix: Array | np.ndarray, x: Array) -> Array:
     # Accelerators multiply in less than float32 unless told; that would break the mean.
     return jnp.tensordot(jnp.asarray(matrix).astype(x.dtype), x, axes=1, precision="highest")
 
 
-def _assemble(n: int, rows: np.ndarray, columns: np.ndarray, weights: np.ndarray) -> sp.csr_array:
+def assemble(n: int, rows: Any, columns: Any, weights: Any) -> sp.csr_array:
+    """The matrix with these entries; those at the same place are added up."""
     entries = (np.asarray(weights, np.float64), (np.asarray(rows), np.asarray(columns)))
     matrix = sp.csr_array(sp.coo_array(entries, shape=(n, n)))
     matrix.eliminate_zeros()

@@ -1,34 +1,46 @@
-r"""A network: agents and the static, doubly stochastic $W$ they gossip with, $x_i \leftarrow \sum_j w_{ij} x_j$."""
+r"""A network: agents and the weights they gossip with, $x_i \leftarrow \sum_j w^t_{ij} x_j$ in round $t$."""
 
 import dataclasses
 import operator
 from functools import cached_property
+from typing import Any, Literal
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 from jax.core import Tracer
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from gossamer.core import InputError
-from gossamer.networks.mixers import DENSE_LIMIT, Mean, Mixer, Shifts
-from gossamer.networks.spectrum import EXACT_AGENTS, matrix_gap, shifts_gap
+from gossamer.networks.contraction import gap_of
+from gossamer.networks.mixer import Mixer, Over
+from gossamer.networks.mixers import DENSE_LIMIT, Mean, Shifts
+from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest, shifts_lowest
+
+PRINTED_AGENTS = 100
+"""Up to so many agents `repr` works out the gap of a network that changes."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Network:
-    """Agents and their mixing matrix. Make one with `ring`, `torus`, …, `from_graph` or `from_matrix`, which check it.
+    """Agents and their weights. Make one with `ring`, `torus`, …, `from_graph` or `from_matrix`, which check it.
 
-    It is a pytree: weights are leaves (float64 on the host), the name and the structure are static.
+    Most are static and doubly stochastic: one W. A network may also change from round to round (`sequence`,
+    `random_matching`, `failing`, `every`, …) or be directed (`directed`, `from_matrices`): then it has a row-stochastic
+    R and a column-stochastic C on the same links. It is a pytree: weights are leaves (float64 on the host), the name
+    and the structure are static.
     """
 
     name: str
     agents: int
     mixer: Mixer
 
-    def mix(self, x: Float[Array, "agents ..."]) -> Float[Array, "agents ..."]:
-        """W x over the first axis, in the dtype of `x`."""
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
+        """The product with W, R or C of round t, over the first axis of `x` and in its dtype.
+
+        Where W is doubly stochastic, R = C = W.
+        """
         x = jnp.asarray(x)
         if x.ndim == 0 or x.shape[0] != self.agents:
             raise InputError(
@@ -37,74 +49,146 @@ class Network:
             )
         if not jnp.issubdtype(x.dtype, jnp.inexact):
             raise InputError(f"{self.name} mixes floating point, but got {x.dtype}. Convert it with x.astype(float).")
-        return self.mixer.mix(x)
+        self._check_over(over)
+        return self.mixer.mix(x, jnp.asarray(t, jnp.int32), over)
+
+    def awake(self, t: Any) -> Bool[Array, " agents"] | None:
+        """Who is awake in round t; None where no agent ever sleeps."""
+        return self.mixer.awake(jnp.asarray(t, jnp.int32))
+
+    def matrix(self, t: int = 0, over: Over = "W") -> sp.csr_array:
+        """The matrix of round t that `mix` multiplies by, on the host in float64."""
+        self._check_over(over)
+        if isinstance(self.mixer, Mean):
+            self._refuse_large("all of whose entries are 1/n: use `mix`, `gap` and `degrees`, which need no matrix")
+        return self.mixer.sparse(operator.index(t), over)
 
     @property
     def kind(self) -> str:
-        """How the matrix is held: shifts, mean, table, hubs or dense."""
+        """How the weights are held: shifts, mean, table, hubs or dense; directed, cycle, every, matching, …"""
         return self.mixer.kind
 
     @property
+    def stochastic(self) -> Literal["doubly", "row+column"]:
+        """Whether there is a doubly stochastic W, or only a row-stochastic R and a column-stochastic C."""
+        return "doubly" if self.mixer.doubly else "row+column"
+
+    @property
+    def changes(self) -> bool:
+        """Whether the weights differ from round to round."""
+        return self.mixer.changes
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether there is one W for all rounds and it is symmetric, to rounding."""
+        return not self.changes and self.mixer.balanced
+
+    @cached_property
+    def traffic(self) -> float:
+        """How many others an agent sends to in one round: the mean over agents and rounds, expected for random ones."""
+        return sum(self.mixer.sends(t) for t in range(self.mixer.period)) / self.mixer.period
+
+    @cached_property
+    def pace(self) -> float:
+        """The share of rounds in which there is gossip at all: 1/K with `every(network, K)`."""
+        if not self.changes or self.agents == 1:
+            return 1.0
+        return sum(self.mixer.sends(t) > 0 for t in range(self.mixer.period)) / self.mixer.period
+
+    @property
+    def activity(self) -> float:
+        """The share of rounds in which an agent is awake."""
+        return self.mixer.activity
+
+    @property
     def sparse(self) -> sp.csr_array:
-        """W as a sparse matrix."""
-        if isinstance(self.mixer, Mean):
-            self._refuse_large("all of whose entries are 1/n: use `mix`, `gap` and `degrees`, which need no matrix")
-        return self.mixer.sparse()
+        """The static W as a sparse matrix."""
+        if self.changes:
+            raise InputError(f"{self.name} has another matrix each round: use `matrix(t)`, that of round t.")
+        return self.matrix()
 
     @property
     def mixing(self) -> Float[np.ndarray, "agents agents"]:
-        """W as a dense matrix."""
+        """The static W as a dense matrix."""
         self._refuse_large("which takes 8 n² bytes: use `sparse`, `mix` or `gap`")
         return self.sparse.toarray()
 
     @cached_property
-    def gap(self) -> float:
-        r"""The spectral gap $\rho = 1 - \lVert W - J \rVert_2$, in (0, 1]; 1 is a complete graph."""
+    def gap(self) -> float | None:
+        r"""The spectral gap $\rho = 1 - \lVert W - J \rVert_2$, in [0, 1]; 1 is a complete graph.
+
+        For a periodic sequence it is $1 - \lVert W^{p-1} \cdots W^0 - J \rVert_2^{1/p}$, for rounds drawn at random
+        $1 - \lambda_{\max}(\mathbb E[W^\top W] - J)^{1/2}$: exactly where a closed form is known (random matchings,
+        redrawn graphs, a static symmetric network that fails), else estimated from the first 256 rounds. None where
+        W is not doubly stochastic: ρ says how fast agents approach their mean, which R and C alone do not keep.
+        """
+        return gap_of(self.mixer, self.agents) if self.mixer.doubly else None
+
+    @cached_property
+    def lowest(self) -> float:
+        """The smallest eigenvalue of a static symmetric W."""
+        if not self.symmetric:
+            raise InputError(
+                f"{self.name} has no lowest eigenvalue: that is defined for one symmetric matrix, but its weights "
+                + ("change from round to round." if self.changes else "are not symmetric.")
+            )
         match self.mixer:
             case Mean():
-                return 1.0
+                return 0.0 if self.agents > 1 else 1.0
             case Shifts(shape, offsets, weights):
-                return shifts_gap(shape, offsets, np.asarray(weights, np.float64))
+                return shifts_lowest(shape, offsets, np.asarray(weights, np.float64))
             case _:
-                return matrix_gap(self.sparse)
+                return matrix_lowest(self.sparse)
 
     @cached_property
     def degrees(self) -> Int[np.ndarray, " agents"]:
-        """How many other agents each agent sends to."""
-        if isinstance(self.mixer, Mean):
+        """How many other agents each agent sends to, in all rounds together."""
+        if self._sends is None:
             return np.full(self.agents, self.agents - 1)
         return np.diff(self._sends.indptr).astype(np.int64)
 
     def neighbors(self, agent: int) -> Int[np.ndarray, " degree"]:
-        """The other agents that this agent sends to, in order."""
+        """The other agents that this agent sends to in one round or another, in order."""
         try:
             i = operator.index(agent)
         except TypeError:
             i = -1
         if not 0 <= i < self.agents:
             raise InputError(f"agent must be a whole number in 0 … {self.agents - 1}, but is {agent!r}.")
-        if isinstance(self.mixer, Mean):
+        if self._sends is None:
             return np.delete(np.arange(self.agents), i)
         first, last = self._sends.indptr[i : i + 2]
         return self._sends.indices[first:last].astype(np.int64)
 
     @cached_property
     def links(self) -> int:
-        """How many pairs of agents exchange messages, in one direction or both."""
-        if isinstance(self.mixer, Mean):
+        """How many pairs of agents exchange messages, in one direction or both, in one round or another."""
+        if self._sends is None:
             return self.agents * (self.agents - 1) // 2
         sends = sp.csr_array(self._sends)
         return int((sends + sends.T).nnz) // 2
 
     @cached_property
-    def _sends(self) -> sp.csc_array:
-        """The off-diagonal non-zeros; column i holds whom agent i sends to."""
-        entries = sp.coo_array(self.sparse)
+    def _sends(self) -> sp.csc_array | None:
+        """The off-diagonal non-zeros of all rounds; column i holds whom agent i sends to. None stands for all pairs."""
+        union = self.mixer.union()
+        if union is None:
+            return None
+        entries = sp.coo_array(union)
         apart = entries.row != entries.col
         ends = entries.row[apart], entries.col[apart]
         sends = sp.csc_array(sp.coo_array((np.ones(len(ends[0])), ends), shape=entries.shape))
         sends.sort_indices()
         return sends
+
+    def _check_over(self, over: Any) -> None:
+        if over not in ("W", "R", "C"):
+            raise InputError(f'over must be "W", "R" or "C", but is {over!r}.')
+        if over == "W" and not self.mixer.doubly:
+            raise InputError(
+                f"{self.name} has no doubly stochastic W, only a row-stochastic R and a column-stochastic C. Mix over "
+                '"R" or "C", or use an algorithm for directed graphs.'
+            )
 
     def _refuse_large(self, why: str) -> None:
         if self.agents > DENSE_LIMIT:
@@ -117,8 +201,12 @@ class Network:
         # JAX prints networks whose leaves are tracers or placeholders, which have no values.
         if any(isinstance(leaf, Tracer) or not hasattr(leaf, "dtype") for leaf in jax.tree_util.tree_leaves(self)):
             return text
-        cheap = self.agents <= EXACT_AGENTS or isinstance(self.mixer, Mean | Shifts) or "gap" in self.__dict__
-        return f"{text}, {_count(self.links, 'link')}" + (f", ρ = {self.gap:.3g}" if cheap else "")
+        text += f", {_count(self.links, 'link')}"
+        if not self.mixer.doubly:
+            return f"{text}, row- and column-stochastic"
+        few = self.agents <= (PRINTED_AGENTS if self.changes else EXACT_AGENTS)
+        cheap = few or isinstance(self.mixer, Mean | Shifts) or "gap" in self.__dict__
+        return text + (f", ρ = {self.gap:.3g}" if cheap else "")
 
 
 def _count(number: int, what: str) -> str:

@@ -6,8 +6,26 @@ from collections.abc import Callable
 from typing import Any
 
 from gossamer.core import InputError, nearest
-from gossamer.networks import graphs
+from gossamer.networks import changing, digraphs, graphs
 from gossamer.networks.network import Network
+
+COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
+"""What `make` takes for every network: local steps and faults."""
+
+
+def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
+    """The networks of a list in turn, and from the start again; each is a table, such as { name = "ring" }."""
+    if not isinstance(of, list) or not of or not all(isinstance(one, dict) for one in of):
+        raise InputError(f'sequence: of must be a list of tables, such as [{{ name = "ring" }}], but is {of!r}.')
+    rounds = []
+    for k, one in enumerate(of):
+        given = dict(one)
+        try:
+            rounds.append(make(given.pop("name", ""), agents, **given))
+        except InputError as error:
+            raise InputError(f"sequence: of[{k}]: {error}") from None
+    return changing.sequence(rounds)
+
 
 NETWORKS: dict[str, Callable[..., Network]] = {
     "ring": graphs.ring,
@@ -19,6 +37,12 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "exponential": graphs.exponential,
     "erdos-renyi": graphs.erdos_renyi,
     "random-regular": graphs.random_regular,
+    "one-peer-exponential": changing.one_peer_exponential,
+    "random-matching": changing.random_matching,
+    "redrawn-erdos-renyi": changing.redrawn,
+    "sequence": _sequence,
+    "directed-ring": digraphs.directed_ring,
+    "directed-erdos-renyi": digraphs.directed_erdos_renyi,
 }
 """The networks by name."""
 
@@ -27,28 +51,53 @@ def options(name: str) -> tuple[str, ...]:
     """What `make` takes for this network besides the number of agents."""
     if not isinstance(name, str) or name not in NETWORKS:
         raise InputError(f"{name!r} is not a network; {nearest(str(name), NETWORKS)}")
+    return *_own_options(name), *COMMON
+
+
+def _own_options(name: str) -> tuple[str, ...]:
     return tuple(key for key in inspect.signature(NETWORKS[name]).parameters if key != "agents")
 
 
 def make(name: str, agents: int, **values: Any) -> Network:
     """The network of this name for so many agents: ``make("erdos-renyi", 20, probability=0.3)``.
 
-    A torus takes its rows, its columns, both or neither; with neither it is as square as can be.
+    A torus takes its rows, its columns, both or neither; with neither it is as square as can be. Every network takes
+    ``every`` (gossip in every so manieth round), ``links_down`` and ``agents_asleep`` (the chance of a fault in one
+    round) and ``failure_seed``.
     """
     known = options(name)
     n = graphs.whole(f"{name}: agents", agents)
     for key in values:
         if key not in known:
-            tail = nearest(key, known) if known else "It has none."
-            raise InputError(f"{name} has no option {key!r}; {tail}")
+            raise InputError(f"{name} has no option {key!r}; {nearest(key, known)}")
+    own = _own_options(name)
+    common = {key: values.pop(key) for key in COMMON if key in values}
+    needed = inspect.signature(NETWORKS[name]).parameters
     if name == "torus":
         sides = _sides(n, values.pop("rows", None), values.pop("columns", None))
-        return graphs.torus(*sides, **values)
-    needed = inspect.signature(NETWORKS[name]).parameters
-    for key in known:
+        return _wrapped(name, graphs.torus(*sides, **values), **common)
+    for key in own:
         if needed[key].default is inspect.Parameter.empty and key not in values:
             raise InputError(f"{name} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
-    return NETWORKS[name](n, **values)
+    return _wrapped(name, NETWORKS[name](n, **values), **common)
+
+
+def _wrapped(
+    name: str,
+    network: Network,
+    every: Any = 1,
+    links_down: Any = None,
+    agents_asleep: Any = None,
+    failure_seed: Any = None,
+) -> Network:
+    """The network with faults, and then with local steps."""
+    rates = {"links_down": links_down, "agents_asleep": agents_asleep}
+    if failure_seed is not None and all(rate is None for rate in rates.values()):
+        raise InputError(f"{name}: failure_seed needs links_down or agents_asleep, but there is neither.")
+    down, asleep = (changing.RATE.check(f"{name}: {key}", 0.0 if rate is None else rate) for key, rate in rates.items())
+    seed = changing.draw_seed(f"{name}: failure_seed", 0 if failure_seed is None else failure_seed)
+    steps = graphs.whole(f"{name}: every", every)
+    return changing.every(changing.failing(network, down, asleep, int(seed)), steps)
 
 
 def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:

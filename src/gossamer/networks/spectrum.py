@@ -30,6 +30,60 @@ def shifts_gap(shape: tuple[int, ...], offsets: tuple[tuple[int, ...], ...], wei
     return _clip(1 - sizes[1:].max(initial=0.0))
 
 
+def product_largest(factors: list[tuple[tuple[int, ...], tuple[tuple[int, ...], ...], np.ndarray]]) -> float:
+    """‖P − J‖₂² of a product of sums of translations on one group, in the same way."""
+    squares = np.ones(factors[0][0])
+    for shape, offsets, weights in factors:
+        kernel = np.zeros(shape)
+        np.add.at(kernel, tuple(np.transpose(offsets)), weights)
+        squares = squares * np.abs(np.fft.fftn(kernel)) ** 2
+    return float(squares.ravel()[1:].max(initial=0.0))
+
+
+def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None) -> float:
+    """λ_max(M − J) of a symmetric positive semidefinite M whose rows sum to 1, given by its product with a vector.
+
+    Exact up to `EXACT_AGENTS` agents; beyond, Lanczos to 1e-8. Where that is slow, the whole sparse matrix is
+    factorised, if there is one; else Lanczos goes on to 1e-4.
+    """
+    if n == 1:
+        return 0.0
+    if n <= EXACT_AGENTS:
+        columns = np.stack([product(e) for e in np.eye(n)], axis=1)
+        return float(np.linalg.eigvalsh((columns + columns.T) / 2 - 1 / n)[-1])
+    centred = _operator(n, lambda x: product(x) - x.mean())
+    limits: dict[str, Any] = {"which": "LA", "ncv": 64, "maxiter": 40, "tol": 1e-8}
+    try:
+        return float(eigsh(centred, 1, v0=_start(n), return_eigenvectors=False, **limits)[0])
+    except ArpackNoConvergence:
+        if whole is not None:
+            return 1 - _laplacian_gap(whole())
+        # A product of many thin rounds: what is slow to find is close to the largest.
+        limits |= {"maxiter": 10 * n, "tol": 1e-4}
+        return float(eigsh(centred, 1, v0=_start(n), return_eigenvectors=False, **limits)[0])
+
+
+def shifts_lowest(shape: tuple[int, ...], offsets: tuple[tuple[int, ...], ...], weights: np.ndarray) -> float:
+    """The lowest eigenvalue of a symmetric sum of translations, exactly."""
+    kernel = np.zeros(shape)
+    np.add.at(kernel, tuple(np.transpose(offsets)), weights)
+    return float(np.fft.fftn(kernel).real.min())
+
+
+def matrix_lowest(symmetric: sp.csr_array) -> float:
+    """The lowest eigenvalue of a symmetric, stochastic matrix, never dense above `EXACT_AGENTS` agents."""
+    n = size(symmetric)
+    if n <= EXACT_AGENTS:
+        return float(np.linalg.eigvalsh(symmetric.toarray())[0])
+    limits: dict[str, Any] = {"which": "SA", "ncv": 64, "maxiter": 40, "tol": 1e-8}
+    try:
+        return float(eigsh(symmetric, 1, v0=_start(n), return_eigenvectors=False, **limits)[0])
+    except ArpackNoConvergence:
+        # Long thin graphs: as with the gap, a factorisation. Gershgorin's bound is the place to look from.
+        bound = 2 * symmetric.diagonal().min() - 1
+        return float(eigsh(symmetric, 1, sigma=bound - 1e-9, v0=_start(n), return_eigenvectors=False)[0])
+
+
 def matrix_gap(matrix: sp.csr_array) -> float:
     """The gap of a doubly stochastic matrix, never dense above `EXACT_AGENTS` agents."""
     n = size(matrix)

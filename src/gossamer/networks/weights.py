@@ -91,11 +91,27 @@ def check_graph(graph: Any) -> None:
         raise InputError("graph must have at least one node, but has none. Each node is an agent.")
 
 
-def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
-    """Refuse a matrix that is not square, finite and non-negative with all row and column sums equal to 1."""
-    what = "mixing matrix must be"
-    way_out = 'For an undirected graph use networks.from_graph(graph, weights="metropolis").'
-    matrix = matrix if sp.issparse(matrix) else np.asarray(matrix)
+def as_matrix(matrix: Any) -> Any:
+    """Whatever was given, as a numpy or a scipy matrix."""
+    if sp.issparse(matrix):
+        return matrix
+    try:
+        return np.asarray(matrix)
+    except ValueError:
+        raise InputError("mixing matrix must be square, but its rows differ in length.") from None
+
+
+def clean(matrix: Any) -> sp.csr_array:
+    """A sparse copy without entries that are rounding errors."""
+    copy = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    copy.sum_duplicates()
+    copy.data[np.abs(copy.data) <= ROUNDING] = 0
+    copy.eliminate_zeros()
+    return copy
+
+
+def check_weights(matrix: Any, what: str, way_out: str) -> sp.coo_array:
+    """Refuse a matrix that is not square, real, finite and non-negative; its entries otherwise."""
     shape = matrix.shape
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise InputError(f"{what} square, one row and one column an agent, but has shape {tuple(shape)}. {way_out}")
@@ -107,19 +123,49 @@ def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
             k = int(np.flatnonzero(bad)[0])
             place = f"[{entries.row[k]}, {entries.col[k]}]"
             raise InputError(f"{what} {problem}, but entry {place} is {entries.data[k]:.6g}. {way_out}")
-    for axis, line in ((1, "row"), (0, "column")):
-        sums = np.asarray(entries.sum(axis=axis)).ravel()
-        off = np.abs(sums - 1)
-        worst = int(off.argmax())
-        if off[worst] > tolerance:
-            raise InputError(
-                f"{what} doubly stochastic, but {line} {worst} sums to {sums[worst]:.10g} "
-                f"(tolerance {tolerance:g}). {way_out}"
-            )
+    return entries
+
+
+def worst_sum(entries: sp.coo_array, line: str) -> tuple[int, float]:
+    """The row or column whose sum is furthest from 1, and that sum."""
+    sums = np.asarray(entries.sum(axis=1 if line == "row" else 0)).ravel()
+    worst = int(np.abs(sums - 1).argmax())
+    return worst, float(sums[worst])
+
+
+def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
+    """Refuse a matrix that is not square, finite and non-negative with all row and column sums equal to 1."""
+    what = "mixing matrix must be"
+    way_out = 'For an undirected graph use networks.from_graph(graph, weights="metropolis").'
+    entries = check_weights(as_matrix(matrix), what, way_out)
+    worst = {line: worst_sum(entries, line) for line in ("row", "column")}
+    wrong = [line for line, (_, total) in worst.items() if abs(total - 1) > tolerance]
+    if not wrong:
+        return
+    if wrong == ["row"]:
+        way_out = (
+            "It is column-stochastic: give it to networks.from_matrices(column=W), with a rule for directed graphs "
+            f"(sgp, push-pull, push-diging, push-pull-dmt, push-diging-dmt). {way_out}"
+        )
+    elif wrong == ["column"]:
+        way_out = (
+            "It is row-stochastic: give it to networks.from_matrices(row=W), with a rule for directed graphs "
+            f"(push-pull, push-pull-dmt). {way_out}"
+        )
+    line, total = worst[wrong[0]]
+    raise InputError(
+        f"{what} doubly stochastic, but {wrong[0]} {line} sums to {total:.10g} (tolerance {tolerance:g}). {way_out}"
+    )
 
 
 def check_connected(matrix: sp.csr_array, names: list | None = None) -> None:
     """Refuse a matrix that leaves agents apart, or that only swaps them and so never averages (ρ = 0)."""
+    check_one_part(matrix, "network", names)
+    check_averages(matrix)
+
+
+def check_one_part(matrix: sp.csr_array, what: str, names: list | None = None) -> None:
+    """Refuse a matrix that leaves agents apart."""
     n = size(matrix)
     links = abs(sp.csr_array(matrix)) > ROUNDING
     count, label = connected_components(links, directed=False)
@@ -130,9 +176,14 @@ def check_connected(matrix: sp.csr_array, names: list | None = None) -> None:
         other = np.flatnonzero(label == sizes.argmax() if sizes.min() < sizes.max() else label != label[members[0]])[0]
         pair = f"{names[members[0]] if names else members[0]}–{names[other] if names else other}"
         raise InputError(
-            f"network must be connected, but falls into {count} components; the smallest has {len(members)} of {n} "
+            f"{what} must be connected, but falls into {count} components; the smallest has {len(members)} of {n} "
             f"agents: {shown}. Add a link between components, such as {pair}, or keep the largest component only."
         )
+
+
+def check_averages(matrix: sp.csr_array) -> None:
+    """Refuse a matrix that only moves values about (ρ = 0)."""
+    links = abs(sp.csr_array(matrix)) > ROUNDING
     if connected_components(double_cover(sp.csr_array(links)), directed=False)[0] > 1:
         raise InputError(
             "mixing matrix must average, but its spectral gap is ρ = 0: it only moves values between groups of agents "
