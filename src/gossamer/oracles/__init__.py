@@ -3,35 +3,75 @@
 from collections.abc import Callable
 
 from gossamer.oracles.additive import AdditiveBias, GivenBias, additive_bias
+from gossamer.oracles.clipping import Clip, clip
+from gossamer.oracles.compressed import (
+    Compressed,
+    compressed,
+    qsgd,
+    rand_k,
+    round_linf,
+    round_to,
+    scaled_sign,
+    top_k,
+)
+from gossamer.oracles.constants import COVERED, Constants
 from gossamer.oracles.custom import Custom, custom
+from gossamer.oracles.delayed import Delay, delay
+from gossamer.oracles.measuring import Measured, measure
 from gossamer.oracles.oracle import Oracle, Site, Stage
-from gossamer.oracles.relative import RelativeBias, relative_bias
-from gossamer.oracles.sampling import Exact, MiniBatch, exact, minibatch
+from gossamer.oracles.relative import GivenFactors, RelativeBias, relative_bias
+from gossamer.oracles.sampling import Exact, MiniBatch, completed, exact, minibatch
+from gossamer.oracles.zeroth import ZerothOrder, zeroth_order
 
-STAGES: dict[str, Callable[..., Stage]] = {"additive-bias": additive_bias, "relative-bias": relative_bias}
+STAGES: dict[str, Callable[..., Stage]] = {
+    "additive-bias": additive_bias,
+    "relative-bias": relative_bias,
+    "clip": clip,
+    "top-k": top_k,
+    "rand-k": rand_k,
+    "scaled-sign": scaled_sign,
+    "qsgd": qsgd,
+    "round-linf": round_linf,
+    "round-step": round_to,
+    "zeroth-order": zeroth_order,
+    "delay": delay,
+}
 """The stages that a spec file can name."""
 
-
-def completed(oracle: Oracle) -> Oracle:
-    """The oracle itself, or, for a stage that stands around nothing, the exact gradient inside it."""
-    return oracle if oracle.rooted else exact() | oracle
-
-
 __all__ = [
+    "COVERED",
     "STAGES",
     "AdditiveBias",
+    "Clip",
+    "Compressed",
+    "Constants",
     "Custom",
+    "Delay",
     "Exact",
     "GivenBias",
+    "GivenFactors",
+    "Measured",
     "MiniBatch",
     "Oracle",
     "RelativeBias",
     "Site",
     "Stage",
+    "ZerothOrder",
     "additive_bias",
+    "clip",
     "completed",
+    "compressed",
     "custom",
+    "delay",
     "exact",
+    "measure",
     "minibatch",
+    "qsgd",
+    "rand_k",
     "relative_bias",
+    "round_linf",
+    "round_to",
+    "scaled_sign",
+    "top_k",
+    "zeroth_order",
 ]

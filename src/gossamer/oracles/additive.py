@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gossamer.core import InputError
+from gossamer.oracles.constants import Constants, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -49,6 +50,15 @@ class AdditiveBias(Stage):
         under = self.source.bias(site, state["inner"])
         return None if under is None else under + own
 
+    def constants(self, problem: Problem) -> Constants:
+        inner, std = self.source.constants(problem), float(self.std)
+        size = float(np.linalg.norm(np.broadcast_to(self.mean, (problem.dim,))))
+        spread = problem.dim * std**2
+        if self.redraw or std == 0:
+            return Constants(*inner.shifted(size), total(inner.variance, spread), inner.note)
+        note = f"σ_f² is the largest ‖e_i‖², which depends on the draw; the mean of ‖e_i‖² is {size**2 + spread:.3g}."
+        return Constants(*inner.shifted(None), inner.variance, inner.noted(note))
+
     def _draw(self, site: Site) -> Float[Array, " d"]:
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
         shape = site.problem.start.shape
@@ -87,6 +97,10 @@ class GivenBias(Stage):
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         under = self.source.bias(site, state)
         return None if under is None else under + self._own(site)
+
+    def constants(self, problem: Problem) -> Constants:
+        inner, size = self.source.constants(problem), float(np.linalg.norm(self.vectors, axis=-1).max())
+        return Constants(*inner.shifted(size), inner.variance, inner.note)
 
     def _own(self, site: Site) -> Float[Array, " d"]:
         return self.vectors if self.vectors.ndim == 1 else self.vectors[site.agent]

@@ -8,6 +8,7 @@ import jax
 from jaxtyping import Array, Float, Key
 
 from gossamer.core import InputError
+from gossamer.oracles.constants import Constants
 from gossamer.problems import Problem
 
 
@@ -49,6 +50,10 @@ class Oracle(abc.ABC):
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
 
+    def constants(self, problem: Problem) -> Constants:
+        """The bounds of Assumption 3 on this problem that are known in closed form."""
+        return Constants(None, None, None, f"{type(self).__name__} states no constants: measure them.")
+
     @property
     def rooted(self) -> bool:
         """Whether there is a source at the bottom of the stages."""
@@ -61,6 +66,10 @@ class Oracle(abc.ABC):
         Each draws from a key of its own, so that one more around all of them moves no sample.
         """
         return 0
+
+    def asks(self, dim: int) -> int:
+        """How many gradients, or function values, one query takes of the agent's own loss."""
+        return 1
 
     def __or__(self, stage: Any) -> "Oracle":
         if not isinstance(stage, Stage):
@@ -95,6 +104,9 @@ class Stage(Oracle):
     @property
     def depth(self) -> int:
         return self.source.depth + 1
+
+    def asks(self, dim: int) -> int:
+        return self.source.asks(dim)
 
     def own_key(self, site: Site) -> Key[Array, ""]:
         """The key of this stage's own draws."""

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.core import Range
+from gossamer.core import InputError, Range
+from gossamer.oracles.constants import Constants, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -32,21 +33,72 @@ class RelativeBias(Stage):
         gradients, inner = self.source.query(site, state["inner"], points)
         return tuple(g + self.delta * state["signs"] * g for g in gradients), state | {"inner": inner}
 
-    def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
-        return self.source.value(site, state["inner"], points)
+    def bias(self, site: Site, state: Any) -> None:
+        return None
+
+    def constants(self, problem: Problem) -> Constants:
+        return _stretched(self.source.constants(problem), float(self.delta), 1 + float(self.delta))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class GivenFactors(Stage):
+    """Made by `relative_bias(factors=…)`."""
+
+    factors: Any
+    inner: Oracle | None = None
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+        wanted = (problem.agents, problem.dim)
+        if self.factors.shape not in (wanted, wanted[:1]):
+            raise InputError(
+                f"relative_bias(factors=…) must have shape {wanted[:1]}, a number for each agent, or {wanted}, one for "
+                f"each coordinate, but has shape {self.factors.shape}."
+            )
+
+    def init(self, site: Site) -> Any:
+        return self.source.init(site)
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        gradients, state = self.source.query(site, state, points)
+        return tuple(g + self.factors[site.agent] * g for g in gradients), state
 
     def bias(self, site: Site, state: Any) -> None:
         return None
 
+    def constants(self, problem: Problem) -> Constants:
+        factors = np.asarray(self.factors)
+        return _stretched(self.source.constants(problem), np.abs(factors).max(), np.abs(1 + factors).max())
 
-def relative_bias(delta: float) -> RelativeBias:
+
+def relative_bias(delta: float | None = None, *, factors: Any = None) -> Stage:
     r"""An error in proportion to the gradient: relative bias.
 
     $$ \tilde g_i(x) = (I + \Delta_i)\, g_i(x), \qquad \Delta_i = \delta\, \mathrm{diag}(\pm 1) $$
 
     with signs drawn once for each agent, so that $\|\Delta_i g\| = \delta \|g\|$ exactly: $M_f = \delta^2$ and
-    $\sigma_f^2 = 0$ on the full gradient. On mini-batches the error of the noise adds to the variance. Function values
-    are those of the oracle inside.
+    $\sigma_f^2 = 0$ on the full gradient. Given: `factors`, the diagonal of $\Delta_i$, one number an agent or one row
+    an agent; $M_f$ is the largest square. On mini-batches the error of the noise adds to the variance. It is in general
+    no loss's gradient, so it has no function values.
     """
-    allowed = Range(0, float("inf"), False, True, "The theory covers delta up to 1/16.")
-    return RelativeBias(np.asarray(allowed.check("relative_bias(delta=…)", delta)))
+    if (delta is None) == (factors is None):
+        raise InputError("relative_bias takes either delta, for signs that are drawn, or factors, and one of them.")
+    if factors is None:
+        allowed = Range(0, float("inf"), False, True, "The theory covers delta up to 1/16.")
+        return RelativeBias(np.asarray(allowed.check("relative_bias(delta=…)", delta)))
+    try:
+        given = np.array(factors, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"relative_bias(factors=…) must be numbers, but is {factors!r}.") from None
+    if not np.isfinite(given).all():
+        raise InputError(f"relative_bias(factors=…) must be finite, but has {given[~np.isfinite(given)].flat[0]}.")
+    return GivenFactors(given)
+
+
+def _stretched(inner: Constants, error: float, stretch: float) -> Constants:
+    """After Δ with ‖Δ‖ = error and ‖I + Δ‖ = stretch: the error Δ∇f + (I + Δ)b, and the noise (I + Δ)n."""
+    error, stretch = float(error), float(stretch)
+    slope = total(error, times(stretch, root(inner.relative)))
+    relative, absolute = squared(slope, times(stretch, root(inner.absolute)))
+    return Constants(relative, absolute, times(stretch**2, inner.variance), inner.note)

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from gossamer.core import InputError
+from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.problems import Empirical, Problem
 
@@ -29,6 +30,9 @@ class Exact(Oracle):
 
     def bias(self, site: Site, state: Any) -> Array:
         return jnp.zeros_like(site.problem.start)
+
+    def constants(self, problem: Problem) -> Constants:
+        return Constants(0.0, 0.0, 0.0)
 
 
 @jax.tree_util.register_dataclass
@@ -68,6 +72,15 @@ class MiniBatch(Oracle):
     def bias(self, site: Site, state: Any) -> Array:
         return jnp.zeros_like(site.problem.start)
 
+    def constants(self, problem: Problem) -> Constants:
+        if self.replace:
+            note = "The variance of a mini-batch has no bound in closed form: measure it."
+            return Constants(0.0, 0.0, None, note)
+        if isinstance(problem, Empirical) and (problem.sizes == self.batch).all():
+            return Constants(0.0, 0.0, 0.0)
+        note = "Given what was already drawn in an epoch, a batch is biased, with no bound in closed form: measure it."
+        return Constants(None, None, None, note)
+
     def _draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
         size = _samples(site).sizes[site.agent]
         bits = jax.random.bits(site.key, (self.batch,), jnp.uint32)
@@ -93,6 +106,11 @@ def minibatch(batch: int, *, replace: bool = True) -> MiniBatch:
     if replace not in (False, True):
         raise InputError(f"minibatch(replace=…) must be True or False, but is {replace!r}.")
     return MiniBatch(int(batch), bool(replace))
+
+
+def completed(oracle: Oracle) -> Oracle:
+    """The oracle itself, or, for a stage that stands around nothing, the exact gradient inside it."""
+    return oracle if oracle.rooted else exact() | oracle
 
 
 def below(bits: Int[Array, " k"], size: Array) -> Int[Array, " k"]:

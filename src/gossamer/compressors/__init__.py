@@ -1,0 +1,47 @@
+"""Compressors: what shrinks a vector, how far it is then from the vector, and how many bits it takes."""
+
+from collections.abc import Callable
+
+from gossamer.compressors.compressor import Compressor, Errors
+from gossamer.compressors.quantized import (
+    QSGD,
+    RoundLinf,
+    RoundTo,
+    ScaledSign,
+    qsgd,
+    round_linf,
+    round_to,
+    scaled_sign,
+)
+from gossamer.compressors.sparse import Identity, RandK, TopK, identity, rand_k, top_k
+
+COMPRESSORS: dict[str, Callable[..., Compressor]] = {
+    "identity": identity,
+    "top-k": top_k,
+    "rand-k": rand_k,
+    "scaled-sign": scaled_sign,
+    "qsgd": qsgd,
+    "round-linf": round_linf,
+    "round-step": round_to,
+}
+"""The compressors by name."""
+
+__all__ = [
+    "COMPRESSORS",
+    "QSGD",
+    "Compressor",
+    "Errors",
+    "Identity",
+    "RandK",
+    "RoundLinf",
+    "RoundTo",
+    "ScaledSign",
+    "TopK",
+    "identity",
+    "qsgd",
+    "rand_k",
+    "round_linf",
+    "round_to",
+    "scaled_sign",
+    "top_k",
+]

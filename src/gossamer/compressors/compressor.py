@@ -1,0 +1,80 @@
+r"""What a compressor is: a vector as its receiver sees it, and what was sent for it.
+
+$$ \|\mathbb E\, C(a) - a\|^2 \le M \|a\|^2 + D, \qquad \mathbb E \|C(a) - \mathbb E\, C(a)\|^2 \le v \|a\|^2 $$
+"""
+
+import abc
+import dataclasses
+from typing import Any, ClassVar, NamedTuple
+
+from jaxtyping import Array, Float, Key
+
+from gossamer.core import InputError
+
+
+class Errors(NamedTuple):
+    """How far C(a) is from a, for every vector of a dimension."""
+
+    relative: float
+    """M: the squared bias is at most M‖a‖² + D."""
+    absolute: float = 0.0
+    """D."""
+    variance: float = 0.0
+    """v: the variance is at most v‖a‖²."""
+
+
+class Compressor(abc.ABC):
+    """Shrinks one agent's vector. A frozen JAX pytree; what decides its bits and its shapes is static."""
+
+    name: ClassVar[str]
+    """The function that makes it."""
+    needs_key: ClassVar[bool] = False
+    """Whether it draws at random; if not, the key may be None."""
+
+    @property
+    @abc.abstractmethod
+    def unbiased(self) -> bool:
+        """Whether E C(a) = a for every a."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether E C(a) is linear in a: noise in a then adds no bias."""
+        return self.unbiased
+
+    @abc.abstractmethod
+    def check(self, dim: int) -> None:
+        """Refuse, before any work, a dimension that it cannot serve."""
+
+    @abc.abstractmethod
+    def compress(self, key: Key[Array, ""] | None, a: Float[Array, " d"]) -> Float[Array, " d"]:
+        """C(a), in the dtype of a: the vector that the receiver rebuilds."""
+
+    @abc.abstractmethod
+    def bits(self, dim: int, itemsize: int) -> float:
+        """What is sent for a vector whose numbers have `itemsize` bytes, in bits."""
+
+    @abc.abstractmethod
+    def errors(self, dim: int) -> Errors:
+        """The bounds on its bias and its variance."""
+
+    def __str__(self) -> str:
+        """The call that makes it."""
+        given = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore
+        shown = ", ".join(f"{name}={value}" for name, value in given if value is not None)
+        return f"{self.name}({shown})"
+
+    def contraction(self, dim: int) -> float | None:
+        """ω with E‖C(a) − a‖² ≤ ω‖a‖²; None where the error is bounded otherwise. Above 1 it does not contract."""
+        errors = self.errors(dim)
+        return None if errors.absolute else errors.relative + errors.variance
+
+
+def whole(where: str, value: Any, advice: str = "") -> int:
+    """The value as an integer of at least 1, or an `InputError`."""
+    try:
+        number = int(value)
+    except (TypeError, ValueError, OverflowError):
+        number = 0
+    if isinstance(value, (bool, str)) or number != value or number < 1:
+        raise InputError(f"{where} must be a whole number of at least 1, but is {value!r}.{advice and ' '}{advice}")
+    return number

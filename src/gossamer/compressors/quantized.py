@@ -1,0 +1,176 @@
+r"""Every coordinate is sent, with few bits.
+
+Reference: D. Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding", 2017,
+arXiv 1610.02132; scaled sign: S. P. Karimireddy et al., "Error feedback fixes SignSGD", 2019, arXiv 1901.09847.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from gossamer.compressors.compressor import Compressor, Errors, whole
+from gossamer.core import Range
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ScaledSign(Compressor):
+    """Made by `scaled_sign`."""
+
+    name: ClassVar[str] = "scaled_sign"
+
+    @property
+    def unbiased(self) -> bool:
+        return False
+
+    def check(self, dim: int) -> None:
+        pass
+
+    def compress(self, key: Array | None, a: Array) -> Array:
+        size = jnp.abs(a).mean()
+        return jnp.where(a < 0, -size, size)  # one bit has no third value, so zero counts as positive
+
+    def bits(self, dim: int, itemsize: int) -> float:
+        return float(dim + 8 * itemsize)
+
+    def errors(self, dim: int) -> Errors:
+        return Errors(1 - 1 / dim)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class QSGD(Compressor):
+    """Made by `qsgd`."""
+
+    name: ClassVar[str] = "qsgd"
+    levels: int = field(metadata={"static": True})
+    needs_key: ClassVar[bool] = True
+
+    @property
+    def unbiased(self) -> bool:
+        return True
+
+    def check(self, dim: int) -> None:
+        pass
+
+    def compress(self, key: Array | None, a: Array) -> Array:
+        assert key is not None
+        norm = jnp.linalg.norm(a)
+        # float32 whatever the run's dtype, so that a float64 run sees the same draws
+        chance = jax.random.uniform(key, a.shape, jnp.float32).astype(a.dtype)
+        level = jnp.floor(self.levels * jnp.abs(a) / _positive(norm) + chance)
+        return jnp.sign(a) * norm * jnp.minimum(level, self.levels) / self.levels
+
+    def bits(self, dim: int, itemsize: int) -> float:
+        return float(dim * (1 + math.ceil(math.log2(self.levels + 1))) + 8 * itemsize)
+
+    def errors(self, dim: int) -> Errors:
+        return Errors(0.0, variance=min(dim / self.levels**2, math.sqrt(dim) / self.levels))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class RoundLinf(Compressor):
+    """Made by `round_linf`."""
+
+    name: ClassVar[str] = "round_linf"
+    levels: int = field(metadata={"static": True})
+
+    @property
+    def unbiased(self) -> bool:
+        return False
+
+    def check(self, dim: int) -> None:
+        pass
+
+    def compress(self, key: Array | None, a: Array) -> Array:
+        largest = jnp.abs(a).max()
+        return jnp.round(self.levels * (a / _positive(largest))) / self.levels * largest
+
+    def bits(self, dim: int, itemsize: int) -> float:
+        return float(dim * math.ceil(math.log2(2 * self.levels + 1)) + 8 * itemsize)
+
+    def errors(self, dim: int) -> Errors:
+        return Errors((dim - 1) / (4 * self.levels**2 + dim - 1))
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class RoundTo(Compressor):
+    """Made by `round_to`."""
+
+    name: ClassVar[str] = "round_to"
+    step: Any
+
+    @property
+    def unbiased(self) -> bool:
+        return False
+
+    def check(self, dim: int) -> None:
+        pass
+
+    def compress(self, key: Array | None, a: Array) -> Array:
+        step = jnp.asarray(self.step, a.dtype)
+        return jnp.round(a / step) * step
+
+    def bits(self, dim: int, itemsize: int) -> float:
+        return 8.0 * itemsize * dim
+
+    def errors(self, dim: int) -> Errors:
+        return Errors(0.0, absolute=dim * float(self.step) ** 2 / 4)
+
+
+def scaled_sign() -> ScaledSign:
+    r"""The sign of every coordinate, times their mean size.
+
+    $$ C(a) = \frac{\|a\|_1}{d}\, \mathrm{sign}(a), \qquad
+       \|C(a) - a\|^2 = \|a\|^2 - \|a\|_1^2 / d \le (1 - 1/d)\, \|a\|^2 $$
+
+    Sent are d bits and one number; a zero is sent as positive.
+    """
+    return ScaledSign()
+
+
+def qsgd(levels: int) -> QSGD:
+    r"""Random rounding to `levels` parts of the norm: unbiased.
+
+    $$ C(a)_j = \|a\|\, \mathrm{sign}(a_j)\, \frac{1}{s} \Big\lfloor \frac{s |a_j|}{\|a\|} + u_j \Big\rfloor,
+       \qquad u_j \sim U[0, 1) $$
+
+    With $s$ levels its variance is at most $\min(d/s^2, \sqrt d/s)\, \|a\|^2$. Sent are one number and, for each
+    coordinate, a sign and a level of $\lceil \log_2(s+1) \rceil$ bits; Elias coding could be shorter.
+    """
+    return QSGD(whole("qsgd(levels=…)", levels))
+
+
+def round_linf(levels: int) -> RoundLinf:
+    r"""Rounding to the nearest of `levels` parts of the largest coordinate, on each side of zero.
+
+    $$ C(a)_j = \frac{\|a\|_\infty}{s}\, \mathrm{round}\Big(\frac{s\, a_j}{\|a\|_\infty}\Big), \qquad
+       \|C(a) - a\|^2 \le \frac{d-1}{4s^2 + d - 1}\, \|a\|^2 $$
+
+    The largest coordinate is exact and no other errs by more than itself or half a part, which gives the bound (it is
+    attained, and below $d/4s^2$). Sent are one number and $\lceil \log_2(2s+1) \rceil$ bits for each coordinate.
+    """
+    return RoundLinf(whole("round_linf(levels=…)", levels))
+
+
+def round_to(step: float) -> RoundTo:
+    r"""Rounding to the nearest multiple of a fixed step.
+
+    $$ C(a)_j = \Delta\, \mathrm{round}(a_j / \Delta), \qquad \|C(a) - a\|^2 \le d \Delta^2 / 4 $$
+
+    The multiples have no largest, so that a code of fixed width is no shorter than the numbers: all their bits count.
+    """
+    allowed = Range(0, math.inf, True, True, "It is the distance between two numbers that can be sent.")
+    return RoundTo(np.asarray(allowed.check("round_to(step=…)", step)))
+
+
+def _positive(size: Array) -> Array:
+    # the zero vector stays zero, and is not 0/0
+    return jnp.where(size > 0, size, 1)

@@ -1,0 +1,168 @@
+r"""Some coordinates are sent and the others are taken for zero.
+
+$$ C(a) = \sum_{j \in S} a_j e_j, \qquad |S| = k $$
+
+Reference: S. Stich, J.-B. Cordonnier and M. Jaggi, "Sparsified SGD with memory", 2018, arXiv 1809.07599.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from gossamer.compressors.compressor import Compressor, Errors, whole
+from gossamer.core import InputError, Range
+
+SEED_BITS = 32
+"""The seed from which a receiver draws the coordinates again."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Identity(Compressor):
+    """Made by `identity`."""
+
+    name: ClassVar[str] = "identity"
+
+    @property
+    def unbiased(self) -> bool:
+        return True
+
+    def check(self, dim: int) -> None:
+        pass
+
+    def compress(self, key: Array | None, a: Array) -> Array:
+        return a
+
+    def bits(self, dim: int, itemsize: int) -> float:
+        return 8.0 * itemsize * dim
+
+    def errors(self, dim: int) -> Errors:
+        return Errors(0.0)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class TopK(Compressor):
+    """Made by `top_k`."""
+
+    name: ClassVar[str] = "top_k"
+    k: int | None = field(metadata={"static": True})
+    share: float | None = field(metadata={"static": True})
+
+    @property
+    def unbiased(self) -> bool:
+        return False
+
+    def check(self, dim: int) -> None:
+        _fits("top_k", self.k, dim)
+
+    def compress(self, key: Array | None, a: Array) -> Array:
+        return _kept(a, jax.lax.top_k(jnp.abs(a), _count(self.k, self.share, a.shape[0]))[1])
+
+    def bits(self, dim: int, itemsize: int) -> float:
+        return float(_count(self.k, self.share, dim) * (8 * itemsize + math.ceil(math.log2(dim))))
+
+    def errors(self, dim: int) -> Errors:
+        return Errors(1 - _count(self.k, self.share, dim) / dim)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class RandK(Compressor):
+    """Made by `rand_k`."""
+
+    name: ClassVar[str] = "rand_k"
+    k: int | None = field(metadata={"static": True})
+    share: float | None = field(metadata={"static": True})
+    scaled: bool = field(metadata={"static": True})
+    needs_key: ClassVar[bool] = True
+
+    @property
+    def unbiased(self) -> bool:
+        return self.scaled
+
+    @property
+    def linear(self) -> bool:
+        return True
+
+    def check(self, dim: int) -> None:
+        _fits("rand_k", self.k, dim)
+
+    def compress(self, key: Array | None, a: Array) -> Array:
+        assert key is not None
+        dim = a.shape[0]
+        k = _count(self.k, self.share, dim)
+        # the k largest of d random words are a random subset, whatever the dtype of the run
+        chosen = jax.lax.top_k(jax.random.bits(key, (dim,), jnp.uint32), k)[1]
+        return _kept(a, chosen) * (dim / k if self.scaled else 1.0)
+
+    def bits(self, dim: int, itemsize: int) -> float:
+        return float(_count(self.k, self.share, dim) * 8 * itemsize + SEED_BITS)
+
+    def errors(self, dim: int) -> Errors:
+        kept = _count(self.k, self.share, dim) / dim
+        return (
+            Errors(0.0, variance=1 / kept - 1) if self.scaled else Errors((1 - kept) ** 2, variance=kept * (1 - kept))
+        )
+
+
+def identity() -> Identity:
+    """The whole vector: nothing is lost."""
+    return Identity()
+
+
+def top_k(k: int | None = None, *, share: float | None = None) -> TopK:
+    r"""The k coordinates of largest size, exactly k even where some are equal.
+
+    $$ \|C(a) - a\|^2 \le (1 - k/d)\, \|a\|^2 $$
+
+    with equality where all sizes are equal. Give `k`, or the `share` of the coordinates (at least one is kept). Sent
+    are k numbers and the place of each, $\lceil \log_2 d \rceil$ bits.
+    """
+    return TopK(*_amount("top_k", k, share))
+
+
+def rand_k(k: int | None = None, *, share: float | None = None, scaled: bool = True) -> RandK:
+    r"""k coordinates drawn at random, times d/k unless ``scaled=False``.
+
+    Scaled it is unbiased and its variance is $(d/k - 1)\|a\|^2$; unscaled $\mathbb E\, C(a) = (k/d)\, a$ and the whole
+    error $\mathbb E\|C(a) - a\|^2 = (1 - k/d)\|a\|^2$. Give `k`, or the `share` of the coordinates (at least one is
+    kept). Sent are k numbers and a seed of 32 bits, from which the receiver draws the places again.
+    """
+    if scaled not in (False, True):
+        raise InputError(f"rand_k(scaled=…) must be True or False, but is {scaled!r}.")
+    return RandK(*_amount("rand_k", k, share), bool(scaled))
+
+
+def _amount(name: str, k: Any, share: Any) -> tuple[int | None, float | None]:
+    if (k is None) == (share is None):
+        given = "neither" if k is None else f"k = {k!r} and share = {share!r}"
+        raise InputError(f"{name} takes k, a number of coordinates, or share, a part of them, but was given {given}.")
+    if share is None:
+        return whole(f"{name}(k=…)", k, "Or give share=…, a part of all coordinates."), None
+    return None, Range(0, 1, True, False, "It is the part of the coordinates that is kept.").check(
+        f"{name}(share=…)", share
+    )
+
+
+def _count(k: int | None, share: float | None, dim: int) -> int:
+    if k is not None:
+        return k
+    assert share is not None
+    return max(1, round(share * dim))
+
+
+def _fits(name: str, k: int | None, dim: int) -> None:
+    if k is not None and k > dim:
+        raise InputError(
+            f"{name}(k={k}) keeps more coordinates than the {dim} that a vector has here: take k of at most {dim}, or "
+            "share=…, a part of them."
+        )
+
+
+def _kept(a: Array, chosen: Array) -> Array:
+    return jnp.zeros_like(a).at[chosen].set(a[chosen])

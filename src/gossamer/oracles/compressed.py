@@ -1,0 +1,133 @@
+r"""Gradients that were compressed, without a memory of what was left out.
+
+$$ \tilde g_i(x) = C(g_i(x)) $$
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+from gossamer import compressors
+from gossamer.compressors import Compressor
+from gossamer.core import InputError
+from gossamer.oracles.constants import Constants, root, squared, times, total
+from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.problems import Problem
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Compressed(Stage):
+    """Made by `compressed`, `top_k`, `rand_k`, `scaled_sign`, `qsgd`, `round_linf` and `round_to`."""
+
+    compressor: Compressor
+    inner: Oracle | None = None
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+        self.compressor.check(problem.dim)
+
+    def init(self, site: Site) -> Any:
+        return self.source.init(site)
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        gradients, state = self.source.query(site, state, points)
+        key = self.own_key(site)
+        return tuple(self.compressor.compress(key, g) for g in gradients), state
+
+    def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
+        return self.source.bias(site, state) if self.compressor.unbiased else None
+
+    def constants(self, problem: Problem) -> Constants:
+        inner, (m, level, v) = self.source.constants(problem), self.compressor.errors(problem.dim)
+        if not (m or level or v):
+            return inner
+        noise = 0.0 if self.compressor.linear else inner.variance
+        if self.compressor.unbiased:
+            relative, absolute = inner.relative, inner.absolute
+        elif inner.unbiased:
+            # ‖E C(y) − ∇f‖² ≤ E‖C(y) − y‖² ≤ m E‖y‖² + D, where E‖y‖² = ‖∇f‖² + the variance
+            relative, absolute = m, total(level, times(m, noise))
+        else:
+            slope = total(math.sqrt(m), times(1 + math.sqrt(m), root(inner.relative)))
+            rest = times(1 + math.sqrt(m), root(inner.absolute))
+            relative, absolute = squared(slope, total(rest, math.sqrt(level), times(math.sqrt(m), root(noise))))
+        return Constants(relative, absolute, *self._variance(inner, m, level, v))
+
+    def _variance(self, inner: Constants, m: float, level: float, v: float) -> tuple[float | None, str]:
+        name = type(self.compressor).__name__
+        if v:
+            note = f"{name}'s variance is up to {v:.3g} ‖g‖²: it has a bound only where gradients have one."
+            return None, inner.noted(note)
+        if inner.variance == 0:
+            return 0.0, inner.note
+        if m == 0 and inner.variance is not None:
+            return (math.sqrt(level) + math.sqrt(inner.variance)) ** 2, inner.note
+        return None, inner.noted(f"How much noise is left behind {name} has no bound in closed form: measure it.")
+
+
+def compressed(compressor: Compressor) -> Compressed:
+    """Every gradient goes through a compressor, one of `gossamer.compressors` or your own.
+
+    What is left out is lost: there is no error feedback. On noisy gradients a compressor whose mean is not linear adds
+    M_f times the variance of the noise to σ_f². A compressed gradient is no loss's gradient, so it has no function
+    values.
+    """
+    if not isinstance(compressor, Compressor):
+        raise InputError(
+            f"oracles.compressed takes a compressor, such as gossamer.compressors.top_k(10), but was given "
+            f"{compressor!r}."
+        )
+    return Compressed(compressor)
+
+
+def top_k(k: int | None = None, *, share: float | None = None) -> Compressed:
+    """The k coordinates of largest size, the others zero: M_f = 1 − k/d.
+
+    Give `k`, or the `share` of the coordinates. See `gossamer.compressors.top_k`.
+    """
+    return Compressed(compressors.top_k(k, share=share))
+
+
+def rand_k(k: int | None = None, *, share: float | None = None, scaled: bool = True) -> Compressed:
+    """k coordinates drawn at random at every query, times d/k unless ``scaled=False``: M_f = 0, or (1 − k/d)².
+
+    Give `k`, or the `share` of the coordinates. Its variance is in proportion to ‖g‖². See
+    `gossamer.compressors.rand_k`.
+    """
+    return Compressed(compressors.rand_k(k, share=share, scaled=scaled))
+
+
+def scaled_sign() -> Compressed:
+    """The sign of every coordinate times their mean size: M_f up to 1 − 1/d.
+
+    See `gossamer.compressors.scaled_sign`.
+    """
+    return Compressed(compressors.scaled_sign())
+
+
+def qsgd(levels: int) -> Compressed:
+    """Random rounding to `levels` parts of the norm: no bias, and a variance in proportion to ‖g‖².
+
+    See `gossamer.compressors.qsgd`.
+    """
+    return Compressed(compressors.qsgd(levels))
+
+
+def round_linf(levels: int) -> Compressed:
+    """Rounding to the nearest of `levels` parts of the largest coordinate a side: M_f = (d − 1)/(4s² + d − 1).
+
+    See `gossamer.compressors.round_linf`.
+    """
+    return Compressed(compressors.round_linf(levels))
+
+
+def round_to(step: float) -> Compressed:
+    """Rounding to the nearest multiple of a fixed step Δ: σ_f² = dΔ²/4.
+
+    See `gossamer.compressors.round_to`.
+    """
+    return Compressed(compressors.round_to(step))

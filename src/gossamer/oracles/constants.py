@@ -1,0 +1,68 @@
+r"""The constants of Assumption 3: how wrong an oracle may be.
+
+$$ \|\mathbb E\, \tilde g_i(x) - \nabla f_i(x)\|^2 \le M_f \|\nabla f_i(x)\|^2 + \sigma_f^2, \qquad
+   \mathbb E \|\tilde g_i(x) - \mathbb E\, \tilde g_i(x)\|^2 \le \sigma^2 $$
+"""
+
+import math
+from dataclasses import dataclass
+
+COVERED = 1 / 256
+"""The largest M_f that the theorem covers."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Bounds that hold at every point; None where there is none in closed form, and a note that says why."""
+
+    relative: float | None
+    """M_f."""
+    absolute: float | None
+    """σ_f²."""
+    variance: float | None
+    """σ²."""
+    note: str = ""
+
+    @property
+    def unbiased(self) -> bool:
+        """Whether it is known to have no bias."""
+        return self.relative == 0 and self.absolute == 0
+
+    def shifted(self, size: float | None) -> tuple[float | None, float | None]:
+        """M_f and σ_f² after an error of at most this size, or of a size that is not known, joins the bias."""
+        if size == 0:
+            return self.relative, self.absolute
+        return squared(root(self.relative), total(root(self.absolute), size))
+
+    def noted(self, *more: str) -> str:
+        """The note with others behind it."""
+        return " ".join([self.note, *(note for note in more if note not in self.note)]).strip()
+
+
+def squared(slope: float | None, level: float | None) -> tuple[float | None, float | None]:
+    """M_f and σ_f² of an error of at most slope · ‖∇f‖ + level.
+
+    Where both count, (a + b)² ≤ (1 + θ)a² + (1 + 1/θ)b², with θ = 1, or less if that keeps M_f within what is covered.
+    """
+    if slope is None:
+        return None, None
+    if slope == 0 or level == 0:
+        return slope**2, None if level is None else level**2
+    share = COVERED / slope**2 - 1
+    share = share if 0 < share < 1 else 1.0
+    return (1 + share) * slope**2, None if level is None else (1 + 1 / share) * level**2
+
+
+def root(value: float | None) -> float | None:
+    return None if value is None else math.sqrt(value)
+
+
+def total(*terms: float | None) -> float | None:
+    """The sum, not known if a term is not."""
+    known = [term for term in terms if term is not None]
+    return sum(known) if len(known) == len(terms) else None
+
+
+def times(factor: float, value: float | None) -> float | None:
+    """The product; nothing of an unknown is still nothing."""
+    return 0.0 if factor == 0 else None if value is None else factor * value

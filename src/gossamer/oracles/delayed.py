@@ -1,0 +1,72 @@
+"""Gradients that come late."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from gossamer.core import InputError
+from gossamer.oracles.constants import Constants
+from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.problems import Problem
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Delay(Stage):
+    """Made by `delay`."""
+
+    rounds: int = field(metadata={"static": True})
+    inner: Oracle | None = None
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+
+    def init(self, site: Site) -> Any:
+        start = site.problem.start
+        points = jnp.zeros((self.rounds, *start.shape), start.dtype)
+        return {"inner": self.source.init(site), "points": points, "asked": jnp.int32(0)}
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        if len(points) != 1:
+            raise InputError(
+                f"delay({self.rounds}) keeps one point a query, but this rule asks at {len(points)} in one call. "
+                "Use a rule that asks at one, or leave out the delay."
+            )
+        if self.rounds == 0:
+            gradients, inner = self.source.query(site, state["inner"], points)
+            return gradients, state | {"inner": inner}
+        # before the first query there is no other point than its own
+        ring = jnp.where(state["asked"] == 0, points[0], state["points"])
+        place = state["asked"] % self.rounds
+        gradients, inner = self.source.query(site, state["inner"], (ring[place],))
+        return gradients, {"inner": inner, "points": ring.at[place].set(points[0]), "asked": state["asked"] + 1}
+
+    def bias(self, site: Site, state: Any) -> Any:
+        return None if self.rounds else self.source.bias(site, state["inner"])
+
+    def constants(self, problem: Problem) -> Constants:
+        inner = self.source.constants(problem)
+        if self.rounds == 0:
+            return inner
+        relative, absolute = inner.shifted(None)
+        note = (
+            "delay's σ_f² is L²‖x − x'‖², with x' the point of that many queries ago: it has a bound along a path only."
+        )
+        return Constants(relative, absolute, inner.variance, inner.noted(note))
+
+
+def delay(rounds: int) -> Delay:
+    r"""The gradient at the point of so many queries ago, on a fresh sample.
+
+    $$ \tilde g_i(x^t) = g_i(x^{t - \tau}; \xi^t) $$
+
+    In the first queries it is that at the oldest point there is. The error is at most $L \|x^t - x^{t-\tau}\|$, which
+    goes to zero where the iterates come to rest. Each agent keeps `rounds` points.
+    """
+    if isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or rounds < 0:
+        raise InputError(f"delay(rounds=…) must be a whole number of at least 0, but is {rounds!r}.")
+    return Delay(int(rounds))

@@ -1,0 +1,275 @@
+r"""The constants of Assumption 3 measured at given points, where no closed form says them.
+
+With $Z_k$ the error of query $k$ of $K$, and $s^2 = \frac{1}{K-1} \sum_k \|Z_k - \bar Z\|^2$,
+
+$$ \|b\|^2 \approx \|\bar Z\|^2 - s^2 / K, \qquad \sigma^2 \approx s^2 $$
+
+which is unbiased. Its standard error is the jackknife's: the spread of the estimate as one query after the other is
+left out. Where an oracle is known to draw nothing, one query is exact.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+from scipy import stats
+
+from gossamer.core import InputError
+from gossamer.oracles.constants import COVERED
+from gossamer.oracles.oracle import Oracle, Site
+from gossamer.oracles.sampling import completed
+from gossamer.problems import Problem
+from gossamer.problems.problem import cast
+
+TOGETHER = 16
+"""Queries of one agent that are computed at once."""
+
+NUMBERS = 2**21
+"""Numbers of gradients that are held at once; it decides how many agents make a block."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What `measure` found. A maximum is over all points and agents that were measured, and says nothing of others.
+
+    The maximum of many noisy estimates is too large on average. The intervals are honest about it: each estimate's ends
+    are widened (Bonferroni) so that all intervals hold together in 95 % of cases, and the maximum of the lower ends and
+    that of the upper ends enclose the true maximum.
+    """
+
+    bias_sq: Float[np.ndarray, "points agents"]
+    """‖b_i(x)‖², estimated without bias, and so at times below zero."""
+    error: Float[np.ndarray, "points agents"]
+    """The standard error of `bias_sq`."""
+    grad_sq: Float[np.ndarray, "points agents"]
+    """‖∇f_i(x)‖²."""
+    noise: Float[np.ndarray, "points agents"]
+    """s², the variance of a query."""
+    queries: int
+    """K, at every point and agent."""
+
+    @staticmethod
+    def joined(parts: Sequence["Measured"]) -> "Measured":
+        """Measurements at several points, as one."""
+        names = ("bias_sq", "error", "grad_sq", "noise")
+        arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
+        return Measured(*arrays, queries=parts[0].queries)
+
+    @property
+    def relative(self) -> float:
+        """The smallest M_f that would do with σ_f² = 0: max ‖b‖²/‖∇f_i‖², infinite where ∇f_i = 0 and b is not."""
+        return float(_ratio(self.bias_sq, self.grad_sq).max())
+
+    @property
+    def relative_interval(self) -> tuple[float, float]:
+        """The 95 % interval of `relative`."""
+        low, high = (float(_ratio(end, self.grad_sq).max()) for end in self._ends())
+        return low, high
+
+    def absolute_at(self, relative: float) -> float:
+        """The smallest σ_f² that goes with this M_f: max (‖b‖² − M_f ‖∇f_i‖²)₊."""
+        return self._beyond(self.bias_sq, relative)
+
+    def absolute_interval(self, relative: float) -> tuple[float, float]:
+        """The 95 % interval of `absolute_at`."""
+        low, high = self._ends()
+        return self._beyond(low, relative), self._beyond(high, relative)
+
+    @property
+    def variance(self) -> float:
+        """σ²: the largest s²."""
+        return float(self.noise.max())
+
+    @property
+    def mean_variance(self) -> float:
+        """The mean s²."""
+        return float(self.noise.mean())
+
+    def asdict(self) -> dict[str, Any]:
+        """The numbers for a JSON file; an infinite one is null."""
+        found: dict[str, Any] = {
+            "points": self.bias_sq.shape[0],
+            "agents": self.bias_sq.shape[1],
+            "queries": self.queries,
+            "relative": self.relative,
+            "relative_interval": list(self.relative_interval),
+            "absolute_at_0": self.absolute_at(0),
+            "absolute_at_0_interval": list(self.absolute_interval(0)),
+            "absolute_at_covered": self.absolute_at(COVERED),
+            "absolute_at_covered_interval": list(self.absolute_interval(COVERED)),
+            "variance": self.variance,
+            "mean_variance": self.mean_variance,
+        }
+        return {name: _finite(value) for name, value in found.items()}
+
+    def __str__(self) -> str:
+        points, agents = self.bias_sq.shape
+        asked = "1 query, exact" if self.queries == 1 else f"{self.queries} queries"
+
+        def line(name: str, value: float, interval: tuple[float, float]) -> str:
+            ends = "" if self.queries == 1 else f"   95 %: {interval[0]:.4g} to {interval[1]:.4g}"
+            return f"  {name:<22}{value:.4g}{ends}"
+
+        return "\n".join(
+            [
+                f"measured at {points} point(s), {agents} agent(s), {asked} each; the largest:",
+                line("M_f with σ_f² = 0", self.relative, self.relative_interval),
+                line("σ_f² with M_f = 0", self.absolute_at(0), self.absolute_interval(0)),
+                line("σ_f² with M_f = 1/256", self.absolute_at(COVERED), self.absolute_interval(COVERED)),
+                f"  {'σ²':<22}{self.variance:.4g}   mean {self.mean_variance:.4g}",
+            ]
+        )
+
+    def _ends(self) -> tuple[np.ndarray, np.ndarray]:
+        if self.queries == 1:
+            return self.bias_sq, self.bias_sq
+        half = stats.t.ppf(1 - 0.025 / self.bias_sq.size, self.queries - 1) * self.error
+        return self.bias_sq - half, self.bias_sq + half
+
+    def _beyond(self, bias_sq: np.ndarray, relative: float) -> float:
+        return max(0.0, float((bias_sq - relative * self.grad_sq).max()))
+
+
+def measure(
+    oracle: Oracle,
+    problem: Problem,
+    points: Any,
+    *,
+    memory: Any = None,
+    queries: int = 64,
+    seed: int = 0,
+    round: int = 0,
+) -> Measured:
+    """Ask an oracle many times at the same points, in float64, and see how wrong it is.
+
+    Every query starts from the same memory, so what was drawn once counts as bias, and so does what an epoch has left.
+
+    Args:
+        oracle: what is asked; a stage alone stands around the exact gradient.
+        problem: whose gradients it gives.
+        points: [d], or [points, d], or [points, agents, d] for points of each agent's own.
+        memory: the oracle's state of every agent; that before the first query if it is not given.
+        queries: how often each agent is asked at each point; once if the oracle is known to have no variance.
+        seed: of the queries' draws.
+        round: the round that the oracle is told.
+    """
+    oracle = completed(oracle)
+    oracle.check(problem)
+    x = _points(points, problem)
+    queries = count_of(queries)
+    asked = 1 if oracle.constants(problem).variance == 0 else queries
+    block = max(1, min(100, NUMBERS // (asked * problem.dim)))
+    with jax.enable_x64(True):
+        oracle, problem = cast(oracle, np.float64), cast(problem, np.float64)
+        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), 2)
+        fresh = partial(_memories, oracle, problem, keys[0])
+        held = fresh() if memory is None else _checked(memory, jax.eval_shape(fresh))
+        drawn = _keys(keys[1], (problem.agents, x.shape[0], asked))
+        found = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
+        return Measured(*(np.asarray(values).T for values in found), queries=asked)
+
+
+def count_of(queries: Any) -> int:
+    """A number of queries from which a standard error can be had."""
+    if isinstance(queries, bool) or not isinstance(queries, (int, np.integer)) or queries < 4:
+        raise InputError(f"queries must be a whole number of at least 4, but is {queries!r}. 64 is a good start.")
+    return int(queries)
+
+
+@jax.jit
+def _memories(oracle: Oracle, problem: Problem, key: Key[Array, ""]) -> Any:
+    def one(agent: Array) -> Any:
+        return oracle.init(Site(problem, agent, jax.random.fold_in(key, agent), jnp.int32(0)))
+
+    return jax.vmap(one)(jnp.arange(problem.agents, dtype=jnp.int32))
+
+
+@partial(jax.jit, static_argnums=1)
+def _keys(key: Key[Array, ""], shape: tuple[int, int, int]) -> Key[Array, "agents points queries"]:
+    # by the numbers of the agent, the point and the query, so that no block and no other point changes a draw
+    fold = jax.vmap(jax.random.fold_in, (None, 0))
+    for size in shape:
+        key, fold = fold(key, jnp.arange(size)), jax.vmap(fold, (0, None))
+    return key
+
+
+@partial(jax.jit, static_argnums=6)
+def _moments(
+    oracle: Oracle, problem: Problem, points: Array, memory: Any, keys: Array, round: Array, block: int
+) -> tuple[Array, Array, Array, Array]:
+    """The fields of `Measured`, [agents, points] each."""
+
+    def one_agent(agent: Array, points: Array, memory: Any, keys: Array) -> Any:
+        def at(x: Array, keys: Array) -> Any:
+            true = problem.local_gradient(agent, x)
+
+            def error(key: Array) -> Array:
+                return oracle.query(Site(problem, agent, key, round), memory, (x,))[0][0] - true
+
+            bias_sq, deviation, noise = _bias_and_noise(_mapped(error, (keys,), TOGETHER))
+            return bias_sq, deviation, true @ true, noise
+
+        return _mapped(at, (points, keys), 1)
+
+    agents = jnp.arange(problem.agents, dtype=jnp.int32)
+    return _mapped(one_agent, (agents, points.swapaxes(0, 1), memory, keys), block)
+
+
+def _mapped(function: Any, arrays: tuple[Any, ...], together: int) -> Any:
+    """The function of each row, so many at once."""
+    rows = jax.tree.leaves(arrays)[0].shape[0]
+    if rows <= together:
+        return jax.vmap(function)(*arrays)
+    return jax.lax.map(lambda given: function(*given), arrays, batch_size=together if together > 1 else None)
+
+
+def _bias_and_noise(errors: Float[Array, "queries d"]) -> tuple[Array, Array, Array]:
+    """‖b‖² without bias, its jackknife standard error, and s²."""
+    k, mean = errors.shape[0], errors.mean(0)
+    if k == 1:
+        return mean @ mean, jnp.zeros_like(mean[0]), jnp.zeros_like(mean[0])
+    noise = ((errors - mean) ** 2).sum() / (k - 1)
+    # the estimate without query q is a constant plus this
+    without = 2 * ((errors**2).sum(1) - k * errors @ mean) / ((k - 1) * (k - 2))
+    variance = (k - 1) / k * ((without - without.mean()) ** 2).sum()
+    return mean @ mean - noise / k, jnp.sqrt(variance), noise
+
+
+def _points(points: Any, problem: Problem) -> np.ndarray:
+    x = np.asarray(points, np.float64)
+    agents, d = problem.agents, problem.dim
+    if x.ndim in (1, 2) and x.shape[-1] == d and x.size:
+        x = np.repeat(np.atleast_2d(x)[:, None], agents, axis=1)
+    if x.ndim != 3 or x.shape[1:] != (agents, d) or not x.size:
+        raise InputError(
+            f"points must be [{d}], or [points, {d}], or [points, {agents}, {d}] for this problem, but have shape "
+            f"{x.shape}."
+        )
+    if not np.isfinite(x).all():
+        raise InputError("points must be finite, but some are not: a run that diverged has no gradients to measure.")
+    return x
+
+
+def _checked(memory: Any, wanted: Any) -> Any:
+    held = cast(memory, np.float64)
+    shapes = [jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (held, wanted)]
+    if shapes[0] != shapes[1]:
+        raise InputError(f"memory must be the state of this oracle, {shapes[1]} by shapes, but is {shapes[0]}.")
+    return held
+
+
+def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    above = np.maximum(above, 0)
+    return np.divide(above, below, out=np.where(above > 0, math.inf, 0.0), where=below > 0)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,136 @@
+r"""Gradients from function values alone.
+
+$$ \tilde g = \frac{f(x + hu) - f(x)}{h}\, u, \quad u \sim \mathcal N(0, I); \qquad
+   \tilde g = d\, \frac{f(x + hu) - f(x)}{h}\, u, \quad \|u\| = 1; \qquad
+   \tilde g_j = \frac{f(x + h e_j) - f(x)}{h} $$
+
+Reference: Y. Nesterov and V. Spokoiny, "Random gradient-free minimization of convex functions", 2017.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Literal, get_args
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from gossamer.core import InputError, Range, nearest
+from gossamer.oracles.constants import Constants
+from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.problems import Problem
+
+Method = Literal["gaussian", "sphere", "coordinate"]
+
+TOGETHER = 16
+"""Function values that are computed at once; the others wait, so that memory stays flat."""
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class ZerothOrder(Stage):
+    """Made by `zeroth_order`."""
+
+    radius: Any
+    method: Method = field(metadata={"static": True})
+    directions: int = field(metadata={"static": True})
+    inner: Oracle | None = None
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+        try:
+            with jax.enable_x64(True):
+                jax.eval_shape(_value_at_start, self.source, problem)
+        except (InputError, AttributeError, NotImplementedError) as error:
+            raise InputError(
+                f"zeroth_order asks for function values, but there are none: {error} Put it around a source that has "
+                "them, such as oracles.exact() or oracles.minibatch(64), and other stages behind it."
+            ) from error
+
+    def init(self, site: Site) -> Any:
+        return self.source.init(site)
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        _, after = self.source.query(site, state, ())  # asked at no point, it only goes on to the next sample
+
+        def loss(x: Array) -> Array:
+            return self.source.value(site, state, (x,))[0]
+
+        return tuple(self._gradient(loss, x, site) for x in points), after
+
+    def bias(self, site: Site, state: Any) -> None:
+        return None
+
+    def asks(self, dim: int) -> int:
+        return 1 + (dim if self.method == "coordinate" else self.directions)
+
+    def constants(self, problem: Problem) -> Constants:
+        inner, smoothness, d = self.source.constants(problem), problem.smoothness, problem.dim
+        share = {"gaussian": math.sqrt(d), "sphere": d / (d + 1), "coordinate": math.sqrt(d) / 2}[self.method]
+        size = None if smoothness is None else float(self.radius) * smoothness * share
+        notes = [] if size is not None else ["The bias of zeroth order is in proportion to L, which is not known here."]
+        if self.method == "coordinate":
+            variance = 0.0 if inner.variance == 0 else None
+            notes += [] if variance == 0 else ["The variance of differences of noisy losses: measure it."]
+        else:
+            variance, factor = None, 2 * (d + 4) / self.directions
+            notes.append(
+                f"The variance of random directions is about {factor:.3g} ‖∇f_i‖²: it has a bound only where gradients "
+                "have one."
+            )
+        return Constants(*inner.shifted(size), variance, inner.noted(*notes))
+
+    def _gradient(self, loss: Callable[[Array], Array], x: Array, site: Site) -> Array:
+        if self.method == "coordinate":
+            return forward_difference(loss, x, self.radius)
+        # float32 whatever the run's dtype, so that a float64 run sees the same draws
+        drawn = jax.random.normal(self.own_key(site), (self.directions, *x.shape), jnp.float32).astype(x.dtype)
+        if self.method == "gaussian":
+            return along(loss, x, drawn, self.radius)
+        norms = jnp.linalg.norm(drawn, axis=1, keepdims=True)
+        on_sphere = drawn / jnp.where(norms > 0, norms, 1)
+        return x.shape[0] * along(loss, x, on_sphere, self.radius)
+
+
+def along(
+    loss: Callable[[Array], Array], x: Float[Array, " d"], directions: Float[Array, "m d"], radius: Any
+) -> Float[Array, " d"]:
+    """The mean over directions u of (f(x + hu) − f(x))/h · u."""
+    moved = jax.lax.map(lambda u: loss(x + radius * u), directions, batch_size=TOGETHER)
+    return (moved - loss(x)) / radius @ directions / directions.shape[0]
+
+
+def forward_difference(loss: Callable[[Array], Array], x: Float[Array, " d"], radius: Any) -> Float[Array, " d"]:
+    """(f(x + he_j) − f(x))/h for every coordinate j: d + 1 values."""
+    moved = jax.lax.map(lambda j: loss(x.at[j].add(radius)), jnp.arange(x.shape[0]), batch_size=TOGETHER)
+    return (moved - loss(x)) / radius
+
+
+def zeroth_order(method: Method = "gaussian", *, radius: float, directions: int = 1) -> ZerothOrder:
+    r"""Gradients from differences of function values, all on one sample; no derivative is taken.
+
+    With radius $h$: "gaussian", along a direction $u \sim \mathcal N(0, I)$, and "sphere", along one of length 1, take
+    two values and average over `directions` of them. They estimate the gradient of a smoothed $f_i$: $\sigma_f^2 \le
+    h^2 L^2 d$ and $(hLd/(d+1))^2$, zero on quadratics, at the price of a variance of about $2(d+4)\|\nabla f_i\|^2$ for
+    one direction. "coordinate" takes d + 1 values, with $\sigma_f^2 \le d L^2 h^2 / 4$ and no variance of its own. Run
+    it in float64: in float32 rounding is about $10^{-7} |f| / h$.
+    """
+    if method not in get_args(Method):
+        raise InputError(f"zeroth_order(method={method!r}) is not known; {nearest(str(method), get_args(Method))}")
+    allowed = Range(0, math.inf, True, True, "It is the distance between the two points whose values are compared.")
+    h = np.asarray(allowed.check("zeroth_order(radius=…)", radius))
+    if isinstance(directions, bool) or not isinstance(directions, (int, np.integer)) or directions < 1:
+        raise InputError(f"zeroth_order(directions=…) must be a whole number of at least 1, but is {directions!r}.")
+    if method == "coordinate" and directions != 1:
+        raise InputError(
+            f'zeroth_order("coordinate") asks along every coordinate, so directions={directions} would change nothing: '
+            "leave it out."
+        )
+    return ZerothOrder(h, method, int(directions))
+
+
+def _value_at_start(source: Oracle, problem: Problem) -> Any:
+    site = Site(problem, jnp.int32(0), jax.random.key(0, impl="threefry2x32"), jnp.int32(0))
+    return source.value(site, source.init(site), (problem.start,))
