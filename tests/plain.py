@@ -7,33 +7,68 @@ import gossamer as gs
 
 
 class NumpyAgents:
-    """All agents stacked, with any matrix and any gradient function: what a rule needs, in six lines."""
+    """All agents stacked, with any matrix and any gradient function: what a rule needs, in a few lines."""
 
-    def __init__(self, W, gradient):
-        self.W, self.gradient = W, gradient
+    def __init__(self, W, gradient, R=None, C=None):
+        self.matrices = {"W": W, "R": W if R is None else R, "C": W if C is None else C}
+        self._gradient = gradient
 
-    def gossip(self, *arrays):
-        mixed = tuple(self.W @ a for a in arrays)
-        return mixed if len(arrays) > 1 else mixed[0]
+    def gradient(self, *points):
+        return _like(points, tuple(self._gradient(x) for x in points))
+
+    def gossip(self, *arrays, over="W"):
+        letters = over if over == "RC" else over * len(arrays)
+        return _like(arrays, tuple(self.matrices[by] @ a for by, a in zip(letters, arrays, strict=True)))
+
+    def gossip_compressed(self, *arrays, by):
+        sent = tuple(by.compress(None, a) for a in arrays)
+        return _like(arrays, tuple((q, self.matrices["W"] @ q) for q in sent))
 
     def mean(self, *arrays):
-        means = tuple(np.broadcast_to(a.mean(0), a.shape) for a in arrays)
-        return means if len(arrays) > 1 else means[0]
+        return _like(arrays, tuple(np.broadcast_to(a.mean(0), a.shape) for a in arrays))
+
+    def ones(self):
+        return np.ones((len(self.matrices["C"]), 1))
+
+
+def _like(given, made):
+    return made if len(given) > 1 else made[0]
+
+
+class Nothing:
+    """A compressor that changes nothing, in NumPy."""
+
+    def compress(self, key, a):
+        return a
 
 
 def states(rule, X, W, gradient, steps):
-    """The states of a rule at rounds 0 … steps; `W` may be one matrix or one for each round."""
-    matrices = [W] * max(steps, 1) if isinstance(W, np.ndarray) else W
-    found = [rule.init(X, NumpyAgents(matrices[0], gradient))]
+    """The states of a rule at rounds 0 … steps; `W` may be one matrix or one for each round, or a pair (R, C)."""
+    pair = {"R": W[0], "C": W[1]} if isinstance(W, tuple) else {}
+    matrices = W if isinstance(W, list) else [None if pair else W] * max(steps, 1)
+    found = [rule.init(X, NumpyAgents(matrices[0], gradient, **pair))]
     for t in range(steps):
-        found.append(rule.step(found[-1], NumpyAgents(matrices[t], gradient)))
+        found.append(rule.step(found[-1], NumpyAgents(matrices[t], gradient, **pair)))
     return found
 
 
-def irregular():
+def irregular(weights="metropolis"):
     """Eight agents on a graph with degrees 1 to 4."""
-    graph = nx.Graph([(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (3, 5), (5, 6), (6, 4), (6, 7)])
-    return gs.networks.from_graph(nx.relabel_nodes(graph, int))
+    return gs.networks.from_graph(graph(), weights)
+
+
+def graph():
+    links = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (3, 5), (5, 6), (6, 4), (6, 7)]
+    return nx.relabel_nodes(nx.Graph(links), int)
+
+
+def directed():
+    """Eight agents on a directed graph with unequal degrees."""
+    links = [(0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 7), (7, 0), (0, 4), (2, 6), (6, 1), (3, 0)]
+    made = nx.DiGraph()
+    made.add_nodes_from(range(8))
+    made.add_edges_from(links)
+    return gs.networks.directed(made)
 
 
 def heterogeneous(agents=8, d=5, seed=0):

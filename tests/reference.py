@@ -3,6 +3,8 @@
 Written apart from the rules, to check them against.
 """
 
+import numpy as np
+
 
 def d_psgd(X, W, g, T, eta):
     for _ in range(T):
@@ -95,3 +97,167 @@ def centralized_momentum(X, W, g, T, eta, lam):
         X = X - eta * m
         m = (1 - lam) * m + lam * g(X).mean(0)
     return X
+
+
+def biased_dmt_atc(X, W, g, T, eta, lam):
+    M = g(X)
+    V = W @ M
+    for _ in range(T):
+        X = W @ (X - eta * V)
+        new = (1 - lam) * M + lam * g(X)
+        V = W @ (V + new - M)
+        M = new
+    return X
+
+
+def d2(X, W, g, T, eta):
+    before, X = X, W @ (X - eta * g(X))
+    for _ in range(T - 1):
+        before, X = X, W @ (2 * X - before - eta * (g(X) - g(before)))
+    return X
+
+
+def exact_diffusion(X, W, g, T, eta):
+    psi, half = X, (np.eye(len(W)) + W) / 2
+    for _ in range(T):
+        new = X - eta * g(X)
+        X, psi = half @ (new + X - psi), new
+    return X
+
+
+def extra(X, W, g, T, eta):
+    both = np.eye(len(W)) + W
+    before, X = X, W @ X - eta * g(X)
+    for _ in range(T - 1):
+        before, X = X, both @ X - both @ before / 2 - eta * (g(X) - g(before))
+    return X
+
+
+def stem(X, W, g, T, eta, a):
+    d = g(X)
+    for _ in range(T):
+        X, before = X - eta * d.mean(0), X
+        d = g(X) + (1 - a) * (d - g(before))
+    return X
+
+
+def gt_hsgd(X, W, g, T, eta, a):
+    d = g(X)
+    Y = W @ d
+    for _ in range(T):
+        X, before = W @ (X - eta * Y), X
+        new = g(X) + (1 - a) * (d - g(before))
+        Y, d = W @ (Y + new - d), new
+    return X
+
+
+def gt_storm(X, W, g, T, eta, a):
+    d = g(X)
+    Y = d
+    for _ in range(T):
+        X, before = W @ X - eta * Y, X
+        new = g(X) + (1 - a) * (d - g(before))
+        Y, d = W @ Y + new - d, new
+    return X
+
+
+def decentlam(X, W, g, T, eta, beta):
+    m = 0
+    for _ in range(T):
+        m = beta * m + (X - W @ (X - eta * g(X))) / eta
+        X = X - eta * m
+    return X
+
+
+def qg_dsgdm(X, W, g, T, eta, beta):
+    m = 0
+    for _ in range(T):
+        new = W @ (X - eta * (beta * m + g(X)))
+        m = beta * m + (1 - beta) * (X - new) / eta
+        X = new
+    return X
+
+
+def largest(A, k):
+    """Every row with all but its k entries of largest size set to zero."""
+    kept = np.argsort(-np.abs(A), axis=1, kind="stable")[:, :k]
+    C = np.zeros_like(A)
+    np.put_along_axis(C, kept, np.take_along_axis(A, kept, 1), 1)
+    return C
+
+
+def choco_sgd(X, W, g, T, eta, gamma, compressor):
+    H = np.zeros_like(X)
+    for _ in range(T):
+        X = X - eta * g(X)
+        H = H + largest(X - H, compressor.k)
+        X = X + gamma * (W @ H - H)
+    return X
+
+
+def motef(X, W, g, T, eta, lam, gamma, compressor):
+    M = V = g(X)
+    H = G = np.zeros_like(X)
+    for _ in range(T):
+        X = X + gamma * (W @ H - H) - eta * V
+        H = H + largest(X - H, compressor.k)
+        new = (1 - lam) * M + lam * g(X)
+        V, M = V + gamma * (W @ G - G) + new - M, new
+        G = G + largest(V - G, compressor.k)
+    return X
+
+
+def beer(X, W, g, T, eta, gamma, compressor):
+    return motef(X, W, g, T, eta, 1.0, gamma, compressor)
+
+
+# On directed graphs `W` is the pair of a row-stochastic R and a column-stochastic C.
+
+
+def sgp(X, W, g, T, eta, beta):
+    C, m, w = W[1], 0, np.ones((len(X), 1))
+    U = X
+    for _ in range(T):
+        m = beta * m + g(U / w)
+        U, w = C @ (U - eta * m), C @ w
+    return U / w
+
+
+def push_pull(X, W, g, T, eta):
+    R, C = W
+    Y = G = g(X)
+    for _ in range(T):
+        X, old = R @ (X - eta * Y), G
+        G = g(X)
+        Y = C @ Y + G - old
+    return X
+
+
+def push_pull_dmt(X, W, g, T, eta, lam):
+    R, C = W
+    M = V = g(X)
+    for _ in range(T):
+        X = R @ X - eta * V
+        new = (1 - lam) * M + lam * g(X)
+        V, M = C @ V + new - M, new
+    return X
+
+
+def push_diging(X, W, g, T, eta):
+    C, U, w = W[1], X, np.ones((len(X), 1))
+    Y = G = g(X)
+    for _ in range(T):
+        U, w, old = C @ (U - eta * Y), C @ w, G
+        G = g(U / w)
+        Y = C @ Y + G - old
+    return U / w
+
+
+def push_diging_dmt(X, W, g, T, eta, lam):
+    C, U, w = W[1], X, np.ones((len(X), 1))
+    M = V = g(X)
+    for _ in range(T):
+        U, w = C @ U - eta * V, C @ w
+        new = (1 - lam) * M + lam * g(U / w)
+        V, M = C @ V + new - M, new
+    return U / w

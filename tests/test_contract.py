@@ -12,6 +12,8 @@ from gossamer.core import ranges
 from gossamer.engines import program
 from gossamer.engines.block import Block
 
+TOP_2 = gs.compressors.top_k(k=2)
+
 RULES = {
     # name: (hyper-parameters, the loop to agree with, the state that the tracker tracks)
     "biased-dmt": ({"eta": 0.05, "lam": 0.3}, reference.biased_dmt, "m"),
@@ -24,13 +26,45 @@ RULES = {
     "dsgt": ({"eta": 0.05}, reference.dsgt, "g"),
     "gt-dsgd": ({"eta": 0.05}, reference.gt_dsgd, "g"),
     "momentum-tracking": ({"eta": 0.02, "beta": 0.7}, reference.momentum_tracking, "u"),
+    "biased-dmt-atc": ({"eta": 0.05, "lam": 0.3}, reference.biased_dmt_atc, "m"),
+    "d2": ({"eta": 0.05}, reference.d2, None),
+    "exact-diffusion": ({"eta": 0.05}, reference.exact_diffusion, None),
+    "extra": ({"eta": 0.05}, reference.extra, None),
+    "gt-hsgd": ({"eta": 0.05, "a": 0.3}, reference.gt_hsgd, "d"),
+    "gt-storm": ({"eta": 0.05, "a": 0.3}, reference.gt_storm, "d"),
+    "decentlam": ({"eta": 0.02, "beta": 0.8}, reference.decentlam, None),
+    "qg-dsgdm": ({"eta": 0.02, "beta": 0.8}, reference.qg_dsgdm, None),
+    "choco-sgd": ({"eta": 0.05, "gamma": 0.4, "compressor": TOP_2}, reference.choco_sgd, None),
+    "beer": ({"eta": 0.02, "gamma": 0.3, "compressor": TOP_2}, reference.beer, "d"),
+    "motef": ({"eta": 0.02, "lam": 0.3, "gamma": 0.3, "compressor": TOP_2}, reference.motef, "m"),
+    "sgp": ({"eta": 0.05, "beta": 0.5}, reference.sgp, None),
+    "push-pull": ({"eta": 0.03}, reference.push_pull, "g"),
+    "push-diging": ({"eta": 0.03}, reference.push_diging, "g"),
+    "push-pull-dmt": ({"eta": 0.03, "lam": 0.3}, reference.push_pull_dmt, "m"),
+    "push-diging-dmt": ({"eta": 0.03, "lam": 0.3}, reference.push_diging_dmt, "m"),
+    "stem": ({"eta": 0.05, "a": 0.3}, reference.stem, None),
     "centralized-sgd": ({"eta": 0.05}, reference.centralized_sgd, None),
     "centralized-momentum": ({"eta": 0.05, "lam": 0.3}, reference.centralized_momentum, None),
 }
 
 
+class Rounded:
+    """A compressor in NumPy, and a coarse one."""
+
+    def compress(self, key, a):
+        return np.round(a, 1)
+
+
 def rule(name, **changed):
     return ALGORITHMS[name](**(RULES[name][0] | changed))
+
+
+def network_for(name):
+    """The irregular graph, directed or lazy for the rules that need that."""
+    kind = ALGORITHMS[name]
+    if kind.needs in ("column", "row+column"):
+        return plain.directed()
+    return plain.irregular("lazy" if kind.lowest is not None else "metropolis")
 
 
 def test_every_rule_has_a_row():
@@ -40,42 +74,47 @@ def test_every_rule_has_a_row():
 @pytest.mark.parametrize("name", RULES)
 def test_agrees_with_a_plain_loop(name):
     problem, E = plain.heterogeneous()
-    network = plain.irregular()
+    network = network_for(name)
     oracle = gs.oracles.exact() | gs.oracles.additive_bias(vectors=E)
     result = gs.simulate(rule(name), problem, network, oracle, steps=60, dtype="float64", start=np.ones(5))
     hyper, loop, _ = RULES[name]
-    expected = loop(np.ones((8, 5)), network.mixing, plain.gradient_of(problem, E), 60, **hyper)
+    directed = network.stochastic != "doubly"
+    W = tuple(network.matrix(0, by).toarray() for by in "RC") if directed else network.mixing
+    expected = loop(np.ones((8, 5)), W, plain.gradient_of(problem, E), 60, **hyper)
+    assert result.iterates[name].dtype == np.float64
     np.testing.assert_allclose(result.iterates[name][0], expected, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_keeps_the_dtype(name, dtype):
-    problem, _ = plain.heterogeneous()
-    block = Block([rule(name)], problem, plain.irregular(), [gs.oracles.exact()], seeds=[0], steps=2, dtype=dtype)
+def dtypes_of(block):
     begun = block.run
     rows = block.advance(0, [1, 2], [True, True])
-    assert {leaf.dtype.name for leaf in jax.tree.leaves((begun.state, block.run.state, rows))} == {dtype}
+    return {leaf.dtype.name for leaf in jax.tree.leaves((begun.state, block.run.state, rows))}
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_compiles_once_for_all_settings(name):
+def test_compiles_once_for_all_settings_and_keeps_the_dtype(name):
     problem, _ = plain.heterogeneous()
-    first, *others = (rule(name, eta=eta) for eta in (0.01, 0.02, 0.03))
-    gs.simulate(first, problem, plain.irregular(), steps=9, every=2)
+
+    def block(eta):
+        made = rule(name, eta=eta)
+        return Block([made], problem, network_for(name), [gs.oracles.exact()], seeds=[0], steps=9, dtype="float32")
+
+    assert dtypes_of(block(0.01)) == {"float32"}
     before = program.advance._cache_size(), program.begin._cache_size()
-    gs.simulate(others, problem, plain.irregular(), steps=9, every=4)
+    for eta in (0.02, 0.03):
+        assert dtypes_of(block(eta)) == {"float32"}
     assert (program.advance._cache_size(), program.begin._cache_size()) == before
 
 
 @pytest.mark.parametrize("name", [name for name, row in RULES.items() if row[2]])
 def test_mean_of_the_tracker_is_the_mean_of_what_it_tracks(name):
-    """For every doubly stochastic matrix, another in each round."""
+    """For every doubly stochastic matrix, another in each round, whatever compression does."""
     problem, E = plain.heterogeneous()
     rng = np.random.default_rng(1)
     permuted = [np.eye(8)[rng.permutation(8)] for _ in range(120)]
     matrices = [(permuted[3 * t] + permuted[3 * t + 1] + permuted[3 * t + 2]) / 3 for t in range(40)]
-    made, tracked = rule(name), RULES[name][2]
+    changed = {"compressor": Rounded()} if "compressor" in RULES[name][0] else {}
+    made, tracked = rule(name, **changed), RULES[name][2]
     for s in plain.states(made, np.ones((8, 5)), matrices, plain.gradient_of(problem, E), 40):
         np.testing.assert_allclose(made.tracker(s).mean(0), s[tracked].mean(0), atol=1e-12)
 

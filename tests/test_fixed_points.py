@@ -17,9 +17,12 @@ for i in range(8):
 PULL = (np.einsum("nde,ne->nd", PROBLEM.A, PROBLEM.b) - E).ravel()
 
 
-def settled(rule, steps=8000):
+TOP_2 = gs.compressors.top_k(k=2)
+
+
+def settled(rule, network=NETWORK, steps=8000):
     oracle = gs.oracles.exact() | gs.oracles.additive_bias(vectors=E)
-    return gs.simulate(rule, PROBLEM, NETWORK, oracle, steps=steps, dtype="float64").states[rule.name, setting(rule)][0]
+    return gs.simulate(rule, PROBLEM, network, oracle, steps=steps, dtype="float64").states[rule.name, setting(rule)][0]
 
 
 @pytest.mark.parametrize(
@@ -31,13 +34,27 @@ def settled(rule, steps=8000):
         gs.GNSD(eta=0.05),
         gs.DSGT(eta=0.05),
         gs.GTDSGD(eta=0.05),
+        gs.BiasedDMTATC(eta=0.05, lam=0.3),
+        gs.GTHSGD(eta=0.05, a=0.3),
+        gs.GTSTORM(eta=0.05, a=0.3),
+        gs.D2(eta=0.05),
+        gs.ExactDiffusion(eta=0.05),
+        gs.EXTRA(eta=0.05),
+        gs.BEER(eta=0.02, gamma=0.3, compressor=TOP_2),
+        gs.MoTEF(eta=0.02, lam=0.3, gamma=0.3, compressor=TOP_2),
+        gs.PushPull(eta=0.03),
+        gs.PushDIGing(eta=0.03),
+        gs.PushPullDMT(eta=0.03, lam=0.3),
+        gs.PushDIGingDMT(eta=0.03, lam=0.3),
         gs.CentralizedSGD(eta=0.05),
         gs.CentralizedMomentum(eta=0.05, lam=0.3),
+        gs.STEM(eta=0.05, a=0.3),
     ],
     ids=str,
 )
 def test_trackers_settle_where_the_gradient_is_minus_the_mean_bias(rule):
-    X = settled(rule)
+    directed = rule.needs in ("column", "row+column")
+    X = settled(rule, plain.directed() if directed else plain.irregular("lazy" if rule.lowest else "metropolis"))
     np.testing.assert_allclose(X, np.tile(PROBLEM.solution(E), (8, 1)), atol=1e-10)
     np.testing.assert_allclose(PROBLEM.gradient(X[0]), -E.mean(0), atol=1e-10)
 
@@ -50,6 +67,20 @@ def test_d_psgd_settles_at_the_solution_of_its_linear_system():
 def test_d_psgd_atc_settles_at_the_solution_of_its_linear_system():
     expected = np.linalg.solve(EYE - W + 0.05 * W @ A, 0.05 * W @ PULL)
     np.testing.assert_allclose(settled(gs.DPSGDATC(eta=0.05)).ravel(), expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("rule", [gs.DecentLaM(eta=0.05, beta=0.8), gs.QGDSGDm(eta=0.05, beta=0.8)], ids=str)
+def test_momentum_after_gossip_settles_where_d_psgd_does(rule):
+    expected = np.linalg.solve(EYE - W + 0.05 * W @ A, 0.05 * W @ PULL)
+    np.testing.assert_allclose(settled(rule).ravel(), expected, atol=1e-10)
+
+
+def test_choco_settles_where_d_psgd_would_on_the_damped_matrix():
+    r"""Copies have caught up there, whatever the compressor: $x = (I + \gamma (W - I)) (x - \eta g)$."""
+    damped = EYE + 0.3 * (W - EYE)
+    expected = np.linalg.solve(EYE - damped + 0.05 * damped @ A, 0.05 * damped @ PULL)
+    rule = gs.ChocoSGD(eta=0.05, gamma=0.3, compressor=TOP_2)
+    np.testing.assert_allclose(settled(rule).ravel(), expected, atol=1e-10)
 
 
 def test_local_momentum_settles_where_d_psgd_would_with_a_larger_step():

@@ -43,7 +43,7 @@ def test_biased_dmt_without_momentum_is_gnsd_and_not_the_other_trackers():
     assert not same(dmt, path(gs.GTDSGD(eta=0.05)))
 
 
-@pytest.mark.parametrize("kind", [gs.DSGDm, gs.DSGDmGossip])
+@pytest.mark.parametrize("kind", [gs.DSGDm, gs.DSGDmGossip, gs.DecentLaM, gs.QGDSGDm, gs.SGP])
 def test_momentum_that_keeps_nothing_is_d_psgd(kind):
     assert same(path(kind(eta=0.05, beta=0)), path(gs.DPSGDATC(eta=0.05)))
 
@@ -65,13 +65,101 @@ def test_centralised_momentum_without_momentum_is_centralised_sgd():
     assert same(path(gs.CentralizedMomentum(eta=0.05, lam=1)), path(gs.CentralizedSGD(eta=0.05)))
 
 
-def test_with_equal_hessians_the_mean_follows_centralised_momentum():
-    def g(X):
-        return (X - PROBLEM.b) @ PROBLEM.A[0] + E
+def test_with_equal_hessians_and_additive_noise_the_mean_follows_centralised_momentum():
+    def noisy():
+        rng = np.random.default_rng(3)
+        return lambda X: (X - PROBLEM.b) @ PROBLEM.A[0] + E + rng.normal(size=X.shape)
 
-    dmt = path(gs.BiasedDMT(eta=0.05, lam=0.3), W, g)
-    assert same(dmt.mean(1), path(gs.CentralizedMomentum(eta=0.05, lam=0.3), W, g).mean(1))
+    dmt = path(gs.BiasedDMT(eta=0.05, lam=0.3), W, noisy())
+    assert same(dmt.mean(1), path(gs.CentralizedMomentum(eta=0.05, lam=0.3), W, noisy()).mean(1))
     assert not same(dmt[:, 0], dmt[:, 1])
+
+
+def test_adapt_then_combine_form_without_momentum_is_gt_dsgd():
+    assert same(path(gs.BiasedDMTATC(eta=0.05, lam=1)), path(gs.GTDSGD(eta=0.05)))
+
+
+def test_on_a_complete_graph_the_adapt_then_combine_form_is_centralised_momentum():
+    atc = path(gs.BiasedDMTATC(eta=0.05, lam=0.3), J)
+    assert same(atc, path(gs.CentralizedMomentum(eta=0.05, lam=0.3)))
+
+
+def copied(rule, g):
+    """The path of a compressed rule from copies that are already right: H⁰ = X⁰ and G⁰ = V⁰."""
+    agents = plain.NumpyAgents(W, g)
+    s = rule.init(X0, agents)
+    s = State(**dict(s) | {"h": s.x, "wh": W @ s.x, "g": s.v, "wg": W @ s.v})
+    found = [s.x]
+    for _ in range(50):
+        s = rule.step(s, agents)
+        found.append(s.x)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("gamma", [1.0, 0.4])
+def test_motef_without_compression_is_biased_dmt(gamma):
+    motef = copied(gs.MoTEF(eta=0.05, lam=0.3, gamma=gamma, compressor=plain.Nothing()), G)
+    mixing = np.eye(8) + gamma * (W - np.eye(8))
+    assert same(motef, path(gs.BiasedDMT(eta=0.05, lam=0.3), mixing))
+
+
+def test_beer_without_compression_is_gnsd_and_is_motef_without_momentum():
+    beer = gs.BEER(eta=0.05, gamma=1, compressor=plain.Nothing())
+    assert same(copied(beer, G), path(gs.GNSD(eta=0.05)))
+    assert same(path(beer), path(gs.MoTEF(eta=0.05, lam=1, gamma=1, compressor=plain.Nothing())))
+
+
+def test_choco_without_compression_is_d_psgd():
+    choco = gs.ChocoSGD(eta=0.05, gamma=1, compressor=plain.Nothing())
+    assert same(path(choco), path(gs.DPSGDATC(eta=0.05)))
+
+
+def test_d2_on_half_of_the_identity_is_exact_diffusion():
+    assert same(path(gs.D2(eta=0.05), (np.eye(8) + W) / 2), path(gs.ExactDiffusion(eta=0.05)))
+
+
+@pytest.mark.parametrize(
+    ("reduced", "plain_rule"),
+    [
+        (gs.GTHSGD(eta=0.05, a=1), gs.GTDSGD(eta=0.05)),
+        (gs.GTSTORM(eta=0.05, a=1), gs.GNSD(eta=0.05)),
+        (gs.STEM(eta=0.05, a=1), gs.CentralizedSGD(eta=0.05)),
+    ],
+    ids=lambda rule: rule.name,
+)
+def test_variance_reduction_that_forgets_at_once_is_plain(reduced, plain_rule):
+    assert same(path(reduced), path(plain_rule))
+
+
+def test_variance_reduction_on_a_complete_graph_is_stem():
+    """From equal starts: adapt then combine, like the parameter server, moves all along the mean direction."""
+    assert same(path(gs.GTHSGD(eta=0.05, a=0.3), J), path(gs.STEM(eta=0.05, a=0.3)))
+
+
+@pytest.mark.parametrize(
+    ("directed", "undirected"),
+    [
+        (gs.SGP(eta=0.05, beta=0), gs.DPSGDATC(eta=0.05)),
+        (gs.SGP(eta=0.02, beta=0.8), gs.DSGDm(eta=0.02, beta=0.8)),
+        (gs.PushPull(eta=0.05), gs.DSGT(eta=0.05)),
+        (gs.PushDIGing(eta=0.05), gs.DSGT(eta=0.05)),
+        (gs.PushPullDMT(eta=0.05, lam=0.3), gs.BiasedDMT(eta=0.05, lam=0.3)),
+        (gs.PushDIGingDMT(eta=0.05, lam=0.3), gs.BiasedDMT(eta=0.05, lam=0.3)),
+    ],
+    ids=str,
+)
+def test_rules_for_directed_graphs_with_doubly_stochastic_weights(directed, undirected):
+    assert same(path(directed), path(undirected))
+
+
+@pytest.mark.parametrize("kind", [gs.PushPullDMT, gs.PushDIGingDMT])
+def test_directed_biased_dmt_without_momentum_tracks_the_gradient(kind):
+    """On directed weights: the sum of the trackers is the sum of the gradients, whatever the graph."""
+    network = plain.directed()
+    pair = tuple(network.matrix(0, by).toarray() for by in "RC")
+    rule = kind(eta=0.03, lam=1.0)
+    for s in plain.states(rule, X0, pair, G, 40):
+        np.testing.assert_allclose(s.v.sum(0), G(s.x).sum(0), atol=1e-11)
 
 
 @pytest.mark.parametrize(("eta", "lam", "a"), [(0.1, 0.2, 1.0), (0.5, 0.05, 2.0), (0.3, 1.0, 0.7)])

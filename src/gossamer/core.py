@@ -18,8 +18,13 @@ Value = Any
 """A hyper-parameter. A user gives a number, or a schedule that maps the round ``t = 0, 1, …`` to a number; a rule
 reads the number of its round (or an array of them, where the engine runs many settings at once)."""
 
-Needs = Literal["doubly", "nothing"]
-"""What a rule asks of the mixing matrix: doubly stochastic, or nothing because it never gossips."""
+Needs = Literal["doubly", "column", "row+column", "nothing"]
+"""What a rule asks of the mixing matrix: doubly stochastic; column-stochastic, for push-sum; a row- and a
+column-stochastic one; or nothing because it never gossips. Doubly stochastic weights serve all of them."""
+
+Over = Literal["W", "R", "C", "RC"]
+"""Which matrix mixes: the doubly stochastic W, the row-stochastic R, the column-stochastic C; RC mixes the first array
+by R and the second by C."""
 
 
 class InputError(ValueError):
@@ -73,6 +78,12 @@ Weight = Annotated[Value, Range(0, 1, True, False, "It is the weight of the newe
 Decay = Annotated[Value, Range(0, 1, False, True, "It is the share of the momentum that is kept; 0 switches it off.")]
 """β, the share of a momentum that is kept from round to round: in [0, 1)."""
 
+Mixing = Annotated[Value, Range(0, 1, True, False, "The coarser the compression, the smaller it must be.")]
+"""γ, the step of compressed gossip: in (0, 1]."""
+
+Compressor = Annotated[Any, "compressor"]
+"""What shrinks messages, made by `gossamer.compressors`; a rule only hands it to `Agent.gossip_compressed`."""
+
 
 class State(Mapping[str, Array]):
     """The immutable arrays of a rule between two rounds, by name: ``State(x=x, m=m).m``."""
@@ -114,12 +125,20 @@ class Agent(Protocol):
         """The oracle's gradients at the points. One call is one sample ξ for all its points."""
         ...
 
-    def gossip(self, *arrays: Array) -> Array:
+    def gossip(self, *arrays: Array, over: Over = "W") -> Array:
         """Σ_j w_ij a_j for each array. One call is one message to every neighbour."""
+        ...
+
+    def gossip_compressed(self, *arrays: Array, by: Compressor) -> Any:
+        """The pair C(a_i), Σ_j w_ij C(a_j) for each array. One call is one message to every neighbour."""
         ...
 
     def mean(self, *arrays: Array) -> Array:
         """The mean over all agents (an all-reduce), for the centralised rules and for starts that need it."""
+        ...
+
+    def ones(self) -> Array:
+        """The number 1 for each agent, shaped to divide its vector: push-sum's weights."""
         ...
 
 
@@ -129,6 +148,8 @@ class Rule(Protocol):
     name: ClassVar[str]
     title: ClassVar[str]
     needs: ClassVar[Needs]
+    static: ClassVar[bool]
+    lowest: ClassVar[float | None]
 
     def init(self, x: Array, agent: Agent) -> State: ...
 
@@ -139,11 +160,17 @@ R = TypeVar("R", bound=type)
 
 
 @dataclass_transform(frozen_default=True)
-def rule(name: str, *, needs: Needs = "doubly") -> Callable[[R], R]:
+def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: float | None = None) -> Callable[[R], R]:
     """Make a class a rule: frozen, with its hyper-parameters checked when a user makes one.
 
-    Hyper-parameters are annotated `StepSize`, `Weight` or `Decay`. A rule that tracks also defines
+    Hyper-parameters are annotated `StepSize`, `Weight`, `Decay` or `Mixing`. A rule that tracks also defines
     ``tracker(self, s)``, the array whose mean over agents is the mean of what is tracked.
+
+    Args:
+        name: its name in spec files.
+        needs: what it asks of the mixing matrix.
+        static: whether it is right only on a network that never changes and loses nothing.
+        lowest: for rules that need one symmetric W, what all its eigenvalues must lie above.
     """
 
     def check(self: Any) -> None:
@@ -151,11 +178,19 @@ def rule(name: str, *, needs: Needs = "doubly") -> Callable[[R], R]:
             value = getattr(self, key)
             if not callable(value):
                 object.__setattr__(self, key, allowed.check(f"{type(self).__name__}({key}=…)", value))
+        for key in parts(self):
+            if not hasattr(getattr(self, key), "compress"):
+                raise InputError(
+                    f"{type(self).__name__}({key}=…) must be made by gossamer.compressors, such as "
+                    f"compressors.top_k(share=0.1), but is {getattr(self, key)!r}."
+                )
 
     def make(cls: R) -> R:
         cls.name = name
         cls.title = (cls.__doc__ or name).splitlines()[0].rstrip(".")
         cls.needs = needs
+        cls.static = static or lowest is not None
+        cls.lowest = lowest
         cls.__post_init__ = check
         return dataclasses.dataclass(frozen=True)(cls)
 
@@ -163,10 +198,19 @@ def rule(name: str, *, needs: Needs = "doubly") -> Callable[[R], R]:
 
 
 def ranges(kind: type) -> dict[str, Range]:
-    """The hyper-parameters of a rule and the interval that each must lie in."""
+    """The numbers that a rule takes and the interval that each must lie in."""
+    return {key: kept for key, kept in _fields(kind).items() if isinstance(kept, Range)}
+
+
+def parts(rule: Any) -> dict[str, Any]:
+    """What a rule is made of besides numbers: its compressor, if it has one."""
+    kind = rule if isinstance(rule, type) else type(rule)
+    return {key: getattr(rule, key, None) for key, kept in _fields(kind).items() if not isinstance(kept, Range)}
+
+
+def _fields(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
-    found = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
-    return {key: hint.__metadata__[0] for key, hint in found.items()}
+    return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(kind)}
 
 
 def bind(kind: type, values: Mapping[str, Array]) -> Any:
@@ -192,9 +236,10 @@ def tabulate(rule: Any, steps: int) -> dict[str, list[float]]:
 
 def setting(rule: Any) -> str:
     """The hyper-parameters as a reader would write them: ``eta=0.1, lam=0.05``."""
-    parts = []
+    shown = {}
     for key in ranges(type(rule)):
         value = getattr(rule, key)
-        shown = getattr(value, "__name__", "schedule") if callable(value) else f"{value:g}"
-        parts.append(f"{key}={shown}")
-    return ", ".join(parts)
+        named = getattr(value, "__name__", None) or getattr(value, "title", "schedule")
+        shown[key] = named if callable(value) else f"{value:g}"
+    shown |= {key: str(value) for key, value in parts(rule).items()}
+    return ", ".join(f"{key}={value}" for key, value in shown.items())

@@ -12,6 +12,8 @@ Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved convergence for
 with biased gradients", 2026, arXiv 2604.08236, Algorithm 1.
 """
 
+from typing import Any
+
 from gossamer.core import Agent, Array, State, StepSize, Weight, rule
 
 
@@ -31,6 +33,22 @@ class BiasedDMT:
         x = wx - self.eta * s.v
         m = (1 - self.lam) * s.m + self.lam * agent.gradient(x)
         return State(x=x, m=m, v=wv + m - s.m)
+
+    def shift(self, s: State, agent: Any) -> State:
+        """From the state that `init` makes to that of `ahead`, whose model is one round on."""
+        return State(x=agent.gossip(s.x) - self.eta * s.v, m=s.m, v=s.v)
+
+    def ahead(self, s: State, agent: Any) -> State:
+        """`step` in another phase, with the same iterates.
+
+        It holds $X^t, M^{t-1}, V^{t-1}$ and asks for the gradient where it stands, so that what it gossips is known
+        before: an engine that can posts the message first, and it travels while the gradient is computed.
+        """
+        arrived = agent.post(s.x, s.v)
+        m = (1 - self.lam) * s.m + self.lam * agent.gradient(s.x)
+        wx, wv = arrived()
+        v = wv + m - s.m
+        return State(x=wx - self.eta * v, m=m, v=v)
 
     def tracker(self, s: State) -> Array:
         return s.v

@@ -8,9 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from gossamer.core import Over
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
+
+SHRINK = 1 << 20
+"""Where the keys of compression begin among an agent's keys of a round; those of its queries begin at 1."""
 
 BLOCK = 100
 """Agents whose gradients are taken together; more at once fall out of the cache and cost more for each."""
@@ -28,11 +32,13 @@ class Cost:
     """What the agents paid, counted while a rule is traced."""
 
     queries: int = 0
-    """Gradients that one agent asked for."""
+    """Gradients, or function values, that one agent asked for."""
     messages: int = 0
     """Messages that one agent sent to each of its neighbours."""
     gossiped: int = 0
     """Numbers in those messages, to one neighbour."""
+    bits: float = 0.0
+    """Bits of what was sent compressed, to one neighbour."""
     reductions: int = 0
     """All-reduces."""
     reduced: int = 0
@@ -48,11 +54,11 @@ class StackedAgents:
         self.world, self.oracle, self.keys, self.t = world, oracle, keys, t
         self.memory = memory
         self.cost = cost or Cost()
-        self._calls = 0
+        self._calls = self._shrunk = 0
 
     def gradient(self, *points: Array) -> Array:
         calls, self._calls = self._calls, self._calls + 1
-        self.cost.queries += len(points)
+        self.cost.queries += len(points) * self.oracle.asks(self.world.problem.dim)
 
         def one(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
             key = jax.random.fold_in(key, calls) if calls else key
@@ -61,10 +67,29 @@ class StackedAgents:
         gradients, self.memory = each(one, self.world.problem.agents, self.keys, self.memory, points)
         return _like(points, gradients)
 
-    def gossip(self, *arrays: Array) -> Array:
+    def gossip(self, *arrays: Array, over: Over = "W") -> Array:
         self.cost.messages += 1
         self.cost.gossiped += sum(a[0].size for a in arrays)
-        return _like(arrays, tuple(self.world.network.mix(a) for a in arrays))
+        matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
+        mixed = tuple(self.world.network.mix(a, self.t, by) for a, by in zip(arrays, matrices, strict=True))
+        return _like(arrays, mixed)
+
+    def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
+        self.cost.messages += 1
+        self.cost.bits += sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
+        shrunk = tuple(self._shrink(by, a) for a in arrays)
+        return _like(arrays, tuple((q, self.world.network.mix(q, self.t)) for q in shrunk))
+
+    def _shrink(self, by: Any, a: Array) -> Array:
+        number, self._shrunk = SHRINK + self._shrunk, self._shrunk + 1
+
+        def one(agent: Array, key: Array, a: Array) -> Array:
+            return by.compress(jax.random.fold_in(key, number), a)
+
+        return each(one, self.world.problem.agents, self.keys, a)
+
+    def ones(self) -> Array:
+        return jnp.ones((self.world.problem.agents, 1), self.world.problem.start.dtype)
 
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1
@@ -80,5 +105,5 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
     return jax.lax.map(lambda args: function(*args), (numbers, *stacked), batch_size=BLOCK)
 
 
-def _like(given: tuple[Array, ...], made: tuple[Array, ...]) -> Any:
+def _like(given: tuple[Array, ...], made: tuple[Any, ...]) -> Any:
     return made[0] if len(given) == 1 else made

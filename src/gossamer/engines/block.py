@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from gossamer.core import tabulate
+from gossamer.core import parts, tabulate
 from gossamer.engines import program
 from gossamer.engines.agents import World
 from gossamer.networks import Network
@@ -59,8 +59,9 @@ class Block:
         with self.precision():
             self.world = World(cast(problem, dtype), cast(network, dtype))
             self._oracle = cast(oracles[0], dtype)
-            self.oracles = jax.tree.map(lambda *leaves: jnp.stack(leaves), *(cast(o, dtype) for o in oracles))
-            self.hyper = {name: jnp.asarray(np.array([t[name] for t in tables]), dtype) for name in tables[0]}
+            self.oracles = _stacked([cast(oracle, dtype) for oracle in oracles])
+            numbers = {name: jnp.asarray(np.array([t[name] for t in tables]), dtype) for name in tables[0]}
+            self.hyper = program.Hyper(numbers, _stacked([cast(parts(rule), dtype) for rule in rules]))
             self.keys = program.keys_of(self.seeds, problem.agents)
         self._run: program.Run | None = None
 
@@ -156,6 +157,10 @@ class Block:
                 break
         metrics = {name: np.concatenate([rows[name] for rows in measured]) for name in measured[0]}
         return Outcome(rounds, metrics, np.asarray(self.run.diverged))
+
+
+def _stacked(trees: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def calls(marks: list[int], first: int, last: int) -> Iterator[tuple[int, list[int], list[bool]]]:

@@ -39,11 +39,18 @@ class Run(NamedTuple):
 class Setting(NamedTuple):
     """What differs between the settings of a block; in the program, with a leading axis."""
 
-    hyper: dict[str, Array]
+    hyper: dict[str, Any]
     oracle: Oracle
 
 
-Hyper = dict[str, Float[Array, "settings rounds"]]
+class Hyper(NamedTuple):
+    """The hyper-parameters of a block."""
+
+    numbers: dict[str, Float[Array, "settings rounds"]]
+    parts: dict[str, Any]
+    """What is not a number, a compressor: its leaves have a leading axis of settings."""
+
+
 Keys = Key[Array, "seeds 2 agents"]
 
 
@@ -101,8 +108,9 @@ def advance(
         def one(setting: Setting, key: Array, run: Run) -> Run:
             agents = StackedAgents(world, setting.oracle, _round_keys(key, t + 1), t, run.memory)
             state = bind(kind, setting.hyper).step(run.state, agents)
+            state, memory = _woken(kind, world, t, (run.state, run.memory), (state, agents.memory))
             sane = jnp.sum(state.x**2) <= bound * world.problem.agents
-            return Run(state, agents.memory, jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged))
+            return Run(state, memory, jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged))
 
         return _mapped(one, Setting(_at(hyper, t), oracles), keys, run)
 
@@ -141,7 +149,7 @@ def costs(kind: type, world: World, oracle: Oracle, hyper: Hyper) -> tuple[Cost,
         return rule.step(state, StackedAgents(world, oracle, key[1], jnp.int32(0), first.memory, each_round))
 
     keys = keys_of([0], world.problem.agents)[0]
-    jax.eval_shape(trace, world, oracle, {name: values[0, 0] for name, values in hyper.items()}, keys)
+    jax.eval_shape(trace, world, oracle, jax.tree.map(lambda a: a[0], _at(hyper, 0)), keys)
     return start, each_round
 
 
@@ -165,8 +173,20 @@ def _start(world: World) -> Float[Array, "agents d"]:
     return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
 
 
-def _at(hyper: Hyper, t: Any) -> dict[str, Float[Array, " settings"]]:
-    return {name: values[:, t] for name, values in hyper.items()}
+def _at(hyper: Hyper, t: Any) -> dict[str, Any]:
+    return {name: values[:, t] for name, values in hyper.numbers.items()} | hyper.parts
+
+
+def _woken(kind: Any, world: World, t: Array, before: Any, after: Any) -> Any:
+    """What every agent holds after a round: one that slept through it holds what it held before."""
+    awake = None if kind.needs == "nothing" else world.network.awake(t)
+    if awake is None:
+        return after
+
+    def kept(new: Array, old: Array) -> Array:
+        return jnp.where(awake.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+
+    return jax.tree.map(kept, after, before)
 
 
 def _mapped(one: Any, settings: Setting, keys: Array, *run: Run) -> Any:

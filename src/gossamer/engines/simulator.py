@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.core import InputError, setting, tabulate
+from gossamer.core import InputError, parts, setting, tabulate
+from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
+from gossamer.engines.suiting import suits
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Empirical, Problem
@@ -89,6 +91,10 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
     for label in labels:
         if labels.count(label) > 1:
             raise InputError(f"{label[0]} with {label[1]} is given {labels.count(label)} times; once is enough.")
+    for rule in rules:
+        suits(rule, network)
+        for part in parts(rule).values():
+            part.check(problem.dim)
     oracle.check(problem)
 
 
@@ -134,16 +140,25 @@ def result_of(
 def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:
     """What an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
 
-    Bytes are the mean over agents. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1) messages.
+    All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
+    a round without gossip as nothing, and an agent that sleeps pays nothing. An all-reduce is counted as a ring's:
+    2(n − 1)/n vectors in 2(n − 1) messages.
     """
-    n, size, degree = network.agents, np.dtype(dtype).itemsize, float(np.mean(network.degrees))
+    n, size = network.agents, np.dtype(dtype).itemsize
     costs = Block([rule], problem, network, [oracle], seeds=[0], steps=1, dtype=dtype).costs()
-    sent = [size * (cost.gossiped * degree + cost.reduced * 2 * (n - 1) / n) for cost in costs]
-    waits = [cost.messages + cost.reductions * 2 * (n - 1) for cost in costs]
+    awake = (1.0, 1.0 if rule.needs == "nothing" else network.activity)
+
+    def sent(cost: Cost) -> float:
+        gossiped = size * cost.gossiped + cost.bits / 8
+        return gossiped * network.traffic + size * cost.reduced * 2 * (n - 1) / n
+
+    def waits(cost: Cost) -> float:
+        return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
+
     return {
-        "queries": (costs[0].queries, costs[1].queries),
-        "bytes_sent": (float(sent[0]), float(sent[1])),
-        "messages": (waits[0], waits[1]),
+        "queries": (costs[0].queries * awake[0], costs[1].queries * awake[1]),
+        "bytes_sent": (sent(costs[0]), sent(costs[1])),
+        "messages": (waits(costs[0]), waits(costs[1])),
     }
 
 

@@ -1,0 +1,39 @@
+r"""BEER, gradient tracking with compressed messages.
+
+$$ X^{t+1} = X^t + \gamma (W - I) H^t - \eta V^t, \qquad H^{t+1} = H^t + C ( X^{t+1} - H^t ), $$
+
+$$ V^{t+1} = V^t + \gamma (W - I) G^t + g^{t+1} - g^t, \qquad G^{t+1} = G^t + C ( V^{t+1} - G^t ), \qquad
+   V^0 = g^0, \quad H^0 = G^0 = 0 $$
+
+MoTEF without momentum, $\lambda = 1$; without compression as well, and with $\gamma = 1$, it is GNSD. The running sums
+$W H$ and $W G$ are right only for one $W$ without losses. Two compressed vectors to each neighbour a round, in one
+message.
+
+Reference: H. Zhao et al., "BEER: fast O(1/T) rate for decentralized nonconvex optimization with communication
+compression", NeurIPS 2022, arXiv 2201.13320.
+"""
+
+from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, rule
+
+
+@rule("beer", static=True)
+class BEER:
+    """BEER: gradient tracking with compressed messages."""
+
+    eta: StepSize
+    gamma: Mixing
+    compressor: Compressor
+
+    def init(self, x: Array, agent: Agent) -> State:
+        d = agent.gradient(x)
+        return State(x=x, d=d, v=d, h=0 * x, wh=0 * x, g=0 * x, wg=0 * x)
+
+    def step(self, s: State, agent: Agent) -> State:
+        x = s.x + self.gamma * (s.wh - s.h) - self.eta * s.v
+        d = agent.gradient(x)
+        v = s.v + self.gamma * (s.wg - s.g) + d - s.d
+        (qx, wqx), (qv, wqv) = agent.gossip_compressed(x - s.h, v - s.g, by=self.compressor)
+        return State(x=x, d=d, v=v, h=s.h + qx, wh=s.wh + wqx, g=s.g + qv, wg=s.wg + wqv)
+
+    def tracker(self, s: State) -> Array:
+        return s.v

@@ -1,0 +1,33 @@
+r"""Push-DIGing, gradient tracking by push-sum.
+
+$$ U^{t+1} = C ( U^t - \eta Y^t ), \qquad w^{t+1} = C w^t, \qquad X^{t+1} = U^{t+1} / w^{t+1}, \qquad
+   Y^{t+1} = C Y^t + g(X^{t+1}) - g(X^t), \qquad Y^0 = g^0, \quad w^0 = \mathbf 1 $$
+
+Directed graphs that may change, with column-stochastic weights alone: an agent needs to know only to how many it sends.
+With doubly stochastic weights it is DSGT. Two vectors and one number to each neighbour a round, in one message.
+
+Reference: A. Nedić, A. Olshevsky and W. Shi, "Achieving geometric convergence for distributed optimization over
+time-varying graphs", 2017, arXiv 1607.03218.
+"""
+
+from gossamer.core import Agent, Array, State, StepSize, rule
+
+
+@rule("push-diging", needs="column")
+class PushDIGing:
+    """Push-DIGing: gradient tracking by push-sum."""
+
+    eta: StepSize
+
+    def init(self, x: Array, agent: Agent) -> State:
+        g = agent.gradient(x)
+        return State(x=x, u=x, w=agent.ones(), y=g, g=g)
+
+    def step(self, s: State, agent: Agent) -> State:
+        u, w, cy = agent.gossip(s.u - self.eta * s.y, s.w, s.y, over="C")
+        x = u / w
+        g = agent.gradient(x)
+        return State(x=x, u=u, w=w, y=cy + g - s.g, g=g)
+
+    def tracker(self, s: State) -> Array:
+        return s.y

@@ -1,0 +1,32 @@
+r"""Push-Pull gradient tracking.
+
+$$ X^{t+1} = R ( X^t - \eta Y^t ), \qquad Y^{t+1} = C Y^t + g^{t+1} - g^t, \qquad Y^0 = g^0 $$
+
+On a directed graph models are pulled by row-stochastic weights, which agree, and trackers are pushed by
+column-stochastic ones, which lose nothing: $\bar y^t = \bar g^t$ for every $t$. With doubly stochastic weights it is
+DSGT. Two vectors to each neighbour a round, in one message.
+
+Reference: S. Pu, W. Shi, J. Xu and A. Nedić, "Push-pull gradient methods for distributed optimization in networks",
+2021, arXiv 1810.06653.
+"""
+
+from gossamer.core import Agent, Array, State, StepSize, rule
+
+
+@rule("push-pull", needs="row+column")
+class PushPull:
+    """Push-Pull: gradient tracking for directed graphs."""
+
+    eta: StepSize
+
+    def init(self, x: Array, agent: Agent) -> State:
+        g = agent.gradient(x)
+        return State(x=x, y=g, g=g)
+
+    def step(self, s: State, agent: Agent) -> State:
+        x, cy = agent.gossip(s.x - self.eta * s.y, s.y, over="RC")
+        g = agent.gradient(x)
+        return State(x=x, y=cy + g - s.g, g=g)
+
+    def tracker(self, s: State) -> Array:
+        return s.y

@@ -1,0 +1,44 @@
+"""Which rules may run on which networks."""
+
+from typing import Any
+
+from gossamer.algorithms import ALGORITHMS
+from gossamer.core import InputError
+from gossamer.networks import Network
+
+
+def suits(rule: Any, network: Network) -> None:
+    """Refuse a network on which this rule would be wrong, with the way out."""
+    if rule.needs == "doubly" and network.stochastic != "doubly":
+        others = ", ".join(name for name, kind in ALGORITHMS.items() if kind.needs in ("column", "row+column"))
+        raise InputError(
+            f"{rule.name} needs doubly stochastic weights, but {network.name} has row- and column-stochastic ones "
+            f"only. For directed graphs there are {others}; or use an undirected network."
+        )
+    if rule.lowest is not None:
+        _symmetric(rule, network)
+    elif rule.static and network.changes:
+        raise InputError(
+            f"{rule.name} keeps running sums of what its neighbours sent, which are right only on a network that "
+            f"never changes and loses nothing, but {network.name} does. Use a static network, or an uncompressed rule, "
+            "such as biased-dmt."
+        )
+
+
+def _symmetric(rule: Any, network: Network) -> None:
+    """A rule that combines two rounds needs one symmetric matrix with a bounded spectrum."""
+    if network.changes:
+        raise InputError(
+            f"{rule.name} combines two rounds and needs the same mixing matrix in all of them, but {network.name} "
+            "changes. Use a static network, or a rule that tracks, such as biased-dmt or gt-dsgd."
+        )
+    if not network.symmetric:
+        raise InputError(
+            f"{rule.name} needs a symmetric mixing matrix, but that of {network.name} is not. Use an undirected graph, "
+            "or a rule that tracks, such as biased-dmt or gt-dsgd."
+        )
+    if network.lowest <= rule.lowest + 1e-9:
+        raise InputError(
+            f"{rule.name} needs all eigenvalues of the mixing matrix above {rule.lowest:.4g}, but the lowest of "
+            f'{network.name} is {network.lowest:.4g}, and it would not converge. Use weights="lazy", ½(I + W).'
+        )

@@ -1,0 +1,89 @@
+r"""Step-size schedules: hyper-parameters that change with the round $t = 0, 1, \dots$
+
+Any function of the round serves as a schedule; these have names, so that a spec file can use them and a store can tell
+them apart: ``eta = { schedule = "cosine", start = 0.1, end = 0.001 }``.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from gossamer.core import InputError, Range
+
+_POSITIVE = Range(0, math.inf, True, True, "A hyper-parameter of 0 would stop the method.")
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """A function of the round that knows how it is written."""
+
+    name: str
+    numbers: tuple[tuple[str, float], ...]
+    function: Callable[[int], float]
+
+    def __call__(self, t: int) -> float:
+        return self.function(t)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}({', '.join(f'{value:g}' for _, value in self.numbers)})"
+
+    def asdict(self) -> dict[str, Any]:
+        """All that determines it, as a spec would write it."""
+        return {"schedule": self.name, **dict(self.numbers)}
+
+
+def constant(value: float) -> Schedule:
+    """The same number in all rounds."""
+    value = _POSITIVE.check("constant(value=…)", value)
+    return Schedule("constant", (("value", value),), lambda t: value)
+
+
+def inverse_sqrt(start: float, offset: int = 1) -> Schedule:
+    r"""Falling as one over the square root of the round.
+
+    $\eta_t = \eta_0 \sqrt{k / (k + t)}$, with $k$ the `offset`: after $3k$ rounds it has halved.
+    """
+    start, k = _POSITIVE.check("inverse_sqrt(start=…)", start), _rounds("inverse_sqrt(offset=…)", offset)
+    return Schedule("inverse-sqrt", (("start", start), ("offset", k)), lambda t: start * math.sqrt(k / (k + t)))
+
+
+def cosine(start: float, end: float, steps: int) -> Schedule:
+    """Half a cosine, from the start in round 0 down to `end` in round `steps`, and `end` from there on.
+
+    Reference: I. Loshchilov and F. Hutter, "SGDR: stochastic gradient descent with warm restarts", 2017,
+    arXiv 1608.03983.
+    """
+    start, end = _POSITIVE.check("cosine(start=…)", start), _POSITIVE.check("cosine(end=…)", end)
+    last = _rounds("cosine(steps=…)", steps)
+
+    def value(t: int) -> float:
+        return end + (start - end) * (1 + math.cos(math.pi * min(t, last) / last)) / 2
+
+    return Schedule("cosine", (("start", start), ("end", end), ("steps", last)), value)
+
+
+def sqrt_n_over_t(agents: int, steps: int, scale: float = 1.0) -> Schedule:
+    r"""The weight √(n/T) in all rounds, as Corollary 1 of the Biased-DMT paper sets λ; at most 1.
+
+    $\lambda = c \sqrt{n / T}$ with $c$ the `scale`. A spec fills in the number of agents and of rounds.
+    """
+    n, last = _rounds("sqrt_n_over_t(agents=…)", agents), _rounds("sqrt_n_over_t(steps=…)", steps)
+    value = min(1.0, _POSITIVE.check("sqrt_n_over_t(scale=…)", scale) * math.sqrt(n / last))
+    return Schedule("sqrt-n-over-t", (("agents", n), ("steps", last), ("scale", scale)), lambda t: value)
+
+
+SCHEDULES: dict[str, Callable[..., Schedule]] = {
+    "constant": constant,
+    "inverse-sqrt": inverse_sqrt,
+    "cosine": cosine,
+    "sqrt-n-over-t": sqrt_n_over_t,
+}
+"""The schedules that a spec file can name."""
+
+
+def _rounds(where: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InputError(f"{where} must be a whole number of at least 1, but is {value!r}.")
+    return value

@@ -1,0 +1,105 @@
+"""Schedules: their closed forms, their refusals, and how a spec names them."""
+
+import math
+
+import numpy as np
+import plain
+import pytest
+
+import gossamer as gs
+from gossamer import schedules
+from gossamer.core import setting, tabulate
+from gossamer.spec import Spec
+
+
+def test_constant_is_the_number():
+    assert tabulate(gs.DPSGD(eta=schedules.constant(0.3)), 4) == tabulate(gs.DPSGD(eta=0.3), 4)
+
+
+def test_inverse_sqrt_halves_after_three_times_its_offset():
+    made = schedules.inverse_sqrt(0.4, offset=50)
+    assert made(0) == 0.4
+    assert made(150) == pytest.approx(0.2, rel=1e-15)
+    assert made(50 * 9999) == pytest.approx(0.004, rel=1e-12)
+
+
+def test_cosine_goes_from_its_start_by_the_middle_to_its_end_and_stays():
+    made = schedules.cosine(0.5, 0.1, steps=100)
+    assert [made(0), made(100), made(1000)] == [0.5, 0.1, 0.1]
+    assert made(50) == pytest.approx(0.3, rel=1e-15)
+    assert made(25) == pytest.approx(0.1 + 0.4 * (1 + math.sqrt(0.5)) / 2, rel=1e-15)
+
+
+def test_sqrt_n_over_t_is_the_corollary_s_weight_and_at_most_one():
+    assert schedules.sqrt_n_over_t(20, 2000)(7) == 0.1
+    assert schedules.sqrt_n_over_t(20, 2000, scale=3)(0) == pytest.approx(0.3, rel=1e-15)
+    assert schedules.sqrt_n_over_t(20, 5)(0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: schedules.cosine(0.1, 0.0, 10), r"cosine\(end=…\) must be a number in \(0, ∞\), but is 0.0"),
+        (lambda: schedules.cosine(0.1, 0.01, 0), r"cosine\(steps=…\) must be a whole number of at least 1, but is 0"),
+        (lambda: schedules.inverse_sqrt(-1), r"inverse_sqrt\(start=…\) must be a number in \(0, ∞\), but is -1"),
+        (lambda: schedules.constant("0.1"), r"constant\(value=…\) must be a number"),
+        (lambda: schedules.sqrt_n_over_t(0, 10), r"sqrt_n_over_t\(agents=…\) must be a whole number"),
+    ],
+)
+def test_bad_schedules_are_refused(make, message):
+    with pytest.raises(gs.InputError, match=message):
+        make()
+
+
+def test_a_schedule_that_leaves_the_range_of_its_hyperparameter_is_refused_with_the_round():
+    rule = gs.BiasedDMT(eta=0.1, lam=schedules.cosine(1.5, 0.5, 10))
+    with pytest.raises(gs.InputError, match=r"lam=…\), a schedule, at round 0 must be a number in \(0, 1\]"):
+        tabulate(rule, 10)
+
+
+def spec(**algorithm):
+    return Spec.of(
+        {
+            "problem": {"name": "quadratic", "A": [[2.0]], "b": [[1.0], [-1.0], [0.5], [2.0]]},
+            "network": {"name": "ring"},
+            "run": {"steps": 64, "dtype": "float64"},
+            "algorithm": [algorithm],
+        }
+    )
+
+
+def test_a_spec_names_schedules_and_fills_in_agents_and_rounds():
+    parts = spec(
+        name="biased-dmt", eta={"schedule": "cosine", "start": 0.2, "end": 0.01}, lam={"schedule": "sqrt-n-over-t"}
+    ).parts()
+    ((_, hyper),) = parts.algorithms
+    assert setting(gs.BiasedDMT(**hyper)) == "eta=cosine(0.2, 0.01, 64), lam=sqrt-n-over-t(4, 64, 1)"
+    assert hyper["lam"](0) == 0.25
+    assert parts.key_of(gs.BiasedDMT(**hyper))["hyper"]["eta"] == {
+        "schedule": "cosine",
+        "start": 0.2,
+        "end": 0.01,
+        "steps": 64,
+    }
+
+
+@pytest.mark.parametrize(
+    ("eta", "message"),
+    [
+        ({"schedule": "cosinus", "start": 1.0}, r"number 0: eta: schedule = 'cosinus' is not known; did you mean 'cos"),
+        ({"schedule": "cosine", "start": 0.1}, r"eta: cosine: key 'end' is missing"),
+        ({"start": 0.1}, r"eta: schedule is missing. Known: constant, cosine"),
+    ],
+)
+def test_bad_schedules_in_a_spec_say_where(eta, message):
+    with pytest.raises(gs.InputError, match=message):
+        spec(name="d-psgd", eta=eta).parts()
+
+
+def test_a_run_follows_its_schedule():
+    """D-PSGD on equal losses is gradient descent with the steps of the schedule, in closed form on a quadratic."""
+    problem = gs.problems.quadratic([[2.0]], np.full((8, 1), 3.0))
+    made = schedules.inverse_sqrt(0.3, offset=2)
+    result = gs.simulate(gs.DPSGD(eta=made), problem, plain.irregular(), steps=30, dtype="float64")
+    left = np.prod([1 - 2 * made(t) for t in range(30)])
+    np.testing.assert_allclose(result.iterates["d-psgd"][0], 3 - 3 * left, rtol=1e-12)
