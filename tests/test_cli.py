@@ -27,16 +27,6 @@ def gossamer(*arguments, **options):
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, **options)
 
 
-@pytest.mark.parametrize("spec", sorted(EXAMPLES.glob("*.toml")), ids=lambda path: path.stem)
-def test_every_example_runs(spec, tmp_path):
-    done = gossamer("run", spec, "--out", tmp_path / "out", "--json")
-    assert done.returncode == 0, done.stderr
-    rows = json.loads(done.stdout)["algorithms"]
-    assert [row["algorithm"] for row in rows] == [options["name"] for options in Spec.read(spec).algorithm]
-    assert all(row["diverged"] == 0 for row in rows)
-    assert done.stderr.count("rounds, F = ") >= len(rows)
-
-
 def test_plot_draws_what_was_measured(tmp_path):
     spec = tmp_path / "spec.toml"
     spec.write_text((EXAMPLES / "own-data.toml").read_text().replace("sites.csv", str(EXAMPLES / "sites.csv")))

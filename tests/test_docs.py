@@ -64,9 +64,9 @@ def test_commands_exist(page):
 
 
 def test_spec_keys_are_those_of_the_code():
-    """The tables of keys in specs.md against the functions' signatures: every key, with its default."""
+    """The tables of keys on all pages against the functions' signatures: every key, with its default."""
     registries = {"problems": PROBLEMS, "stages": STAGES}
-    found = KEYS.findall(PAGES["docs/specs.md"].read_text(encoding="utf-8"))
+    found = [keys for path in PAGES.values() for keys in KEYS.findall(path.read_text(encoding="utf-8"))]
     assert {(kind, name) for kind, name, _ in found} == {(k, name) for k, made in registries.items() for name in made}
     for kind, name, table in found:
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]

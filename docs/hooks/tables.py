@@ -2,13 +2,14 @@
 
 import inspect
 import re
+from fractions import Fraction
 
 import numpy as np
 
 import gossamer as gs
 from gossamer import catalogue
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import ranges
+from gossamer.core import parts, ranges
 from gossamer.data import DATASETS, SIZES, SPLITS
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
@@ -23,8 +24,8 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
 
 
 def algorithms() -> str:
-    head = ["name", "in Python", "what it is", "vectors to each neighbour", "all-reduces", "queries", "tracks"]
-    return _table(head, [_algorithm(name, kind) for name, kind in ALGORITHMS.items()])
+    head = ["name", "in Python", "equations", "sent to each neighbour", "messages", "all-reduces", "queries", "graphs"]
+    return _table([*head, "reference"], [_algorithm(name, kind) for name, kind in ALGORITHMS.items()])
 
 
 def equations() -> str:
@@ -37,8 +38,7 @@ def metrics() -> str:
 
 
 def networks() -> str:
-    rows = [(f"`{e['name']}`", _codes(e["options"]), e["about"]) for e in catalogue.networks()]
-    return _table(["name", "options", "what it is"], rows)
+    return _entries(catalogue.networks())
 
 
 def weights() -> str:
@@ -58,22 +58,71 @@ def datasets() -> str:
     return _table(["name", "what it is"], [(f"`{name}`", about) for name, (_, about) in DATASETS.items()])
 
 
-TABLES = {make.__name__: make for make in (algorithms, equations, metrics, networks, weights, splits, sizes, datasets)}
+def compressors() -> str:
+    return _entries(catalogue.compressors())
+
+
+def schedules() -> str:
+    return _entries(catalogue.schedules())
+
+
+def oracles() -> str:
+    return _entries(catalogue.oracles())
+
+
+FILLED = (algorithms, equations, metrics, networks, weights, splits, sizes, datasets, compressors, schedules, oracles)
+TABLES = {make.__name__: make for make in FILLED}
+
+
+GRAPHS = {
+    "doubly": "undirected, or with doubly stochastic weights",
+    "column": "directed too; column-stochastic weights",
+    "row+column": "directed too; row- and column-stochastic weights",
+    "nothing": "none: a parameter server",
+}
 
 
 def _algorithm(name: str, kind: type) -> list[str]:
     each, dim = _round(kind)
-    message = "" if each.messages < 2 else f", in {each.messages} messages"
-    vectors = f"{each.gossiped // dim}{message}" if each.gossiped else "–"
-    tracks = "yes" if hasattr(kind, "tracker") else "–"
-    made, reduced = f"`{kind.__name__}({', '.join(ranges(kind))})`", str(each.reduced // dim or "–")
-    return [f"[`{name}`](#{name})", made, kind.title, vectors, reduced, str(each.queries), tracks]
+    made, reduced = f"`{kind.__name__}({', '.join(_takes(kind))})`", str(each.reduced // dim or "–")
+    sent = [*_vectors(each.gossiped // dim, ""), *_vectors(each.bits / (32 * dim), " compressed")]
+    sent += ["1 number"] if each.gossiped % dim else []
+    counted = [" and ".join(sent) or "–", str(each.messages or "–"), reduced, str(each.queries)]
+    return [f"[`{name}`](#{name})", made, _equations(kind), *counted, _graphs(kind), _reference(kind)]
+
+
+def _vectors(number: float, how: str) -> list[str]:
+    return [f"{number:g}{how} vector{'s' * (number != 1)}"] if number else []
+
+
+def _graphs(kind: type) -> str:
+    if kind.lowest is not None:
+        bound = f", all eigenvalues above {Fraction(kind.lowest).limit_denominator(9)}" if kind.lowest > -1 else ""
+        return f"undirected and static, symmetric weights{bound}"
+    return GRAPHS[kind.needs] + (", static and without losses" if kind.static else "")
+
+
+def _equations(kind: type) -> str:
+    """All equations of an algorithm's file, one a line."""
+    found = re.findall(r"\$\$(.*?)\$\$", inspect.getmodule(kind).__doc__, re.DOTALL)
+    single = [part.strip().rstrip(",") for whole in found for part in re.split(r"\\qquad|\\quad", whole)]
+    return "<br>".join(f"${' '.join(part.split())}$" for part in single if part)
+
+
+def _reference(kind: type) -> str:
+    """Who and where, from the last paragraph of an algorithm's file."""
+    found = re.search(r"Reference: (.*?)\n*$", inspect.getmodule(kind).__doc__, re.DOTALL)
+    return " ".join(found[1].split()) if found else "–"
+
+
+def _takes(kind: type) -> list[str]:
+    return [*ranges(kind), *parts(kind)]
 
 
 def _round(kind: type) -> tuple[Cost, int]:
     """What one agent pays in a round, counted as the simulator counts it, and the length of a vector."""
     problem = gs.problems.quadratic(np.eye(3), np.zeros((4, 3)))
-    rule = kind(**{key: 0.5 for key in ranges(kind)})
+    rule = kind(**{key: 0.5 for key in ranges(kind)}, **dict.fromkeys(parts(kind), gs.compressors.identity()))
     block = Block([rule], problem, gs.networks.ring(4), [gs.oracles.exact()], seeds=[0], steps=1, dtype="float32")
     return block.costs()[1], problem.dim
 
@@ -84,6 +133,7 @@ def _section(name: str, kind: type) -> str:
     )
     code = "\n".join(f"    {line}".rstrip() for line in inspect.getsource(kind).splitlines())
     settings = ", ".join(f"`{key}` in {allowed}" for key, allowed in ranges(kind).items())
+    settings += ", and a `compressor`" if parts(kind) else ""
     return (
         f"## {kind.title} {{ #{name} data-toc-label='{name}' }}\n\n"
         f"::: {kind.__module__}\n{options}\n\n"
@@ -95,6 +145,12 @@ def _section(name: str, kind: type) -> str:
 def _table(head: list[str], rows: list) -> str:
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _entries(entries: list) -> str:
+    return _table(
+        ["name", "options", "what it is"], [(f"`{e['name']}`", _codes(e["options"]), e["about"]) for e in entries]
+    )
 
 
 def _codes(names: list[str]) -> str:

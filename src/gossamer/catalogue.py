@@ -5,11 +5,13 @@ from collections.abc import Callable
 from typing import Any, NotRequired, TypedDict
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import ranges
+from gossamer.compressors import COMPRESSORS
+from gossamer.core import parts, ranges
 from gossamer.data import DATASETS
 from gossamer.networks import NETWORKS, options
 from gossamer.oracles import STAGES, exact, minibatch
 from gossamer.problems import PROBLEMS
+from gossamer.schedules import SCHEDULES
 
 
 class Entry(TypedDict):
@@ -24,7 +26,7 @@ def algorithms() -> list[Entry]:
         Entry(
             name=name,
             about=kind.title,
-            options=[f"{key} in {allowed}" for key, allowed in ranges(kind).items()],
+            options=[f"{key} in {allowed}" for key, allowed in ranges(kind).items()] + list(parts(kind)),
             needs=kind.needs,
         )
         for name, kind in ALGORITHMS.items()
@@ -39,6 +41,14 @@ def oracles() -> list[Entry]:
     return [_entry("exact", exact), _entry("minibatch", minibatch), *(_entry(*item) for item in STAGES.items())]
 
 
+def compressors() -> list[Entry]:
+    return [_entry(*item) for item in COMPRESSORS.items()]
+
+
+def schedules() -> list[Entry]:
+    return [_entry(*item) for item in SCHEDULES.items()]
+
+
 def problems() -> list[Entry]:
     return [_entry(*item) for item in PROBLEMS.items()]
 
@@ -51,6 +61,8 @@ CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
     "algorithms": algorithms,
     "networks": networks,
     "oracles": oracles,
+    "compressors": compressors,
+    "schedules": schedules,
     "problems": problems,
     "datasets": datasets,
 }

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError
+from gossamer.core import InputError, parts
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.engines.simulator import planned, result_of
 from gossamer.problems import Empirical
@@ -121,7 +121,8 @@ def _evaluated(
 
 def _alike(one: Wanted) -> tuple[Any, ...]:
     """The same for what can share a compiled block."""
-    return str(jax.tree.structure(one.parts.oracle)), id(one.parts.problem), id(one.parts.network), type(one.rule)
+    structure = str(jax.tree.structure((one.parts.oracle, parts(one.rule))))
+    return structure, id(one.parts.problem), id(one.parts.network), type(one.rule)
 
 
 def facts_of(parts: Parts, result: Result) -> dict[str, Any]:
@@ -130,7 +131,7 @@ def facts_of(parts: Parts, result: Result) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "agents": network.agents,
         "network": network.name,
-        "gap": network.gap,
+        "gap": network.gap if network.agents <= 1_000 or not network.changes else None,  # there it takes long
         "links": network.links,
         "edges": _edges(parts) if network.agents <= 200 else None,
         "smoothness": problem.smoothness,

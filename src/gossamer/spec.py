@@ -7,82 +7,25 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import pydantic
 import tomlkit
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, nearest, ranges
+from gossamer.compressors import COMPRESSORS
+from gossamer.core import InputError, nearest, parts, ranges
 from gossamer.data import DATASETS
 from gossamer.engines.simulator import check, planned
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
 from gossamer.provenance import machine, versions
+from gossamer.schedules import SCHEDULES, Schedule
+from gossamer.sections import OracleSection, RunSection, Section, TuningSection, VariantSection
 
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
-
-
-class Section(pydantic.BaseModel):
-    model_config = pydantic.ConfigDict(extra="forbid", strict=True, frozen=True)
-
-
-class OracleSection(Section):
-    batch: int | None = None
-    replace: bool = True
-    stages: list[dict[str, Any]] = []
-
-
-class RunSection(Section):
-    steps: int
-    every: int | None = None
-    seeds: int | list[int] = 1
-    dtype: Literal["float32", "float64"] = "float32"
-    together: int = pydantic.Field(default=1, ge=1)
-    """Settings in one compiled block."""
-    seeds_together: int | None = pydantic.Field(default=None, ge=1)
-    """Seeds in one compiled block; all of them if it is not given."""
-
-
-class TuningSection(Section):
-    """How the hyper-parameters that an `[[algorithm]]` leaves out are chosen."""
-
-    eta: list[float]
-    """The lowest and the highest step size of the first grid."""
-    lam: list[float] = [1.0, 0.3, 0.1, 0.03]
-    beta: list[float] = [0.0, 0.7, 0.9, 0.97]
-    budget: int = pydantic.Field(default=32, ge=4)
-    """Settings of the first grid, the same number for every algorithm."""
-    extensions: int = pydantic.Field(default=2, ge=0, le=2)
-    criterion: Literal["loss", "grad_norm_sq", "rounds"] = "loss"
-    target: float | None = None
-    """The loss to reach, where the criterion is rounds."""
-    steps: int | None = pydantic.Field(default=None, ge=1)
-    seeds: int = pydantic.Field(default=2, ge=1)
-    together: int = pydantic.Field(default=16, ge=1)
-
-    @pydantic.model_validator(mode="after")
-    def _consistent(self) -> "TuningSection":
-        if len(self.eta) != 2 or not 0 < self.eta[0] < self.eta[1]:
-            raise ValueError(f"eta must be [lowest, highest] with 0 < lowest < highest, but is {self.eta}")
-        for name in ("lam", "beta"):
-            if not getattr(self, name) or self.budget % len(getattr(self, name)):
-                raise ValueError(f"budget = {self.budget} must be a multiple of the number of values of {name}")
-        if (self.criterion == "rounds") != (self.target is not None):
-            raise ValueError('target goes with criterion = "rounds", and only with it')
-        return self
-
-
-class VariantSection(Section):
-    """What differs in one variant of a study: keys of the problem, a network, keys of the oracle and algorithms."""
-
-    name: str
-    problem: dict[str, Any] = {}
-    network: dict[str, Any] | None = None
-    oracle: dict[str, Any] = {}
-    algorithm: dict[str, Any] = {}
 
 
 class Parts(NamedTuple):
@@ -100,7 +43,8 @@ class Parts(NamedTuple):
         return {
             **self.key,
             "algorithm": rule.name,
-            "hyper": {name: getattr(rule, name) for name in ranges(type(rule))},
+            "hyper": {name: _stored(getattr(rule, name)) for name in ranges(type(rule))},
+            "parts": {name: str(part) for name, part in parts(rule).items()},
             "package": versions()["gossamer"],
             "jaxlib": versions()["jaxlib"],
             "cpu": machine()["cpu"],
@@ -116,7 +60,7 @@ class Spec(Section):
     oracle: OracleSection = OracleSection()
     run: RunSection
     tuning: TuningSection | None = None
-    variant: list[VariantSection] = []
+    variant: list[VariantSection] = pydantic.Field(default=[])
     algorithm: list[dict[str, Any]]
 
     @staticmethod
@@ -179,8 +123,8 @@ class Spec(Section):
             )
         for number, stage in enumerate(self.oracle.stages):
             oracle = oracle | _made(f"[oracle] stage {number}:", "kind", STAGES, stage)
-        algorithms = [self._algorithm(number, options) for number, options in enumerate(self.algorithm)]
-        fixed = [ALGORITHMS[name](**hyper) for name, hyper in algorithms if set(hyper) == set(ranges(ALGORITHMS[name]))]
+        algorithms = [self._algorithm(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
+        fixed = [ALGORITHMS[name](**hyper) for name, hyper in algorithms if not self.tuning or not left(name, hyper)]
         check(fixed, problem, network, oracle, tuned=len(algorithms) - len(fixed))
         with placed("[run]"):
             planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype)
@@ -191,15 +135,32 @@ class Spec(Section):
         }
         return Parts(algorithms, problem, network, oracle, key)
 
-    def _algorithm(self, number: int, given: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-        """The name and the hyper-parameters of an algorithm; any may be missing if there is a `[tuning]`."""
+    def _algorithm(self, number: int, given: dict[str, Any], agents: int) -> tuple[str, dict[str, Any]]:
+        """The name and the hyper-parameters of an algorithm; numbers may be missing if there is a `[tuning]`."""
         where, options = f"[[algorithm]] number {number}:", dict(given)
         name = options.pop("name", None)
+        for key, value in options.items():
+            if key == "compressor" and isinstance(value, dict):
+                options[key] = _made(f"{where} compressor:", "kind", COMPRESSORS, value)
+            elif isinstance(value, dict):
+                options[key] = self._schedule(f"{where} {key}:", value, agents)
         filled = options
         if self.tuning and name in ALGORITHMS:
             filled = {key: 0.5 for key in ranges(ALGORITHMS[name])} | options
         _made(where, "name", ALGORITHMS, filled | ({} if name is None else {"name": name}))
         return str(name), options
+
+    def _schedule(self, where: str, given: dict[str, Any], agents: int) -> Schedule:
+        """A schedule; the number of rounds and of agents are the run's unless they are given."""
+        make = SCHEDULES.get(given.get("schedule", ""))
+        known = inspect.signature(make).parameters if make else {}
+        own = {key: value for key, value in {"steps": self.run.steps, "agents": agents}.items() if key in known}
+        return _made(where, "schedule", SCHEDULES, own | given)
+
+
+def left(name: str, hyper: dict[str, Any]) -> list[str]:
+    """The numbers of an algorithm that are left to tuning."""
+    return [key for key in ranges(ALGORITHMS[name]) if key not in hyper]
 
 
 @lru_cache(maxsize=8)
@@ -250,6 +211,11 @@ def _made(where: str, key: str, registry: dict[str, Callable[..., Any]], given: 
         with explained(list(parameters), f"{name}: "):
             model.model_validate(options)
         return registry[name](**options)
+
+
+def _stored(value: Any) -> Any:
+    """A hyper-parameter as the store calls it."""
+    return value.asdict() if isinstance(value, Schedule) else value
 
 
 @contextmanager

@@ -42,7 +42,11 @@ class Summary:
         for row in self.table.iter_rows(named=True):
             cells = [row["algorithm"], row["setting"]]
             cells += [_with_interval(row[name], row[f"{name}_±"]) for name in names]
-            cells += [f"{row['queries']:,}", f"{row['bytes_sent'] / 1e6:.2f}", f"{row['diverged']} of {row['seeds']}"]
+            cells += [
+                f"{row['queries']:,.0f}",
+                f"{row['bytes_sent'] / 1e6:.2f}",
+                f"{row['diverged']} of {row['seeds']}",
+            ]
             body.append(cells)
         widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
         lines = [

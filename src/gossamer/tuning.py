@@ -15,17 +15,18 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, nearest, ranges, setting
+from gossamer.core import InputError, nearest, setting
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.engines.simulator import check, planned
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Problem
 from gossamer.progress import Report, reporting
-from gossamer.spec import Parts, TuningSection, explained
+from gossamer.sections import SECOND, TuningSection
+from gossamer.spec import Parts, explained, left
 from gossamer.store import Nowhere, Store
 
-Hyper = dict[str, float]
+Hyper = dict[str, Any]
 
 FIRST_SEED = 1_000_000
 """Tuning seeds start here, so that none is a seed of the evaluation."""
@@ -65,7 +66,7 @@ class Tuned:
                 "variant": variant,
                 "algorithm": self.names[number],
                 "setting": setting(ALGORITHMS[self.names[number]](**trial.hyper)),
-                **{name: trial.hyper.get(name) for name in ("eta", "lam", "beta")},
+                **{name: trial.hyper.get(name) for name in ("eta", *SECOND)},
                 "value": trial.value,
                 "diverged": trial.diverged,
                 "extension": trial.extension,
@@ -74,7 +75,7 @@ class Tuned:
             for number, trials in self.trials.items()
             for trial in trials
         ]
-        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("eta", "lam", "beta", "value"), pl.Float64))
+        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("eta", *SECOND, "value"), pl.Float64))
 
     @staticmethod
     def table_of(tuned: dict[str, "Tuned"]) -> pl.DataFrame | None:
@@ -127,11 +128,7 @@ def tune(
 
 def search(parts: Parts, section: TuningSection, steps: int, dtype: str, store: Store, report: Report) -> Tuned:
     """Choose what the algorithms of `parts` leave open."""
-    open_ones = {
-        number: (name, hyper)
-        for number, (name, hyper) in enumerate(parts.algorithms)
-        if set(hyper) != set(ranges(ALGORITHMS[name]))
-    }
+    open_ones = {number: (name, hyper) for number, (name, hyper) in enumerate(parts.algorithms) if left(name, hyper)}
     trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
     for extension in range(section.extensions + 1):
         if extension and not any(on_edge(trials[number]) for number in open_ones):
@@ -149,13 +146,18 @@ def search(parts: Parts, section: TuningSection, steps: int, dtype: str, store: 
 
 def first_grid(name: str, fixed: Hyper, section: TuningSection) -> list[Hyper]:
     """`budget` settings of what is open in an algorithm."""
-    keys = list(ranges(ALGORITHMS[name]))
-    if "eta" in fixed:
+    keys = left(name, fixed)
+    if "eta" not in keys:
         raise InputError(
             f"[tuning] {name} fixes eta, so that there is no grid to extend: give all of it, or leave eta out."
         )
+    if len(keys) > 2:
+        raise InputError(
+            f"[tuning] {name} leaves {', '.join(keys)} open, but the grid varies eta and one more: give all but one of "
+            f"{', '.join(keys[1:])}."
+        )
     low, high = section.eta
-    second = next((key for key in keys if key != "eta" and key not in fixed), None)
+    second = keys[1] if len(keys) > 1 else None
     values: Sequence[float] = getattr(section, second) if second else [0.0]
     etas = np.geomspace(low, high, section.budget // len(values)).tolist()
     return [fixed | {"eta": eta} | ({second: value} if second else {}) for value in values for eta in etas]
@@ -250,15 +252,15 @@ def _second(trials: list[Trial]) -> str | None:
     """The second hyper-parameter, if the grid varies one."""
     hyper = trials[0].hyper
     return next(
-        (key for key in hyper if key != "eta" and len({trial.hyper[key] for trial in trials}) > 1),
+        (key for key in SECOND if key in hyper and len({trial.hyper[key] for trial in trials}) > 1),
         None,
     )
 
 
 def _memory(name: str, value: float) -> float:
-    """Over how many rounds a momentum averages: 1/λ, or 1/(1 − β)."""
-    return 1 / value if name == "lam" else 1 / (1 - value)
+    """Over how many rounds a momentum averages, 1/λ or 1/(1 − β); for γ, how slow it makes the gossip."""
+    return 1 / (1 - value) if name == "beta" else 1 / value
 
 
 def _of_memory(name: str, memory: float) -> float:
-    return 1 / memory if name == "lam" else 1 - 1 / memory
+    return 1 - 1 / memory if name == "beta" else 1 / memory

@@ -1,0 +1,103 @@
+"""Every example runs by its command, and shows what theory says."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gossamer.spec import Spec
+from gossamer.study import Study
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name, folder):
+    """The rows that `gossamer run --json` prints, and the study that it wrote."""
+    spec = EXAMPLES / f"{name}.toml"
+    program = [sys.executable, "-c", "from gossamer.cli import main; main()", "run", str(spec), "--json"]
+    environment = os.environ | {"NO_COLOR": "1"}
+    done = subprocess.run(
+        [*program, "--out", str(folder / name)], capture_output=True, text=True, timeout=300, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)["algorithms"]
+    variants = Spec.read(spec).variants()
+    wanted = [(variant, one["name"]) for variant, made in variants.items() for one in made.algorithm]
+    assert [(row["variant"], row["algorithm"]) for row in rows] == wanted
+    assert all(row["diverged"] == 0 for row in rows)
+    assert "rounds, F = " in done.stderr
+    return Study.load(folder / name)
+
+
+def ends(result, metric):
+    """The metric of each algorithm in the last round."""
+    frame = result.frame()
+    last = frame.filter(frame["round"] == frame["round"].max())
+    return dict(zip(last["algorithm"], last[metric], strict=True))
+
+
+@pytest.mark.parametrize("name", ["a9a-ring", "digits-neural", "own-data"])
+def test_other_examples_run(name, tmp_path):
+    run(name, tmp_path)
+
+
+def test_every_example_is_run_here():
+    told = {"a9a-ring", "digits-neural", "own-data", "compressed", "zeroth-order", "directed", "time-varying", "faulty"}
+    assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
+
+
+def test_compressed_rules_that_track_are_exact_and_pay_for_what_they_send(tmp_path):
+    result = run("compressed", tmp_path).result
+    gradient, sent = ends(result, "grad_norm_sq"), ends(result, "bytes_sent")
+    for name in ("biased-dmt", "beer", "motef"):
+        assert gradient[name] < 1e-14
+    assert gradient["choco-sgd"] > 1e-7
+    # on a torus, in float64: 3 of 30 coordinates, each with a place of 5 bits
+    assert sent["biased-dmt"] == 5000 * 4 * 2 * 30 * 8
+    assert sent["motef"] == sent["beer"] == 5000 * 4 * 2 * 3 * (64 + 5) / 8
+    assert sent["choco-sgd"] == sent["beer"] / 2
+
+
+def test_the_floor_of_forward_differences_falls_as_the_square_of_their_step(tmp_path):
+    study = run("zeroth-order", tmp_path)
+    floors = [ends(result, "grad_norm_sq")["biased-dmt"] for result in study.results.values()]
+    slopes = np.diff(np.log10(floors)) / -1
+    np.testing.assert_allclose(slopes, 2, atol=0.1)
+    for variant, floor in zip(study.results, floors, strict=True):
+        h, L = float(variant.removeprefix("h = ")), study.facts[variant]["smoothness"]
+        assert floor <= 30 * L**2 * h**2 / 4
+
+
+def test_directed_forms_settle_where_the_gradient_is_minus_the_mean_bias(tmp_path):
+    study = run("directed", tmp_path)
+    left, gradient = ends(study.result, "stationarity"), ends(study.result, "grad_norm_sq")
+    for name in ("push-pull-dmt", "push-diging-dmt", "push-pull"):
+        assert left[name] < 1e-14
+        assert gradient[name] == pytest.approx(study.facts[""]["bias_sq"], rel=1e-6)
+    assert left["sgp"] > 1e-8
+
+
+def test_a_graph_that_changes_costs_bytes_less_and_accuracy_nothing(tmp_path):
+    study = run("time-varying", tmp_path)
+    sent = {}
+    for variant, result in study.results.items():
+        left = ends(result, "stationarity")
+        assert left["biased-dmt"] < 1e-14
+        assert left["d-psgd"] > 1e-7
+        sent[variant] = ends(result, "bytes_sent")["biased-dmt"]
+    assert sent["one peer"] == sent["random matching"] == sent["static"] / 4
+
+
+def test_failures_cost_time_and_no_accuracy(tmp_path):
+    study = run("faulty", tmp_path)
+    for result in study.results.values():
+        assert ends(result, "stationarity")["biased-dmt"] < 1e-14
+    sent = {variant: ends(result, "bytes_sent")["biased-dmt"] for variant, result in study.results.items()}
+    whole = sent["no failures"]
+    assert sent["links down"] == pytest.approx(0.7 * whole)
+    assert sent["agents asleep"] == pytest.approx(0.75**2 * whole)
+    assert sent["local steps"] == pytest.approx(whole / 5)
