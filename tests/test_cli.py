@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from gossamer import cli
 from gossamer.algorithms import ALGORITHMS
 from gossamer.catalogue import CATALOGUE
+from gossamer.cli import showing
 from gossamer.networks import NETWORKS
 from gossamer.results import METRICS, PAID
 from gossamer.spec import Spec
@@ -58,9 +58,9 @@ def test_list_names_everything():
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_library():
-    assert list(cli.Metric) == list(METRICS)
-    assert set(cli.Axis.__args__) == set(PAID)
-    assert list(cli.Kind.__args__) == list(CATALOGUE)
+    assert list(showing.Metric) == list(METRICS)
+    assert set(showing.Axis.__args__) == set(PAID)
+    assert list(showing.Kind.__args__) == list(CATALOGUE)
 
 
 @pytest.mark.parametrize(
@@ -176,3 +176,66 @@ def test_help_shows_examples_and_exit_codes():
     assert "130 interrupted" in gossamer("--help").stdout
     assert "gossamer run examples/a9a-ring.toml" in gossamer("run", "--help").stdout
     assert gossamer("--version").stdout.strip() == "0.1.0"
+
+
+PAPER_RING = """
+[problem]
+name = "logistic"
+data = "breast-cancer"
+agents = 20
+
+[network]
+name = "ring"
+
+[run]
+steps = 1000
+
+[[algorithm]]
+name = "biased-dmt"
+eta = 0.1
+lam = 0.05
+"""
+
+
+def test_plan_says_what_the_theory_admits_on_the_paper_s_ring(tmp_path):
+    """ρ = ⅔(1 − cos(2π/20)); the limits depend on n and ρ alone."""
+    (tmp_path / "spec.toml").write_text(PAPER_RING)
+    done = gossamer("plan", "spec.toml", "--no-trial", "--orders", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert round(found["constants"]["gap"], 6) == 0.032629
+    printed, repaired = found["theory"]["printed"], found["theory"]["repaired"]
+    assert f"{printed['lam_limit']:.3e}" == "1.824e-03"
+    assert f"{printed['corollary_steps']:.2e}" == "6.01e+06"
+    assert f"{repaired['corollary_steps']:.2e}" == "7.06e+07"
+    assert f"{printed['corollary_A3']:.2f}" == "-8.63"
+    assert found["orders"]["note"].startswith("orders only")
+    text = gossamer("plan", "spec.toml", "--no-trial", cwd=tmp_path).stdout
+    assert "n = 20, ρ = 0.032629" in text
+    assert "The printed proof of Corollary 1 fails here" in text
+
+
+def test_certify_checks_every_lemma_of_a_quadratic_and_refuses_other_rules(tmp_path):
+    done = gossamer("certify", EXAMPLES / "quadratic.toml", "--json")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["kind"] == "exact"
+    assert found["violated"] == []
+    verdicts = {check["name"]: check["verdict"] for check in found["checks"]}
+    assert len(verdicts) == 13
+    assert set(verdicts.values()) == {"holds"}
+    (tmp_path / "spec.toml").write_text(PAPER_RING.replace("biased-dmt", "gt-dsgd").replace("lam = 0.05\n", ""))
+    refused = gossamer("certify", "spec.toml", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert "the theory is of biased-dmt, but the spec runs none" in refused.stderr
+
+
+def test_audit_says_whether_the_assumption_holds(tmp_path):
+    stage = '[oracle]\nstages = [{ kind = "top-k", share = 0.5 }]\n\n[run]'
+    (tmp_path / "spec.toml").write_text(PAPER_RING.replace("[run]", stage).replace("1000", "20"))
+    done = gossamer("audit", "spec.toml", "--rounds", "2", "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert finding["stated"]["relative"] == 0.5
+    assert 0 < finding["measured"]["relative"] <= 0.5
+    assert "1/256" in gossamer("audit", "spec.toml", "--rounds", "2", cwd=tmp_path).stdout

@@ -40,13 +40,23 @@ def ends(result, metric):
     return dict(zip(last["algorithm"], last[metric], strict=True))
 
 
-@pytest.mark.parametrize("name", ["a9a-ring", "digits-neural", "own-data"])
+@pytest.mark.parametrize("name", ["a9a-ring", "digits-neural", "own-data", "quadratic"])
 def test_other_examples_run(name, tmp_path):
     run(name, tmp_path)
 
 
 def test_every_example_is_run_here():
-    told = {"a9a-ring", "digits-neural", "own-data", "compressed", "zeroth-order", "directed", "time-varying", "faulty"}
+    told = {
+        "a9a-ring",
+        "digits-neural",
+        "own-data",
+        "quadratic",
+        "compressed",
+        "zeroth-order",
+        "directed",
+        "time-varying",
+        "faulty",
+    }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
 

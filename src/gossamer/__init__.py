@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from gossamer import algorithms, compressors, data, networks, oracles, problems, schedules
+from gossamer import algorithms, compressors, data, networks, oracles, problems, schedules, theory
 from gossamer.algorithms import (
     BEER,
     D2,
@@ -90,5 +90,6 @@ __all__ = [
     "rule",
     "schedules",
     "simulate",
+    "theory",
     "tune",
 ]

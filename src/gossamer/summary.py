@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy import stats
+from scipy.special import stdtrit
 
 SHOWN = ("loss", "grad_norm_sq", "consensus", "accuracy")
 
@@ -63,7 +63,7 @@ def interval(values: np.ndarray) -> tuple[float | None, float | None]:
         return None, None
     if len(values) == 1:
         return float(values[0]), None
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    half = stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values))
     return float(values.mean()), float(half)
 
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from gossamer.claims.evidence import Readings, paired
 from gossamer.claims.verdict import Finding, Insufficient, Word
@@ -15,7 +15,7 @@ ERROR = 0.05
 
 def student(values: np.ndarray, level: float = 1 - ERROR) -> tuple[float, float]:
     """The interval of the mean of independent values, one a seed."""
-    half = stats.t.ppf((1 + level) / 2, len(values) - 1) * values.std(ddof=1) / math.sqrt(len(values))
+    half = stdtrit(len(values) - 1, (1 + level) / 2) * values.std(ddof=1) / math.sqrt(len(values))
     return float(values.mean() - half), float(values.mean() + half)
 
 

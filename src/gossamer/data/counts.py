@@ -1,7 +1,6 @@
 """How many rows of each class every agent gets: the integer matrices behind the random splits."""
 
 import numpy as np
-import scipy.optimize
 import scipy.sparse
 import scipy.special
 from jaxtyping import Float, Int
@@ -94,7 +93,9 @@ def _levelled(held: np.ndarray, even: Counts, totals: Totals, room: Room) -> Cou
     )
     start = even[agent, label]
     spare = np.maximum(start - 1, 0)  # nobody loses a label
-    answer = scipy.optimize.linprog(
+    from scipy.optimize import linprog  # half a second to import, so only when needed
+
+    answer = linprog(
         np.ones(2 * size),
         A_eq=scipy.sparse.hstack([sums, -sums]),
         b_eq=np.r_[room, totals] - sums @ start,

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.stats import binom
 
 from gossamer.networks.faults import Faults
 from gossamer.networks.mixer import Mixer
@@ -79,6 +78,8 @@ def _redrawn(n: int, p: float) -> float:
     """
     if n == 2:
         return 1 - p
+    from scipy.stats import binom  # a second to import, so only when needed
+
     counts = np.arange(n)
     one = binom.pmf(counts - 1, n - 2, p)  # the degree of an agent that has one link for certain
     weight = p * (one * _expected(one, 1)).sum()

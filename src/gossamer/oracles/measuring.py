@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
-from scipy import stats
+from scipy.special import stdtrit
 
 from gossamer.core import InputError
 from gossamer.oracles.constants import COVERED
@@ -129,7 +129,7 @@ class Measured:
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         if self.queries == 1:
             return self.bias_sq, self.bias_sq
-        half = stats.t.ppf(1 - 0.025 / self.bias_sq.size, self.queries - 1) * self.error
+        half = stdtrit(self.queries - 1, 1 - 0.025 / self.bias_sq.size) * self.error
         return self.bias_sq - half, self.bias_sq + half
 
     def _beyond(self, bias_sq: np.ndarray, relative: float) -> float:

@@ -5,7 +5,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.optimize import minimize
 
 from gossamer.core import InputError
 from gossamer.problems.problem import Problem, cast
@@ -22,6 +21,8 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
     direction that the data do not see. Found by Newton's method in a trust region, whose short steps do not leap over
     the rim of a minimum.
     """
+    from scipy.optimize import minimize  # half a second to import, so only when needed
+
     e = np.broadcast_to(np.asarray(bias, np.float64), (problem.dim,))
     first = np.asarray(problem.start if start is None else start, np.float64)
     with jax.enable_x64(True):

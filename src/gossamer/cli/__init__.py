@@ -1,0 +1,30 @@
+"""The command line: parse and print; the work is done elsewhere."""
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+import gossamer
+from gossamer.cli import running, showing, theorizing
+from gossamer.cli.base import app, plain
+from gossamer.core import InputError
+
+__all__ = ["app", "main", "running", "showing", "theorizing"]
+
+
+def main() -> None:
+    """The entry point: bad input ends with its message and exit code 2, never with a traceback."""
+    try:
+        app()
+    except InputError as error:
+        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {plain(str(error))}", soft_wrap=True)
+        sys.exit(2)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if show:
+        print(gossamer.__version__)
+        raise typer.Exit

@@ -1,0 +1,154 @@
+"""The commands that run something: run, tune, audit and reproduce."""
+
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gossamer import audit as auditing
+from gossamer import experiment
+from gossamer.cli.base import AsJSON, Out, SpecFile, app, plain, progress, resumable
+from gossamer.spec import Spec
+
+
+class Experiment(StrEnum):
+    fig1 = "fig1"
+    fig2 = "fig2"
+    speedup = "speedup"
+    topology = "topology"
+    heterogeneity = "heterogeneity"
+
+
+@app.command()
+def run(
+    spec: SpecFile,
+    out: Out = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Run an experiment and save its result.
+
+    Every run is kept when it is done: after an interruption the same command goes on, after the end it only shows the
+    result again, and with more rounds or seeds in the spec it computes what is missing.
+
+    Examples:
+
+        gossamer run examples/a9a-ring.toml
+
+        gossamer run my.toml --out results/my --json
+    """
+    folder = out or Path("runs") / spec.stem
+    with resumable():
+        study = experiment.run(Spec.read(spec), folder, name=spec.stem, progress=progress())
+    summaries = {variant: result.summary() for variant, result in study.results.items()}
+    rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
+    if as_json:
+        print(json.dumps({"out": str(folder), "algorithms": rows}, indent=2))
+    else:
+        for variant, summary in summaries.items():
+            print(f"{variant}\n{summary}\n" if variant else f"{summary}\n")
+        print(f"result: {folder}    figures: gossamer plot {folder}")
+    if all(row["seeds"] == row["diverged"] for row in rows):
+        raise typer.Exit(3)
+
+
+@app.command()
+def tune(
+    spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file with a [tuning] section.")],
+    out: Out = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Choose hyper-parameters by the spec's [tuning], without the final runs, and print all that were tried.
+
+    Example:
+
+        gossamer tune my.toml
+    """
+    folder = out or Path("runs") / spec.stem
+    with resumable():
+        table = experiment.tuned(Spec.read(spec), folder, progress=progress())
+    if as_json:
+        print(json.dumps(table.to_dicts(), indent=2))
+        return
+    chosen = table.filter(table["chosen"])
+    shown = Table(box=None, pad_edge=False)
+    for column in ("variant", "algorithm", "setting", "value", "tried", "diverged"):
+        shown.add_column(column)
+    for row in chosen.to_dicts():
+        tried = table.filter((table["variant"] == row["variant"]) & (table["algorithm"] == row["algorithm"]))
+        lost = int((tried["diverged"] > 0).sum())
+        cells = [row["variant"], row["algorithm"], row["setting"], f"{row['value']:.6g}", str(len(tried)), str(lost)]
+        shown.add_row(*(plain(cell) for cell in cells))
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(shown)
+
+
+@app.command()
+def audit(
+    spec: SpecFile,
+    rounds: Annotated[int, typer.Option(help="At how many rounds of a run to measure.")] = 10,
+    queries: Annotated[int, typer.Option(help="How often each agent's query is repeated there.")] = 64,
+    as_json: AsJSON = False,
+) -> None:
+    """Measure the constants of a spec's oracle along its runs: M_f, σ_f² and σ², beside what is stated of them.
+
+    Exit code 0 whether or not the theory's assumption holds; the text says so.
+
+    Examples:
+
+        gossamer audit examples/zeroth-order.toml
+
+        gossamer audit my.toml --rounds 5 --json
+    """
+    with resumable():
+        found = auditing.audit(Spec.read(spec), rounds=rounds, queries=queries, progress=progress())
+    print(json.dumps(found.asdict(), indent=2, ensure_ascii=False) if as_json else found)
+
+
+@app.command()
+def reproduce(
+    experiments: Annotated[list[Experiment] | None, typer.Argument(help="Which; all if none is given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Figures 1 and 2 only, shorter and on fewer seeds.")] = False,
+    spec: Annotated[bool, typer.Option("--spec", help="Print the spec of an experiment, and run nothing.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Reproduce the paper's experiments, judge its claims and write a report.
+
+    Examples:
+
+        gossamer reproduce
+
+        gossamer reproduce fig1 --quick --out runs/look
+
+        gossamer reproduce fig2 --spec > mine.toml
+    """
+    from gossamer import reproduction  # it draws, and a drawing library takes a second to import
+
+    names = [name.value for name in experiments or []]
+    if spec:
+        print("\n".join(reproduction.text_of(name) for name in names or reproduction.EXPERIMENTS))
+        return
+    folder = out or Path("runs") / ("quick" if quick else "reproduction")
+    say = (lambda text: print(text, file=sys.stderr, flush=True)) if as_json else (lambda text: print(text, flush=True))
+    with resumable():
+        verdicts = reproduction.reproduce(names, folder, quick=quick, progress=progress(), say=say)
+    if as_json:
+        print(json.dumps([verdict.asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
+        return
+    print_verdicts([verdict.asdict() for verdict in verdicts])
+    print(f"report: {folder / 'report.html'}")
+
+
+def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, title="verdicts", title_justify="left", title_style="bold")
+    for column in ("experiment", "claim", "measured", "verdict"):
+        table.add_column(column, no_wrap=column in ("experiment", "verdict"))
+    colors = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+    for row in verdicts:
+        cells = [plain(row[key]) for key in ("experiment", "claim", "measured")]
+        table.add_row(*cells, f"[{colors[row['verdict']]}]{row['verdict']}[/]")
+    Console(highlight=False, width=None if sys.stdout.isatty() else 180).print(table)

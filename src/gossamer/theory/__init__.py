@@ -1,0 +1,62 @@
+"""The paper's theory as something one can compute: its conditions and bounds, repaired where they fail, and checked."""
+
+from gossamer.theory.affine import Affine, affine_of
+from gossamer.theory.checking import Certificate, Check, certify
+from gossamer.theory.constants import Constants, constants_of
+from gossamer.theory.factors import Factors
+from gossamer.theory.lyapunov import Coefficients, Weights, coefficients, kappa, weights
+from gossamer.theory.moments import Moments, propagate
+from gossamer.theory.orders import Order, Orders, orders_of
+from gossamer.theory.planning import Plan, Prescription, best_bound, plan, steps_for
+from gossamer.theory.stability import step_limit
+from gossamer.theory.theorem import (
+    Bound,
+    Condition,
+    bound,
+    conditions,
+    corollary,
+    descent,
+    eta_limit,
+    floor,
+    kappa_of,
+    lam_limit,
+    steps_limit,
+)
+
+__all__ = [
+    "Affine",
+    "Bound",
+    "Certificate",
+    "Check",
+    "Coefficients",
+    "Condition",
+    "Constants",
+    "Factors",
+    "Moments",
+    "Order",
+    "Orders",
+    "Plan",
+    "Prescription",
+    "Weights",
+    "affine_of",
+    "best_bound",
+    "bound",
+    "certify",
+    "coefficients",
+    "conditions",
+    "constants_of",
+    "corollary",
+    "descent",
+    "eta_limit",
+    "floor",
+    "kappa",
+    "kappa_of",
+    "lam_limit",
+    "orders_of",
+    "plan",
+    "propagate",
+    "step_limit",
+    "steps_for",
+    "steps_limit",
+    "weights",
+]

@@ -1,0 +1,237 @@
+r"""Certify a run of Biased-DMT: are the paper's inequalities true of it, and does its bound apply?
+
+On quadratics with an oracle that is affine in the gradient, both sides of Lemmas 1 to 7, of the descent of Φ and of
+Theorem 1 are exact numbers at every round, and nothing is sampled. Elsewhere the run is simulated and its mean of
+$\|\nabla F(\bar x^t)\|^2$, with an interval over seeds, is put beside the bound.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from gossamer.algorithms import BiasedDMT
+from gossamer.claims.intervals import student
+from gossamer.core import InputError
+from gossamer.engines.simulator import check, planned, simulate
+from gossamer.networks import Network
+from gossamer.oracles import Oracle, completed, exact
+from gossamer.problems import Problem, Quadratic
+from gossamer.theory.affine import Affine, affine_of
+from gossamer.theory.constants import Constants, constants_of
+from gossamer.theory.factors import PAPER, Factors
+from gossamer.theory.lemmas import Sides, first_phi, lemmas, lyapunov
+from gossamer.theory.moments import LARGEST, propagate
+from gossamer.theory.text import plain, table
+from gossamer.theory.theorem import Bound, bound
+
+Verdict = Literal["holds", "violated", "undecided", "does not apply"]
+
+MARKS = 200
+"""Rounds at which a simulated run is measured, at most: their mean stands for the mean over all rounds."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One inequality over a whole run."""
+
+    name: str
+    verdict: Verdict
+    slack: float
+    """The least of (right − left)/max(|left|, |right|) over the rounds: negative where the inequality is false."""
+    round: int
+    """Where the slack is least."""
+    left: float
+    right: float
+    violations: int
+    """How many rounds it is false in, also where it does not apply."""
+    missing: tuple[str, ...]
+    """The conditions that do not hold."""
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What `certify` found."""
+
+    kind: Literal["exact", "simulated"]
+    eta: float
+    lam: float
+    steps: int
+    constants: Constants
+    bounds: tuple[Bound, ...]
+    """Theorem 1 as printed and as repaired."""
+    checks: tuple[Check, ...]
+    measured: float
+    """The mean of ‖∇F(x̄)‖² over the rounds: exact, or over seeds."""
+    interval: tuple[float, float] | None
+    """Its 95 % interval over seeds, where it was simulated."""
+
+    @property
+    def violated(self) -> list[str]:
+        """The inequalities that are false although their conditions hold."""
+        return [one.name for one in self.checks if one.verdict == "violated"]
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing was violated. It says nothing of what does not apply."""
+        return not self.violated
+
+    def asdict(self) -> dict[str, Any]:
+        own = {
+            "constants": self.constants.asdict(),
+            "bounds": [one.asdict() for one in self.bounds],
+            "violated": self.violated,
+            "holds": self.holds,
+        }
+        return plain(asdict(self) | own)
+
+    def __str__(self) -> str:
+        exactly = "exact second moments" if self.kind == "exact" else "simulated"
+        lines = [f"Biased-DMT, eta = {self.eta:g}, lambda = {self.lam:g}, {self.steps:,} rounds ({exactly})", ""]
+        rows = [
+            [one.name, one.verdict, f"{one.slack:.3g}", f"{one.round:,}", f"{one.left:.4g}", f"{one.right:.4g}"]
+            for one in self.checks
+        ]
+        lines += table(["inequality", "verdict", "least slack", "round", "left", "right"], rows)
+        for one in self.checks:
+            if one.violations:
+                where = ", where it does not apply" if one.missing else ""
+                lines.append(f"! {one.name} is false in {one.violations:,} of {self.steps:,} rounds{where}.")
+        for missing in dict.fromkeys(one.missing for one in self.checks if one.missing):
+            names = " and ".join(one.name for one in self.checks if one.missing == missing)
+            lines += ["", f"no statement here: {names}, because", *(f"  {text}" for text in missing)]
+        spread = "" if self.interval is None else f" [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
+        lines += ["", f"mean of ‖∇F(x̄)‖² over the rounds: {self.measured:.4g}{spread}"]
+        lines += [
+            f"bound, {one.form}: {one.total:.4g}{'' if one.applies else ' (not valid here)'}" for one in self.bounds
+        ]
+        said = "violated: " + ", ".join(self.violated) if self.violated else "nothing that applies is violated"
+        return "\n".join([*lines, said])
+
+
+def certify(
+    rule: BiasedDMT,
+    problem: Problem,
+    network: Network,
+    oracle: Oracle | None = None,
+    *,
+    steps: int,
+    seeds: int | Sequence[int] = 5,
+    factors: Factors = PAPER,
+    **given: float,
+) -> Certificate:
+    """Check the paper's inequalities on a run of Biased-DMT.
+
+    Args:
+        rule: ``BiasedDMT(eta=…, lam=…)``, with numbers and no schedules.
+        problem: what is minimised.
+        network: who talks to whom.
+        oracle: where gradients come from; the exact ones if it is not given.
+        steps: rounds.
+        seeds: how many runs are simulated; exact moments take the first for what an oracle draws once.
+        factors: the numbers in the inequalities, if not the paper's.
+        given: constants that are taken as they are: `smoothness`, `excess`, `relative`, `absolute`, `variance` and
+            `heterogeneity`.
+    """
+    oracle = completed(oracle or exact())
+    check([rule], problem, network, oracle)
+    if not isinstance(rule, BiasedDMT) or callable(rule.eta) or callable(rule.lam):
+        raise InputError(f"the theory is about Biased-DMT with one η and one λ, but the rule is {rule!r}.")
+    plan, numbers = planned(steps, None, seeds, "float64")
+    if isinstance(problem, Quadratic) and 3 * problem.agents * problem.dim <= LARGEST:
+        affine = affine_of(oracle, problem, numbers[0])
+        if affine is not None:
+            return _exactly(rule, problem, network, oracle, affine, plan.steps, factors, given)
+    return _simulated(rule, problem, network, oracle, plan.steps, numbers, factors, given)
+
+
+def _exactly(
+    rule: BiasedDMT,
+    problem: Quadratic,
+    network: Network,
+    oracle: Oracle,
+    affine: Affine,
+    steps: int,
+    factors: Factors,
+    given: dict[str, float],
+) -> Certificate:
+    eta, lam = float(rule.eta), float(rule.lam)
+    c = constants_of(problem, network, oracle, **(affine.constants | given))
+    m = propagate(problem, network, affine, eta, lam, steps, start=np.asarray(problem.start))
+    known = {name: "exact" for name in (*affine.constants, "heterogeneity") if name not in given}
+    c = replace(c, sources={**c.sources, **known})
+    if "heterogeneity" in known:
+        c = replace(c, heterogeneity=float(m.heterogeneity[:-1].max()))
+    forms = ("printed", "repaired")
+    sides = lemmas(c, m, eta, lam, factors)
+    for form in forms:
+        sides += lyapunov(c, m, eta, lam, form, factors)
+    bounds = []
+    for form in forms:
+        # Φ⁰ is known here, and need not be bounded
+        phi = first_phi(c, m, eta, lam, form, factors)
+        at = bound(c, eta, lam, steps, form, factors)
+        bounds.append(replace(at, phi=phi, transient=factors.initial * phi / (eta * steps)))
+    checks = tuple(judged(one) for one in sides)
+    return Certificate("exact", eta, lam, steps, c, tuple(bounds), checks, float(m.gradient[:-1].mean()), None)
+
+
+def judged(sides: Sides) -> Check:
+    """The verdict on one inequality: false where left exceeds right by more than rounding can."""
+    left, right = sides.left, sides.right
+    scale = np.maximum(np.abs(left), np.abs(right))
+    false = left - right > 1e-9 * scale + sides.rounding
+    # where all that is left is rounding there is nothing to compare
+    told = scale > 10 * sides.rounding
+    slack = np.where(told, (right - left) / np.where(told, scale, 1.0), np.inf)
+    worst = int(slack.argmin())
+    verdict: Verdict = "does not apply" if sides.missing else "violated" if false.any() else "holds"
+    return Check(
+        sides.name,
+        verdict,
+        float(slack[worst]),
+        worst,
+        float(left[worst]),
+        float(right[worst]),
+        int(false.sum()),
+        sides.missing,
+    )
+
+
+def _simulated(
+    rule: BiasedDMT,
+    problem: Problem,
+    network: Network,
+    oracle: Oracle,
+    steps: int,
+    seeds: list[int],
+    factors: Factors,
+    given: dict[str, float],
+) -> Certificate:
+    if len(seeds) < 2:
+        raise InputError("an interval over seeds needs at least two of them: give seeds=5.")
+    c = constants_of(problem, network, oracle, **given)
+    eta, lam = float(rule.eta), float(rule.lam)
+    every = max(1, steps // MARKS)
+    result = simulate(rule, problem, network, oracle, steps=steps, every=every, seeds=seeds, progress=False)
+    # a run that diverged has no finite mean
+    lost = (pl.col("status") == "diverged").any()
+    mean = pl.col("grad_norm_sq").filter(pl.col("round") < steps).mean()
+    values = result.frame().group_by("seed").agg(pl.when(lost).then(math.inf).otherwise(mean).alias("mean"))["mean"]
+    values = values.to_numpy()
+    low, high = student(values) if np.isfinite(values).all() else (math.inf, math.inf)
+    bounds = tuple(bound(c, eta, lam, steps, form, factors) for form in ("printed", "repaired"))
+    checks = tuple(_compared(one, float(values.mean()), low, high, steps) for one in bounds)
+    return Certificate("simulated", eta, lam, steps, c, bounds, checks, float(values.mean()), (low, high))
+
+
+def _compared(at: Bound, mean: float, low: float, high: float, steps: int) -> Check:
+    missing = tuple(str(condition) for condition in at.conditions if not condition.holds)
+    verdict: Verdict = "does not apply"
+    if at.applies:
+        verdict = "holds" if high <= at.total else "violated" if low > at.total else "undecided"
+    slack = (at.total - mean) / at.total if at.total else -math.inf if mean else 0.0
+    return Check(f"Theorem 1 ({at.form})", verdict, slack, steps, mean, at.total, int(low > at.total), missing)

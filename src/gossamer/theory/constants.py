@@ -1,0 +1,181 @@
+r"""The numbers that the theory speaks of, for a problem, a network and an oracle, and where each comes from.
+
+| name | symbol | what |
+| --- | --- | --- |
+| `agents`, `gap` | $n$, $\rho$ | how many agents, and $1 - \|W - J\|_2$ |
+| `smoothness` | $L$ | every $\nabla f_i$ is $L$-Lipschitz |
+| `relative`, `absolute` | $M_f$, $\sigma_f^2$ | the squared bias is at most $M_f \|\nabla f_i\|^2 + \sigma_f^2$ |
+| `variance` | $\sigma^2$ | what the noise of one gradient is at most, in the mean square |
+| `heterogeneity` | $\zeta^2$ | the mean over agents of $\|\nabla f_i(x) - \nabla F(x)\|^2$ is at most this |
+| `excess` | $F(x^0) - F^*$ | how far down it goes |
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from gossamer import oracles
+from gossamer.core import InputError, Range, nearest
+from gossamer.networks import Network
+from gossamer.oracles import COVERED, Oracle
+from gossamer.problems import Problem, Quadratic
+from gossamer.theory.landscape import Landscape, survey
+from gossamer.theory.lyapunov import Weights
+
+Source = Literal["exact", "bound", "estimate", "given"]
+"""A bound holds for certain and may be loose; an estimate was measured at a few points and may be too small."""
+
+QUERIES = 32
+"""Of an oracle at a point, where it states no constants."""
+
+_AT_LEAST_0 = Range(0, float("inf"), False, True, "It is a squared norm, or a ratio of two.")
+_ABOVE_0 = Range(0, float("inf"), True, True, "It is how fast gradients change.")
+
+
+class Start(NamedTuple):
+    r"""The errors at the start, where all agents stand at one point and $V^0 = M^0 = \tilde g(X^0)$."""
+
+    consensus: float
+    """Ξ_x⁰ = 0."""
+    tracking: float
+    """Ξ_v⁰."""
+    average: float
+    """Ĝ⁰."""
+    estimation: float
+    """𝒢⁰."""
+
+
+@dataclass(frozen=True)
+class Constants:
+    """All that Theorem 1 asks for. Made by `constants_of`, or by hand."""
+
+    agents: int
+    gap: float
+    smoothness: float
+    excess: float
+    relative: float = 0.0
+    absolute: float = 0.0
+    variance: float = 0.0
+    heterogeneity: float = 0.0
+    heterogeneity_at_start: float = 0.0
+    gradients_at_start: float = 0.0
+    """The mean over agents of ‖∇f_i(x⁰)‖²."""
+    sources: Mapping[str, Source] = field(default_factory=dict)
+    note: str = ""
+    """What the oracle says of its constants."""
+
+    @property
+    def start(self) -> Start:
+        r"""Upper bounds of the errors at the start.
+
+        With independent noise and $B = \sum_i \|b_i\|^2 \le n\sigma_f^2 + M_f \sum_i \|\nabla f_i(x^0)\|^2$,
+        $\mathcal{G}^0 \le B + n\sigma^2$, $\hat G^0 \le n B + n\sigma^2$, and
+        $\Xi_v^0 \le (\sqrt{n \zeta^2(x^0)} + \sqrt B)^2 + (n - 1)\sigma^2$.
+        """
+        n = self.agents
+        biases = n * (self.absolute + self.relative * self.gradients_at_start)
+        apart = (np.sqrt(n * self.heterogeneity_at_start) + np.sqrt(biases)) ** 2
+        return Start(
+            0.0,
+            float(apart + (n - 1) * self.variance),
+            n * biases + n * self.variance,
+            biases + n * self.variance,
+        )
+
+    def phi(self, c: Weights) -> float:
+        """Φ⁰, at most."""
+        start = self.start
+        errors = c.c2 * start.tracking + c.c3 * start.average + c.c4 * start.estimation
+        return float(self.excess + errors)
+
+    def asdict(self) -> dict[str, Any]:
+        return asdict(self) | {"sources": dict(self.sources)}
+
+
+GIVEN = ("smoothness", "excess", "relative", "absolute", "variance", "heterogeneity")
+"""The constants that a caller may give instead."""
+
+
+def constants_of(problem: Problem, network: Network, oracle: Oracle, **given: float) -> Constants:
+    """Find the constants; those that are `given` (by the names of `GIVEN`) are taken as they are."""
+    taken, gap = _checked(given), gap_of(network)
+    known = taken.get("smoothness", problem.smoothness)
+    seen = survey(problem, known)
+    bias, note = _of_oracle(problem, oracle, taken, seen)
+    exact = isinstance(problem, Quadratic)
+    found: dict[str, tuple[float, Source]] = {
+        "smoothness": (seen.smoothness, "estimate") if known is None else (known, "exact" if exact else "bound"),
+        "excess": (seen.loss_at_start - seen.lowest, "exact" if seen.is_minimum else "estimate"),
+        "heterogeneity": _heterogeneity(problem, seen),
+        **bias,
+    }
+    found |= {name: (value, "given") for name, value in taken.items()}
+    if found["smoothness"][0] <= 0:
+        raise InputError("the loss is flat along the path that was walked, so L is unknown: give smoothness=….")
+    return Constants(
+        agents=network.agents,
+        gap=gap,
+        heterogeneity_at_start=seen.heterogeneity_at_start,
+        gradients_at_start=seen.gradients_at_start,
+        sources={name: source for name, (_, source) in found.items()},
+        note=note,
+        **{name: value for name, (value, _) in found.items()},
+    )
+
+
+def gap_of(network: Network) -> float:
+    """ρ, of a network that the theory covers."""
+    if network.changes:
+        raise InputError(
+            f"{network.name} changes from round to round, but the theory is about one W in all rounds: the lemmas ask "
+            "every single round to mix. Use a static network such as networks.ring(20)."
+        )
+    gap = network.gap
+    if gap is None or not gap > 0:
+        raise InputError(
+            f"{network.name} has no spectral gap ρ > 0, which the theory needs: it covers doubly stochastic weights on "
+            "a connected graph only. Use an undirected network such as networks.ring(20)."
+        )
+    return float(gap)
+
+
+def _checked(given: Mapping[str, float]) -> dict[str, float]:
+    for name in given:
+        if name not in GIVEN:
+            raise InputError(f"there is no constant {name!r} to give; {nearest(name, GIVEN)}")
+    allowed = {"smoothness": _ABOVE_0}
+    return {name: allowed.get(name, _AT_LEAST_0).check(f"{name}=…", value) for name, value in given.items()}
+
+
+def _heterogeneity(problem: Problem, seen: Landscape) -> tuple[float, Source]:
+    # With one Hessian for all, ∇f_i − ∇F does not depend on the point; else no bound over all points exists.
+    same = isinstance(problem, Quadratic) and bool((np.asarray(problem.A) == np.asarray(problem.A)[0]).all())
+    return seen.heterogeneity, "exact" if same else "estimate"
+
+
+def _of_oracle(
+    problem: Problem, oracle: Oracle, taken: Mapping[str, float], seen: Landscape
+) -> tuple[dict[str, tuple[float, Source]], str]:
+    """M_f, σ_f² and σ² as the oracle states them, or as measured at the start and at the lowest point; and its note."""
+    names = ("relative", "absolute", "variance")
+    if all(name in taken for name in names):
+        return {}, ""
+    stated = oracle.constants(problem)
+    found: dict[str, tuple[float, Source]] = {
+        name: (float(value), "bound") for name in names if (value := getattr(stated, name)) is not None
+    }
+    missing = [name for name in names if name not in found and name not in taken]
+    if missing:
+        measured = oracles.measure(oracle, problem, np.stack([np.asarray(problem.start), seen.bottom]), queries=QUERIES)
+        # as much of the bias as the theorem covers counts as relative, the rest as absolute
+        known = taken.get("relative", found.get("relative", (None,))[0])
+        relative = min(measured.relative, COVERED) if known is None else known
+        own = {
+            "relative": relative,
+            "absolute": measured.absolute_at(relative),
+            "variance": measured.variance,
+        }
+        found |= {name: (float(own[name]), "estimate") for name in missing}
+    return found, stated.note if missing else ""

@@ -1,0 +1,122 @@
+r"""The Lyapunov function behind Theorem 1, and how much of it one round takes away.
+
+$$ \Phi^t = \mathbb{E}[F(\bar x^t) - F^*] + c_1 \Xi_x^t + c_2 \Xi_v^t + c_3 \hat G^t + c_4 \mathcal{G}^t $$
+
+$$ c_2 = \frac{\kappa\eta}{\rho}, \qquad c_3 = \frac{2\eta}{\lambda n^2}, \qquad
+   c_4 = \frac{3\kappa\eta\lambda}{\rho^2}, \qquad c_1 \text{ such that } A_2 = 0 $$
+
+For every $\eta \le 1/(2L)$ the lemmas add up to
+
+$$ \Phi^{t+1} - \Phi^t \le -A_1 \mathbb{E}\|\nabla F(\bar x^t)\|^2 - A_m \mathbb{E}\|\bar m^t\|^2 - A_2 \Xi_x^t
+   - A_3 \Xi_v^t - A_4 \hat G^t - A_5 \mathcal{G}^t + 2n C_g \zeta^2 + C_n \sigma^2 + C_b \sigma_f^2 . $$
+
+$\kappa = 1$ is the paper's choice; $\kappa = \max\{1, 1/(4n\rho^2)\}$ is the repair for sparse graphs, see `theorem`.
+
+Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, 2026, arXiv 2604.08236, the proof of Theorem 1.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gossamer.theory.factors import PAPER, Factors
+
+Number = Any
+"""A float, or arrays of one shape: everything here works on whole grids of settings."""
+
+
+class Weights(NamedTuple):
+    """The weights of the four errors in Φ."""
+
+    c1: Number
+    c2: Number
+    c3: Number
+    c4: Number
+
+
+class Coefficients(NamedTuple):
+    """What one round takes from Φ, term by term, and what it adds."""
+
+    A1: Number
+    Am: Number
+    A2: Number
+    A3: Number
+    A4: Number
+    A5: Number
+    moved: Number
+    """C_ΔX, before E‖X⁺ − X‖²."""
+    gradients: Number
+    """C_g, before E‖∇F(X)‖²."""
+    noise: Number
+    """C_n, before σ²."""
+    bias: Number
+    """C_b, before σ_f²."""
+
+    @property
+    def least(self) -> Number:
+        """The smallest of the A's: the proof of the bound needs it to be at least 0."""
+        return np.minimum.reduce([np.asarray(a) for a in (self.A1, self.Am, self.A2, self.A3, self.A4, self.A5)])
+
+
+def kappa(n: Number, rho: Number) -> Number:
+    r"""$\kappa = \max\{1, 1/(4n\rho^2)\}$: how much more weight the repaired proof gives to the disagreement."""
+    return np.maximum(1.0, 1 / (4 * n * rho**2))
+
+
+def weights(
+    n: Number,
+    rho: Number,
+    L: Number,
+    relative: Number,
+    eta: Number,
+    lam: Number,
+    k: Number = 1.0,
+    factors: Factors = PAPER,
+) -> Weights:
+    """c₁ … c₄ with κ = `k`."""
+    c2, c3, c4 = k * eta / rho, 2 * eta / (lam * n**2), 3 * k * eta * lam / rho**2
+    moved, gradients, _, _ = _added(n, rho, L, relative, lam, c2, c3, c4, factors)
+    c1 = (factors.direction * eta * L**2 / n + factors.mixing * moved + factors.apart * L**2 * gradients) / rho
+    return Weights(c1, c2, c3, c4)
+
+
+def coefficients(
+    n: Number,
+    rho: Number,
+    L: Number,
+    relative: Number,
+    eta: Number,
+    lam: Number,
+    k: Number = 1.0,
+    factors: Factors = PAPER,
+) -> Coefficients:
+    """A₁ … A₅, A_m and the C's with the weights of `weights`."""
+    f = factors
+    c1, c2, c3, c4 = weights(n, rho, L, relative, eta, lam, k, f)
+    moved, gradients, noise, bias = _added(n, rho, L, relative, lam, c2, c3, c4, f)
+    return Coefficients(
+        A1=eta / 2 - f.apart * n * gradients,
+        Am=eta / 4 - f.moved * n * eta**2 * moved,
+        A2=0.0 * eta,  # that is what c₁ is chosen for
+        A3=c2 * rho - f.consensus * c1 * eta**2 / rho - f.moved * eta**2 * moved,
+        A4=c3 * lam - f.direction * eta / n**2,
+        A5=c4 * lam - f.tracking * f.change * c2 * lam**2 / rho,
+        moved=moved,
+        gradients=gradients,
+        noise=noise,
+        bias=bias,
+    )
+
+
+def _added(
+    n: Number, rho: Number, L: Number, relative: Number, lam: Number, c2: Number, c3: Number, c4: Number, f: Factors
+) -> tuple[Number, Number, Number, Number]:
+    """C_ΔX, C_g, C_n and C_b: what Lemmas 1, 2, 4 and 5 add, weighted."""
+    change, biased = f.tracking * f.change * c2 * lam**2 / rho, f.bias * f.shift * lam * relative
+    moved = L**2 * (
+        change * (1 + f.shift * relative) + c3 * n * (f.drift / lam + biased) + c4 * (f.drift / lam + biased)
+    )
+    gradients = change * f.shift * relative + c3 * n * biased + c4 * biased
+    noise = change * n + (c3 + c4) * f.noise * lam**2 * n
+    bias = change * n + (c3 * n + c4) * f.bias * lam * n
+    return moved, gradients, noise, bias

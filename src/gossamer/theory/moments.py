@@ -1,0 +1,167 @@
+r"""Biased-DMT on quadratics, exactly: means and covariances of all agents' states, round by round.
+
+With an oracle that is affine in the gradient, $\tilde g_i(x) = (I + \Delta_i) A_i (x - b_i) + e_i + \xi_i$, the state
+$z = (X, M, V) \in \mathbb{R}^{3nd}$ follows a linear system, and so do its mean and covariance:
+
+$$ z^{t+1} = P z^t + p + Q \xi^{t+1}, \qquad \mu^{t+1} = P\mu^t + p, \qquad C^{t+1} = P C^t P^\top + Q S Q^\top . $$
+
+Every quantity of the analysis is an expected squared norm of something affine in z,
+$\mathbb{E}\|Bz + c\|^2 = \|B\mu + c\|^2 + \mathrm{tr}(B C B^\top)$. Nothing is sampled.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+from jaxtyping import Float
+
+from gossamer.core import InputError
+from gossamer.networks import Network
+from gossamer.problems import Quadratic
+from gossamer.theory.affine import Affine
+
+LARGEST = 1_200
+"""The longest state 3nd that is followed: each round costs two products of such matrices."""
+
+HUGE = 1e60
+"""Moments above this are those of a run that diverges; their squares still fit."""
+
+CHANGES = ("moved", "changed")
+"""What belongs to a step and not to a round."""
+
+ROUNDING = 1e-14
+"""The relative error of a sum in floating point, with room for the length of the sum."""
+
+Series = Float[np.ndarray, " rounds"]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Expected values at rounds 0, …, T; those of a change from t to t + 1 are one shorter."""
+
+    loss: Series
+    """E[F(x̄) − F*]."""
+    gradient: Series
+    """E‖∇F(x̄)‖²."""
+    momentum: Series
+    """E‖m̄‖²."""
+    consensus: Series
+    """Ξ_x = E‖X − X̄‖²."""
+    tracking: Series
+    """Ξ_v = E‖V − V̄‖²."""
+    average: Series
+    """Ĝ = E‖Σ_i ∇f_i(x_i) − Σ_i m_i‖²."""
+    estimation: Series
+    """𝒢 = E‖M − ∇F(X)‖²."""
+    gradients: Series
+    """E‖∇F(X)‖², all agents' gradients at their own models."""
+    heterogeneity: Series
+    """E ζ²(x̄)."""
+    moved: Series
+    """E‖X⁺ − X‖²."""
+    changed: Series
+    """E‖M⁺ − M‖²."""
+    rounding: dict[str, Series]
+    """How far each of these may be off because numbers are rounded."""
+
+
+def propagate(
+    problem: Quadratic, network: Network, oracle: Affine, eta: float, lam: float, steps: int, *, start: np.ndarray
+) -> Moments:
+    """Follow Biased-DMT for `steps` rounds from a common start."""
+    system = System(problem, network.mixing, oracle, eta, lam)
+    mean, cov = system.begin(start)
+    kept: list[tuple[np.ndarray, np.ndarray]] = []
+    for t in range(steps + 1):
+        kept.append(system.measure(mean, cov))
+        if not kept[-1][0].max() < HUGE:
+            raise InputError(
+                f"this run diverges: at round {t} its moments are above {HUGE:g}, and there is nothing to compare. "
+                f"Take a smaller eta than {eta:g}; theory.step_limit gives the largest that is stable."
+            )
+        mean, cov = system.step(mean, cov)
+    names = [field.name for field in fields(Moments)][:-1]
+    values, rounding = (
+        {name: row[:-1] if name in CHANGES else row for name, row in zip(names, np.array(part).T, strict=True)}
+        for part in zip(*kept, strict=True)
+    )
+    return Moments(**values, rounding=rounding)
+
+
+class System:
+    """The linear system of one setting."""
+
+    def __init__(self, problem: Quadratic, W: np.ndarray, oracle: Affine, eta: float, lam: float):
+        n, d = problem.agents, problem.dim
+        size = n * d
+        if 3 * size > LARGEST:
+            raise InputError(
+                f"the exact moments of {n} agents with {d} numbers each take matrices of {3 * size} rows, above the "
+                f"limit of {LARGEST}. Take fewer agents or dimensions."
+            )
+        A, b = np.asarray(problem.A), np.asarray(problem.b)
+        eye, mix = np.eye(size), np.kron(W, np.eye(d))
+        self.hessian, self.pull = _blocks(A), -np.einsum("nde,ne->nd", A, b).ravel()  # ∇F(X) = H x + h
+        tilt = _blocks(np.eye(d) + oracle.relative)
+        self.slope, self.offset = tilt @ self.hessian, tilt @ self.pull + oracle.bias.ravel()
+        self.noise = _blocks(oracle.covariance)
+        self.n = n
+        X, M, V = (np.hstack([eye if j == k else 0 * eye for j in range(3)]) for k in range(3))
+        nextX = mix @ X - eta * V
+        change = lam * (self.slope @ nextX - M)  # M⁺ − M, but for λ(offset + ξ)
+        self.P = np.vstack([nextX, M + change, mix @ V + change])
+        self.p = lam * np.concatenate([0 * self.offset, self.offset, self.offset])
+        self.Q = lam * np.vstack([0 * eye, eye, eye])
+        self.kick = self.Q @ self.noise @ self.Q.T
+        self.own = lam**2 * np.trace(self.noise)  # the part of ‖M⁺ − M‖² that is drawn in the round itself
+        center = np.kron(np.eye(n) - 1 / n, np.eye(d))
+        total = np.kron(np.ones((1, n)), np.eye(d))
+        mean = total / n
+        top = mean @ self.hessian @ total.T  # Ā
+        low = mean @ self.pull
+        at_mean = self.hessian @ total.T @ mean @ X  # every ∇f_i at x̄
+        none = np.zeros(size)
+        root = np.linalg.cholesky(top).T / np.sqrt(2)  # F(x) − F* = ‖root (x − x*)‖²
+        forms = [
+            (root @ mean @ X, root @ np.linalg.solve(top, low)),
+            (top @ mean @ X, low),
+            (mean @ M, np.zeros(d)),
+            (center @ X, none),
+            (center @ V, none),
+            (total @ (self.hessian @ X - M), total @ self.pull),
+            (M - self.hessian @ X, -self.pull),
+            (self.hessian @ X, self.pull),
+            (center @ at_mean / np.sqrt(n), center @ self.pull / np.sqrt(n)),
+            (nextX - X, none),
+            (change, lam * self.offset),
+        ]
+        self.B, self.c = np.vstack([B for B, _ in forms]), np.concatenate([c for _, c in forms])
+        self.firsts = np.cumsum([0] + [len(c) for _, c in forms[:-1]])
+        self.grams = np.stack([B.T @ B for B, _ in forms]).reshape(len(forms), -1)
+        self.sizes = tuple(np.abs(a) for a in (self.B, self.c, self.grams))
+
+    def begin(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """All agents at one point, V⁰ = M⁰ = g̃(X⁰)."""
+        x = np.tile(np.asarray(start, np.float64), self.n)
+        g = self.slope @ x + self.offset
+        zero, S = np.zeros_like(self.noise), self.noise
+        return np.concatenate([x, g, g]), np.block([[zero, zero, zero], [zero, S, S], [zero, S, S]])
+
+    def step(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return self.P @ mean + self.p, self.P @ cov @ self.P.T + self.kick
+
+    def measure(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The entries of `Moments`, in order, and how far rounding may have moved them."""
+        B, c, grams = self.sizes
+        v, off = self.B @ mean + self.c, ROUNDING * (B @ np.abs(mean) + c)
+        values = np.add.reduceat(v * v, self.firsts) + self.grams @ cov.ravel()  # tr(B C Bᵀ) = ⟨BᵀB, C⟩
+        errors = np.add.reduceat((2 * np.abs(v) + off) * off, self.firsts) + ROUNDING * (grams @ np.abs(cov.ravel()))
+        values[-1] += self.own
+        return values, errors
+
+
+def _blocks(blocks: Float[np.ndarray, "agents d d"]) -> np.ndarray:
+    """The block-diagonal matrix."""
+    n, d, _ = blocks.shape
+    out = np.zeros((n, d, n, d))
+    out[np.arange(n), :, np.arange(n), :] = blocks
+    return out.reshape(n * d, n * d)

@@ -1,0 +1,224 @@
+r"""Plan a run of Biased-DMT: what the theory allows and promises, and beside it what works in practice.
+
+For T rounds, λ is the one in the theorem's range that makes its bound least, with the largest η that goes with it. For
+a target, T is the least for which the bound so chosen is at most the target. Both as printed and as repaired: see
+`gossamer.theory.theorem`.
+"""
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gossamer.core import InputError, Range
+from gossamer.engines.simulator import check
+from gossamer.networks import Network
+from gossamer.oracles import COVERED, Oracle, completed, exact
+from gossamer.problems import Problem
+from gossamer.theory.constants import Constants, constants_of
+from gossamer.theory.text import plain, table
+from gossamer.theory.theorem import (
+    Bound,
+    Form,
+    bound,
+    corollary,
+    descent,
+    eta_limit,
+    floor,
+    kappa_of,
+    lam_limit,
+    steps_limit,
+)
+from gossamer.theory.trial import Practical, practical
+
+FORMS: tuple[Form, ...] = ("printed", "repaired")
+
+SYMBOLS = {
+    "smoothness": "L",
+    "heterogeneity": "ζ²",
+    "relative": "M_f",
+    "absolute": "σ_f²",
+    "variance": "σ²",
+    "excess": "F(x⁰) − F*",
+}
+
+_AT_LEAST_1 = Range(1, float("inf"), False, True, "It is a number of rounds.")
+_ABOVE_0 = Range(0, float("inf"), True, True, "It is a mean of squared gradient norms.")
+
+
+@dataclass(frozen=True)
+class Prescription:
+    """What one form of the theorem allows and promises."""
+
+    form: Form
+    kappa: float
+    lam_limit: float
+    eta_limit: float
+    """With the largest λ."""
+    corollary_steps: float
+    """The rounds from which Corollary 1's λ is allowed."""
+    corollary_A3: float
+    """A₃/η for Corollary 1's own η and λ at that T: its proof needs this to be at least 0."""
+    bound: Bound | None
+    """At the T that was asked for or is needed; None where M_f is above 1/256, or no T reaches the target."""
+
+    def asdict(self) -> dict[str, Any]:
+        return asdict(self) | {"bound": None if self.bound is None else self.bound.asdict()}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What `plan` found."""
+
+    network: str
+    constants: Constants
+    steps: float | None
+    target: float | None
+    floor: float
+    """What the bound never goes below, however many rounds."""
+    prescriptions: tuple[Prescription, ...]
+    practical: Practical | None
+
+    def asdict(self) -> dict[str, Any]:
+        own = {
+            "constants": self.constants.asdict(),
+            "theory": {one.form: one.asdict() for one in self.prescriptions},
+            "practical": None if self.practical is None else self.practical.asdict(),
+        }
+        kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor")}
+        return plain(kept | own)
+
+    def __str__(self) -> str:
+        c = self.constants
+        known = [[name, f"{getattr(c, key):.4g}", c.sources.get(key, "given")] for key, name in SYMBOLS.items()]
+        lines = [f"Biased-DMT on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
+        lines += table(["constant", "value", "source"], known)
+        lines += [f"Of the oracle: {c.note}"] * bool(c.note) + ["", *self._theory()]
+        return "\n".join([*lines, "", *self._practice()])
+
+    def _theory(self) -> list[str]:
+        if self.constants.relative > COVERED:
+            return [
+                f"The theory says nothing here: M_f is {self.constants.relative:.4g}, and Theorem 1 covers up to 1/256 "
+                f"(missed by a factor of {self.constants.relative / COVERED:.3g})."
+            ]
+        rows = [
+            ["κ", *(f"{one.kappa:.4g}" for one in self.prescriptions)],
+            ["largest λ", *(f"{one.lam_limit:.4g}" for one in self.prescriptions)],
+            ["largest η with it", *(f"{one.eta_limit:.4g}" for one in self.prescriptions)],
+            ["Corollary 1 from T =", *(f"{one.corollary_steps:.4g}" for one in self.prescriptions)],
+            ["A₃/η of its η, λ", *(f"{one.corollary_A3:.4g}" for one in self.prescriptions)],
+        ]
+        bounds = [one.bound for one in self.prescriptions]
+        if all(at is not None for at in bounds):
+            parts = {"T": "steps", "λ": "lam", "η": "eta", "4Φ⁰/(ηT)": "transient", "M_f ζ² term": "heterogeneity"}
+            parts |= {"σ² term": "noise", "σ_f² term": "bias", "bound": "total"}
+            rows += [[name, *(f"{getattr(at, key):.4g}" for at in bounds)] for name, key in parts.items()]
+        lines = table(["Theorem 1", *(one.form for one in self.prescriptions)], rows)
+        if self.prescriptions[0].corollary_A3 < 0:
+            lines.append(
+                "The printed proof of Corollary 1 fails here: A₃ < 0, because ρ is small. The repaired one holds."
+            )
+        if self.target is not None and self.target <= self.floor:
+            lines.append(f"No T reaches {self.target:.4g}: the bound never goes below {self.floor:.4g}.")
+        return lines
+
+    def _practice(self) -> list[str]:
+        if self.practical is None:
+            return ["No setting was tried."]
+        rows = [
+            [f"{one.lam:g}", f"{one.eta:.4g}", f"{one.limit:.4g}", _shown(one.loss), _shown(one.gradient)]
+            for one in self.practical.tried
+        ]
+        head = ["λ", "η", "stable below", "F(x̄)", "‖∇F(x̄)‖²"]
+        lines = [
+            f"In practice (a heuristic, no statement), tried for {self.practical.steps} rounds:",
+            *table(head, rows),
+        ]
+        best = self.practical.best
+        if best is None:
+            return [*lines, "None of them lowered the loss."]
+        return [*lines, f"Best of these: BiasedDMT(eta={best.eta:.3g}, lam={best.lam:g})"]
+
+
+def plan(
+    problem: Problem,
+    network: Network,
+    oracle: Oracle | None = None,
+    *,
+    steps: float | None = None,
+    target: float | None = None,
+    trial: bool = True,
+    **given: float,
+) -> Plan:
+    """What the theory allows and promises for Biased-DMT, and what a short trial says.
+
+    Args:
+        problem: what is minimised.
+        network: who talks to whom.
+        oracle: where gradients come from; the exact ones if it is not given.
+        steps: the rounds that the run may take; those of Corollary 1 if neither this nor a target is given.
+        target: a mean of ‖∇F(x̄)‖² over the run that the bound should promise.
+        trial: whether to try settings on a short run.
+        given: constants that are taken as they are: `smoothness`, `excess`, `relative`, `absolute`, `variance` and
+            `heterogeneity`.
+    """
+    if steps is not None and target is not None:
+        raise InputError("plan takes steps or a target, but not both: the one follows from the other.")
+    steps = None if steps is None else _AT_LEAST_1.check("plan(steps=…)", steps)
+    target = None if target is None else _ABOVE_0.check("plan(target=…)", target)
+    oracle = completed(oracle or exact())
+    check([], problem, network, oracle, tuned=1)
+    c = constants_of(problem, network, oracle, **given)
+    prescriptions = tuple(_prescribed(c, form, steps, target) for form in FORMS)
+    tried = practical(problem, network, oracle, c.smoothness) if trial else None
+    return Plan(network.name, c, steps, target, floor(c), prescriptions, tried)
+
+
+def best_bound(c: Constants, steps: float, form: Form) -> Bound:
+    """The least bound after so many rounds over all λ that are allowed, with the largest η."""
+    top = math.log(lam_limit(c, form))
+
+    def at(log_lam: float) -> Bound:
+        lam = math.exp(log_lam)
+        return bound(c, eta_limit(c, lam, form), lam, steps, form)
+
+    # convex in log λ: a sum of powers of λ with positive factors
+    from scipy.optimize import minimize_scalar  # half a second to import, so only when needed
+
+    found: Any = minimize_scalar(lambda s: math.log(max(at(s).total, 1e-300)), bounds=(top - 40, top), method="bounded")
+    return min(at(float(found.x)), at(top), key=lambda one: one.total)
+
+
+def steps_for(c: Constants, target: float, form: Form) -> float | None:
+    """The least T for which `best_bound` is at most the target; None where there is none."""
+    if target <= floor(c):
+        return None
+    low, high = 0.0, 1.0
+    while best_bound(c, math.exp(high), form).total > target:
+        low, high = high, 2 * high
+        if high > 600:
+            return None
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        low, high = (low, middle) if best_bound(c, math.exp(middle), form).total <= target else (middle, high)
+    return float(math.ceil(math.exp(high))) if high < 30 else math.exp(high)
+
+
+def _prescribed(c: Constants, form: Form, steps: float | None, target: float | None) -> Prescription:
+    lam, rounds = lam_limit(c, form), steps_limit(c, form)
+    eta, own = corollary(c, rounds)
+    wanted = steps or (rounds if target is None else steps_for(c, target, form))
+    covered = c.relative <= COVERED and wanted is not None
+    return Prescription(
+        form=form,
+        kappa=kappa_of(c, form),
+        lam_limit=lam,
+        eta_limit=eta_limit(c, lam, form),
+        corollary_steps=rounds,
+        corollary_A3=float(descent(c, eta, own, form).A3 / eta),
+        bound=best_bound(c, wanted, form) if covered and wanted is not None else None,
+    )
+
+
+def _shown(value: float | None) -> str:
+    return "diverged" if value is None else f"{value:.4g}"

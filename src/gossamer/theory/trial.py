@@ -1,0 +1,68 @@
+"""A practical setting, found by trying steps below the limit of stability on a short run: a heuristic, no statement."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from gossamer.algorithms import BiasedDMT
+from gossamer.engines.block import Block
+from gossamer.networks import Network
+from gossamer.oracles import Oracle
+from gossamer.problems import Problem
+from gossamer.theory.stability import step_limit
+from gossamer.tuning import FIRST_SEED
+
+LAMBDAS = (1.0, 0.3, 0.1, 0.03)
+SHARES = (1 / 2, 1 / 8)
+"""Of the largest stable step."""
+
+STEPS = 300
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One setting and how it did: the mean of ‖∇F(x̄)‖² over the last third of the run, None where it diverged."""
+
+    eta: float
+    lam: float
+    limit: float
+    """The largest stable η for this λ, at curvature L for all agents."""
+    loss: float | None
+    gradient: float | None
+
+
+@dataclass(frozen=True)
+class Practical:
+    """The settings that were tried, and the one with the least ‖∇F(x̄)‖² among those that lowered the loss."""
+
+    steps: int
+    best: Tried | None
+    tried: tuple[Tried, ...]
+
+    def asdict(self) -> dict[str, Any]:
+        return asdict(self) | {"heuristic": True}
+
+
+def practical(
+    problem: Problem, network: Network, oracle: Oracle, smoothness: float, steps: int = STEPS, seed: int = FIRST_SEED
+) -> Practical:
+    """Try λ = 1, 0.3, 0.1 and 0.03, each with a half and an eighth of its largest stable step, all in one program."""
+    limits = {lam: step_limit(network, lam, smoothness) for lam in LAMBDAS}
+    grid = [(share * limit, lam, limit) for lam, limit in limits.items() for share in SHARES]
+    rules = [BiasedDMT(eta=eta, lam=lam) for eta, lam, _ in grid]
+    block = Block(rules, problem, network, [oracle] * len(rules), seeds=[seed], steps=steps, dtype="float32")
+    every = max(1, steps // 30)
+    run = block.drive([*range(0, steps, every), steps], lambda done, loss: None)
+    late = np.array(run.rounds) > 2 * steps / 3
+    loss, gradient = (run.metrics[name][..., 0] for name in ("loss", "grad_norm_sq"))
+    tried = []
+    for k, setting in enumerate(grid):
+        fine = run.diverged[k, 0] < 0 and late.any() and np.isfinite(loss[-1, k])
+        ends = (float(loss[late, k].mean()), float(gradient[late, k].mean())) if fine else (None, None)
+        tried.append(Tried(*setting, *ends))
+    # far out the loss can be flat, so that a small gradient alone is no success
+    before = float(loss[0, 0])
+    good = [one for one in tried if one.loss is not None and one.loss < before]
+    best = min(good, key=lambda one: float(one.gradient or 0.0)) if good else None
+    return Practical(steps, best, tuple(tried))

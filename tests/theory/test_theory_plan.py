@@ -1,0 +1,211 @@
+"""Constants and where they come from, the limit of stability, plans, and Table I."""
+
+import dataclasses
+import json
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+import theory_settings as ts
+
+import gossamer as gs
+from gossamer.core import InputError
+from gossamer.theory import (
+    Constants,
+    best_bound,
+    bound,
+    constants_of,
+    eta_limit,
+    floor,
+    lam_limit,
+    orders_of,
+    plan,
+    propagate,
+    step_limit,
+    steps_for,
+    weights,
+)
+from gossamer.theory.moments import System
+from gossamer.theory.stability import largest, spectrum
+
+SOME = Constants(5, 0.4, 2.0, 3.0, 0.003, 0.07, 0.2, 1.5, heterogeneity_at_start=1.0, gradients_at_start=4.0)
+
+
+def test_constants_of_a_quadratic_are_exact():
+    problem, network = ts.quadratics(4, 3), gs.networks.ring(4)
+    c = constants_of(problem, network, gs.oracles.exact() | gs.oracles.additive_bias(vectors=[0.3, 0.0, 0.4]))
+    assert (c.agents, c.gap) == (4, pytest.approx(2 / 3))
+    assert c.smoothness == pytest.approx(np.linalg.eigvalsh(problem.A).max())
+    assert c.excess == pytest.approx(problem.loss(problem.start) - problem.loss(problem.solution()))
+    assert (c.relative, c.absolute, c.variance) == (0, pytest.approx(0.25), 0)
+    assert c.heterogeneity_at_start == pytest.approx(problem.heterogeneity(problem.start))
+    assert (c.sources["smoothness"], c.sources["excess"], c.sources["heterogeneity"]) == ("exact", "exact", "estimate")
+    same = gs.problems.quadratic(np.eye(3), problem.b)
+    assert constants_of(same, network, gs.oracles.exact()).sources["heterogeneity"] == "exact"
+
+
+def test_what_a_logistic_problem_does_not_know_is_estimated():
+    problem, network = gs.problems.logistic("breast-cancer", agents=5), gs.networks.ring(5)
+    c = constants_of(problem, network, gs.oracles.minibatch(16))
+    assert c.smoothness == problem.smoothness
+    assert (c.sources["smoothness"], c.sources["excess"], c.sources["variance"]) == ("bound", "estimate", "estimate")
+    assert c.variance > 0
+    assert c.heterogeneity >= problem.heterogeneity(problem.start) - 1e-12
+    unknown = dataclasses.replace(problem, model=problem.model._replace(smoothness=None))
+    guessed = constants_of(unknown, network, gs.oracles.exact())
+    assert guessed.sources["smoothness"] == "estimate"
+    assert 0.2 * problem.smoothness < guessed.smoothness <= problem.smoothness
+
+
+def test_given_constants_are_taken():
+    problem, network = ts.quadratics(3, 2), gs.networks.complete(3)
+    given = {
+        "smoothness": 7.0,
+        "relative": 0.001,
+        "variance": 0.5,
+        "excess": 2.0,
+        "heterogeneity": 3.0,
+        "absolute": 1.0,
+    }
+    c = constants_of(problem, network, gs.oracles.exact(), **given)
+    assert {name: getattr(c, name) for name in given} == given
+    assert set(c.sources.values()) == {"given"}
+
+
+def test_phi_at_the_start_is_bounded_by_the_constants():
+    """E Φ⁰ from exact moments is at most the bound from the constants, whatever the bias and the noise."""
+    for seed in range(20):
+        problem, network = ts.quadratics(4, 2, seed), gs.networks.ring(4)
+        oracle = ts.affine(4, 2, seed, delta=0.05, bias=0.5, noise=0.5)
+        c = dataclasses.replace(
+            ts.known(problem, network, oracle),
+            heterogeneity_at_start=problem.heterogeneity(problem.start),
+            gradients_at_start=float((problem.gradients(problem.start) ** 2).sum(1).mean()),
+        )
+        mean, cov = (system := System(problem, network.mixing, oracle, 0.01, 0.1)).begin(problem.start)
+        loss, _, _, consensus, tracking, average, estimation, *_ = system.measure(mean, cov)[0]
+        assert loss == pytest.approx(c.excess)
+        assert consensus == pytest.approx(0, abs=1e-20)
+        assert tracking <= c.start.tracking
+        assert average <= c.start.average
+        assert estimation <= c.start.estimation
+        w = weights(4, c.gap, c.smoothness, c.relative, 0.01, 0.1)
+        assert c.phi(w) >= loss + w.c2 * tracking + w.c3 * average + w.c4 * estimation
+
+
+@pytest.mark.parametrize(("eta", "lam"), [(0.1, 0.3), (0.4, 0.05), (2.0, 0.5)])
+def test_modes_are_the_eigenvalues_of_the_whole_system(eta, lam):
+    network, a = gs.networks.star(5), 1.7
+    problem = gs.problems.quadratic([[a]], np.arange(5.0)[:, None])
+    P = System(problem, network.mixing, ts.affine(5, 1), eta, lam).P
+    sizes = np.sort(np.abs(np.linalg.eigvals(P)))
+    sizes = np.delete(sizes, np.abs(sizes - 1).argmin())  # mean(V) = mean(M)
+    found = largest(spectrum(network), lam, np.array([eta * a]))[0]
+    assert found == pytest.approx(sizes[-1], rel=1e-6)
+
+
+def test_limit_of_stability():
+    """On the ring of 20 a root leaves at r = −1 with w = −1/3: η = (1 + w)²(2 − λ)/(2λa). Beside it, runs agree."""
+    network = gs.networks.ring(20)
+    for lam in (1.0, 0.3, 0.05):
+        assert step_limit(network, lam, 1.84) == pytest.approx((4 / 9) * (2 - lam) / (2 * lam * 1.84), rel=1e-9)
+    # for W = J the modes of the disagreement are r² (r − 1 + λ) + ηλa r (r − 1): r = −1 at ηλa = (2 − λ)/2
+    assert step_limit(gs.networks.complete(5), 0.3, 1.0) == pytest.approx(1.7 / 0.6, rel=1e-9)
+    problem = gs.problems.quadratic([[1.0]], np.linspace(-1, 1, 20)[:, None])
+    limit = step_limit(network, 0.3, 1.0)
+    runs = [
+        propagate(problem, network, ts.affine(20, 1), share * limit, 0.3, 2_000, start=[0.0]).consensus
+        for share in (0.98, 1.02)
+    ]
+    assert runs[0][-1] < 0.5 * runs[0][1_000]
+    assert runs[1][-1] > 1e6 * runs[1][1_000]
+
+
+def test_limit_of_stability_of_a_very_large_network_uses_the_interval_of_its_spectrum():
+    assert spectrum(gs.networks.ring(2_000)).real.max() == 1
+    assert step_limit(gs.networks.ring(2_000), 0.3, 1.0) <= step_limit(gs.networks.ring(20), 0.3, 1.0)
+
+
+@pytest.mark.parametrize("form", ["printed", "repaired"])
+def test_best_bound_and_the_rounds_for_a_target(form):
+    steps = 1e6
+    best = best_bound(SOME, steps, form)
+    assert best.applies
+    tried = [lam_limit(SOME, form) * share for share in np.geomspace(1e-4, 1, 200)]
+    assert best.total <= min(bound(SOME, eta_limit(SOME, lam, form), lam, steps, form).total for lam in tried) * (
+        1 + 1e-9
+    )
+    target = 1.01 * floor(SOME)
+    needed = steps_for(SOME, target, form)
+    assert best_bound(SOME, needed, form).total <= target < best_bound(SOME, 0.99 * needed, form).total
+    assert steps_for(SOME, 0.99 * floor(SOME), form) is None
+
+
+def test_plan_of_the_papers_problem():
+    problem = gs.problems.logistic("a9a", agents=20, split="by-label", alpha=0.01)
+    oracle = gs.oracles.minibatch(64) | gs.oracles.additive_bias(mean=0.002)
+    found = plan(problem, gs.networks.ring(20), oracle)
+    printed, repaired = found.prescriptions
+    assert printed.lam_limit == pytest.approx(1.824e-3, rel=1e-3)
+    assert printed.corollary_A3 == pytest.approx(-8.63, abs=0.01)
+    assert (printed.corollary_steps, repaired.corollary_steps) == pytest.approx((6.01e6, 7.06e7), rel=1e-3)
+    assert repaired.corollary_A3 > 0
+    assert found.constants.smoothness == pytest.approx(1.841, abs=1e-3)
+    assert found.constants.absolute == pytest.approx(123 * 0.002**2)
+    assert found.constants.heterogeneity == pytest.approx(1.111, abs=1e-3)
+    best = found.practical.best
+    assert best.loss < 0.5
+    assert best.eta < best.limit
+    text = str(found)
+    assert "0.032629" in text
+    assert "a heuristic, no statement" in text
+    assert "The printed proof of Corollary 1 fails here" in text
+    assert max(map(len, text.splitlines())) <= 120
+    assert json.loads(json.dumps(found.asdict(), allow_nan=False))["theory"]["repaired"]["bound"]["applies"] is True
+
+
+def test_plan_says_what_cannot_be_had():
+    problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
+    low = plan(problem, network, gs.oracles.additive_bias(vectors=[1.0, 1.0]), target=1.0, trial=False)
+    assert low.floor == pytest.approx(32)
+    assert [one.bound for one in low.prescriptions] == [None, None]
+    assert "No T reaches 1: the bound never goes below 32." in str(low)
+    uncovered = plan(problem, network, gs.oracles.relative_bias(0.5), steps=100, trial=False)
+    assert "The theory says nothing here: M_f is 0.25" in str(uncovered)
+    assert "missed by a factor of 64" in str(uncovered)
+    reached = plan(problem, network, target=0.01, trial=False)
+    assert all(one.bound.total == pytest.approx(0.01, rel=1e-4) for one in reached.prescriptions)
+
+
+def test_what_cannot_be_planned_is_refused():
+    problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
+    with pytest.raises(InputError, match="steps or a target, but not both"):
+        plan(problem, network, steps=10, target=0.1)
+    with pytest.raises(InputError, match=r"plan\(target=…\) must be a number in \(0, ∞\), but is -1"):
+        plan(problem, network, target=-1)
+    with pytest.raises(InputError, match=r"plan\(steps=…\) must be a number in \[1, ∞\), but is 0"):
+        plan(problem, network, steps=0)
+    with pytest.raises(InputError, match="did you mean 'variance'"):
+        plan(problem, network, varience=1.0)
+    with pytest.raises(InputError, match="the problem has 4 agents, but the network"):
+        plan(problem, gs.networks.ring(5))
+    with pytest.raises(InputError, match="changes from round to round, but the theory is about one W"):
+        plan(problem, gs.networks.one_peer_exponential(4))
+    circle = gs.networks.directed(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]))
+    with pytest.raises(InputError, match="no spectral gap ρ > 0, which the theory needs"):
+        plan(problem, circle)
+
+
+def test_table_1():
+    found = orders_of(SOME, 10_000)
+    rows = {one.method: one for one in found.rows}
+    fast = 1 / math.sqrt(5 * 10_000)
+    assert rows["Biased-DMT"].transient == pytest.approx(fast)
+    assert rows["Biased-DMT"].floor == pytest.approx(0.003 * 1.5 + 0.07)
+    assert rows["Biased-DSGD"].transient == pytest.approx(fast + 5 / 10_000)
+    assert rows["Biased-DSGD"].floor == pytest.approx(1.5 / 0.16 + 0.003 * 1.5 + 0.07)
+    assert rows["D-PSGD"].floor == rows["DSGDm"].floor == pytest.approx(1.5 / 0.4)
+    assert rows["GT-DSGD"].floor == 0
+    assert "Orders only: the table omits constants" in str(found)
+    assert json.loads(json.dumps(found.asdict()))["note"].startswith("orders only")
