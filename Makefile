@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: install test lint docs reproduce findings bench clean
+.PHONY: install test lint docs reproduce findings bench soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -34,6 +34,10 @@ findings: reproduce
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+	$(BIN)/python benchmarks/torch_step.py
+
+soak: $(READY)
+	$(BIN)/python benchmarks/torch_soak.py
 
 clean:
 	rm -rf .venv site .pytest_cache .ruff_cache .hypothesis

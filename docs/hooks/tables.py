@@ -110,9 +110,14 @@ def _equations(kind: type) -> str:
 
 
 def _reference(kind: type) -> str:
-    """Who and where, from the last paragraph of an algorithm's file."""
+    """The first author and the number, from the last paragraph of an algorithm's file; the whole is in its section."""
     found = re.search(r"Reference: (.*?)\n*$", inspect.getmodule(kind).__doc__, re.DOTALL)
-    return " ".join(found[1].split()) if found else "–"
+    if not found:
+        return "–"
+    text = " ".join(found[1].split())
+    first = re.split(r",| and | et al\.|;", text)[0]
+    number = re.search(r"arXiv (\d+\.\d+)", text)
+    return first if first == "this software" or not number else f"{first} et al., arXiv {number[1]}"
 
 
 def _takes(kind: type) -> list[str]:

@@ -7,11 +7,11 @@ import typer
 from rich.console import Console
 
 import gossamer
-from gossamer.cli import running, showing, theorizing
+from gossamer.cli import launching, running, showing, theorizing
 from gossamer.cli.base import app, plain
 from gossamer.core import InputError
 
-__all__ = ["app", "main", "running", "showing", "theorizing"]
+__all__ = ["app", "launching", "main", "running", "showing", "theorizing"]
 
 
 def main() -> None:

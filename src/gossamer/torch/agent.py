@@ -1,0 +1,98 @@
+"""One agent in a process of its own: the `Agent` that a rule sees under PyTorch."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import torch
+from torch import Tensor
+
+from gossamer.core import Over
+from gossamer.engines.agents import SHRINK
+from gossamer.torch.codecs import Codec, codec_of
+from gossamer.torch.exchange import Exchange
+
+
+class ProcessAgent:
+    """This rank in one round: arrays are ``[d]``.
+
+    Args:
+        exchange: its messages.
+        codecs: those made so far, by compressor and size.
+        ask: gives the points at which gradients are wanted and returns the gradients.
+        t: the round.
+        key: of what it draws in this round, made only where something is drawn.
+    """
+
+    def __init__(
+        self,
+        exchange: Exchange,
+        codecs: dict[tuple[int, int], Codec],
+        ask: Callable[..., Any],
+        t: int,
+        key: Callable[[], Any],
+    ):
+        self.exchange, self.codecs, self.ask, self.t, self.key = exchange, codecs, ask, t, key
+        self._shrunk = SHRINK
+
+    def gradient(self, *points: Tensor) -> Any:
+        return _like(points, self.ask(points))
+
+    def post(self, *arrays: Tensor, over: Over = "W") -> Callable[[], Any]:
+        """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
+        letters = over if over == "RC" else over * len(arrays)
+        wait = self.exchange.post(arrays, letters, self.t)
+        return lambda: _like(arrays, wait())
+
+    def gossip(self, *arrays: Tensor, over: Over = "W") -> Any:
+        return self.post(*arrays, over=over)()
+
+    def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
+        codecs = [self._codec(by, a) for a in arrays]
+        first, self._shrunk = self._shrunk, self._shrunk + len(arrays)
+        encoded = [
+            codec.encode(a, partial(self._draw, number=first + k))
+            for k, (codec, a) in enumerate(zip(codecs, arrays, strict=True))
+        ]
+        message = torch.cat(encoded)
+        received, weights = self.exchange.swap(message, self.t)
+        received[self.exchange.world.rank] = message
+        parts = {rank: sent.split([codec.size for codec in codecs]) for rank, sent in received.items()}
+        return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
+
+    def _pair(self, codec: Codec, k: int, parts: dict[int, Any], weights: dict[int, float]) -> tuple[Tensor, Tensor]:
+        own = codec.decode(parts[self.exchange.world.rank][k])
+        mixed = torch.zeros_like(own)
+        for source, weight in weights.items():
+            mixed.add_(own if source == self.exchange.world.rank else codec.decode(parts[source][k]), alpha=weight)
+        return own, mixed
+
+    def _codec(self, by: Any, a: Tensor) -> Codec:
+        key = id(by), a.numel()
+        if key not in self.codecs:
+            self.codecs[key] = codec_of(by, a)
+        return self.codecs[key]
+
+    def _draw(self, by: Any, a: Tensor, number: int) -> Tensor:
+        """C(a) with the draw that the simulator's agent of this number makes at this place."""
+        with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
+            made = by.compress(jax.random.fold_in(self.key(), number), jnp.asarray(a.cpu().numpy()))
+            return torch.from_numpy(np.array(made)).to(a.device)
+
+    def mean(self, *arrays: Tensor) -> Any:
+        world = self.exchange.world
+        flat = torch.cat([a.reshape(-1) for a in arrays])
+        self.exchange.counters.bytes_reduced += flat.numel() * flat.element_size()
+        mean = world.total(flat) / world.size
+        split = mean.split([a.numel() for a in arrays])
+        return _like(arrays, tuple(part.view_as(a) for part, a in zip(split, arrays, strict=True)))
+
+    def ones(self) -> Tensor:
+        return torch.ones(1, dtype=self.exchange.world.dtype, device=self.exchange.world.device)
+
+
+def _like(given: tuple[Any, ...], made: Any) -> Any:
+    return made[0] if len(given) == 1 else tuple(made)

@@ -1,0 +1,71 @@
+"""Hyper-parameters that a scheduler may turn while a rule is in the middle of a round.
+
+A rule reads ``self.eta * agent.gradient(x)``: η is fetched before the gradient is there. So its hyper-parameters are
+tensors that are written in place, and their numbers are read where the product is taken.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gossamer.core import InputError, bind, parts, ranges
+
+
+class Dials:
+    """The hyper-parameters of a rule, as numbers of a round; η may differ between groups of parameters.
+
+    Args:
+        rule: what the user made.
+        sizes: how many numbers each parameter group has.
+        like: a tensor of the parameters' type, on their device.
+    """
+
+    def __init__(self, rule: Any, sizes: Sequence[int], like: Tensor):
+        self.given, self.sizes = rule, list(sizes)
+        if "eta" not in ranges(type(rule)):
+            raise InputError(f"{rule.name} has no hyper-parameter eta, which an optimizer's lr sets: name its step so.")
+        # one number promotes nothing; one for each coordinate must have the type of what it multiplies
+        self._numbers = {key: torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))}
+        if len(self.sizes) > 1:
+            self._numbers["eta"] = torch.zeros_like(like)
+        self.rule = bind(type(rule), self._numbers | parts(rule))
+
+    @property
+    def scheduled(self) -> bool:
+        """Whether the rule came with a schedule for its η."""
+        return callable(self.given.eta)
+
+    def eta(self, t: int) -> float:
+        """The rule's own η in a round."""
+        return self._at("eta", t)
+
+    def turn(self, t: int, rates: Sequence[float | None]) -> None:
+        """Write the numbers of round t, with these step sizes for the groups; None is the rule's own."""
+        own = self.eta(t)
+        for key, number in self._numbers.items():
+            if key != "eta":
+                number.fill_(self._at(key, t))
+        eta = self._numbers["eta"]
+        if eta.ndim:
+            for part, rate in zip(eta.split(self.sizes), rates, strict=True):
+                part.fill_(own if rate is None else rate)
+        else:
+            eta.fill_(own if rates[0] is None else rates[0])
+
+    def _at(self, key: str, t: int) -> float:
+        value = getattr(self.given, key)
+        if not callable(value):
+            return value
+        where = f"{type(self.given).__name__}({key}=…), a schedule, at round {t}"
+        return ranges(type(self.given))[key].check(where, value(t))
+
+
+def checked_rate(value: Any, where: str) -> float:
+    """A step size as a scheduler left it: 0 is fine, as warm-ups begin with it."""
+    rate = float(value)
+    if not (math.isfinite(rate) and rate >= 0):
+        raise InputError(f"{where} must be a finite number of at least 0, but is {value!r}. Check the scheduler.")
+    return rate

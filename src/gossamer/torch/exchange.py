@@ -1,0 +1,229 @@
+r"""Messages between neighbours: $\sum_j w_{ij} a_j$ where every $a_j$ lives in a process of its own.
+
+One call is one message to each neighbour, whatever it carries. Messages are posted and awaited apart, so that they can
+travel while a gradient is computed. An agent adds its neighbours to itself by ascending rank, so that a run repeats to
+the bit.
+"""
+
+import hashlib
+import itertools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from gossamer.networks import Network
+from gossamer.torch.world import NeighborLost, World, in_short
+
+MOMENT = timedelta(milliseconds=20)
+"""How long to look whether a message is there."""
+
+Weights = dict[int, float]
+"""What a rank gives to whom it hears, itself too, by ascending rank."""
+
+
+@dataclass
+class Counters:
+    """What this rank paid since the optimizer was made."""
+
+    bytes_sent: int = 0
+    """To neighbours, all of them together."""
+    messages: int = 0
+    """To neighbours."""
+    bytes_reduced: int = 0
+    """Put into all-reduces."""
+    seconds_waiting: float = 0.0
+    """For messages that had not arrived when they were needed."""
+    overflows: int = 0
+    """Steps with gradients that overflowed under mixed precision, which took part with the last finite ones."""
+
+
+class Links(NamedTuple):
+    """Whom a rank hears in a round, at what weights by each matrix, and whom it tells."""
+
+    weights: dict[str, Weights]
+    sources: tuple[int, ...]
+    targets: tuple[int, ...]
+
+
+_TAGS = itertools.count(1)
+_KEPT: list[list["_Sent"]] = []  # what nobody waits for any more must stay, because it will still be written into
+
+
+class Exchange:
+    """The messages of one optimizer of one rank, told apart from those of others by a tag."""
+
+    def __init__(self, world: World, network: Network, counters: Counters):
+        self.world, self.network, self.counters = world, network, counters
+        self._tag = next(_TAGS)
+        self._flying: list[_Sent] = []
+        _KEPT.append(self._flying)
+        self._links: dict[str, Links] = {}
+        self._buffers: dict[tuple[int, torch.dtype], list[Tensor]] = {}
+
+    def links(self, t: int, letters: str) -> Links:
+        """Who talks to whom in round t by these matrices; looked up once where nothing changes."""
+        key = "".join(sorted(set(letters)))
+        if self.network.changes:
+            return self._drawn(t, key)
+        if key not in self._links:
+            self._links[key] = self._drawn(t, key)
+        return self._links[key]
+
+    def _drawn(self, t: int, letters: str) -> Links:
+        rank, weights, sources, targets = self.world.rank, {}, set(), set()
+        for letter in letters:
+            matrix = self.network.matrix(t, letter)  # pyright: ignore[reportArgumentType]
+            row = matrix[[rank], :].tocoo()
+            heard = sorted(zip(row.col.tolist(), row.data.tolist(), strict=True))
+            weights[letter] = {source: weight for source, weight in heard if weight != 0}
+            column = matrix[:, [rank]].tocoo()
+            targets |= {int(j) for j, weight in zip(column.row, column.data, strict=True) if weight != 0}
+            sources |= set(weights[letter])
+        return Links(weights, tuple(sorted(sources - {rank})), tuple(sorted(targets - {rank})))
+
+    def post(self, arrays: Sequence[Tensor], letters: str, t: int) -> Callable[[], tuple[Tensor, ...]]:
+        """Send the arrays and return what waits for those of the neighbours and mixes each by its letter's matrix."""
+        links = self.links(t, letters)
+        sizes = [a.numel() for a in arrays]
+        packed = [] if len(arrays) == 1 else [self._taken(sum(sizes), arrays[0].dtype)]
+        message = torch.cat([a.reshape(-1) for a in arrays], out=packed[0]) if packed else arrays[0].reshape(-1)
+        sent = self._sent(message, links)
+        self._flying.append(sent)
+        by = [links.weights[letter] for letter in letters]
+        mixed = tuple(a * weights.get(self.world.rank, 0.0) for a, weights in zip(arrays, by, strict=True))
+
+        def wait() -> tuple[Tensor, ...]:
+            self._flying.remove(sent)
+            for source, buffer in self._arrivals(sent):
+                for total, part, weights in zip(mixed, buffer.split(sizes), by, strict=True):
+                    if source in weights:
+                        total.add_(part.view_as(total), alpha=weights[source])
+            self._give_back(*packed, *sent.buffers.values())
+            return mixed
+
+        return wait
+
+    def drain(self) -> None:
+        """Let messages arrive that nobody will wait for. All ranks must do it."""
+        while self._flying:
+            for _ in self._arrivals(self._flying.pop()):
+                pass
+
+    def swap(self, message: Tensor, t: int) -> tuple[dict[int, Tensor], Weights]:
+        """Send encoded bytes, and return those of every neighbour and the weights of W."""
+        links = self.links(t, "W")
+        return dict(self._arrivals(self._sent(message, links))), links.weights["W"]
+
+    def meet(self) -> None:
+        """Wait until all ranks are here. Each hears every other, so that one that is missing can be named."""
+        others = tuple(rank for rank in range(self.world.size) if rank != self.world.rank)
+        message = self._taken(1, torch.uint8)
+        self._give_back(message, *dict(self._arrivals(self._sent(message, Links({}, others, others)))).values())
+
+    def _sent(self, message: Tensor, links: Links) -> "_Sent":
+        buffers = {source: self._taken(message.numel(), message.dtype) for source in links.sources}
+        # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
+        ops = [(dist.isend, message, target) for target in links.targets]
+        ops += [(dist.irecv, buffer, source) for source, buffer in buffers.items()]
+        self.counters.messages += len(links.targets)
+        self.counters.bytes_sent += len(links.targets) * message.numel() * message.element_size()
+        if self.world.device.type == "cuda" and ops:  # NCCL must see all of them at once, and answers for all of them
+            batch = dist.batch_isend_irecv([dist.P2POp(*op, tag=self._tag) for op in ops])
+            return _Sent(message, buffers, [(None, work) for work in batch])
+        works: list[Any] = [(peer, _begun(do, tensor, peer, self._tag)) for do, tensor, peer in ops]
+        return _Sent(message, buffers, works[len(links.targets) :] + works[: len(links.targets)])
+
+    def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, Tensor]]:
+        """What each neighbour sent, by ascending rank, as soon as it is there; at the end all has been sent, too."""
+        left = self.world.timeout.total_seconds()
+        known = len(sent.works) >= len(sent.buffers)  # else one work answers for all
+        for k, (_, work) in enumerate(sent.works):
+            began = time.monotonic()
+            try:
+                work.wait(max(timedelta(seconds=left), MOMENT))
+            except RuntimeError as error:
+                left -= time.monotonic() - began
+                raise self._lost(sent.works[k:], self.world.timeout.total_seconds() - left, error) from error
+            left -= time.monotonic() - began
+            self.counters.seconds_waiting += time.monotonic() - began
+            if known and k < len(sent.buffers):
+                yield list(sent.buffers.items())[k]
+        if not known:
+            yield from sent.buffers.items()
+
+    def _lost(self, works: list[tuple[int | None, Any]], waited: float, error: RuntimeError) -> NeighborLost:
+        """The first of these has failed. Whoever loses a neighbour ends too, so that others may have failed by now."""
+        lost = {works[0][0]} | {peer for peer, work in works[1:] if _fails(work)}
+        ranks = tuple(sorted(peer for peer in lost if peer is not None))
+        who = f"rank {' and rank '.join(map(str, ranks))}" if ranks else "a neighbour"
+        if waited >= self.world.timeout.total_seconds():
+            why = (
+                f"silent for {waited:.1f} s (timeout={self.world.timeout.total_seconds():g}): stopped, hanging or late"
+            )
+        else:
+            why = f"gone after {waited:.1f} s: dead, or ended by an error of its own"
+        return NeighborLost(
+            f"rank {self.world.rank} lost its neighbour {who}, {why}. Start again from the last checkpoint, as "
+            f"`torchrun --max-restarts` does ({in_short(error)}).",
+            ranks,
+        )
+
+    def _taken(self, size: int, dtype: torch.dtype) -> Tensor:
+        free = self._buffers.setdefault((size, dtype), [])
+        return free.pop() if free else torch.empty(size, dtype=dtype, device=self.world.device)
+
+    def _give_back(self, *buffers: Tensor) -> None:
+        for buffer in buffers:
+            self._buffers[buffer.numel(), buffer.dtype].append(buffer)
+
+
+@dataclass(eq=False)
+class _Sent:
+    """What was sent, where messages will stand, by ascending rank, and the works of these and then of the sending."""
+
+    message: Tensor
+    buffers: dict[int, Tensor]
+    works: list[tuple[int | None, Any]]
+
+
+class _Unsent:
+    """A message that could not leave. It is an error only where it is waited for.
+
+    A neighbour that has ended its last step has nothing more to say, and nobody will wait for it.
+    """
+
+    def __init__(self, error: RuntimeError):
+        self.error = error
+
+    def wait(self, timeout: timedelta) -> None:
+        raise self.error
+
+
+def _begun(do: Any, tensor: Tensor, peer: int, tag: int) -> Any:
+    try:
+        return do(tensor, peer, tag=tag)
+    except RuntimeError as error:
+        return _Unsent(error)
+
+
+def _fails(work: Any) -> bool:
+    try:
+        work.wait(MOMENT)
+    except RuntimeError:
+        return True
+    return False
+
+
+def fingerprint(network: Network) -> str:
+    """A network in few words, the same on all ranks if they made the same one."""
+    letters = ("W",) if network.stochastic == "doubly" else ("R", "C")
+    seen = [network.matrix(t, by).toarray() for t in range(3 if network.changes else 1) for by in letters]
+    digest = hashlib.sha256(np.stack(seen).tobytes()).hexdigest()[:12]
+    return f"{network.name} of {network.agents} agents, weights {digest}"

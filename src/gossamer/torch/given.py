@@ -1,0 +1,58 @@
+"""What a user gives to `Decentralized`, checked and made whole."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from gossamer import networks
+from gossamer.core import InputError
+from gossamer.networks import Network
+
+
+def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
+    """Parameter groups, each with no more than it may have."""
+    given = list(params)
+    groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
+    for k, group in enumerate(groups):
+        unknown = set(group) - {"params", "param_names", "lr"}
+        if unknown:
+            raise InputError(
+                f"parameter group {k} has {sorted(unknown)[0]!r}, which Decentralized does not know: a group has its "
+                "own lr; all other hyper-parameters are the rule's."
+            )
+    return groups
+
+
+def network_for(given: str | Network | nx.Graph, size: int) -> Network:
+    """The network of so many processes."""
+    if isinstance(given, str):
+        # one process alone has no neighbours, whatever the name
+        made = networks.make(given, size) if size > 1 else networks.from_matrix(np.eye(1))
+    elif isinstance(given, nx.Graph):
+        made = networks.directed(given) if isinstance(given, nx.DiGraph) else networks.from_graph(given)
+    else:
+        made = given
+    if not isinstance(made, Network):
+        raise InputError(f"network must be a name, a Network or a networkx graph, but is {given!r}.")
+    if made.agents != size:
+        raise InputError(
+            f"the network {made.name} has {made.agents} agents, but there are {size} processes: start {made.agents}, "
+            "or give the network by name."
+        )
+    return made
+
+
+def overlapping(wanted: bool | None, rule: Any, network: Network) -> bool:
+    """Whether messages may travel while gradients are computed."""
+    why = None
+    if not hasattr(rule, "ahead"):
+        why = f"{rule.name} needs what its neighbours send before it asks for a gradient"
+    elif network.changes:
+        why = f"{network.name} changes, and one message would belong to two rounds"
+    elif any(callable(value) for key, value in vars(rule).items() if key != "eta"):
+        why = "a hyper-parameter other than eta is a schedule, and its rounds would be mixed up"
+    if wanted and why:
+        raise InputError(f"overlap=True cannot be: {why}. Leave overlap out.")
+    return why is None and wanted is not False

@@ -1,0 +1,59 @@
+"""Start a training script in several processes on this machine: a thin front for torchrun.
+
+    launch(4, "train.py", ["--epochs", "3"], max_restarts=2)
+
+On several machines use torchrun itself; the guide on training says how.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from gossamer.core import InputError
+
+
+def launch(processes: int, script: str | Path, args: Sequence[str] = (), *, max_restarts: int = 0) -> int:
+    """Run the script in so many processes and return the exit code, 0 if all went well.
+
+    If one process fails, all are ended; with `max_restarts` all begin again up to so often, and a script that resumes
+    from its checkpoints goes on.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        torchrun = command(processes, script, args, folder=folder, max_restarts=max_restarts)
+        return subprocess.run(torchrun, env=environment(processes)).returncode
+
+
+def command(
+    processes: int, script: str | Path, args: Sequence[str] = (), *, folder: str | Path, max_restarts: int = 0
+) -> list[str]:
+    """What `launch` runs: torchrun, which keeps its own records in the folder and listens to nobody else."""
+    for what, value, least in (("processes", processes, 1), ("max_restarts", max_restarts, 0)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise InputError(f"{what} must be a whole number of at least {least}, but is {value!r}.")
+    if not Path(script).is_file():
+        raise InputError(f"there is no script {str(script)!r} to launch.")
+    return [
+        *(sys.executable, "-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={processes}"),
+        *("--rdzv-backend=c10d", "--rdzv-conf=store_type=file", f"--rdzv-endpoint={Path(folder) / 'rendezvous'}"),
+        *(f"--rdzv-id={uuid.uuid4().hex}", "--local-addr=127.0.0.1", f"--max-restarts={max_restarts}"),
+        *("--monitor-interval=0.5", "--shutdown-timeout=5"),
+        *(str(script), *map(str, args)),
+    ]
+
+
+def environment(processes: int) -> dict[str, str]:
+    """The environment of `launch`: what is set already stays."""
+    threads = max(1, (os.cpu_count() or 1) // processes)
+    return {
+        "OMP_NUM_THREADS": str(threads),
+        "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
+        # without it restarted processes do not find each other (pytorch issue 135712)
+        "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        # glibc then keeps the memory of large vectors, in place of fetching fresh pages for each of them
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    } | os.environ

@@ -1,0 +1,249 @@
+"""The rules of Gossamer as a PyTorch optimizer, one agent to a process.
+
+    optimizer = Decentralized(model.parameters(), gs.BiasedDMT(eta=0.1, lam=0.1), network="ring")
+
+Each process holds a model of its own, computes gradients on its own data and talks to its neighbours alone.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import jax
+import networkx as nx
+import numpy as np
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from gossamer.core import InputError, State, parts, setting
+from gossamer.engines.program import keys_of
+from gossamer.engines.suiting import suits
+from gossamer.networks import Network
+from gossamer.torch.agent import ProcessAgent
+from gossamer.torch.codecs import Codec
+from gossamer.torch.dials import Dials, checked_rate
+from gossamer.torch.exchange import Counters, Exchange, fingerprint
+from gossamer.torch.flat import Flat
+from gossamer.torch.given import groups_of, network_for, overlapping
+from gossamer.torch.rounds import Memory, Rates, Rounds
+from gossamer.torch.world import World
+
+
+class Decentralized(Optimizer):
+    """Runs a rule on the parameters of this process, with the other processes as the other agents.
+
+    The script stays as it was: ``zero_grad``, ``backward``, clipping, ``step``, a learning-rate scheduler. All
+    processes must make it, and step, equally often. At the start the parameters of rank 0 go to all. The rule owns the
+    parameters: what a script writes into them by hand is overwritten by the next step.
+
+    Args:
+        params: the model's parameters, or groups of them; a group's ``lr`` is its η, in place of the rule's.
+        rule: such as ``gs.BiasedDMT(eta=0.1, lam=0.1)``. A rule that asks for gradients at two points of one sample,
+            such as STEM, needs ``step(closure)``.
+        network: a name (made for as many agents as there are processes), a `Network`, or a networkx graph.
+        timeout: seconds after which a silent neighbour counts as lost.
+        overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
+            it. The iterates are the same.
+        seed: of what randomised compressors draw; the same draws as a simulator's run with this seed.
+    """
+
+    _step_supports_amp_scaling = True  # a GradScaler then always calls `step`, which must take part in every round
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        rule: Any,
+        network: str | Network | nx.Graph = "ring",
+        *,
+        timeout: float = 60.0,
+        overlap: bool | None = None,
+        seed: int = 0,
+    ):
+        if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
+            raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
+        if not timeout > 0:
+            raise InputError(f"timeout must be a number of seconds above 0, but is {timeout!r}.")
+        groups = groups_of(params)
+        self._own_rate = ["lr" in group for group in groups]
+        super().__init__(groups, {"lr": getattr(rule, "eta", None)})
+        self._flat = Flat([group["params"] for group in self.param_groups])
+        x = self._flat.read()
+        self._dials = Dials(rule, self._flat.sizes, x)
+        for group in self.param_groups:
+            group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
+        self.world = World(x.device, x.dtype, timeout)
+        self.rule, self.network = rule, network_for(network, self.world.size)
+        suits(rule, self.network)
+        for part in parts(rule).values():
+            part.check(x.numel())
+        self.overlap = overlapping(overlap, rule, self.network)
+        self.counters = Counters()
+        self._agree(seed)
+        self.exchange = Exchange(self.world, self.network, self.counters)
+        self._codecs: dict[tuple[int, int], Codec] = {}
+        self._seed, self._keys = int(seed), None
+        self._sleeps = rule.needs != "nothing" and self.network.awake(0) is not None
+        self._finite: Tensor | None = None
+        self._rounds = Rounds(self._dials.rule, self._agent_at, self._dials.turn, self._awake, self.overlap)
+        self._go(Memory(-1, State(x=self.world.broadcast(x)), [self._rates()], []))
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Take part in the round: hand the gradients to the rule, and put its next point into the parameters.
+
+        Args:
+            closure: computes the loss and its gradients at the parameters as they are then, always on the same batch.
+        """
+        points = self._rounds.points
+        if closure is None:
+            if len(points) > 1:
+                raise InputError(
+                    f"{self.rule.name} asks for gradients at {len(points)} points of the same batch: use "
+                    "optimizer.step(closure), where closure() calls zero_grad, computes the loss, calls backward and "
+                    "returns the loss."
+                )
+            loss, gradients = None, (self._gradient(),)
+        else:
+            loss, gradients = self._evaluated(closure, points)
+        self._rounds.answer(gradients, self._rates())
+        self._show()
+        return loss
+
+    def state_dict(self) -> dict[str, Any]:
+        """As of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
+        t, state, rates, answers = self._rounds.memory
+        rule = {
+            "name": self.rule.name,
+            "overlap": self.overlap,
+            "round": t,
+            "state": dict(state),
+            "rates": [list(of) for of in rates],
+            "answers": [list(of) for of in answers],
+            "finite": self._finite,
+        }
+        return super().state_dict() | {"rule": rule}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from there. All ranks must load the same step together: the suspended round is begun again."""
+        saved = state_dict.get("rule", {})
+        mine = {"name": self.rule.name, "overlap": self.overlap}
+        for key, value in mine.items():
+            if saved.get(key) != value:
+                raise InputError(
+                    f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
+                    "rule, the network and the overlap that it was saved with."
+                )
+        if (given := saved["state"]["x"].numel()) != (d := sum(self._flat.sizes)):
+            raise InputError(f"this state is of a model with {given} numbers, but the optimizer's has {d}.")
+        super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
+        self.world.agree({"round that was loaded": str(saved["round"])})
+        self.exchange.drain()
+        state = State(**{key: value.to(self.world.device).clone() for key, value in saved["state"].items()})
+        answers = [tuple(a.to(self.world.device).clone() for a in of) for of in saved["answers"]]
+        self._finite = None if saved["finite"] is None else saved["finite"].to(self.world.device).clone()
+        self._go(Memory(saved["round"], state, [list(of) for of in saved["rates"]], answers))
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        if hasattr(self, "_rounds"):
+            raise InputError("give all parameter groups when Decentralized is made: messages have one fixed length.")
+        super().add_param_group(param_group)
+
+    @contextlib.contextmanager
+    def average_model(self, module: torch.nn.Module | None = None) -> Iterator[None]:
+        """Inside, the parameters are x̄, the mean over all ranks; given the module, so are its floating buffers.
+
+        All ranks must enter it. After it everything is as it was.
+        """
+        buffers = [b for b in module.buffers() if b.is_floating_point()] if module is not None else []
+        mine, kept = self._flat.read(), [b.clone() for b in buffers]
+        self._flat.write(self.world.total(mine) / self.world.size)
+        with torch.no_grad():
+            for buffer in buffers:
+                buffer.copy_(self.world.total(buffer) / self.world.size)
+        try:
+            yield
+        finally:
+            self._flat.write(mine)
+            with torch.no_grad():
+                for buffer, value in zip(buffers, kept, strict=True):
+                    buffer.copy_(value)
+
+    def consensus_error(self) -> float:
+        """(1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
+        x = self._flat.read()
+        apart = (x - self.world.total(x) / self.world.size).double().square().sum()
+        return float(self.world.total(apart) / self.world.size)
+
+    def _go(self, memory: Memory) -> None:
+        with torch.no_grad():
+            self._rounds.start(memory)
+        self._show()
+
+    def _show(self) -> None:
+        """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
+        self._flat.write(self._rounds.points[0])
+        for group, own in zip(self.param_groups, self._own_rate, strict=True):
+            if self._dials.scheduled and not own:
+                group["lr"] = self._dials.eta(max(self._rounds.memory.t, 0))
+
+    def _gradient(self) -> Tensor:
+        """The gradient that the script left, in true size, and finite under mixed precision."""
+        scale, overflowed = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
+        if overflowed is None:
+            return self._flat.gradient()
+        if float(overflowed):
+            self.counters.overflows += 1
+            return torch.zeros_like(self._flat.read()) if self._finite is None else self._finite
+        gradient = self._flat.gradient()
+        gradient = gradient if scale is None else gradient / scale.to(gradient.device)
+        self._finite = gradient
+        return gradient
+
+    def _evaluated(self, closure: Callable[[], Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
+        """The closure's gradient at every point, all with the same draws (of dropout, say); the loss is the first's."""
+        losses, gradients = [], []
+        devices = [self.world.device] if self.world.device.type == "cuda" else []
+        for k, point in enumerate(points):
+            self._flat.write(point)
+            # all but the last draw on a copy of the generators' state
+            with torch.random.fork_rng(devices, enabled=k < len(points) - 1), torch.enable_grad():
+                losses.append(closure())
+            gradients.append(self._gradient())
+        return losses[0], tuple(gradients)
+
+    def _rates(self) -> Rates:
+        """The step size of every group as it is now."""
+        rates: Rates = []
+        for k, group in enumerate(self.param_groups):
+            scheduled = self._dials.scheduled and not self._own_rate[k]
+            if scheduled and "initial_lr" in group:
+                raise InputError(
+                    f"eta of {self.rule.name} is a schedule, and a torch scheduler sets lr too: give the rule a "
+                    "number, or leave the scheduler out."
+                )
+            rates.append(None if scheduled else checked_rate(group["lr"], f"lr of parameter group {k}"))
+        return rates
+
+    def _agent_at(self, t: int, ask: Callable[..., Any], number: int) -> ProcessAgent:
+        return ProcessAgent(self.exchange, self._codecs, ask, t, lambda: self._key(number))
+
+    def _key(self, number: int) -> Any:
+        if self._keys is None:
+            self._keys = keys_of([self._seed], self.world.size)[0, 1, self.world.rank]
+        return jax.random.fold_in(self._keys, number)
+
+    def _awake(self, t: int) -> bool:
+        return not self._sleeps or bool(np.asarray(self.network.awake(t))[self.world.rank])
+
+    def _agree(self, seed: int) -> None:
+        self.world.agree(
+            {
+                "shapes of the parameters": self._flat.shapes,
+                "type of the parameters": str(self.world.dtype),
+                "rule": f"{self.rule.name} with {setting(self.rule)}",
+                "network": fingerprint(self.network),
+                "overlap": str(self.overlap),
+                "seed": str(seed),
+            }
+        )

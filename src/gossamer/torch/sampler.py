@@ -1,0 +1,100 @@
+"""Which rows a rank trains on, in which order: the simulator's splits for a `DataLoader`."""
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.utils.data import Sampler
+
+from gossamer.core import InputError
+from gossamer.data.dataset import Dataset
+from gossamer.data.splits import split as split_rows
+
+NAMES = ("targets", "labels", "y")
+"""Where a dataset may keep its labels."""
+
+
+class SplitSampler(Sampler[list[int]]):
+    """The batches of this rank, for ``DataLoader(dataset, batch_sampler=SplitSampler(dataset, 32, split="by-label"))``.
+
+    Rows are split over the ranks as the simulator splits them over agents, shuffled anew each epoch, and cut into
+    batches; all ranks have equally many, as many whole batches as the smallest part holds. An epoch is a function of
+    the seed, its number and the rank, so that `seek` finds any place again.
+
+    Args:
+        labels: one for each row, or a dataset that has them: `targets`, `labels` or `y`, or a `TensorDataset`'s last.
+        batch: rows in a batch.
+        split: by-label, iid, dirichlet:A or labels:K, as in `gossamer.data`.
+        sizes: equal, or as-they-fall.
+        seed: of the split and of the order.
+        rank: whose batches, and `world` of how many: by default this process's.
+    """
+
+    def __init__(
+        self,
+        labels: Any,
+        batch: int,
+        *,
+        split: str = "by-label",
+        sizes: str = "equal",
+        seed: int = 0,
+        rank: int | None = None,
+        world: int | None = None,
+    ):
+        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
+            raise InputError(f"batch must be a whole number of rows from 1, but is {batch!r}.")
+        here, size = _place()
+        self.rank, self.world = here if rank is None else rank, size if world is None else world
+        if not 0 <= self.rank < self.world:
+            raise InputError(f"rank must be in 0 … {self.world - 1}, but is {self.rank!r}.")
+        values = _labels(labels)
+        dataset = Dataset("the training rows", np.zeros((len(values), 1)), values)
+        parts = split_rows(dataset, self.world, split, sizes=sizes, seed=seed)
+        fewest = min(range(self.world), key=lambda k: len(parts[k]))
+        if len(parts[fewest]) < batch:
+            raise InputError(
+                f"rank {fewest} has {len(parts[fewest])} rows under {split}, fewer than a batch of {batch}: use a "
+                'batch of at most that, fewer ranks, or sizes="equal".'
+            )
+        self.rows, self.batch, self.seed = parts[self.rank], batch, seed
+        self.position = 0
+        """Batches that have been given out, over all epochs."""
+        self._batches = len(parts[fewest]) // batch
+
+    def __len__(self) -> int:
+        return self._batches
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The rest of this epoch, or the next one if it is at its end."""
+        epoch, first = divmod(self.position, len(self))
+        order = np.random.default_rng([self.seed, epoch, self.rank]).permutation(self.rows)
+        for k in range(first, len(self)):
+            self.position += 1
+            yield order[k * self.batch : (k + 1) * self.batch].tolist()
+
+    def seek(self, position: int) -> None:
+        """Go on after so many batches, counted over all epochs."""
+        self.position = int(position)
+
+
+def _place() -> tuple[int, int]:
+    if dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _labels(given: Any) -> np.ndarray:
+    if isinstance(given, torch.utils.data.TensorDataset):
+        given = given.tensors[-1]
+    elif isinstance(given, torch.utils.data.Dataset):
+        found = [getattr(given, name) for name in NAMES if hasattr(given, name)]
+        if not found:
+            raise InputError(
+                f"{type(given).__name__} does not say its labels: it has none of {', '.join(NAMES)}. Give the labels "
+                "themselves, one for each row."
+            )
+        given = found[0]
+    return np.asarray(given.cpu() if isinstance(given, torch.Tensor) else given)

@@ -1,0 +1,130 @@
+"""The processes that train together: joining them, and checking that they agree on what they train."""
+
+import atexit
+import json
+import os
+import re
+import socket
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import HashStore, TCPStore
+
+from gossamer.core import InputError
+
+LOOPBACK = ("127.0.0.1", "localhost")
+"""Addresses of this machine that no other can reach."""
+
+
+LATEST = timedelta(minutes=5)
+"""How much later than the first the last process may start, whatever the timeout of a step."""
+
+
+class NeighborLost(RuntimeError):
+    """Neighbours died, stopped, or were silent for longer than the timeout: `ranks`, empty where it cannot be told."""
+
+    def __init__(self, message: str, ranks: tuple[int, ...] = ()):
+        super().__init__(message)
+        self.ranks = ranks
+
+
+class World:
+    """This process among all that train; joined here if the script has not joined it before."""
+
+    def __init__(self, device: torch.device, dtype: torch.dtype, timeout: float):
+        self.device, self.dtype, self.timeout = device, dtype, timedelta(seconds=timeout)
+        if not dist.is_initialized():
+            _join(device, max(self.timeout, LATEST))
+        self.rank, self.size = dist.get_rank(), dist.get_world_size()
+
+    def total(self, a: torch.Tensor) -> torch.Tensor:
+        """Σ_i a_i over all ranks, as a new tensor: an all-reduce."""
+        summed = a.clone()
+        if self.size > 1:
+            self.finish(dist.all_reduce(summed, async_op=True), "all-reduce")
+        return summed
+
+    def broadcast(self, a: torch.Tensor) -> torch.Tensor:
+        """What rank 0 has, as a new tensor."""
+        given = a.clone()
+        if self.size > 1:
+            self.finish(dist.broadcast(given, 0, async_op=True), "broadcast")
+        return given
+
+    def texts(self, text: str) -> list[str]:
+        """The text of every rank. Bytes travel, so that nothing is unpickled."""
+        own = torch.tensor(list(text.encode()), dtype=torch.uint8, device=self.device)
+        sizes = self._gathered(torch.tensor([own.numel()], device=self.device))
+        longest = max(int(size) for size in sizes)
+        padded = torch.zeros(longest, dtype=torch.uint8, device=self.device)
+        padded[: own.numel()] = own
+        return [
+            bytes(part[: int(size)].tolist()).decode() for part, size in zip(self._gathered(padded), sizes, strict=True)
+        ]
+
+    def agree(self, facts: Mapping[str, str]) -> None:
+        """Refuse to go on where ranks differ in one of the facts, which must have the same names on all of them."""
+        told = [json.loads(text) for text in self.texts(json.dumps(dict(facts)))]
+        for name, first in told[0].items():
+            others = [rank for rank, theirs in enumerate(told) if theirs.get(name) != first]
+            if others:
+                raise InputError(
+                    f"the ranks disagree on the {name}: rank 0 has {first}, but rank {others[0]} has "
+                    f"{told[others[0]].get(name)}"
+                    + (f" (and {len(others) - 1} more differ from rank 0)" if len(others) > 1 else "")
+                    + ". Start all ranks from one script with the same arguments."
+                )
+
+    def finish(self, work: Any, what: str) -> None:
+        """Wait for a collective."""
+        try:
+            work.wait(self.timeout)
+        except RuntimeError as error:
+            raise NeighborLost(
+                f"rank {self.rank}: the {what} did not end within {self.timeout.total_seconds():g} s, or a rank left "
+                f"it ({in_short(error)}). Some rank died, stopped or never came; see the output of the others."
+            ) from error
+
+    def _gathered(self, a: torch.Tensor) -> list[torch.Tensor]:
+        parts = [torch.empty_like(a) for _ in range(self.size)]
+        if self.size == 1:
+            return [a]
+        self.finish(dist.all_gather(parts, a, async_op=True), "all-gather at the start")
+        return parts
+
+
+def _join(device: torch.device, timeout: timedelta) -> None:
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    if "RANK" not in os.environ:  # not started by torchrun: a world of one
+        dist.init_process_group(backend, timeout=timeout, store=HashStore(), rank=0, world_size=1)
+    elif os.environ.get("MASTER_ADDR") in LOOPBACK:
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        dist.init_process_group(
+            backend, timeout=timeout, store=_meeting(rank, size, timeout), rank=rank, world_size=size
+        )
+    else:
+        dist.init_process_group(backend, timeout=timeout)
+    atexit.register(_leave)
+
+
+def _meeting(rank: int, size: int, timeout: timedelta) -> Any:
+    """Where the processes of one machine meet. By default PyTorch would listen on all interfaces."""
+    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    if rank:
+        return TCPStore(host, port, size, timeout=timeout)
+    listener = socket.create_server((host, port), backlog=size)
+    return TCPStore(host, port, size, is_master=True, master_listen_fd=listener.detach())
+
+
+def _leave() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def in_short(error: BaseException) -> str:
+    """What an error of PyTorch says, without where in its source, what it guesses and the stack."""
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return re.sub(r"^\[[^\]]*\]\s*", "", line.partition(". This is typically")[0]).strip()

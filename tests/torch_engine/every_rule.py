@@ -1,0 +1,51 @@
+"""One setting for each registered rule, made from what its hyper-parameters must be, and runs of it on both sides."""
+
+import numpy as np
+from torch_engine import quadratics
+
+from gossamer import compressors, networks
+from gossamer.algorithms import ALGORITHMS
+from gossamer.core import State, parts, ranges
+
+STEPS = 12
+
+
+def setting(kind):
+    """Small numbers inside every range, and top-k where it compresses."""
+    numbers = {key: 0.05 if key == "eta" else 0.3 for key in ranges(kind)}
+    return kind(**numbers, **{key: compressors.top_k(2) for key in parts(kind)})
+
+
+def network_for(kind):
+    """A directed graph for those that allow it, else a ring on which all rules converge."""
+    if kind.needs in ("column", "row+column"):
+        return networks.directed(quadratics.one_way(4))
+    return networks.ring(4, weights="lazy")
+
+
+def looped(name):
+    """x after `STEPS` rounds of a plain loop, [agents, d]."""
+    rule, network = setting(ALGORITHMS[name]), network_for(ALGORITHMS[name])
+    state = rule.init(np.tile(quadratics.problem(4)[3], (4, 1)), quadratics.Stacked(4, network, 0))
+    for t in range(STEPS):
+        state = rule.step(state, quadratics.Stacked(4, network, t))
+    assert isinstance(state, State)
+    return state.x
+
+
+def trained(rank, agents):
+    """The parameters of this rank after `STEPS` steps of every rule, straight and through a saved state."""
+    from gossamer.torch import Decentralized
+
+    found = {}
+    for name, kind in ALGORITHMS.items():
+        halves, loss = quadratics.model(rank, agents)
+        optimizer = Decentralized(halves, setting(kind), network_for(kind), timeout=30)
+        quadratics.train(optimizer, loss, 5, twice=True)
+        saved = optimizer.state_dict()
+        quadratics.train(optimizer, loss, STEPS - 5, twice=True)
+        straight = quadratics.joined(halves)
+        optimizer.load_state_dict(saved)
+        quadratics.train(optimizer, loss, STEPS - 5, twice=True)
+        found[name] = straight, quadratics.joined(halves)
+    return found

@@ -1,0 +1,82 @@
+"""A rank that dies or stops is named in time, and what starts again ends with the same bits."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torch_engine import failing_run, forked
+from torch_engine.failing_run import EVERY, STEPS, TIMEOUT
+
+from gossamer.core import InputError
+from gossamer.torch.launch import command, environment, launch
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    return forked.run(failing_run.trained, 4, str(tmp_path_factory.mktemp("undisturbed")))
+
+
+@pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_lost_rank_is_named_and_a_restart_ends_with_the_same_bits(kind, seed, undisturbed, tmp_path):
+    rng = np.random.default_rng([seed, kind])
+    lost, step = int(rng.integers(4)), int(rng.integers(EVERY + 1, STEPS))
+    with forked.Ranks(failing_run.trained, 4, str(tmp_path), (lost, step, kind)) as ranks:
+        found = ranks.results(stopped=lost)
+    happened = float((tmp_path / "fault").read_text())
+    for rank in set(range(4)) - {lost}:
+        assert found[rank].kind == "NeighborLost", found[rank].trace
+        # at most the timeout after it began to wait, and a margin for a busy machine
+        assert found[rank].when - happened < TIMEOUT + 3
+        assert found[rank].ranks
+    for neighbour in ((lost - 1) % 4, (lost + 1) % 4):
+        assert lost in found[neighbour].ranks
+        assert f"rank {lost}" in found[neighbour].message
+    assert not any(process.is_alive() for process in ranks.processes)
+    assert forked.run(failing_run.trained, 4, str(tmp_path)) == undisturbed
+
+
+def test_torchrun_restarts_and_leaves_no_process_behind(tmp_path, tmp_path_factory):
+    """In the first life a rank is killed, in the second one stops, and the third ends as if nothing had been."""
+    undisturbed = forked.run(failing_run.trained, 3, str(tmp_path_factory.mktemp("undisturbed")))
+    faults = json.dumps([(1, 8, "SIGKILL"), (2, 17, "SIGSTOP")])
+    script = Path(failing_run.__file__)
+    done = subprocess.run(
+        command(3, script, [str(tmp_path), faults], folder=tmp_path, max_restarts=2),
+        env=environment(3) | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    assert [json.loads((tmp_path / f"result-{rank}").read_text()) for rank in range(3)] == undisturbed
+    assert "lost its neighbour rank 1, gone" in done.stderr
+    assert "lost its neighbour rank 2, silent" in done.stderr
+    pids = [int(path.read_text()) for path in tmp_path.glob("pid-*")]
+    assert len(pids) == 9
+    assert not [pid for pid in pids if _runs(pid)]
+
+
+@pytest.mark.parametrize(
+    ("processes", "script", "restarts", "message"),
+    [
+        (0, __file__, 0, "processes must be a whole number of at least 1, but is 0"),
+        (2, __file__, -1, "max_restarts must be a whole number of at least 0, but is -1"),
+        (2, "nowhere.py", 0, "there is no script 'nowhere.py' to launch"),
+    ],
+)
+def test_launch_refuses(processes, script, restarts, message):
+    with pytest.raises(InputError, match=message):
+        launch(processes, script, max_restarts=restarts)
+
+
+def _runs(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -1,0 +1,45 @@
+"""Every registered rule runs under PyTorch on the day it is added."""
+
+import numpy as np
+import pytest
+from torch_engine import every_rule, forked, quadratics
+
+from gossamer.algorithms import ALGORITHMS
+
+
+@pytest.fixture(scope="module")
+def ranks():
+    return forked.run(every_rule.trained, 4, seconds=240)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_four_processes_do_what_a_plain_loop_does(name, ranks):
+    found = np.stack([of_rank[name][0] for of_rank in ranks])
+    np.testing.assert_allclose(found, every_rule.looped(name), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_state_that_is_loaded_goes_on_with_the_same_bits(name, ranks):
+    for straight, again in (of_rank[name] for of_rank in ranks):
+        assert np.array_equal(straight, again)
+
+
+class Posting(quadratics.Stacked):
+    """Messages leave at `post` and are read only after the gradient."""
+
+    def post(self, *arrays):
+        sent = [a.copy() for a in arrays]
+        return lambda: self.gossip(*sent)
+
+
+@pytest.mark.parametrize("name", [name for name, kind in ALGORITHMS.items() if hasattr(kind, "ahead")])
+def test_the_other_phase_has_the_same_iterates(name):
+    rule, network = every_rule.setting(ALGORITHMS[name]), every_rule.network_for(ALGORITHMS[name])
+    agents = Posting(4, network, 0)
+    start = np.tile(quadratics.problem(4)[3], (4, 1))
+    state = rule.init(start, agents)
+    shifted = rule.shift(state, agents) if hasattr(rule, "shift") else state
+    for _ in range(30):
+        state = rule.step(state, agents)
+        np.testing.assert_allclose(shifted.x, state.x, rtol=1e-12, atol=1e-12)
+        shifted = rule.ahead(shifted, agents)

@@ -1,0 +1,126 @@
+"""What four ranks see of each other."""
+
+import gossamer as gs
+
+
+def differing(rank, size, what):
+    """Rank 2 is made otherwise than the others."""
+    import torch
+
+    from gossamer.torch import Decentralized
+
+    odd = rank == 2
+    shape = (4,) if odd and what == "shape" else (3,)
+    dtype = torch.float64 if odd and what == "dtype" else torch.float32
+    rule = gs.DPSGD(eta=0.2 if odd and what == "rule" else 0.1)
+    network = "complete" if odd and what == "network" else "ring"
+    Decentralized([torch.nn.Parameter(torch.zeros(shape, dtype=dtype))], rule, network, timeout=10)
+
+
+def together(rank, size):
+    """Facts about helpers, on ranks that start apart."""
+    import torch
+
+    from gossamer import compressors
+    from gossamer.torch import Decentralized
+
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).double()
+    with torch.no_grad():
+        module[0].weight.fill_(float(rank))
+    optimizer = Decentralized(module.parameters(), gs.DPSGD(eta=1.0), "ring", timeout=20)
+    found = {"start": module[0].weight.detach().clone().numpy()}
+    optimizer.zero_grad()
+    (rank * module[0].weight.sum()).backward()
+    optimizer.step()  # D-PSGD from a common start: x_i = −i
+    module[1].running_mean.fill_(float(rank))
+    found["own"] = module[0].weight.detach().clone().numpy()
+    with optimizer.average_model(module):
+        found["mean"] = module[0].weight.detach().clone().numpy()
+        found["buffer"] = module[1].running_mean.clone().numpy()
+    found["after"] = module[0].weight.detach().clone().numpy()
+    found["buffer after"] = module[1].running_mean.clone().numpy()
+    found["consensus"] = optimizer.consensus_error()
+    found["counters"] = optimizer.counters
+    found["compressed"] = sent_by(gs.ChocoSGD(0.1, 0.5, compressors.top_k(3)))
+    found["overflow"] = overflowing(rank)
+    return found
+
+
+def sent_by(rule):
+    """Bytes and messages of three steps with 100 numbers in float32."""
+    import torch
+
+    from gossamer.torch import Decentralized
+
+    x = torch.nn.Parameter(torch.zeros(100))
+    optimizer = Decentralized([x], rule, "ring", timeout=20)
+    for _ in range(3):
+        optimizer.zero_grad()
+        (x * torch.arange(100)).sum().backward()
+        optimizer.step()
+    return optimizer.counters.bytes_sent, optimizer.counters.messages
+
+
+def overflowing(rank):
+    """Only rank 1 overflows; nobody waits for it in vain."""
+    import torch
+
+    from gossamer.torch import Decentralized
+
+    x = torch.nn.Parameter(torch.ones(2))
+    optimizer = Decentralized([x], gs.BiasedDMT(eta=0.1, lam=0.5), "ring", timeout=10)
+    scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
+    for k in range(4):
+        optimizer.zero_grad()
+        scaler.scale(x.square().sum()).backward()
+        if rank == 1 and k == 2:
+            x.grad[0] = float("nan")
+        scaler.step(optimizer)
+        scaler.update()
+    return optimizer.counters.overflows, bool(torch.isfinite(x).all())
+
+
+def leaving_early(rank, size):
+    """The last step of a slow rank ends well after its neighbours have gone."""
+    import time
+
+    import torch
+
+    from gossamer.torch import Decentralized
+
+    x = torch.nn.Parameter(torch.ones(2))
+    optimizer = Decentralized([x], gs.BiasedDMT(eta=0.1, lam=0.5), "ring", timeout=10)
+    for k in range(3):
+        optimizer.zero_grad()
+        x.square().sum().backward()
+        if rank == 1 and k == 2:
+            time.sleep(2)
+        optimizer.step()
+    return optimizer.overlap
+
+
+def two_at_once(rank, size):
+    """Two optimizers that take turns, and then a third while messages of the first are still on their way."""
+    import torch
+
+    from gossamer.torch import Decentralized
+
+    def made(value):
+        x = torch.nn.Parameter(torch.full((3,), value, dtype=torch.float64))
+        return x, Decentralized([x], gs.BiasedDMT(eta=0.1, lam=0.5), "ring", timeout=20)
+
+    def step(x, optimizer):
+        optimizer.zero_grad()
+        ((x - rank) ** 2).sum().backward()
+        optimizer.step()
+
+    both = [made(0.0), made(10.0)]
+    for _ in range(10):
+        for pair in both:
+            step(*pair)
+    del both[0]
+    third = made(0.0)
+    for _ in range(10):
+        step(*third)
+        step(*both[0])
+    return third[0].detach().numpy(), both[0][0].detach().numpy()
