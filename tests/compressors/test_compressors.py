@@ -9,7 +9,17 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import gossamer as gs
-from gossamer.compressors import COMPRESSORS, identity, qsgd, rand_k, round_linf, round_to, scaled_sign, top_k
+from gossamer.compressors import (
+    COMPRESSORS,
+    bf16,
+    identity,
+    qsgd,
+    rand_k,
+    round_linf,
+    round_to,
+    scaled_sign,
+    top_k,
+)
 
 DIM = 6
 ALL = {
@@ -22,6 +32,7 @@ ALL = {
     "qsgd": qsgd(3),
     "round-linf": round_linf(2),
     "round-step": round_to(0.25),
+    "bf16": bf16(),
 }
 VECTORS = arrays(np.float64, DIM, elements=st.floats(-100, 100).filter(lambda a: a == 0 or abs(a) > 1e-6))
 
@@ -77,6 +88,13 @@ def test_bounds_are_attained(compressor, a):
     np.testing.assert_allclose(error(compressor, a), bounds.relative * (a @ a) + bounds.absolute, rtol=1e-12)
 
 
+def test_bf16_keeps_eight_bits_and_rounds_half_to_even():
+    a = np.array([1 + 2**-7, 1 + 2**-8, 1 + 3 * 2**-8, -(1 + 2**-8 + 2**-20), 3e-30, 0.0])
+    found = bf16().compress(None, jnp.asarray(a, jnp.float32))
+    np.testing.assert_array_equal(np.asarray(found)[:4], [1 + 2**-7, 1, 1 + 2**-6, -(1 + 2**-7)])
+    assert np.abs(np.asarray(found) - a.astype(np.float32)).max() <= 2**-8
+
+
 def test_top_k_keeps_the_largest_and_exactly_k_of_equals():
     a = np.array([0.1, -5.0, 2.0, 0.0, 3.0, -0.2])
     np.testing.assert_array_equal(many(top_k(2), a)[0], [0, -5, 0, 0, 3, 0])
@@ -125,7 +143,7 @@ def test_zero_stays_zero_and_one_dimension_works(name):
     np.testing.assert_array_equal(many(ALL[name], np.zeros(DIM)), np.zeros((1, DIM)))
     one = {"top-k": top_k(1), "rand-k": rand_k(1), "rand-k unscaled": rand_k(1, scaled=False)}.get(name, ALL[name])
     np.testing.assert_allclose(many(one, np.array([-0.75])), [[-0.75]], rtol=1e-12)
-    assert one.contraction(1) in (0.0, None, min(1 / 9, 1 / 3))
+    assert one.contraction(1) in (0.0, None, min(1 / 9, 1 / 3), 2**-16)
 
 
 @pytest.mark.parametrize("name", [name for name, made in ALL.items() if made.needs_key])
@@ -148,12 +166,13 @@ def test_the_draws_are_the_same_in_float32_and_float64(name):
         (round_linf(1), 100 * 2 + 32),
         (round_linf(4), 100 * 4 + 32),
         (round_to(0.1), 100 * 32),
+        (bf16(), 100 * 16),
     ],
     ids=repr,
 )
 def test_bits(compressor, bits):
     assert compressor.bits(100, 4) == bits
-    numbers = {10 * 39: 10, 39: 1, 10 * 32 + 32: 10, 3200: 100}.get(bits, 1)
+    numbers = {10 * 39: 10, 39: 1, 10 * 32 + 32: 10, 3200: 100, 1600: 0}.get(bits, 1)
     assert compressor.bits(100, 8) == bits + 32 * numbers
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gossamer import compressors
 from gossamer.torch.agent import ProcessAgent
-from gossamer.torch.codecs import Dense, Levels, Sign, Sparse, codec_of, pack, unpack
+from gossamer.torch.codecs import Dense, Halves, Levels, Sign, Sparse, codec_of, pack, unpack
 
 KINDS = {
     "top-k": (compressors.top_k(3), Sparse),
@@ -25,6 +25,7 @@ KINDS = {
     "qsgd": (compressors.qsgd(5), Levels),
     "step": (compressors.round_to(0.25), Dense),
     "identity": (compressors.identity(), Dense),
+    "bf16": (compressors.bf16(), Halves),
 }
 FLOATS = st.floats(-1e3, 1e3, width=32)
 NUMBERS = st.lists(FLOATS, min_size=3, max_size=3) | st.lists(FLOATS, min_size=17, max_size=17)

@@ -4,10 +4,12 @@ from collections.abc import Callable
 
 from gossamer.compressors.compressor import Compressor, Errors
 from gossamer.compressors.quantized import (
+    BF16,
     QSGD,
     RoundLinf,
     RoundTo,
     ScaledSign,
+    bf16,
     qsgd,
     round_linf,
     round_to,
@@ -23,10 +25,12 @@ COMPRESSORS: dict[str, Callable[..., Compressor]] = {
     "qsgd": qsgd,
     "round-linf": round_linf,
     "round-step": round_to,
+    "bf16": bf16,
 }
 """The compressors by name."""
 
 __all__ = [
+    "BF16",
     "COMPRESSORS",
     "QSGD",
     "Compressor",
@@ -37,6 +41,7 @@ __all__ = [
     "RoundTo",
     "ScaledSign",
     "TopK",
+    "bf16",
     "identity",
     "qsgd",
     "rand_k",

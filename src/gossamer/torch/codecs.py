@@ -5,10 +5,11 @@ r"""Compressed vectors on the wire: how C(a) becomes bytes, and bytes become C(a
 | top-k, rand-k | k numbers and their places, 4 bytes each (8 above 2³¹) |
 | scaled sign | d bits and one number |
 | QSGD, rounding by the largest | d levels of 1, 2, 4, 8, 16 or 32 bits, the fewest that do, and one number |
+| bf16 | d numbers of 2 bytes |
 | identity, rounding to a step, any other | d numbers |
 
-Top-k, sign and rounding are computed by PyTorch. Compressors that draw at random are those of the simulator, with its
-draws, computed by JAX on the CPU. The sender, too, decodes what it sent, so that all hold the same bits.
+Top-k, sign and all rounding are computed by PyTorch. Compressors that draw at random are those of the simulator, with
+its draws, computed by JAX on the CPU. The sender, too, decodes what it sent, so that all hold the same bits.
 """
 
 import math
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from gossamer.compressors import QSGD, RandK, RoundLinf, RoundTo, ScaledSign, TopK
+from gossamer.compressors import BF16, QSGD, RandK, RoundLinf, RoundTo, ScaledSign, TopK
 
 
 class Codec(Protocol):
@@ -40,6 +41,8 @@ def codec_of(compressor: Any, like: Tensor) -> Codec:
             return Sign(compressor, like)
         case QSGD() | RoundLinf():
             return Levels(compressor, like)
+        case BF16():
+            return Halves(compressor, like)
         case _:
             return Dense(compressor, like)
 
@@ -59,6 +62,19 @@ class Dense:
 
     def decode(self, sent: Tensor) -> Tensor:
         return sent.view(self.dtype)
+
+
+class Halves:
+    """All numbers, as bfloat16."""
+
+    def __init__(self, compressor: Any, like: Tensor):
+        self.dtype, self.size = like.dtype, 2 * like.numel()
+
+    def encode(self, a: Tensor, draw: Any) -> Tensor:
+        return _bytes(a.to(torch.float32).to(torch.bfloat16))
+
+    def decode(self, sent: Tensor) -> Tensor:
+        return sent.view(torch.bfloat16).to(self.dtype)
 
 
 class Sparse:
