@@ -41,9 +41,8 @@ class Compressor(abc.ABC):
         """Whether E C(a) is linear in a: noise in a then adds no bias."""
         return self.unbiased
 
-    @abc.abstractmethod
-    def check(self, dim: int) -> None:
-        """Refuse, before any work, a dimension that it cannot serve."""
+    def check(self, dim: int) -> None:  # noqa: B027
+        """Refuse, before any work, a dimension that it cannot serve; most serve all."""
 
     @abc.abstractmethod
     def compress(self, key: Key[Array, ""] | None, a: Float[Array, " d"]) -> Float[Array, " d"]:

@@ -28,9 +28,6 @@ class ScaledSign(Compressor):
     def unbiased(self) -> bool:
         return False
 
-    def check(self, dim: int) -> None:
-        pass
-
     def compress(self, key: Array | None, a: Array) -> Array:
         size = jnp.abs(a).mean()
         return jnp.where(a < 0, -size, size)  # one bit has no third value, so zero counts as positive
@@ -54,9 +51,6 @@ class QSGD(Compressor):
     @property
     def unbiased(self) -> bool:
         return True
-
-    def check(self, dim: int) -> None:
-        pass
 
     def compress(self, key: Array | None, a: Array) -> Array:
         assert key is not None
@@ -85,9 +79,6 @@ class RoundLinf(Compressor):
     def unbiased(self) -> bool:
         return False
 
-    def check(self, dim: int) -> None:
-        pass
-
     def compress(self, key: Array | None, a: Array) -> Array:
         largest = jnp.abs(a).max()
         return jnp.round(self.levels * (a / _positive(largest))) / self.levels * largest
@@ -111,9 +102,6 @@ class RoundTo(Compressor):
     def unbiased(self) -> bool:
         return False
 
-    def check(self, dim: int) -> None:
-        pass
-
     def compress(self, key: Array | None, a: Array) -> Array:
         step = jnp.asarray(self.step, a.dtype)
         return jnp.round(a / step) * step
@@ -135,9 +123,6 @@ class BF16(Compressor):
     @property
     def unbiased(self) -> bool:
         return False
-
-    def check(self, dim: int) -> None:
-        pass
 
     def compress(self, key: Array | None, a: Array) -> Array:
         # a plain conversion there and back may be optimised away, and then rounds nothing

@@ -31,9 +31,6 @@ class Identity(Compressor):
     def unbiased(self) -> bool:
         return True
 
-    def check(self, dim: int) -> None:
-        pass
-
     def compress(self, key: Array | None, a: Array) -> Array:
         return a
 
