@@ -15,7 +15,7 @@ $(READY): pyproject.toml constraints.txt
 	@touch $@
 
 test: $(READY)
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
