@@ -86,11 +86,19 @@ def measured(side: int) -> dict[str, Any]:
         for work in dist.batch_isend_irecv(ops):
             work.wait()
 
-    contestants["bare"] = bare
+    def summed() -> None:
+        """Bare messages, and what any gossip of two vectors adds to them: one packing and one weighted sum."""
+        torch.cat([x, v], out=message)
+        bare()
+        mixed = message * 0.5
+        for buffer in buffers:
+            mixed.add_(buffer, alpha=0.5)
+
+    contestants |= {"bare": bare, "bare with sums": summed}
     contestants = {name: repeated(call, IN_A_ROW[side]) for name, call in contestants.items()}
     seconds = take_turns(contestants, max(3, REPETITIONS[side] // int(os.environ["BENCH_QUICK"])))
     pairs = [("biased-dmt", "ddp"), ("biased-dmt in phase", "ddp"), ("d-psgd", "ddp"), ("ddp", "local")]
-    pairs += [("biased-dmt", "local"), ("exchange", "bare")]
+    pairs += [("biased-dmt", "local"), ("exchange", "bare"), ("exchange", "bare with sums")]
     ratios = {f"{a} / {b}": Spread.of(seconds[a] / seconds[b])._asdict() for a, b in pairs}
     milliseconds = {name: Spread.of(1e3 * values / IN_A_ROW[side]).median for name, values in seconds.items()}
     return {"processes": world, "d": d, "milliseconds": milliseconds, "ratios": ratios}
@@ -142,9 +150,12 @@ def print_found(found: list[dict[str, Any]]) -> None:
             f"{row['processes']:<11}{row['d']:<12,}{row['milliseconds']['local']:>9.2f}"
             + "".join(f"{s:>28}" for s in shown)
         )
-    worst = max(row["ratios"]["exchange / bare"]["median"] for row in found)
+    worst, fair = (
+        max(row["ratios"][f"exchange / {of}"]["median"] for row in found) for of in ("bare", "bare with sums")
+    )
     small = max(row["ratios"]["biased-dmt / ddp"]["median"] for row in found if row["d"] < 2e5)
-    print(f"\nAim: an exchange within 1.2 × of bare messages: {'met' if worst <= 1.2 else 'not met'} ({worst:.2f} ×).")
+    print(f"\nAim: an exchange within 1.2 × of bare messages: {'met' if worst <= 1.2 else 'not met'} ({worst:.2f} ×);")
+    print(f"against bare messages that are also packed and summed up: {fair:.2f} ×.")
     print(f"Aim: a step no slower than DDP up to d = 1e5: {'met' if small <= 1 else 'not met'} ({small:.2f} ×).")
 
 

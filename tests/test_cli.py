@@ -22,7 +22,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def gossamer(*arguments, **options):
-    command = [sys.executable, "-c", "from gossamer.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-m", "gossamer", *map(str, arguments)]
     environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, **options)
 
@@ -116,7 +116,7 @@ def test_runs_that_all_diverge_end_with_3(tmp_path):
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(tmp_path):
     spec = (EXAMPLES / "a9a-ring.toml").read_text().replace("steps = 3000", "steps = 300000")
     (tmp_path / "long.toml").write_text(spec)
-    command = [sys.executable, "-c", "from gossamer.cli import main; main()", "run", "long.toml", "--out", "out"]
+    command = [sys.executable, "-m", "gossamer", "run", "long.toml", "--out", "out"]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60

@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def run(name, folder):
     """The rows that `gossamer run --json` prints, and the study that it wrote."""
     spec = EXAMPLES / f"{name}.toml"
-    program = [sys.executable, "-c", "from gossamer.cli import main; main()", "run", str(spec), "--json"]
+    program = [sys.executable, "-m", "gossamer", "run", str(spec), "--json"]
     environment = os.environ | {"NO_COLOR": "1"}
     done = subprocess.run(
         [*program, "--out", str(folder / name)], capture_output=True, text=True, timeout=300, env=environment

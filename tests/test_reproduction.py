@@ -39,8 +39,7 @@ def test_a_bias_without_a_fixed_point_is_refused_before_any_run():
 
 
 def command(folder):
-    code = "from gossamer.cli import main; main()"
-    return [sys.executable, "-c", code, "reproduce", "fig1", "--quick", "--out", str(folder)]
+    return [sys.executable, "-m", "gossamer", "reproduce", "fig1", "--quick", "--out", str(folder)]
 
 
 def outcome(folder):

@@ -236,10 +236,14 @@ def tabulate(rule: Any, steps: int) -> dict[str, list[float]]:
 
 def setting(rule: Any) -> str:
     """The hyper-parameters as a reader would write them: ``eta=0.1, lam=0.05``."""
-    shown = {}
+    return ", ".join(f"{key}={value}" for key, value in shown(rule).items())
+
+
+def shown(rule: Any) -> dict[str, str]:
+    """Each hyper-parameter as a reader would write it."""
+    texts = {}
     for key in ranges(type(rule)):
         value = getattr(rule, key)
         named = getattr(value, "__name__", None) or getattr(value, "title", "schedule")
-        shown[key] = named if callable(value) else f"{value:g}"
-    shown |= {key: str(value) for key, value in parts(rule).items()}
-    return ", ".join(f"{key}={value}" for key, value in shown.items())
+        texts[key] = named if callable(value) else f"{value:g}"
+    return texts | {key: str(value) for key, value in parts(rule).items()}

@@ -48,11 +48,17 @@ def trained(rank, size, folder, fault=None):
 
 def main(folder, faults):
     """Under torchrun: in each life the next of the faults, and at last a result."""
+    from gossamer.torch import NeighborLost
+
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     life = int(os.environ["TORCHELASTIC_RESTART_COUNT"])
     Path(folder, f"pid-{life}-{rank}").write_text(str(os.getpid()))
     fault = faults[life] if life < len(faults) else None
-    found = trained(rank, size, folder, fault)
+    try:
+        found = trained(rank, size, folder, fault)
+    except NeighborLost:
+        Path(folder, f"noticed-{rank}").write_text(str(time.time()))
+        raise
     Path(folder, f"result-{rank}").write_text(json.dumps(found))
 
 

@@ -54,7 +54,22 @@ def test_a_loader_takes_labels_from_its_dataset():
 
 
 class Unlabelled(torch.utils.data.Dataset):
-    pass
+    def __len__(self):
+        return 103
+
+
+def test_iid_needs_no_labels():
+    expected = SplitSampler(LABELS, 4, split="iid", rank=2, world=4).rows
+    for rows in (Unlabelled(), TensorDataset(torch.zeros(103, 2), torch.zeros(103, 3)), range(103)):
+        assert np.array_equal(SplitSampler(rows, 4, split="iid", rank=2, world=4).rows, expected)
+
+
+def test_a_part_of_a_dataset_is_split_by_its_own_labels():
+    dataset = TensorDataset(torch.arange(103), torch.from_numpy(LABELS))
+    chosen = list(range(0, 103, 2))
+    subset = torch.utils.data.Subset(dataset, chosen)
+    mine, direct = (SplitSampler(rows, 4, rank=1, world=4).rows for rows in (subset, LABELS[chosen]))
+    assert np.array_equal(mine, direct)
 
 
 @pytest.mark.parametrize(
@@ -87,15 +102,16 @@ def run(folder, stop=None, steps=12):
     data = torch.randn(40, 4, generator=torch.Generator().manual_seed(1))
     optimizer = Decentralized(model.parameters(), gs.BiasedDMT(eta=0.1, lam=0.3))
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 2, 0.9)
-    sampler = SplitSampler(np.arange(40), 8, split="iid")
+    sampler = SplitSampler(data, 8, split="iid")
+    loader = DataLoader(data, batch_sampler=sampler)
     step = resume(folder, model, optimizer, sampler, scheduler=scheduler)
     started = step
     while step < steps:
-        for rows in sampler:
+        for rows in loader:
             if step in (stop, steps):
                 return model, started
             optimizer.zero_grad()
-            model(data[rows]).square().mean().backward()
+            model(rows).square().mean().backward()
             optimizer.step()
             scheduler.step()
             step += 1
@@ -104,11 +120,13 @@ def run(folder, stop=None, steps=12):
     return model, started
 
 
-def test_a_resumed_run_ends_with_the_same_bits(tmp_path):
+@pytest.mark.parametrize(("stop", "expected"), [(7, 6), (11, 10)], ids=["within an epoch", "between epochs"])
+def test_a_resumed_run_ends_with_the_same_bits(stop, expected, tmp_path):
+    """Dropout draws from the generator of which a DataLoader takes a seed for each epoch, here of five batches."""
     straight, _ = run(tmp_path / "a")
-    assert run(tmp_path / "b", stop=7)[1] == 0
+    assert run(tmp_path / "b", stop=stop)[1] == 0
     resumed, started = run(tmp_path / "b")
-    assert started == 6
+    assert started == expected
     for a, b in zip(straight.state_dict().values(), resumed.state_dict().values(), strict=True):
         assert torch.equal(a, b)
 
@@ -135,7 +153,7 @@ def test_what_was_saved_must_be_resumed(tmp_path):
         resume(tmp_path, model, optimizer)
 
 
-def test_a_checkpoint_is_never_unpickled(tmp_path):
+def test_a_checkpoint_is_never_unpickled(tmp_path, capsys):
     """A file that would run code when unpickled is refused by `weights_only`."""
 
     class Evil:
@@ -143,5 +161,38 @@ def test_a_checkpoint_is_never_unpickled(tmp_path):
             return print, ("ran",)
 
     torch.save({"step": Evil()}, tmp_path / "step-000000004-rank-0-of-1.pt")
-    with pytest.raises(Exception, match="Weights only load failed"):
+    with pytest.raises(gs.InputError, match=r"rank-0-of-1\.pt cannot be read .Weights only load failed.*Remove such"):
         run(tmp_path)
+    assert capsys.readouterr().out == ""
+
+
+def test_a_damaged_checkpoint_is_passed_over(tmp_path):
+    straight, _ = run(tmp_path)
+    newest = tmp_path / "step-000000012-rank-0-of-1.pt"
+    newest.write_bytes(newest.read_bytes()[:1000])
+    with pytest.warns(UserWarning, match=f"{newest.name} cannot be read .*: going on from step 10"):
+        resumed, started = run(tmp_path)
+    assert started == 10
+    for a, b in zip(straight.state_dict().values(), resumed.state_dict().values(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_checkpoint_is_not_removed_for_later_ones_of_another_run(tmp_path):
+    model = torch.nn.Linear(1, 1)
+    optimizer = Decentralized(model.parameters(), gs.DPSGD(eta=0.1))
+    for step in (990, 1000):
+        save(tmp_path, step, model, optimizer)
+    with pytest.warns(UserWarning, match="holds a checkpoint of step 1000, later than this one of step 10"):
+        assert save(tmp_path, 10, model, optimizer).exists()
+
+
+def test_a_place_in_the_data_that_cannot_be_is_refused(tmp_path):
+    model = torch.nn.Linear(1, 1)
+    optimizer = Decentralized(model.parameters(), gs.DPSGD(eta=0.1))
+    sampler = SplitSampler(range(40), 8, split="iid")
+    for _ in range(2):
+        list(sampler)
+    with pytest.raises(gs.InputError, match=r"given out 10 batches, which does not fit 5 .* save\(…, batches=…\)"):
+        save(tmp_path, 5, model, optimizer, sampler)
+    assert not list(tmp_path.iterdir())
+    assert save(tmp_path, 5, model, optimizer, sampler, batches=10).exists()

@@ -3,7 +3,13 @@
 Here the world is one process, where D-PSGD is SGD and Biased-DMT is momentum SGD: PyTorch's own SGD is the answer.
 """
 
+import copy
+import gc
+import random
+import weakref
+
 import networkx as nx
+import numpy as np
 import pytest
 import torch
 
@@ -134,7 +140,7 @@ def test_a_closure_sees_the_same_draws_at_both_points():
 
     def closure():
         optimizer.zero_grad()
-        drawn.append(torch.rand(()).item())
+        drawn.append((torch.rand(()).item(), np.random.rand(), random.random()))
         loss = params[0].square().sum()
         loss.backward()
         return loss
@@ -182,7 +188,7 @@ def test_state_goes_on_with_the_same_bits_under_a_scheduler(overlap):
 def test_a_state_of_another_rule_is_refused():
     params, _ = problem()
     saved = Decentralized(params, gs.DPSGD(eta=0.1)).state_dict()
-    with pytest.raises(gs.InputError, match="this state is of name = 'd-psgd', but the optimizer has 'gnsd'"):
+    with pytest.raises(gs.InputError, match="this state is of rule = 'd-psgd', but the optimizer has 'gnsd'"):
         Decentralized(params, gs.GNSD(eta=0.1)).load_state_dict(saved)
 
 
@@ -190,6 +196,83 @@ def test_a_state_of_another_model_is_refused():
     saved = Decentralized([weight()], gs.DPSGD(eta=0.1)).state_dict()
     with pytest.raises(gs.InputError, match="this state is of a model with 2 numbers, but the optimizer's has 4"):
         Decentralized([weight(), weight()], gs.DPSGD(eta=0.1)).load_state_dict(saved)
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (gs.BiasedDMT(eta=0.1, lam=0.4), r"rule = 'biased-dmt lam=0\.3', but the optimizer has 'biased-dmt lam=0\.4'"),
+        (gs.BiasedDMT(eta=0.2, lam=0.3), None),
+    ],
+)
+def test_a_state_of_other_hyper_parameters_is_refused_but_for_the_rate(rule, message):
+    saved = Decentralized([weight()], gs.BiasedDMT(eta=0.1, lam=0.3)).state_dict()
+    optimizer = Decentralized([weight()], rule)
+    if message is None:
+        optimizer.load_state_dict(saved)
+        assert optimizer.param_groups[0]["lr"] == 0.1  # the saved rate, as with any optimizer
+    else:
+        with pytest.raises(gs.InputError, match=message):
+            optimizer.load_state_dict(saved)
+
+
+def test_models_and_optimizers_are_freed():
+    """A suspended greenlet must not keep alive what holds it: the collector cannot look into it."""
+    alive = []
+    for rule in (gs.BiasedDMT(eta=0.1, lam=0.3), gs.DPSGD(eta=0.1), gs.GNSD(eta=0.1)):
+        params, loss = problem()
+        optimizer = Decentralized(params, rule)
+        steps(optimizer, loss, count=2)
+        alive += [weakref.ref(params[0]), weakref.ref(optimizer), weakref.ref(optimizer.exchange)]
+    del params, loss, optimizer
+    gc.collect()
+    assert [ref() for ref in alive] == [None] * 9
+
+
+def test_frozen_parameters_are_left_alone():
+    params, _ = problem()
+    params[1].requires_grad_(False)
+    params[1].fill_(1 / 3)
+    optimizer = Decentralized(params, gs.BiasedDMT(eta=0.1, lam=0.3))
+    for _ in range(5):
+        optimizer.zero_grad()
+        (params[0].square().sum() * params[1].sum()).backward()
+        optimizer.step()
+    assert torch.equal(params[1], torch.full((3,), 1 / 3, dtype=torch.float64))
+    assert optimizer.state_dict()["rule"]["state"]["x"].numel() == 9
+    params[1].requires_grad_(True)
+    optimizer.zero_grad()
+    params[1].sum().backward()
+    with pytest.raises(gs.InputError, match="was frozen when Decentralized was made has a gradient now"):
+        optimizer.step()
+
+
+def test_weights_that_would_be_lost_are_refused():
+    module = torch.nn.Linear(2, 2)
+    optimizer = Decentralized(module.parameters(), gs.DPSGD(eta=0.1))
+    module(torch.ones(1, 2)).sum().backward()
+    module.load_state_dict(module.state_dict())  # the same once more
+    optimizer.step()
+    with torch.no_grad():
+        module.bias.fill_(3.0)
+    with pytest.raises(
+        gs.InputError, match=r"parameter 1 \(from 0; 1 in all\) was written into .* Load weights before"
+    ):
+        optimizer.step()
+
+
+@pytest.mark.parametrize("rule", [gs.DecentLaM(0.1, 0.9), gs.QGDSGDm(0.1, 0.9), gs.DPSGD(0.1)], ids=lambda r: r.name)
+def test_a_rate_of_zero_is_refused_by_rules_that_divide_by_it(rule):
+    params, loss = problem()
+    optimizer = Decentralized(params, rule)
+    optimizer.param_groups[0]["lr"] = 0.0
+    loss().backward()
+    if rule.name == "d-psgd":
+        optimizer.step()
+        same(params, problem()[0])
+    else:
+        with pytest.raises(gs.InputError, match=f"{rule.name} divides by lr, which is 0: begin the warm-up with"):
+            optimizer.step()
 
 
 def test_an_overflow_takes_part_with_the_last_finite_gradient():
@@ -245,9 +328,15 @@ def weight(dtype=torch.float32):
         ),
         (lambda: Decentralized([weight()], gs.DPSGD), "is not an algorithm: make one as BiasedDMT"),
         (lambda: Decentralized([weight()], gs.DPSGD(0.1), timeout=0), "timeout must be a number of seconds above 0"),
+        (lambda: Decentralized([weight()], gs.DPSGD(0.1), timeout=float("inf")), "2.592e\\+06 at most, but is inf"),
         (
-            lambda: Decentralized([weight()], gs.DPSGD(0.1), "ring", overlap=True),
-            "overlap=True cannot be: d-psgd needs",
+            lambda: Decentralized([weight().requires_grad_(False)], gs.DPSGD(0.1)),
+            "there are no parameters to train: all of them are frozen",
+        ),
+        (lambda: copy.deepcopy(Decentralized([weight()], gs.DPSGD(0.1))), "can be neither copied nor pickled"),
+        (
+            lambda: Decentralized([weight()], gs.D2(0.1), "ring", overlap=True),
+            "overlap=True cannot be: d2 needs",
         ),
         (
             lambda: Decentralized([weight()], gs.DPSGD(0.1), gs.networks.ring(4)),

@@ -1,5 +1,6 @@
 """One agent in a process of its own: the `Agent` that a rule sees under PyTorch."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -12,8 +13,29 @@ from torch import Tensor
 
 from gossamer.core import Over
 from gossamer.engines.agents import SHRINK
+from gossamer.engines.program import keys_of
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
+
+
+class Agents:
+    """This rank's agent of every round, with draws that a simulator of this seed makes, too."""
+
+    def __init__(self, exchange: Exchange, seed: int, sleeps: bool):
+        self.exchange, self.seed, self.sleeps = exchange, seed, sleeps
+        self._codecs: dict[tuple[int, int], Codec] = {}
+        self._keys: Any = None
+
+    def at(self, t: int, ask: Callable[..., Any], number: int) -> "ProcessAgent":
+        return ProcessAgent(self.exchange, self._codecs, ask, t, lambda: self._key(number))
+
+    def awake(self, t: int) -> bool:
+        return not self.sleeps or bool(np.asarray(self.exchange.network.awake(t))[self.exchange.world.rank])
+
+    def _key(self, number: int) -> Any:
+        if self._keys is None:
+            self._keys = keys_of([self.seed], self.exchange.world.size)[0, 1, self.exchange.world.rank]
+        return jax.random.fold_in(self._keys, number)
 
 
 class ProcessAgent:
@@ -79,14 +101,17 @@ class ProcessAgent:
     def _draw(self, by: Any, a: Tensor, number: int) -> Tensor:
         """C(a) with the draw that the simulator's agent of this number makes at this place."""
         with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
-            made = by.compress(jax.random.fold_in(self.key(), number), jnp.asarray(a.cpu().numpy()))
-            return torch.from_numpy(np.array(made)).to(a.device)
+            exact = a if a.dtype in (torch.float32, torch.float64) else a.float()  # NumPy has no bfloat16
+            made = by.compress(jax.random.fold_in(self.key(), number), jnp.asarray(exact.cpu().numpy()))
+            return torch.from_numpy(np.array(made)).to(a)
 
     def mean(self, *arrays: Tensor) -> Any:
         world = self.exchange.world
         flat = torch.cat([a.reshape(-1) for a in arrays])
         self.exchange.counters.bytes_reduced += flat.numel() * flat.element_size()
+        began = time.monotonic()
         mean = world.total(flat) / world.size
+        self.exchange.counters.seconds_waiting += time.monotonic() - began
         split = mean.split([a.numel() for a in arrays])
         return _like(arrays, tuple(part.view_as(a) for part, a in zip(split, arrays, strict=True)))
 

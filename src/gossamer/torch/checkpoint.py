@@ -7,18 +7,18 @@ that was interrupted ends with the same bits as one that was not. Files appear w
 
 import json
 import os
-import random
 import re
 import warnings
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from gossamer.core import InputError
+from gossamer.torch import generators
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
+from gossamer.torch.world import in_short
 
 NAME = re.compile(r"step-(\d+)-rank-(\d+)-of-(\d+)\.pt")
 
@@ -41,23 +41,26 @@ def save(
         step: how many steps have been taken.
         model: whose parameters and buffers are kept.
         optimizer: whose rule is kept.
-        sampler: whose place is kept.
+        sampler: whose place is kept: after one batch for each step.
         batches: how many batches have been used, if not one each step.
         keep: how many of the newest are kept; older ones are removed once all ranks have written this one.
         others: what else has a ``state_dict``, such as ``scheduler=scheduler``.
     """
     if keep < 1:
         raise InputError(f"keep must be a whole number from 1, but is {keep!r}: the newest checkpoint is needed.")
-    world, folder = optimizer.world, Path(folder)
+    used = step if batches is None else batches
+    if sampler is not None:
+        sampler.check_used(used)
+    folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"step-{step:09d}-rank-{world.rank}-of-{world.size}.pt"
+    path = _path(folder, step, optimizer)
     content = {
         "step": step,
-        "batches": step if batches is None else batches,
+        "batches": used,
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "others": {name: other.state_dict() for name, other in others.items()},
-        "random": _random_states(),
+        "random": generators.states(),
     }
     whole = path.with_suffix(".part")
     with whole.open("wb") as file:
@@ -66,8 +69,15 @@ def save(
         os.fsync(file.fileno())
     whole.replace(path)
     optimizer.exchange.meet()  # until all have written, the last common step must stay
-    for old in sorted(_steps(folder, optimizer))[:-keep]:
-        (folder / f"step-{old:09d}-rank-{world.rank}-of-{world.size}.pt").unlink(missing_ok=True)
+    held = sorted(_steps(folder, optimizer))
+    if held[-1] > step:
+        warnings.warn(
+            f"{folder} holds a checkpoint of step {held[-1]}, later than this one of step {step}: resume will take the "
+            "later one. Use another folder for another run.",
+            stacklevel=2,
+        )
+    for old in [one for one in held if one <= step][:-keep]:
+        _path(folder, old, optimizer).unlink(missing_ok=True)
     return path
 
 
@@ -78,7 +88,10 @@ def resume(
     sampler: SplitSampler | None = None,
     **others: Any,
 ) -> int:
-    """Go on from the last step that all ranks hold, and return it; 0 if there is none. All ranks must call it."""
+    """Go on from the last step that all ranks hold, and return it; 0 if there is none. All ranks must call it.
+
+    A step that some rank cannot read, because its file is damaged, is left out with a warning.
+    """
     world, folder = optimizer.world, Path(folder)
     held = [set(json.loads(text)) for text in world.texts(json.dumps(sorted(_steps(folder, optimizer))))]
     common = set.intersection(*held)
@@ -91,9 +104,8 @@ def resume(
                 stacklevel=2,
             )
         return 0
-    step = max(common)
-    path = folder / f"step-{step:09d}-rank-{world.rank}-of-{world.size}.pt"
-    content = torch.load(path, map_location="cpu", weights_only=True)
+    content = _newest(folder, sorted(common, reverse=True), optimizer)
+    path = _path(folder, content["step"], optimizer)
     if set(content["others"]) != set(others):
         raise InputError(
             f"{path.name} was saved with {sorted(content['others']) or 'nothing'} besides model and optimizer, but is "
@@ -104,9 +116,34 @@ def resume(
         other.load_state_dict(content["others"][name])
     optimizer.load_state_dict(content["optimizer"])
     if sampler is not None:
-        sampler.seek(content["batches"])
-    _set_random_states(content["random"])
-    return step
+        # a DataLoader draws when it begins, in the middle of an epoch once more than without the interruption
+        sampler.seek(content["batches"], lambda: generators.restore(content["random"]))
+    generators.restore(content["random"])
+    return content["step"]
+
+
+def _newest(folder: Path, steps: list[int], optimizer: Decentralized) -> dict[str, Any]:
+    """What this rank holds of the first of these steps that all ranks can read."""
+    damaged: list[str] = []
+    for step in steps:
+        path = _path(folder, step, optimizer)
+        try:
+            content, problem = torch.load(path, map_location="cpu", weights_only=True), ""
+            if not isinstance(content, dict) or content.get("step") != step:
+                problem = f"{path.name} is not a checkpoint of step {step}"
+        except Exception as error:  # a damaged file makes torch.load raise whatever it stumbles over
+            content, problem = {}, f"{path.name} cannot be read ({in_short(error)})"
+        told = [text for text in optimizer.world.texts(problem) if text]
+        if not told:
+            if damaged and optimizer.world.rank == 0:
+                warnings.warn(f"in {folder}, {'; '.join(damaged)}: going on from step {step}.", stacklevel=3)
+            return content
+        damaged += told
+    raise InputError(f"in {folder}, {'; '.join(damaged)}. Remove such files to begin anew, or restore them.")
+
+
+def _path(folder: Path, step: int, optimizer: Decentralized) -> Path:
+    return folder / f"step-{step:09d}-rank-{optimizer.world.rank}-of-{optimizer.world.size}.pt"
 
 
 def _steps(folder: Path, optimizer: Decentralized) -> set[int]:
@@ -122,22 +159,3 @@ def _steps(folder: Path, optimizer: Decentralized) -> set[int]:
             "folder."
         )
     return {step for step, of, _ in found if of == rank}
-
-
-def _random_states() -> dict[str, Any]:
-    kind, words, place, has_normal, normal = np.random.get_state()
-    return {
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "python": random.getstate(),
-        "numpy": [kind, torch.from_numpy(np.asarray(words, np.int64)), place, has_normal, normal],
-    }
-
-
-def _set_random_states(states: dict[str, Any]) -> None:
-    torch.set_rng_state(states["torch"])
-    if states["cuda"]:
-        torch.cuda.set_rng_state_all(states["cuda"])
-    random.setstate(states["python"])
-    kind, words, place, has_normal, normal = states["numpy"]
-    np.random.set_state((kind, words.numpy().astype(np.uint32), place, has_normal, normal))

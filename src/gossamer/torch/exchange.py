@@ -8,6 +8,7 @@ the bit.
 import hashlib
 import itertools
 import time
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -39,7 +40,7 @@ class Counters:
     bytes_reduced: int = 0
     """Put into all-reduces."""
     seconds_waiting: float = 0.0
-    """For messages that had not arrived when they were needed."""
+    """For messages that had not arrived when they were needed, and for all-reduces of the rule."""
     overflows: int = 0
     """Steps with gradients that overflowed under mixed precision, which took part with the last finite ones."""
 
@@ -53,7 +54,8 @@ class Links(NamedTuple):
 
 
 _TAGS = itertools.count(1)
-_KEPT: list[list["_Sent"]] = []  # what nobody waits for any more must stay, because it will still be written into
+_KEPT: list[tuple["weakref.ref[Exchange]", list["_Sent"]]] = []
+"""Messages of every exchange: those of one that is gone must stay until they have arrived and been written down."""
 
 
 class Exchange:
@@ -63,7 +65,8 @@ class Exchange:
         self.world, self.network, self.counters = world, network, counters
         self._tag = next(_TAGS)
         self._flying: list[_Sent] = []
-        _KEPT.append(self._flying)
+        self._let_go()
+        _KEPT.append((weakref.ref(self), self._flying))
         self._links: dict[str, Links] = {}
         self._buffers: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
@@ -96,24 +99,38 @@ class Exchange:
         message = torch.cat([a.reshape(-1) for a in arrays], out=packed[0]) if packed else arrays[0].reshape(-1)
         sent = self._sent(message, links)
         self._flying.append(sent)
-        by = [links.weights[letter] for letter in letters]
-        mixed = tuple(a * weights.get(self.world.rank, 0.0) for a, weights in zip(arrays, by, strict=True))
+        # vectors that go by one matrix are one to the arithmetic
+        lengths = [sum(sizes)] if len(set(letters)) == 1 else sizes
+        by = [links.weights[letter] for letter in letters][: len(lengths)]
+        mixed = torch.empty_like(message)
+        for total, part, weights in zip(mixed.split(lengths), message.split(lengths), by, strict=True):
+            torch.mul(part, weights.get(self.world.rank, 0.0), out=total)
 
         def wait() -> tuple[Tensor, ...]:
             self._flying.remove(sent)
             for source, buffer in self._arrivals(sent):
-                for total, part, weights in zip(mixed, buffer.split(sizes), by, strict=True):
+                for total, part, weights in zip(mixed.split(lengths), buffer.split(lengths), by, strict=True):
                     if source in weights:
-                        total.add_(part.view_as(total), alpha=weights[source])
+                        total.add_(part, alpha=weights[source])
             self._give_back(*packed, *sent.buffers.values())
-            return mixed
+            return tuple(part.view_as(a) for part, a in zip(mixed.split(sizes), arrays, strict=True))
 
         return wait
 
     def drain(self) -> None:
         """Let messages arrive that nobody will wait for. All ranks must do it."""
-        while self._flying:
-            for _ in self._arrivals(self._flying.pop()):
+        self._drained(self._flying)
+
+    def _let_go(self) -> None:
+        """Free the messages of exchanges that are gone. Ranks that step equally often have all sent theirs by now."""
+        for owner, flying in list(_KEPT):
+            if owner() is None:
+                self._drained(flying)
+                _KEPT.remove((owner, flying))
+
+    def _drained(self, flying: list["_Sent"]) -> None:
+        while flying:
+            for _ in self._arrivals(flying.pop()):
                 pass
 
     def swap(self, message: Tensor, t: int) -> tuple[dict[int, Tensor], Weights]:
@@ -129,22 +146,26 @@ class Exchange:
 
     def _sent(self, message: Tensor, links: Links) -> "_Sent":
         buffers = {source: self._taken(message.numel(), message.dtype) for source in links.sources}
-        # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
-        ops = [(dist.isend, message, target) for target in links.targets]
-        ops += [(dist.irecv, buffer, source) for source, buffer in buffers.items()]
         self.counters.messages += len(links.targets)
         self.counters.bytes_sent += len(links.targets) * message.numel() * message.element_size()
-        if self.world.device.type == "cuda" and ops:  # NCCL must see all of them at once, and answers for all of them
-            batch = dist.batch_isend_irecv([dist.P2POp(*op, tag=self._tag) for op in ops])
-            return _Sent(message, buffers, [(None, work) for work in batch])
-        works: list[Any] = [(peer, _begun(do, tensor, peer, self._tag)) for do, tensor, peer in ops]
-        return _Sent(message, buffers, works[len(links.targets) :] + works[: len(links.targets)])
+        if self.world.device.type == "cuda" and (links.targets or links.sources):
+            return _Sent(message, buffers, [(None, work) for work in self._batch(message, buffers, links.targets)])
+        # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
+        sends = [(peer, _begun(self.world.group.send, message, peer, self._tag)) for peer in links.targets]
+        receipts = [(peer, _begun(self.world.group.recv, to, peer, self._tag)) for peer, to in buffers.items()]
+        return _Sent(message, buffers, [*receipts, *sends])
+
+    def _batch(self, message: Tensor, buffers: dict[int, Tensor], targets: Sequence[int]) -> list[Any]:
+        """NCCL must see all messages at once, and answers for all of them."""
+        ops = [dist.P2POp(dist.isend, message, peer, tag=self._tag) for peer in targets]
+        ops += [dist.P2POp(dist.irecv, buffer, peer, tag=self._tag) for peer, buffer in buffers.items()]
+        return dist.batch_isend_irecv(ops)
 
     def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, Tensor]]:
         """What each neighbour sent, by ascending rank, as soon as it is there; at the end all has been sent, too."""
         left = self.world.timeout.total_seconds()
-        known = len(sent.works) >= len(sent.buffers)  # else one work answers for all
-        for k, (_, work) in enumerate(sent.works):
+        each = not sent.works or sent.works[0][0] is not None  # else one work answers for all
+        for k, (peer, work) in enumerate(sent.works):
             began = time.monotonic()
             try:
                 work.wait(max(timedelta(seconds=left), MOMENT))
@@ -153,9 +174,9 @@ class Exchange:
                 raise self._lost(sent.works[k:], self.world.timeout.total_seconds() - left, error) from error
             left -= time.monotonic() - began
             self.counters.seconds_waiting += time.monotonic() - began
-            if known and k < len(sent.buffers):
-                yield list(sent.buffers.items())[k]
-        if not known:
+            if peer is not None and k < len(sent.buffers):
+                yield peer, sent.buffers[peer]
+        if not each:
             yield from sent.buffers.items()
 
     def _lost(self, works: list[tuple[int | None, Any]], waited: float, error: RuntimeError) -> NeighborLost:
@@ -208,7 +229,7 @@ class _Unsent:
 
 def _begun(do: Any, tensor: Tensor, peer: int, tag: int) -> Any:
     try:
-        return do(tensor, peer, tag=tag)
+        return do([tensor], peer, tag)
     except RuntimeError as error:
         return _Unsent(error)
 

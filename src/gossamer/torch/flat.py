@@ -9,12 +9,18 @@ from gossamer.core import InputError
 
 
 class Flat:
-    """Reads and writes all parameters as one vector, group by group; their own memory stays as it is."""
+    """Reads and writes all parameters that are trained as one vector, group by group; their own memory stays as it is.
+
+    Those that are `frozen` when it is made, without ``requires_grad``, have no part in it.
+    """
 
     def __init__(self, groups: Sequence[Sequence[Tensor]]):
-        self.params = [p for group in groups for p in group]
+        everything = [p for group in groups for p in group]
+        self.params = [p for p in everything if p.requires_grad]
+        self.frozen = [p for p in everything if not p.requires_grad]
         if not self.params:
-            raise InputError("there are no parameters to train: give model.parameters().")
+            why = "all of them are frozen" if self.frozen else "give model.parameters()"
+            raise InputError(f"there are no parameters to train: {why}.")
         first = self.params[0]
         for k, p in enumerate(self.params):
             if not p.is_floating_point() or (p.dtype, p.device) != (first.dtype, first.device):
@@ -23,13 +29,14 @@ class Flat:
                     f"{first.device} and number {k} (from 0) has {p.dtype} on {p.device}. Convert the model with "
                     "model.to(…) first."
                 )
-        self.sizes = [sum(p.numel() for p in group) for group in groups]
+        self.sizes = [sum(p.numel() for p in group if p.requires_grad) for group in groups]
         self._lengths = [p.numel() for p in self.params]
+        self._versions = [p._version for p in self.params]
 
     @property
     def shapes(self) -> str:
         """As text, short enough to be printed."""
-        shown = [str(tuple(p.shape)) for p in self.params]
+        shown = [str(tuple(p.shape)) for p in self.params] + [f"frozen {tuple(p.shape)}" for p in self.frozen]
         return f"{sum(self._lengths)} numbers in " + " ".join(shown)
 
     def read(self) -> Tensor:
@@ -41,9 +48,25 @@ class Flat:
         parts = [part.view_as(p) for part, p in zip(x.split(self._lengths), self.params, strict=True)]
         with torch.no_grad():
             torch._foreach_copy_(self.params, parts)  # pyright: ignore[reportPrivateImportUsage]
+        self._versions = [p._version for p in self.params]
+
+    def check_untouched(self, x: Tensor) -> None:
+        """Refuse to go on if somebody else has written anything but this vector into the parameters."""
+        touched = [k for k, p in enumerate(self.params) if p._version != self._versions[k]]
+        if touched and not torch.equal(self.read(), x):
+            raise InputError(
+                f"parameter {touched[0]} (from 0; {len(touched)} in all) was written into since the optimizer did, and "
+                "the next step would overwrite that: the rule owns the parameters. Load weights before Decentralized "
+                "is made; go on with a run by gossamer.torch.resume."
+            )
 
     def gradient(self) -> Tensor:
         """The gradients, as a new vector; parameters that had no part in the loss have 0."""
+        if any(p.grad is not None for p in self.frozen):
+            raise InputError(
+                "a parameter that was frozen when Decentralized was made has a gradient now: make a new optimizer "
+                "after freezing and unfreezing, on all ranks."
+            )
         if all(p.grad is None for p in self.params):
             raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
         return torch.cat([_of(p) for p in self.params])

@@ -5,13 +5,17 @@
 On several machines use torchrun itself; the guide on training says how.
 """
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from gossamer.core import InputError
 
@@ -24,7 +28,38 @@ def launch(processes: int, script: str | Path, args: Sequence[str] = (), *, max_
     """
     with tempfile.TemporaryDirectory() as folder:
         torchrun = command(processes, script, args, folder=folder, max_restarts=max_restarts)
-        return subprocess.run(torchrun, env=environment(processes)).returncode
+        return _run(torchrun, environment(processes))
+
+
+def _run(command: list[str], env: dict[str, str]) -> int:
+    """The exit code of the command, to which signals that would end this process are handed on.
+
+    It gets a session of its own, or else a terminal would send it an interrupt that is handed on once more.
+    """
+    told: list[int] = []
+    with subprocess.Popen(command, env=env, start_new_session=True) as child:
+
+        def hand_on(number: int, _: Any) -> None:
+            if not told:  # torchrun ends its processes within its own timeout; another signal would stop it doing so
+                told.append(number)
+                child.send_signal(signal.SIGTERM)
+
+        with _handled(hand_on):
+            code = child.wait()
+    return 128 + told[0] if told else code
+
+
+@contextlib.contextmanager
+def _handled(handler: Any) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)
 
 
 def command(

@@ -9,25 +9,25 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-import jax
 import networkx as nx
-import numpy as np
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gossamer.core import InputError, State, parts, setting
-from gossamer.engines.program import keys_of
+from gossamer.core import InputError, State, parts, setting, shown
 from gossamer.engines.suiting import suits
 from gossamer.networks import Network
-from gossamer.torch.agent import ProcessAgent
-from gossamer.torch.codecs import Codec
+from gossamer.torch import generators
+from gossamer.torch.agent import Agents
 from gossamer.torch.dials import Dials, checked_rate
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
 from gossamer.torch.flat import Flat
 from gossamer.torch.given import groups_of, network_for, overlapping
-from gossamer.torch.rounds import Memory, Rates, Rounds
+from gossamer.torch.rounds import Course, Memory, Rates, Rounds
 from gossamer.torch.world import World
+
+LONGEST = 30 * 86400.0
+"""Seconds that a rank may wait for a neighbour."""
 
 
 class Decentralized(Optimizer):
@@ -62,8 +62,8 @@ class Decentralized(Optimizer):
     ):
         if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
-        if not timeout > 0:
-            raise InputError(f"timeout must be a number of seconds above 0, but is {timeout!r}.")
+        if not 0 < timeout <= LONGEST:
+            raise InputError(f"timeout must be a number of seconds above 0, {LONGEST:g} at most, but is {timeout!r}.")
         groups = groups_of(params)
         self._own_rate = ["lr" in group for group in groups]
         super().__init__(groups, {"lr": getattr(rule, "eta", None)})
@@ -81,11 +81,12 @@ class Decentralized(Optimizer):
         self.counters = Counters()
         self._agree(seed)
         self.exchange = Exchange(self.world, self.network, self.counters)
-        self._codecs: dict[tuple[int, int], Codec] = {}
-        self._seed, self._keys = int(seed), None
-        self._sleeps = rule.needs != "nothing" and self.network.awake(0) is not None
+        agents = Agents(self.exchange, int(seed), rule.needs != "nothing" and self.network.awake(0) is not None)
         self._finite: Tensor | None = None
-        self._rounds = Rounds(self._dials.rule, self._agent_at, self._dials.turn, self._awake, self.overlap)
+        self._rounds = Rounds(Course(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap))
+        with torch.no_grad():
+            for p in self._flat.frozen:
+                p.copy_(self.world.broadcast(p))
         self._go(Memory(-1, State(x=self.world.broadcast(x)), [self._rates()], []))
 
     @torch.no_grad()
@@ -96,6 +97,7 @@ class Decentralized(Optimizer):
             closure: computes the loss and its gradients at the parameters as they are then, always on the same batch.
         """
         points = self._rounds.points
+        self._flat.check_untouched(points[0])
         if closure is None:
             if len(points) > 1:
                 raise InputError(
@@ -106,16 +108,17 @@ class Decentralized(Optimizer):
             loss, gradients = None, (self._gradient(),)
         else:
             loss, gradients = self._evaluated(closure, points)
-        self._rounds.answer(gradients, self._rates())
+        rates = self._rates()
+        self._rounds.answer(gradients, rates)
+        if 0 in rates and not all(torch.isfinite(of).all() for of in self._rounds.memory.state.values()):
+            raise InputError(f"{self.rule.name} divides by lr, which is 0: begin the warm-up with a number above 0.")
         self._show()
         return loss
 
     def state_dict(self) -> dict[str, Any]:
         """As of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
         t, state, rates, answers = self._rounds.memory
-        rule = {
-            "name": self.rule.name,
-            "overlap": self.overlap,
+        rule = self._facts() | {
             "round": t,
             "state": dict(state),
             "rates": [list(of) for of in rates],
@@ -127,8 +130,7 @@ class Decentralized(Optimizer):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from there. All ranks must load the same step together: the suspended round is begun again."""
         saved = state_dict.get("rule", {})
-        mine = {"name": self.rule.name, "overlap": self.overlap}
-        for key, value in mine.items():
+        for key, value in self._facts().items():
             if saved.get(key) != value:
                 raise InputError(
                     f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
@@ -143,6 +145,12 @@ class Decentralized(Optimizer):
         answers = [tuple(a.to(self.world.device).clone() for a in of) for of in saved["answers"]]
         self._finite = None if saved["finite"] is None else saved["finite"].to(self.world.device).clone()
         self._go(Memory(saved["round"], state, [list(of) for of in saved["rates"]], answers))
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise InputError(
+            "Decentralized can be neither copied nor pickled, since it is in the middle of a round with the other "
+            "ranks: keep its state_dict(), or use gossamer.torch.save."
+        )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if hasattr(self, "_rounds"):
@@ -203,12 +211,14 @@ class Decentralized(Optimizer):
     def _evaluated(self, closure: Callable[[], Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
         """The closure's gradient at every point, all with the same draws (of dropout, say); the loss is the first's."""
         losses, gradients = [], []
-        devices = [self.world.device] if self.world.device.type == "cuda" else []
+        began = generators.states() if len(points) > 1 else None
         for k, point in enumerate(points):
+            if k and began:
+                generators.restore(began)
             self._flat.write(point)
-            # all but the last draw on a copy of the generators' state
-            with torch.random.fork_rng(devices, enabled=k < len(points) - 1), torch.enable_grad():
+            with torch.enable_grad():
                 losses.append(closure())
+            self._flat.check_untouched(point)
             gradients.append(self._gradient())
         return losses[0], tuple(gradients)
 
@@ -225,16 +235,14 @@ class Decentralized(Optimizer):
             rates.append(None if scheduled else checked_rate(group["lr"], f"lr of parameter group {k}"))
         return rates
 
-    def _agent_at(self, t: int, ask: Callable[..., Any], number: int) -> ProcessAgent:
-        return ProcessAgent(self.exchange, self._codecs, ask, t, lambda: self._key(number))
-
-    def _key(self, number: int) -> Any:
-        if self._keys is None:
-            self._keys = keys_of([self._seed], self.world.size)[0, 1, self.world.rank]
-        return jax.random.fold_in(self._keys, number)
-
-    def _awake(self, t: int) -> bool:
-        return not self._sleeps or bool(np.asarray(self.network.awake(t))[self.world.rank])
+    def _facts(self) -> dict[str, Any]:
+        """What a state must have been saved with; the rates go with the parameter groups."""
+        others = [f"{key}={value}" for key, value in shown(self.rule).items() if key != "eta"]
+        return {
+            "rule": " ".join([self.rule.name, *others]),
+            "network": fingerprint(self.network),
+            "overlap": self.overlap,
+        }
 
     def _agree(self, seed: int) -> None:
         self.world.agree(
@@ -242,6 +250,10 @@ class Decentralized(Optimizer):
                 "shapes of the parameters": self._flat.shapes,
                 "type of the parameters": str(self.world.dtype),
                 "rule": f"{self.rule.name} with {setting(self.rule)}",
+                "parameter groups": ", ".join(
+                    f"{size} at lr {group['lr']:g}"
+                    for size, group in zip(self._flat.sizes, self.param_groups, strict=True)
+                ),
                 "network": fingerprint(self.network),
                 "overlap": str(self.overlap),
                 "seed": str(seed),

@@ -36,35 +36,25 @@ class Memory(NamedTuple):
 class Rounds:
     """A rule on its way. `points` is what it asks for now; `memory` is where it stands.
 
-    Args:
-        rule: with ``init`` and ``step``, whose hyper-parameters `dial` writes.
-        agent_at: the agent of a round, given how it asks and the number of its draws: 0 for the start, t + 1 for
-            round t.
-        dial: writes the hyper-parameters of a round at these rates.
-        awake: whether this agent is awake in a round; one that sleeps keeps its state.
-        overlap: whether to go by the rule's ``ahead`` in place of ``step``; where that is in another phase, after its
-            ``shift``.
+    It owns the greenlet, and nothing in the greenlet's frame leads back to it: the garbage collector cannot look into
+    such a frame, and a circle through it would never be freed.
     """
 
     points: tuple[Tensor, ...]
-    memory: Memory
 
-    def __init__(
-        self,
-        rule: Any,
-        agent_at: Callable[[int, Callable[..., Any], int], Any],
-        dial: Callable[[int, Rates], None],
-        awake: Callable[[int], bool],
-        overlap: bool,
-    ):
-        self.rule, self.agent_at, self.dial, self.awake, self.overlap = rule, agent_at, dial, awake, overlap
+    def __init__(self, course: "Course"):
+        self._course = course
         self._greenlet: Any = None
+
+    @property
+    def memory(self) -> Memory:
+        return self._course.memory
 
     def start(self, memory: Memory) -> None:
         """Go from there to the next question, answering again what had been answered."""
-        self.memory = memory._replace(rates=memory.rates[:1], answers=[])
-        self.dial(max(memory.t, 0), memory.rates[0])
-        self._greenlet = greenlet.greenlet(self._run)
+        self._course.memory = memory._replace(rates=memory.rates[:1], answers=[])
+        self._course.dial(max(memory.t, 0), memory.rates[0])
+        self._greenlet = greenlet.greenlet(self._course.run)
         self.points = self._greenlet.switch()
         for answer, rates in zip(memory.answers, memory.rates[1:], strict=True):
             self.answer(answer, rates)
@@ -76,24 +66,53 @@ class Rounds:
                 "this optimizer has stopped at an error before and cannot go on: make a new one and resume from the "
                 "last checkpoint."
             )
+        # exceptions of the rule surface here; the greenlet's parent must be whoever calls now
+        try:
+            self._greenlet.parent = greenlet.getcurrent()
+        except ValueError as error:
+            raise RuntimeError("an optimizer must step in the thread that made it.") from error
         self.memory.answers.append(gradients)
         self.memory.rates.append(rates)
-        self.dial(max(self.memory.t, 0), rates)
-        # exceptions of the rule surface here; the greenlet's parent must be whoever calls now
-        self._greenlet.parent = greenlet.getcurrent()
+        self._course.dial(max(self.memory.t, 0), rates)
         self.points = self._greenlet.switch(gradients)
 
-    def _run(self) -> None:
+
+class Course:
+    """What runs in the greenlet.
+
+    Args:
+        rule: with ``init`` and ``step``, whose hyper-parameters `dial` writes.
+        agent_at: the agent of a round, given how it asks and the number of its draws: 0 for the start, t + 1 for
+            round t.
+        dial: writes the hyper-parameters of a round at these rates.
+        awake: whether this agent is awake in a round; one that sleeps keeps its state.
+        overlap: whether to go by the rule's ``ahead`` in place of ``step``; where that is in another phase, after its
+            ``shift``.
+    """
+
+    memory: Memory
+
+    def __init__(
+        self,
+        rule: Any,
+        agent_at: Callable[[int, Callable[..., Any], int], Any],
+        dial: Callable[[int, Rates], None],
+        awake: Callable[[int], bool],
+        overlap: bool,
+    ):
+        self.rule, self.agent_at, self.dial, self.awake, self.overlap = rule, agent_at, dial, awake, overlap
+
+    def run(self) -> None:
         t, state, *_ = self.memory
         if t < 0:
-            agent = self.agent_at(0, self._ask, 0)
+            agent = self.agent_at(0, _ask, 0)
             state = self.rule.init(state.x, agent)
             t = 0
             if self.overlap and hasattr(self.rule, "shift"):
                 state, t = self.rule.shift(state, agent), 1
         while True:
             self._begin(t, state)
-            made = (self.rule.ahead if self.overlap else self.rule.step)(state, self.agent_at(t, self._ask, t + 1))
+            made = (self.rule.ahead if self.overlap else self.rule.step)(state, self.agent_at(t, _ask, t + 1))
             state = made if self.awake(t) else state
             t += 1
 
@@ -102,7 +121,8 @@ class Rounds:
         self.memory = Memory(t, state, [rates], [])
         self.dial(t, rates)
 
-    def _ask(self, points: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        parent = greenlet.getcurrent().parent
-        assert parent is not None
-        return parent.switch(points)
+
+def _ask(points: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    parent = greenlet.getcurrent().parent
+    assert parent is not None
+    return parent.switch(points)

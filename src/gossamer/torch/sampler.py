@@ -1,7 +1,7 @@
 """Which rows a rank trains on, in which order: the simulator's splits for a `DataLoader`."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -22,10 +22,12 @@ class SplitSampler(Sampler[list[int]]):
 
     Rows are split over the ranks as the simulator splits them over agents, shuffled anew each epoch, and cut into
     batches; all ranks have equally many, as many whole batches as the smallest part holds. An epoch is a function of
-    the seed, its number and the rank, so that `seek` finds any place again.
+    the seed, its number and the rank, so that `seek` finds any place again. Every batch that is drawn counts, also one
+    that is only looked at: draw equally many on all ranks.
 
     Args:
-        labels: one for each row, or a dataset that has them: `targets`, `labels` or `y`, or a `TensorDataset`'s last.
+        labels: one for each row, or a dataset that has them: `targets`, `labels` or `y`, or a `TensorDataset`'s last,
+            or a `Subset` of such. With ``split="iid"``, anything that has a length.
         batch: rows in a batch.
         split: by-label, iid, dirichlet:A or labels:K, as in `gossamer.data`.
         sizes: equal, or as-they-fall.
@@ -50,7 +52,7 @@ class SplitSampler(Sampler[list[int]]):
         self.rank, self.world = here if rank is None else rank, size if world is None else world
         if not 0 <= self.rank < self.world:
             raise InputError(f"rank must be in 0 … {self.world - 1}, but is {self.rank!r}.")
-        values = _labels(labels)
+        values = np.zeros(_length(labels)) if split == "iid" else _labels(labels)
         dataset = Dataset("the training rows", np.zeros((len(values), 1)), values)
         parts = split_rows(dataset, self.world, split, sizes=sizes, seed=seed)
         fewest = min(range(self.world), key=lambda k: len(parts[k]))
@@ -63,6 +65,7 @@ class SplitSampler(Sampler[list[int]]):
         self.position = 0
         """Batches that have been given out, over all epochs."""
         self._batches = len(parts[fewest]) // batch
+        self._before: Callable[[], None] | None = None
 
     def __len__(self) -> int:
         return self._batches
@@ -71,13 +74,31 @@ class SplitSampler(Sampler[list[int]]):
         """The rest of this epoch, or the next one if it is at its end."""
         epoch, first = divmod(self.position, len(self))
         order = np.random.default_rng([self.seed, epoch, self.rank]).permutation(self.rows)
+        if self._before is not None and first:
+            self._before()
+        self._before = None
         for k in range(first, len(self)):
             self.position += 1
             yield order[k * self.batch : (k + 1) * self.batch].tolist()
 
-    def seek(self, position: int) -> None:
-        """Go on after so many batches, counted over all epochs."""
-        self.position = int(position)
+    def seek(self, position: int, before: Callable[[], None] | None = None) -> None:
+        """Go on after so many batches, counted over all epochs.
+
+        Args:
+            position: how many.
+            before: called before the next batch is drawn, if that is within an epoch.
+        """
+        self.position, self._before = int(position), before
+
+    def check_used(self, batches: int) -> None:
+        """Refuse a number of batches that cannot be what a script has used: workers draw ahead, but no further than
+        to the end of an epoch."""
+        latest = -(-batches // len(self)) * len(self)
+        if not batches <= self.position <= latest:
+            raise InputError(
+                f"the sampler has given out {self.position} batches, which does not fit {batches} that are said to be "
+                "used: if a step takes another number of batches than one, give save(…, batches=…)."
+            )
 
 
 def _place() -> tuple[int, int]:
@@ -86,7 +107,16 @@ def _place() -> tuple[int, int]:
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def _length(given: Any) -> int:
+    try:
+        return len(given)
+    except TypeError:
+        raise InputError(f"{type(given).__name__} has no length: a split needs to know its rows.") from None
+
+
 def _labels(given: Any) -> np.ndarray:
+    if isinstance(given, torch.utils.data.Subset):
+        return _labels(given.dataset)[np.asarray(given.indices)]
     if isinstance(given, torch.utils.data.TensorDataset):
         given = given.tensors[-1]
     elif isinstance(given, torch.utils.data.Dataset):

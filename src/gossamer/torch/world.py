@@ -39,6 +39,8 @@ class World:
         if not dist.is_initialized():
             _join(device, max(self.timeout, LATEST))
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
+        assert dist.group.WORLD is not None
+        self.group = dist.group.WORLD
 
     def total(self, a: torch.Tensor) -> torch.Tensor:
         """Σ_i a_i over all ranks, as a new tensor: an all-reduce."""
@@ -100,7 +102,7 @@ def _join(device: torch.device, timeout: timedelta) -> None:
     backend = "nccl" if device.type == "cuda" else "gloo"
     if "RANK" not in os.environ:  # not started by torchrun: a world of one
         dist.init_process_group(backend, timeout=timeout, store=HashStore(), rank=0, world_size=1)
-    elif os.environ.get("MASTER_ADDR") in LOOPBACK:
+    elif os.environ.get("MASTER_ADDR") in LOOPBACK and not _torchrun_listens():
         rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         dist.init_process_group(
             backend, timeout=timeout, store=_meeting(rank, size, timeout), rank=rank, world_size=size
@@ -108,6 +110,11 @@ def _join(device: torch.device, timeout: timedelta) -> None:
     else:
         dist.init_process_group(backend, timeout=timeout)
     atexit.register(_leave)
+
+
+def _torchrun_listens() -> bool:
+    """Whether torchrun has opened the meeting place itself, so that all ranks only go there."""
+    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
 
 
 def _meeting(rank: int, size: int, timeout: timedelta) -> Any:
