@@ -142,6 +142,14 @@ class Agent(Protocol):
         ...
 
 
+class PostingAgent(Agent, Protocol):
+    """An agent in a process of its own, for a rule's ``ahead``: its messages may travel while it computes."""
+
+    def post(self, *arrays: Array, over: Over = "W") -> Callable[[], Any]:
+        """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
+        ...
+
+
 class Rule(Protocol):
     """An algorithm. ``s.x`` is always the model that is evaluated; `@rule` adds what else an engine asks for."""
 

@@ -12,9 +12,7 @@ Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved convergence for
 with biased gradients", 2026, arXiv 2604.08236, Algorithm 1.
 """
 
-from typing import Any
-
-from gossamer.core import Agent, Array, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, PostingAgent, State, StepSize, Weight, rule
 
 
 @rule("biased-dmt")
@@ -34,11 +32,11 @@ class BiasedDMT:
         m = (1 - self.lam) * s.m + self.lam * agent.gradient(x)
         return State(x=x, m=m, v=wv + m - s.m)
 
-    def shift(self, s: State, agent: Any) -> State:
+    def shift(self, s: State, agent: Agent) -> State:
         """From the state that `init` makes to that of `ahead`, whose model is one round on."""
         return State(x=agent.gossip(s.x) - self.eta * s.v, m=s.m, v=s.v)
 
-    def ahead(self, s: State, agent: Any) -> State:
+    def ahead(self, s: State, agent: PostingAgent) -> State:
         """`step` in another phase, with the same iterates.
 
         It holds $X^t, M^{t-1}, V^{t-1}$ and asks for the gradient where it stands, so that what it gossips is known

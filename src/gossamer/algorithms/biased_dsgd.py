@@ -9,9 +9,7 @@ Reference: Y. Jiang, H. Kang, J. Liu and D. Xu, "On the convergence of decentral
 biased gradients", IEEE Transactions on Signal Processing, 2025.
 """
 
-from typing import Any
-
-from gossamer.core import Agent, Array, State, StepSize, rule
+from gossamer.core import Agent, Array, PostingAgent, State, StepSize, rule
 
 
 @rule("biased-dsgd")
@@ -26,7 +24,7 @@ class BiasedDSGD:
     def step(self, s: State, agent: Agent) -> State:
         return State(x=agent.gossip(s.x) - self.eta * agent.gradient(s.x))
 
-    def ahead(self, s: State, agent: Any) -> State:
+    def ahead(self, s: State, agent: PostingAgent) -> State:
         """`step`, whose message travels while the gradient is computed."""
         arrived, g = agent.post(s.x), agent.gradient(s.x)
         return State(x=arrived() - self.eta * g)

@@ -8,9 +8,7 @@ with the heterogeneity and with $1/\rho$. One vector to each neighbour a round.
 Reference: X. Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017, arXiv 1705.09056.
 """
 
-from typing import Any
-
-from gossamer.core import Agent, Array, State, StepSize, rule
+from gossamer.core import Agent, Array, PostingAgent, State, StepSize, rule
 
 
 @rule("d-psgd")
@@ -25,7 +23,7 @@ class DPSGD:
     def step(self, s: State, agent: Agent) -> State:
         return State(x=agent.gossip(s.x) - self.eta * agent.gradient(s.x))
 
-    def ahead(self, s: State, agent: Any) -> State:
+    def ahead(self, s: State, agent: PostingAgent) -> State:
         """`step`, whose message travels while the gradient is computed."""
         arrived, g = agent.post(s.x), agent.gradient(s.x)
         return State(x=arrived() - self.eta * g)
