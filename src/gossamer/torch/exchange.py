@@ -72,16 +72,15 @@ class Exchange:
 
     def links(self, t: int, letters: str) -> Links:
         """Who talks to whom in round t by these matrices; looked up once where nothing changes."""
-        key = "".join(sorted(set(letters)))
         if self.network.changes:
-            return self._drawn(t, key)
-        if key not in self._links:
-            self._links[key] = self._drawn(t, key)
-        return self._links[key]
+            return self._drawn(t, letters)
+        if letters not in self._links:
+            self._links[letters] = self._drawn(t, letters)
+        return self._links[letters]
 
     def _drawn(self, t: int, letters: str) -> Links:
         rank, weights, sources, targets = self.world.rank, {}, set(), set()
-        for letter in letters:
+        for letter in sorted(set(letters)):
             matrix = self.network.matrix(t, letter)  # pyright: ignore[reportArgumentType]
             row = matrix[[rank], :].tocoo()
             heard = sorted(zip(row.col.tolist(), row.data.tolist(), strict=True))
@@ -100,20 +99,23 @@ class Exchange:
         sent = self._sent(message, links)
         self._flying.append(sent)
         # vectors that go by one matrix are one to the arithmetic
-        lengths = [sum(sizes)] if len(set(letters)) == 1 else sizes
-        by = [links.weights[letter] for letter in letters][: len(lengths)]
-        mixed = torch.empty_like(message)
-        for total, part, weights in zip(mixed.split(lengths), message.split(lengths), by, strict=True):
-            torch.mul(part, weights.get(self.world.rank, 0.0), out=total)
+        alike = letters == letters[0] * len(letters)
+        by = [links.weights[letter] for letter in (letters[0] if alike else letters)]
+        own = [weights.get(self.world.rank, 0.0) for weights in by]
+        mixed = (
+            message * own[0] if alike else torch.cat([a * w for a, w in zip(message.split(sizes), own, strict=True)])
+        )
+        parts = mixed.split(sizes)
 
         def wait() -> tuple[Tensor, ...]:
             self._flying.remove(sent)
             for source, buffer in self._arrivals(sent):
-                for total, part, weights in zip(mixed.split(lengths), buffer.split(lengths), by, strict=True):
+                pairs = [(mixed, buffer)] if alike else zip(parts, buffer.split(sizes), strict=True)
+                for (total, part), weights in zip(pairs, by, strict=True):
                     if source in weights:
                         total.add_(part, alpha=weights[source])
             self._give_back(*packed, *sent.buffers.values())
-            return tuple(part.view_as(a) for part, a in zip(mixed.split(sizes), arrays, strict=True))
+            return tuple(part.view_as(a) for part, a in zip(parts, arrays, strict=True))
 
         return wait
 
@@ -163,20 +165,16 @@ class Exchange:
 
     def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, Tensor]]:
         """What each neighbour sent, by ascending rank, as soon as it is there; at the end all has been sent, too."""
-        left = self.world.timeout.total_seconds()
-        each = not sent.works or sent.works[0][0] is not None  # else one work answers for all
         for k, (peer, work) in enumerate(sent.works):
             began = time.monotonic()
             try:
-                work.wait(max(timedelta(seconds=left), MOMENT))
+                work.wait(self.world.timeout)
             except RuntimeError as error:
-                left -= time.monotonic() - began
-                raise self._lost(sent.works[k:], self.world.timeout.total_seconds() - left, error) from error
-            left -= time.monotonic() - began
+                raise self._lost(sent.works[k:], time.monotonic() - began, error) from error
             self.counters.seconds_waiting += time.monotonic() - began
             if peer is not None and k < len(sent.buffers):
                 yield peer, sent.buffers[peer]
-        if not each:
+        if sent.works and sent.works[0][0] is None:  # one work answers for all
             yield from sent.buffers.items()
 
     def _lost(self, works: list[tuple[int | None, Any]], waited: float, error: RuntimeError) -> NeighborLost:
