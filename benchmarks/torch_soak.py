@@ -9,7 +9,6 @@ may be left behind.
 
 import argparse
 import json
-import os
 import random
 import re
 import subprocess
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from torch_engine import forked
 from torch_engine.failing_run import STEPS, TIMEOUT
 
 SCRIPT = Path(__file__).parents[1] / "tests" / "torch_engine" / "failing_run.py"
@@ -94,15 +94,7 @@ def trial(faults: list[tuple[int, int, str]]) -> Trial:
         pids = [int(path.read_text()) for path in folder.glob("pid-*")]
         happened = [float(path.read_text()) for path in folder.glob("fault")]
         noticed = [float(path.read_text()) - happened[0] for path in folder.glob("noticed-*")]
-    return Trial(results, done.stderr, noticed, [pid for pid in pids if runs(pid)])
-
-
-def runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    return Trial(results, done.stderr, noticed, [pid for pid in pids if forked.runs(pid)])
 
 
 if __name__ == "__main__":

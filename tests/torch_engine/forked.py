@@ -69,6 +69,15 @@ def run(function, size, *args, seconds=120):
     return found
 
 
+def runs(pid):
+    """Whether there is such a process."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
 class Failed:
     """An exception of a rank."""
 

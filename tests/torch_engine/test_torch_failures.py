@@ -1,7 +1,6 @@
 """A rank that dies or stops is named in time, and what starts again ends with the same bits."""
 
 import json
-import os
 import signal
 import subprocess
 from pathlib import Path
@@ -57,12 +56,4 @@ def test_torchrun_restarts_and_leaves_no_process_behind(tmp_path, tmp_path_facto
     assert "lost its neighbour rank 0, silent" in done.stderr
     pids = [int(path.read_text()) for path in tmp_path.glob("pid-*")]
     assert len(pids) == 6
-    assert not [pid for pid in pids if _runs(pid)]
-
-
-def _runs(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    assert not [pid for pid in pids if forked.runs(pid)]

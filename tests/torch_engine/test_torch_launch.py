@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+from torch_engine import forked
 
 from gossamer.core import InputError
 from gossamer.torch.launch import launch
@@ -58,7 +59,7 @@ def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
     finally:
         started.kill()
     pids = [int(file.read_text()) for file in files]
-    assert not [pid for pid in pids if _runs(pid)]
+    assert not [pid for pid in pids if forked.runs(pid)]
 
 
 @pytest.mark.parametrize(
@@ -72,11 +73,3 @@ def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
 def test_launch_refuses(processes, script, restarts, message):
     with pytest.raises(InputError, match=message):
         launch(processes, script, max_restarts=restarts)
-
-
-def _runs(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
