@@ -17,38 +17,66 @@ from gossamer.problems import Empirical
 from gossamer.progress import Report, Tally, reporting
 from gossamer.results import Result, atomic, sweep
 from gossamer.spec import Parts, Spec
+from gossamer.statistics import unsettled
 from gossamer.store import Nowhere, Store
-from gossamer.study import Study
+from gossamer.study import TUNED, Study
 from gossamer.tuning import FIRST_SEED, Tuned, search
 
 
+class Variant(NamedTuple):
+    """One variant of a spec: all that it names, made and checked, and how long it runs on which seeds."""
+
+    spec: Spec
+    parts: Parts
+    plan: Plan
+    seeds: list[int]
+
+    @staticmethod
+    def of(spec: Spec) -> "Variant":
+        plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+        if spec.tuning is not None and max(seeds) >= FIRST_SEED:
+            raise InputError(f"[run] seeds from {FIRST_SEED:,} on are for tuning: choose others.")
+        return Variant(spec, spec.parts(), plan, seeds)
+
+    @property
+    def shares(self) -> list[list[int]]:
+        """The seeds of each tuning replicate; all in one where nothing is tuned."""
+        size = len(self.seeds) // (self.spec.tuning.replicates if self.spec.tuning else 1)
+        return [self.seeds[k : k + size] for k in range(0, len(self.seeds), size)]
+
+
 class Wanted(NamedTuple):
-    """One algorithm in one variant, its hyper-parameters chosen."""
+    """One algorithm of one variant, its hyper-parameters chosen, and the seeds that they were chosen for."""
 
     variant: str
+    number: int
+    """Which `[[algorithm]]` of the spec it is."""
     rule: Any
+    seeds: list[int]
     parts: Parts
+    plan: Plan
+    width: Width
+
+
+Place = tuple[str, int]
+"""A variant and the number of an algorithm."""
 
 
 def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progress: bool | Report = True) -> Study:
     """Run a spec. With `out`, in a directory: every run is kept when it is done, so that the same call after an
     interruption goes on, and one with more rounds or seeds computes only what is missing."""
-    made = {variant: one.parts() for variant, one in spec.variants().items()}
-    plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+    made = {variant: Variant.of(one) for variant, one in spec.variants().items()}
     store = Nowhere()
     if out is not None:
         _claim(spec, Path(out))
         store = Store(Path(out) / "cells")
     with reporting(progress) as report:
-        tuned = {variant: _tuned(parts, spec, store, report) for variant, parts in made.items()}
-        wanted = [
-            Wanted(variant, ALGORITHMS[algorithm](**(hyper | tuned[variant].chosen.get(number, {}))), parts)
-            for variant, parts in made.items()
-            for number, (algorithm, hyper) in enumerate(parts.algorithms)
-        ]
-        results = _evaluated(wanted, spec, plan, seeds, store, report, name)
+        tuned = {variant: _tuned(one, store, report) for variant, one in made.items()}
+        wanted = [one for variant in made for one in _wanted(variant, made[variant], tuned[variant])]
+        tally = Tally(name, sum(len(one.seeds) for one in wanted), several=spec.is_study)
+        results = _evaluated(made, wanted, store, report, tally)
     joined = {variant: Result.joined([results[variant, k] for k in range(len(spec.algorithm))]) for variant in made}
-    facts = {variant: facts_of(parts, joined[variant]) for variant, parts in made.items()}
+    facts = {variant: facts_of(one.parts, joined[variant]) for variant, one in made.items()}
     study = Study(name, spec.title or name, spec.toml(), joined, Tuned.table_of(tuned), facts)
     if out is not None:
         try:
@@ -62,67 +90,127 @@ def tuned(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.
     """Only the tuning of a spec: one row for each setting that was tried, the chosen ones marked."""
     if spec.tuning is None:
         raise InputError("the spec has no [tuning] section: add one with eta = [lowest, highest].")
-    made = {variant: one.parts() for variant, one in spec.variants().items()}
+    made = {variant: Variant.of(one) for variant, one in spec.variants().items()}
     _claim(spec, Path(out))
     with reporting(progress) as report:
         store = Store(Path(out) / "cells")
-        found = {variant: _tuned(parts, spec, store, report) for variant, parts in made.items()}
+        found = {variant: _tuned(one, store, report) for variant, one in made.items()}
     table = Tuned.table_of(found)
     if table is None:
         raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
     return table
 
 
-def _tuned(parts: Parts, spec: Spec, store: Store, report: Report) -> Tuned:
-    if spec.tuning is None:
-        return Tuned({}, {}, {})
-    _, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
-    if max(seeds) >= FIRST_SEED:
-        raise InputError(f"[run] seeds from {FIRST_SEED:,} on are for tuning: choose others.")
-    return search(parts, spec.tuning, spec.tuning.steps or spec.run.steps, spec.run.dtype, store, report)
+def _tuned(one: Variant, store: Store, report: Report) -> list[Tuned]:
+    """What was chosen in each replicate."""
+    section = one.spec.tuning
+    if section is None:
+        return [Tuned({}, {}, {})]
+    steps, dtype = section.steps or one.plan.steps, one.plan.dtype
+    return [search(one.parts, section, steps, dtype, store, report, replicate) for replicate in range(len(one.shares))]
+
+
+def _wanted(name: str, one: Variant, tuned: list[Tuned]) -> list[Wanted]:
+    """What is to be run in a variant: an algorithm that leaves nothing open on all seeds at once."""
+    found = []
+    width = Width(one.spec.run.together, one.spec.run.seeds_together or len(one.shares[0]))
+    for number, (algorithm, hyper) in enumerate(one.parts.algorithms):
+        open_one = number in tuned[0].chosen
+        for share, choice in zip(one.shares, tuned, strict=True) if open_one else [(one.seeds, tuned[0])]:
+            rule = ALGORITHMS[algorithm](**(hyper | choice.chosen.get(number, {})))
+            found.append(Wanted(name, number, rule, share, one.parts, one.plan, width))
+    return found
 
 
 def _evaluated(
-    wanted: list[Wanted], spec: Spec, plan: Plan, seeds: list[int], store: Store, report: Report, name: str
-) -> dict[tuple[str, int], Result]:
-    """The result of each algorithm in each variant. Those that differ in numbers only run in common blocks."""
-    width = Width(spec.run.together, spec.run.seeds_together or len(seeds))
-    results: dict[tuple[str, int], Result] = {}
-    groups: dict[tuple[Any, ...], list[tuple[int, Wanted]]] = {}
-    for number, one in enumerate(wanted):
-        groups.setdefault(_alike(one), []).append((number % len(spec.algorithm), one))
-    tally = Tally(name, len(wanted) * len(seeds))
-    for some in groups.values():
-        began, (_, first) = time.perf_counter(), some[0]
-        algorithm = first.rule.name
+    made: dict[str, Variant], wanted: list[Wanted], store: Store, report: Report, tally: Tally
+) -> dict[Place, Result]:
+    """The result of each algorithm in each variant; runs that have not settled go on where the spec says so."""
+    runs: dict[Place, dict[int, Row]] = {}
+    seconds: dict[Place, float] = {}
+    going = wanted
+    while going:
+        for place, (found, spent) in _computed(going, store, report, tally).items():
+            runs[place] = runs.get(place, {}) | found
+            seconds[place] = seconds.get(place, 0.0) + spent
+        going = [
+            one._replace(plan=one.plan.doubled())
+            for one in going
+            if one.plan.last * 2 <= (made[one.variant].spec.run.settle or 0)
+            and not _settled(runs[one.variant, one.number], made[one.variant])
+        ]
+        tally.more(sum(len(one.seeds) for one in going))
+    results = {}
+    for variant, number in runs:
+        several = [one for one in wanted if (one.variant, one.number) == (variant, number)]
+        results[variant, number] = _result(several, runs[variant, number], made[variant], seconds[variant, number])
+    return results
 
-        def told(done: int, loss: float | None, algorithm: str = algorithm) -> None:
-            report(tally.label(algorithm) if spec.is_study else algorithm, done, plan.steps, loss)
+
+def _result(several: list[Wanted], runs: dict[int, Row], variant: Variant, seconds: float) -> Result:
+    """The result of one algorithm; several settings, each of a replicate of its own, are one method: tuned."""
+    first = several[0]
+    told = f"{TUNED} {len(several)} replicates" if len(several) > 1 else None
+    parts, plan = variant.parts, variant.plan
+    ordered = {seed: runs[seed] for seed in variant.seeds}
+    replicates = _replicates(variant) if len(several) > 1 else None
+    return result_of(
+        first.rule, ordered, parts.problem, parts.network, parts.oracle, plan, seconds, told, replicates
+    )
+
+
+def _replicates(variant: Variant) -> dict[int, int]:
+    return {seed: replicate for replicate, share in enumerate(variant.shares) for seed in share}
+
+
+def _settled(runs: dict[int, Row], variant: Variant) -> bool:
+    """Whether the mean of ‖∇F‖² has settled over all replicates; a run that diverged never will."""
+    if any(run.diverged >= 0 for run in runs.values()):
+        return True
+    rounds = next(iter(runs.values())).rounds
+    shares = variant.shares if len(variant.shares) > 1 else [[seed] for seed in variant.seeds]
+    values = np.array([np.mean([runs[seed].metrics["grad_norm_sq"] for seed in share], axis=0) for share in shares])
+    return unsettled(rounds, values) is None
+
+
+def _computed(
+    wanted: list[Wanted], store: Store, report: Report, tally: Tally
+) -> dict[Place, tuple[dict[int, Row], float]]:
+    """The runs by seed, and the seconds that they took. What differs in numbers only runs in common blocks."""
+    groups: dict[tuple[Any, ...], list[Wanted]] = {}
+    for one in wanted:
+        groups.setdefault(_alike(one), []).append(one)
+    found: dict[Place, tuple[dict[int, Row], float]] = {}
+    for some in groups.values():
+        began, first = time.perf_counter(), some[0]
+
+        def told(done: int, loss: float | None, first: Wanted = first) -> None:
+            report(tally.label(first.rule.name), done, first.plan.last, loss)
 
         runs = compute(
-            [Setting(one.rule, one.parts.oracle, one.parts.key_of(one.rule)) for _, one in some],
+            [Setting(one.rule, one.parts.oracle, one.parts.key_of(one.rule)) for one in some],
             first.parts.problem,
             first.parts.network,
-            seeds,
-            plan,
-            width=width,
+            first.seeds,
+            first.plan,
+            width=first.width,
             store=store,
             report=told,
             ended=tally.add,
         )
-        seconds = (time.perf_counter() - began) / len(some)
-        for k, (number, one) in enumerate(some):
-            mine: dict[int, Row] = {seed: runs[k, seed] for seed in seeds}
-            parts = one.parts
-            result = result_of(one.rule, mine, parts.problem, parts.network, parts.oracle, plan, seconds)
-            results[one.variant, number] = result
-    return results
+        spent = (time.perf_counter() - began) / len(some)
+        for k, one in enumerate(some):
+            earlier, before = found.get((one.variant, one.number), ({}, 0.0))
+            mine = {seed: runs[k, seed] for seed in one.seeds}
+            found[one.variant, one.number] = (earlier | mine, before + spent)
+    return found
 
 
 def _alike(one: Wanted) -> tuple[Any, ...]:
     """The same for what can share a compiled block."""
     structure = str(jax.tree.structure((one.parts.oracle, parts(one.rule))))
-    return structure, id(one.parts.problem), id(one.parts.network), type(one.rule)
+    where = id(one.parts.problem), id(one.parts.network)
+    return structure, *where, type(one.rule), tuple(one.seeds), one.plan, one.width
 
 
 def facts_of(parts: Parts, result: Result) -> dict[str, Any]:

@@ -43,7 +43,7 @@ LINEAR = ("loss", "accuracy")
 
 
 def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bool | None = None) -> Figure:
-    """A metric against what was paid: for each algorithm the mean over seeds and its 95 % band.
+    """A metric against what was paid: for each algorithm the mean over replicates and its 95 % band.
 
     Seeds that diverged are left out from the round in which they did, and the legend counts them.
     """

@@ -35,15 +35,21 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
 class Tally:
     """How many runs of a study have ended, and when the rest will have."""
 
-    def __init__(self, study: str, runs: int):
-        self.study, self.runs, self.over = study, runs, 0
+    def __init__(self, study: str, runs: int, *, several: bool = True):
+        self.study, self.runs, self.over, self.several = study, runs, 0, several
         self._began = time.monotonic()
 
     def add(self, runs: int) -> None:
         self.over += runs
 
+    def more(self, runs: int) -> None:
+        """So many runs go on, because they have not settled."""
+        self.runs += runs
+
     def label(self, what: str) -> str:
-        """What is going on, for a report."""
+        """What is going on, for a report; only its name where a study is a single result."""
+        if not self.several:
+            return what
         seconds = (time.monotonic() - self._began) / max(self.over, 1) * (self.runs - self.over)
         left = f", about {seconds:,.0f} s left" if self.over else ""
         return f"{self.study}: {what}, {self.over} of {self.runs} runs done{left}"

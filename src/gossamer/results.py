@@ -53,6 +53,7 @@ class Result:
     def frame(self) -> pl.DataFrame:
         """One row for each algorithm, setting, seed and measured round.
 
+        Seeds of one `replicate` share what was tuned; where nothing was tuned anew, each seed is a replicate.
         A run that diverged ends with a row of status "diverged" at the round in which it did, without metrics. Columns
         ``seconds_…`` are modelled, not measured: see `gossamer.links`.
         """
@@ -207,9 +208,16 @@ def sweep(folder: Path) -> None:
 
 
 def runs_frame(
-    algorithm: str, setting: str, runs: Mapping[int, Any], paid: Mapping[str, tuple[float, float]]
+    algorithm: str,
+    setting: str,
+    runs: Mapping[int, Any],
+    replicates: Mapping[int, int],
+    paid: Mapping[str, tuple[float, float]],
 ) -> pl.DataFrame:
-    """The rows of one algorithm from its runs by seed, and what an agent pays at the start and in each round."""
+    """The rows of one algorithm from its runs by seed, and what an agent pays at the start and in each round.
+
+    `replicates` says which replicate a seed belongs to.
+    """
     parts = []
     for seed, run in runs.items():
         alive = (run.rounds < run.diverged) | (run.diverged < 0)
@@ -227,5 +235,6 @@ def runs_frame(
         frame = pl.DataFrame(columns, schema_overrides=floats | {"round": pl.Int64})
         counts = [(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()]
         label = [pl.lit(algorithm).alias("algorithm"), pl.lit(setting).alias("setting")]
-        parts.append(frame.select(*label, pl.lit(seed, pl.Int64).alias("seed"), pl.all(), *counts))
+        label += [pl.lit(replicates[seed], pl.Int64).alias("replicate"), pl.lit(seed, pl.Int64).alias("seed")]
+        parts.append(frame.select(*label, pl.all(), *counts))
     return pl.concat(parts)

@@ -27,6 +27,8 @@ class RunSection(Section):
     """Settings in one compiled block."""
     seeds_together: int | None = pydantic.Field(default=None, ge=1)
     """Seeds in one compiled block; all of them if it is not given."""
+    settle: int | None = pydantic.Field(default=None, ge=1)
+    """Runs go on, twice as long each time, until ‖∇F‖² has settled, but never beyond this many rounds."""
 
 
 class TuningSection(Section):
@@ -46,6 +48,9 @@ class TuningSection(Section):
     """The loss to reach, where the criterion is rounds."""
     steps: int | None = pydantic.Field(default=None, ge=1)
     seeds: int = pydantic.Field(default=2, ge=1)
+    """Tuning seeds of each replicate."""
+    replicates: int = pydantic.Field(default=1, ge=1)
+    """How often to tune anew; the seeds of the run are dealt to the replicates in order, equally many to each."""
     together: int = pydantic.Field(default=16, ge=1)
 
     @pydantic.model_validator(mode="after")
@@ -61,10 +66,12 @@ class TuningSection(Section):
 
 
 class VariantSection(Section):
-    """What differs in one variant of a study: keys of the problem, a network, keys of the oracle and algorithms."""
+    """What differs in one variant of a study: a network, and keys of the other sections and of all algorithms."""
 
     name: str
     problem: dict[str, Any] = {}
     network: dict[str, Any] | None = None
     oracle: dict[str, Any] = {}
+    run: dict[str, Any] = {}
+    tuning: dict[str, Any] = {}
     algorithm: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import pydantic
 import tomlkit
@@ -105,11 +105,19 @@ class Spec(Section):
             raise InputError(f"[[variant]] names must differ, but are {', '.join(names)}.")
         found = {}
         for variant in self.variant:
-            with placed(f"[[variant]] {variant.name}:"), explained(list(OracleSection.model_fields), "oracle "):
-                oracle = OracleSection.model_validate(self.oracle.model_dump() | variant.oracle)
-            update = {"problem": self.problem | variant.problem, "network": variant.network or self.network}
-            algorithms = [options | variant.algorithm for options in self.algorithm]
-            update |= {"oracle": oracle, "algorithm": algorithms, "variant": []}
+            with placed(f"[[variant]] {variant.name}:"):
+                update = {
+                    "problem": self.problem | variant.problem,
+                    "network": variant.network or self.network,
+                    "oracle": _changed(self.oracle, variant.oracle, "oracle "),
+                    "run": _changed(self.run, variant.run, "run "),
+                    "algorithm": [options | variant.algorithm for options in self.algorithm],
+                    "variant": [],
+                }
+                if variant.tuning and self.tuning is None:
+                    raise InputError("it changes [tuning], but the spec has none: add one with eta = [lowest, highest].")
+                if self.tuning is not None:
+                    update["tuning"] = _changed(self.tuning, variant.tuning, "tuning ")
             found[variant.name] = self.model_copy(update=update)
         return found or {"": self}
 
@@ -127,7 +135,14 @@ class Spec(Section):
         fixed = [ALGORITHMS[name](**hyper) for name, hyper in algorithms if not self.tuning or not left(name, hyper)]
         check(fixed, problem, network, oracle, tuned=len(algorithms) - len(fixed))
         with placed("[run]"):
-            planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype)
+            _, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype)
+            if self.run.settle is not None and self.run.settle < self.run.steps:
+                raise InputError(f"settle = {self.run.settle} is the most rounds, but steps = {self.run.steps} is more.")
+        if self.tuning is not None and len(seeds) % self.tuning.replicates:
+            raise InputError(
+                f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
+                f"take a multiple of {self.tuning.replicates} seeds."
+            )
         key = {
             "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
             "network": self.network,
@@ -156,6 +171,15 @@ class Spec(Section):
         known = inspect.signature(make).parameters if make else {}
         own = {key: value for key, value in {"steps": self.run.steps, "agents": agents}.items() if key in known}
         return _made(where, "schedule", SCHEDULES, own | given)
+
+
+S = TypeVar("S", bound=Section)
+
+
+def _changed(section: S, changes: dict[str, Any], where: str) -> S:
+    """The section with some of its keys changed, checked anew."""
+    with explained(list(type(section).model_fields), where):
+        return type(section).model_validate(section.model_dump(exclude_unset=True) | changes)
 
 
 def left(name: str, hyper: dict[str, Any]) -> list[str]:

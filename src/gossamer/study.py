@@ -11,6 +11,10 @@ from gossamer.core import InputError
 from gossamer.results import Result, atomic
 
 
+TUNED = "tuned in each of"
+"""How the setting of a method begins whose hyper-parameters were tuned anew in every replicate."""
+
+
 @dataclass(frozen=True)
 class Study:
     """The outcome of a spec: a result for each variant, how the methods were tuned, and what the variants are."""
@@ -22,7 +26,7 @@ class Study:
     results: dict[str, Result]
     """By variant, in the order of the spec; under "" where the spec has none."""
     tuning: pl.DataFrame | None
-    """One row for each setting that was tried: variant, algorithm, setting, the hyper-parameters (null where the
+    """One row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null where the
     algorithm has none of that name), value (the criterion, null where a seed diverged), diverged (how many seeds),
     extension (0 for the first grid) and chosen."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)

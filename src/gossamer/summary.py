@@ -1,18 +1,21 @@
 """The end of every run in a few lines of text."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
-from scipy.special import stdtrit
+
+from gossamer.statistics import interval
 
 SHOWN = ("loss", "grad_norm_sq", "consensus", "accuracy")
 
 
 @dataclass(frozen=True)
 class Summary:
-    """A table of the last measured round: means over the seeds that did not diverge, with 95 % intervals.
+    """A table of the last measured round: means over the runs that did not diverge, with 95 % intervals.
+
+    Intervals are over replicates: seeds, or tunings with their seeds.
 
     Printed it is text for a terminal; `table` is the same as a polars frame.
     """
@@ -27,7 +30,7 @@ class Summary:
             alive = last.filter(pl.col("status") == "ok")
             row: dict[str, Any] = {"algorithm": algorithm, "setting": setting, "round": last["round"].max()}
             for name in (*SHOWN, "worst_loss"):
-                mean, half = interval(alive[name].drop_nulls().to_numpy())
+                mean, half = over_replicates(alive, name)
                 row |= {name: mean, f"{name}_±": half}
             row |= {"queries": last["queries"].max(), "bytes_sent": last["bytes_sent"].max()}
             row |= {"seeds": len(last), "diverged": len(last) - len(alive)}
@@ -57,14 +60,14 @@ class Summary:
     __repr__ = __str__
 
 
-def interval(values: np.ndarray) -> tuple[float | None, float | None]:
-    """The mean and the half-width of its 95 % interval (Student's t); no interval from one value."""
-    if len(values) == 0:
+def over_replicates(rows: pl.DataFrame, name: str) -> tuple[float | None, float | None]:
+    """The mean of a column and the half-width of its interval, where there is one."""
+    known = rows.filter(pl.col(name).is_not_null())
+    means = known.group_by("replicate", maintain_order=True).agg(pl.col(name).mean())[name].to_numpy()
+    if not len(means):
         return None, None
-    if len(values) == 1:
-        return float(values[0]), None
-    half = stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values))
-    return float(values.mean()), float(half)
+    mean, half = interval(means)
+    return mean, None if math.isnan(half) else half
 
 
 def _with_interval(mean: float | None, half: float | None) -> str:

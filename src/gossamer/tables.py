@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy import stats
 
 from gossamer.core import InputError
 from gossamer.results import atomic
+from gossamer.statistics import half_width
 
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""
@@ -48,19 +48,18 @@ LATEX = {
 
 
 def band(rows: pl.DataFrame, metric: str, paid: str, log: bool) -> dict[str, np.ndarray]:
-    """Mean and 95 % interval over seeds; on a log axis of the logarithm, so that the band stays above zero."""
+    """Mean and 95 % interval over replicates; on a log axis of the logarithm, so that the band stays above zero."""
     rows = rows.filter(pl.col(metric).is_not_null() & pl.col(metric).is_finite())
     if log:
         rows = rows.filter(pl.col(metric) > 0)
     value = pl.col(metric).log() if log else pl.col(metric)
+    rows = rows.group_by("replicate", paid, maintain_order=True).agg(pl.col(metric).mean())
     groups = rows.group_by(paid, maintain_order=True).agg(
         value.mean().alias("mean"), value.std().fill_null(0.0).alias("std"), value.len().alias("n")
     )
     groups = groups.sort(paid)
     n = groups["n"].to_numpy()
-    quantiles = {k: stats.t.ppf(0.975, k - 1) if k > 1 else 0.0 for k in set(n.tolist())}
-    quantile = np.array([quantiles[k] for k in n.tolist()])
-    mean, half = groups["mean"].to_numpy(), quantile * groups["std"].to_numpy() / np.sqrt(np.maximum(n, 1))
+    mean, half = groups["mean"].to_numpy(), half_width(n, groups["std"].to_numpy())
     undo = np.exp if log else (lambda values: values)
     with np.errstate(over="ignore"):  # a run on its way to infinity
         return {

@@ -5,6 +5,10 @@ algorithm with η alone gets as many settings as a finer grid of η. If some alg
 its grid, all algorithms get half as many settings again: beyond the edge, or around the best for one that lies inside.
 That happens at most twice. λ = 1 and β = 0 are no edges, for there is nothing beyond; nor is a setting whose neighbour
 diverged.
+
+A setting is judged by the mean of the criterion over the end of its runs, the last tenth of their rounds. One that
+diverged, never reached the target or has no finite criterion is never chosen. Tuning may be repeated in *replicates*,
+each on tuning seeds of its own, so that what a choice owes to chance shows in the intervals of what was chosen.
 """
 
 from collections.abc import Sequence
@@ -24,6 +28,7 @@ from gossamer.problems import Problem
 from gossamer.progress import Report, reporting
 from gossamer.sections import SECOND, TuningSection
 from gossamer.spec import Parts, explained, left
+from gossamer.statistics import ending
 from gossamer.store import Nowhere, Store
 
 Hyper = dict[str, Any]
@@ -31,8 +36,8 @@ Hyper = dict[str, Any]
 FIRST_SEED = 1_000_000
 """Tuning seeds start here, so that none is a seed of the evaluation."""
 
-POINTS = 10
-"""Measurements along a tuning run, after the one at its start; the last two are its end."""
+POINTS = 100
+"""Measurements along a tuning run that is judged by when it reaches a target."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Trial:
 
     hyper: Hyper
     value: float | None
-    """The criterion, the mean over tuning seeds; None where a seed diverged."""
+    """The criterion, the mean over tuning seeds; None where a seed diverged or has no finite criterion."""
     diverged: int
     extension: int
 
@@ -53,6 +58,7 @@ class Tuned:
     chosen: dict[int, Hyper]
     trials: dict[int, list[Trial]]
     names: dict[int, str]
+    replicate: int = 0
 
     @property
     def rules(self) -> list[Any]:
@@ -64,6 +70,7 @@ class Tuned:
         rows = [
             {
                 "variant": variant,
+                "replicate": self.replicate,
                 "algorithm": self.names[number],
                 "setting": setting(ALGORITHMS[self.names[number]](**trial.hyper)),
                 **{name: trial.hyper.get(name) for name in ("eta", *SECOND)},
@@ -78,9 +85,9 @@ class Tuned:
         return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("eta", *SECOND, "value"), pl.Float64))
 
     @staticmethod
-    def table_of(tuned: dict[str, "Tuned"]) -> pl.DataFrame | None:
-        """The rows of all variants; None if nothing was tuned."""
-        tables = [one.table(variant) for variant, one in tuned.items() if one.trials]
+    def table_of(tuned: dict[str, list["Tuned"]]) -> pl.DataFrame | None:
+        """The rows of all variants and replicates; None if nothing was tuned."""
+        tables = [one.table(variant) for variant, several in tuned.items() for one in several if one.trials]
         return pl.concat(tables) if tables else None
 
 
@@ -126,8 +133,16 @@ def tune(
         return search(parts, grid, steps, dtype, Nowhere(), report)
 
 
-def search(parts: Parts, section: TuningSection, steps: int, dtype: str, store: Store, report: Report) -> Tuned:
-    """Choose what the algorithms of `parts` leave open."""
+def search(
+    parts: Parts,
+    section: TuningSection,
+    steps: int,
+    dtype: str,
+    store: Store,
+    report: Report,
+    replicate: int = 0,
+) -> Tuned:
+    """Choose what the algorithms of `parts` leave open, on the tuning seeds of one replicate."""
     open_ones = {number: (name, hyper) for number, (name, hyper) in enumerate(parts.algorithms) if left(name, hyper)}
     trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
     for extension in range(section.extensions + 1):
@@ -135,12 +150,13 @@ def search(parts: Parts, section: TuningSection, steps: int, dtype: str, store: 
             break
         for number, (name, fixed) in open_ones.items():
             grid = first_grid(name, fixed, section) if not extension else further(trials[number], section.budget // 2)
-            runs = _run(name, grid, parts, section, steps, dtype, store, report)
+            runs = _run(name, grid, parts, section, steps, dtype, store, report, replicate)
             trials[number] += [_judged(hyper, own, section, extension) for hyper, own in zip(grid, runs, strict=True)]
     return Tuned(
         {number: best(trials[number], name).hyper for number, (name, _) in open_ones.items()},
         trials,
         {number: name for number, (name, _) in open_ones.items()},
+        replicate,
     )
 
 
@@ -202,7 +218,12 @@ def best(trials: list[Trial], name: str = "") -> Trial:
     """The setting with the least criterion; the first of equals."""
     whole = [trial for trial in trials if trial.value is not None]
     if not whole:
-        raise InputError(f"[tuning] every setting of {name or 'an algorithm'} diverged: lower the range of eta.")
+        lost = sum(trial.diverged > 0 for trial in trials)
+        raise InputError(
+            f"[tuning] no setting of {name or 'an algorithm'} can be chosen: {lost} of {len(trials)} diverged"
+            + (": lower the range of eta." if lost == len(trials) else ", and the others never reached the target or "
+               "have no finite criterion: allow more steps, or a target that can be reached.")
+        )
     return min(whole, key=lambda trial: float(trial.value or 0.0))
 
 
@@ -215,17 +236,19 @@ def _run(
     dtype: str,
     store: Store,
     report: Report,
+    replicate: int,
 ) -> list[list[Row]]:
-    """For each setting, its runs on the tuning seeds."""
-    points = POINTS if section.criterion != "rounds" else 10 * POINTS
-    seeds = list(range(FIRST_SEED, FIRST_SEED + section.seeds))
+    """For each setting, its runs on the tuning seeds of the replicate."""
+    every = (steps, steps) if section.criterion != "rounds" else max(1, steps // POINTS)
+    first = FIRST_SEED + replicate * section.seeds
+    seeds = list(range(first, first + section.seeds))
     rules = [ALGORITHMS[name](**hyper) for hyper in grid]
     runs = compute(
         [Setting(rule, parts.oracle, parts.key_of(rule)) for rule in rules],
         parts.problem,
         parts.network,
         seeds,
-        Plan(steps, max(1, steps // points), dtype),
+        Plan(steps, every, dtype),
         width=Width(section.together, 1),
         store=store,
         report=lambda done, loss: report(f"tuning {name}", done, steps, loss),
@@ -235,15 +258,14 @@ def _run(
 
 def _judged(hyper: Hyper, runs: list[Row], section: TuningSection, extension: int) -> Trial:
     lost = sum(run.diverged >= 0 for run in runs)
-    if lost:
-        return Trial(hyper, None, lost, extension)
-    return Trial(hyper, float(np.mean([criterion(run, section) for run in runs])), 0, extension)
+    value = float("inf") if lost else float(np.mean([criterion(run, section) for run in runs]))
+    return Trial(hyper, value if np.isfinite(value) else None, lost, extension)
 
 
 def criterion(run: Row, section: TuningSection) -> float:
-    """What a run is judged by: the mean of its end, or the first round at which the target was reached."""
+    """What a run is judged by: the mean over its end, or the first round at which the target was reached."""
     if section.criterion != "rounds":
-        return float(run.metrics[section.criterion][-2:].mean())
+        return float(run.metrics[section.criterion][ending(run.rounds, int(run.rounds[-1]))].mean())
     reached = run.rounds[run.metrics["loss"] <= (section.target or 0.0)]
     return float(reached[0]) if len(reached) else float("inf")
 

@@ -53,7 +53,7 @@ def tuning(variants):
     setting = pl.when(pl.col("lam").is_null()).then(pl.format("eta={}", "eta"))
     setting = setting.otherwise(pl.format("eta={}, lam={}", "eta", "lam")).alias("setting")
     best = (pl.col("value") == pl.col("value").min().over("variant", "algorithm")).fill_null(False).alias("chosen")
-    return frame.select("variant", "algorithm", setting, "eta", "lam", "value", "diverged", "extension", best)
+    return frame.select("variant", pl.lit(0).alias("replicate"), "algorithm", setting, "eta", "lam", "value", "diverged", "extension", best)
 
 
 def facts(agents=8, edges=None):
@@ -85,9 +85,9 @@ def study(variants=("ring", "complete"), name="bias", title="Bias on two network
 
 VERDICTS = [
     {"experiment": "bias", "claim": "DMT stops at 2‖ē‖²", "paper": "≤ 0.025", "measured": 0.0201234,
-     "interval": [0.018, 0.0223], "verdict": "holds"},
+     "interval": [0.018, 0.0223], "level": 0.95, "verdict": "holds"},
     {"experiment": "bias", "claim": "DSGT is faster & 100% safe", "paper": "yes", "measured": "never",
-     "interval": None, "verdict": "does not hold"},
-    {"experiment": "other", "claim": "A third", "paper": "yes", "measured": 1.0, "interval": [0.5, 2.0],
+     "interval": None, "level": None, "verdict": "does not hold"},
+    {"experiment": "other", "claim": "A third", "paper": "yes", "measured": 1.0, "interval": [0.5, 2.0], "level": 0.95,
      "verdict": "undecided"},
 ]  # fmt: skip

@@ -1,27 +1,35 @@
 r"""Verdicts: what the paper says, what was measured, and whether the one bears out the other.
 
 A claim is a region that a number should lie in: a ratio of floors above 2, a slope within ±0.05. The measurement gives
-a 95 % interval for that number (Student's t over seeds, paired where two runs share their seeds). The claim *holds* if
-the interval lies inside the region, *does not hold* if it lies outside, and is *undecided* otherwise, or where the
-runs do not suffice. A claim that makes $k$ comparisons takes each at $1 - 0.05/k$ (Bonferroni), so that at most one
-claim in twenty is judged wrongly. That is the error of each claim, not of the list of them.
+an interval for that number (Student's t over replicates, paired where two methods share them). The claim *holds* if the
+interval lies inside the region and *does not hold* if it lies outside. A claim that something is smaller, or larger,
+names the smallest difference that matters; where the whole interval is below that, it is a *tie*. Anything else is
+*undecided*, also where runs diverged or floors have not settled. What was not run is *not run*, and a claim whose own
+conditions nothing meets is *not tested*.
 
-The *floor* of a run is the mean of a metric over the last third of its measured rounds.
+A page of $k$ claims takes each at $1 - 0.05/k$, and a claim that makes $m$ comparisons takes each at $1 - 0.05/(km)$
+(Bonferroni), so that all intervals of the page hold together at 95 %. What replicates, ends and floors are stands in
+`gossamer.statistics`.
 """
 
 from gossamer.claims.comparison import COMPARISON
 from gossamer.claims.magnitude import MAGNITUDE
 from gossamer.claims.scaling import SCALING
-from gossamer.claims.verdict import Claim, Verdict
+from gossamer.claims.sensitivity import SENSITIVITY
+from gossamer.claims.speedup import SPEEDUP
+from gossamer.claims.verdict import ERROR, WORDS, Claim, Verdict
 from gossamer.study import Study
 
-CLAIMS: list[Claim] = [*COMPARISON, *MAGNITUDE, *SCALING]
+CLAIMS: list[Claim] = [*COMPARISON, *SENSITIVITY, *MAGNITUDE, *SPEEDUP, *SCALING]
 """Every claim, by experiment, in the order of the paper's figures and then of its theorems."""
 
 
 def judge(studies: dict[str, Study]) -> list[Verdict]:
-    """The verdict on every claim whose study is among these, which are named "fig1", "fig2", "speedup" …"""
-    return [claim(studies[claim.experiment]) for claim in CLAIMS if claim.experiment in studies]
+    """The verdict on every claim whose study is among these, which are named "fig1", "fig2", "speedup" …
+
+    The level is that of a page with all claims of all experiments, whatever part of them is judged here.
+    """
+    return [claim(studies[claim.experiment], ERROR / len(CLAIMS)) for claim in CLAIMS if claim.experiment in studies]
 
 
-__all__ = ["CLAIMS", "Claim", "Verdict", "judge"]
+__all__ = ["CLAIMS", "WORDS", "Claim", "Verdict", "judge"]

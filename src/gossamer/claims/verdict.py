@@ -1,25 +1,63 @@
-"""Claims and verdicts: a claim finds something in a study, and the finding makes the verdict."""
+"""Claims and verdicts: a claim asks a question of a study, and the answer makes the verdict."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
+import numpy as np
+
+from gossamer.statistics import interval
 from gossamer.study import Study
 
-Word = Literal["holds", "does not hold", "undecided"]
+Word = Literal["holds", "does not hold", "tie", "undecided", "not run", "not tested"]
+WORDS: tuple[Word, ...] = get_args(Word)
+"""All that a verdict can say."""
+
+ERROR = 0.05
+"""How often a page of claims may hold one that is judged wrongly."""
 
 
-class Insufficient(Exception):
-    """The runs do not suffice for a verdict; the message says why."""
+class Unanswered(Exception):
+    """There is no answer, and the message says why."""
+
+    word: Word
 
 
-class Finding(NamedTuple):
-    """What a claim found in a study."""
+class Insufficient(Unanswered):
+    """There are runs, but they do not suffice."""
 
-    measured: str
-    interval: tuple[float, float] | None
-    verdict: Word
+    word = "undecided"
+
+
+class NotRun(Unanswered):
+    """What the claim needs was not run."""
+
+    word = "not run"
+
+
+class NotTested(Unanswered):
+    """Nothing that was run meets the claim's own conditions."""
+
+    word = "not tested"
+
+
+class Question(NamedTuple):
+    """Whether the means of some numbers lie in a region."""
+
+    quantity: str
+    """What the numbers are, for the text."""
+    parts: Mapping[str, np.ndarray]
+    """By name, a value for each replicate. Each part takes an equal share of the claim's error (Bonferroni)."""
+    above: float = -math.inf
+    below: float = math.inf
+    tie: tuple[float, float] | None = None
+    """Where a difference is too small to matter."""
+    ratio: bool = False
+    """Whether the values are logarithms of what the regions are about."""
+    note: str = ""
+    doubt: str = ""
+    """Why the claim cannot be said to hold, or to be a tie, whatever the numbers."""
 
 
 @dataclass(frozen=True)
@@ -34,30 +72,81 @@ class Verdict:
     measured: str
     """One line with the numbers, or the reason why there is no verdict."""
     interval: tuple[float, float] | None
-    """Of the number that decides; where a claim makes several comparisons, of the one that decides it, so widened that
-    all hold together at 95 %."""
+    """Of the number that decides; where a claim makes several comparisons, of the one that decides it."""
+    level: float | None
+    """The level of that interval: so high that all intervals of the page hold together at 95 %."""
     verdict: Word
 
     def asdict(self) -> dict[str, Any]:
         """The verdict as JSON can write it."""
         finite = self.interval is not None and all(math.isfinite(end) for end in self.interval)
-        interval = [float(end) for end in self.interval] if self.interval is not None and finite else None
-        return {**vars(self), "interval": interval}
+        bounds = [float(end) for end in self.interval] if self.interval is not None and finite else None
+        return {**vars(self), "interval": bounds}
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A function from a study to a verdict. It never raises for want of runs: the verdict is then "undecided"."""
+    """A question to a study. It never raises for want of runs: the verdict then says what is missing."""
 
     experiment: str
     """The study that it needs."""
     claim: str
     paper: str
-    find: Callable[[Study], Finding]
+    ask: Callable[[Study], Question]
 
-    def __call__(self, study: Study) -> Verdict:
+    def __call__(self, study: Study, error: float = ERROR) -> Verdict:
+        """The verdict, judged wrongly with at most this probability."""
         try:
-            found = self.find(study)
-        except Insufficient as reason:
-            found = Finding(str(reason), None, "undecided")
-        return Verdict(self.experiment, self.claim, self.paper, *found)
+            return self._answered(self.ask(study), error)
+        except Unanswered as reason:
+            return Verdict(self.experiment, self.claim, self.paper, str(reason), None, None, reason.word)
+
+    def _answered(self, question: Question, error: float) -> Verdict:
+        level, undo = 1 - error / len(question.parts), _exp if question.ratio else float
+        above, below, tie = question.above, question.below, question.tie
+        if question.ratio:
+            above, below = _log(above), _log(below)
+            tie = None if tie is None else (_log(tie[0]), _log(tie[1]))
+        answers: list[Word] = []
+        closest: list[tuple[float, tuple[float, float]]] = []
+        texts = []
+        for name, values in question.parts.items():
+            mean, half = interval(values, level)
+            low, high = mean - half, mean + half
+            answers.append(_answer(low, high, above, below, tie))
+            closest.append((min(low - above, below - high), (undo(low), undo(high))))
+            texts.append(f"{name} {undo(mean):.4g} [{undo(low):.4g}, {undo(high):.4g}]".strip())
+        word = _joined(answers)
+        if question.doubt and word in ("holds", "tie"):
+            word = "undecided"
+        counts = sorted({len(values) for values in question.parts.values()})
+        each = " each" if len(question.parts) > 1 else ""
+        of = f"{100 * level:.4g} %{each}, {' to '.join(str(n) for n in counts)} replicates"
+        notes = [text for text in (question.note, question.doubt) if text]
+        measured = "; ".join([f"{question.quantity}: {', '.join(texts)} ({of})", *notes])
+        return Verdict(self.experiment, self.claim, self.paper, measured, min(closest)[1], level, word)
+
+
+def _answer(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:
+    """Of one comparison. What lies outside the claim's region refutes it, unless all of it is too small to matter."""
+    if above < low and high < below:
+        return "holds"
+    if tie is not None and tie[0] <= low and high <= tie[1]:
+        return "tie"
+    return "does not hold" if high <= above or below <= low else "undecided"
+
+
+def _joined(answers: list[Word]) -> Word:
+    """Of several comparisons, all of which should hold."""
+    for word in ("does not hold", "undecided", "tie"):
+        if word in answers:
+            return word
+    return "holds"
+
+
+def _log(value: float) -> float:
+    return math.log(value) if 0 < value < math.inf else value
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf

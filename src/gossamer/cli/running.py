@@ -18,6 +18,7 @@ from gossamer.spec import Spec
 
 class Experiment(StrEnum):
     fig1 = "fig1"
+    sensitivity = "sensitivity"
     fig2 = "fig2"
     speedup = "speedup"
     topology = "topology"
@@ -147,8 +148,8 @@ def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
     table = Table(box=None, pad_edge=False, title="verdicts", title_justify="left", title_style="bold")
     for column in ("experiment", "claim", "measured", "verdict"):
         table.add_column(column, no_wrap=column in ("experiment", "verdict"))
-    colors = {"holds": "green", "does not hold": "red", "undecided": "yellow"}
+    colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
     for row in verdicts:
         cells = [plain(row[key]) for key in ("experiment", "claim", "measured")]
-        table.add_row(*cells, f"[{colors[row['verdict']]}]{row['verdict']}[/]")
+        table.add_row(*cells, f"[{colors.get(row['verdict'], 'yellow')}]{row['verdict']}[/]")
     Console(highlight=False, width=None if sys.stdout.isatty() else 180).print(table)

@@ -117,11 +117,24 @@ def _run(
 
 
 def result_of(
-    rule: Any, runs: dict[int, Row], problem: Problem, network: Network, oracle: Oracle, plan: Plan, seconds: float
+    rule: Any,
+    runs: dict[int, Row],
+    problem: Problem,
+    network: Network,
+    oracle: Oracle,
+    plan: Plan,
+    seconds: float,
+    told: str | None = None,
+    replicates: dict[int, int] | None = None,
 ) -> Result:
-    """The result of one algorithm from its runs by seed."""
-    key = rule.name, setting(rule)
-    frame = runs_frame(*key, runs, paid(rule, problem, network, oracle, plan.dtype))
+    """The result of one algorithm from its runs by seed.
+
+    `told` stands for the setting where seeds have settings of their own, and `replicates` says which seeds belong
+    together; if it is not given, each seed is a replicate.
+    """
+    key = rule.name, told or setting(rule)
+    replicates = replicates or {seed: seed for seed in runs}
+    frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype))
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {
         "steps": plan.steps,

@@ -18,7 +18,8 @@ def write(studies: list[Study], verdicts: list[dict[str, Any]], file: Path, titl
     Args:
         studies: a section for each.
         verdicts: what became of a paper's claims, each with `experiment` (a study's name), `claim`, `paper` (what it
-            says), `measured`, `interval` ([low, high] or None) and `verdict` ("holds", "does not hold" or "undecided").
+            says), `measured`, `interval` ([low, high] or None), `level` (of the interval) and `verdict` ("holds", "does not
+            hold", "tie", "undecided", "not run" or "not tested").
         file: the HTML file; its directory is made if it is missing.
         title: the page's title.
         how_to_repeat: the commands that make the studies again.
@@ -76,5 +77,5 @@ def _frame(verdicts: list[dict[str, Any]]) -> pl.DataFrame:
         row = {key: None if verdict[key] is None else str(verdict[key]) for key in ("experiment", "claim", "paper")}
         measured = verdict["measured"]
         row["measured"] = f"{measured:.6g}" if isinstance(measured, float) else str(measured)
-        rows.append(row | {"low": low, "high": high, "verdict": verdict["verdict"]})
-    return pl.DataFrame(rows, schema_overrides={"low": pl.Float64, "high": pl.Float64})
+        rows.append(row | {"low": low, "high": high, "level": verdict["level"], "verdict": verdict["verdict"]})
+    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("low", "high", "level"), pl.Float64))

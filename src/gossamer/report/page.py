@@ -21,7 +21,7 @@ POINT = 14
 """About the bytes of a point of a band: where thinning starts."""
 
 HINT = (
-    "Lines are means over seeds, geometric on a logarithmic axis; bands are 95 % intervals. Untick a method to hide "
+    "Lines are means over replicates, geometric on a logarithmic axis; bands are 95 % intervals. Untick a method to hide "
     "it; drag to zoom, double-click to see all, also what diverged beyond the axis."
 )
 
@@ -102,7 +102,7 @@ def _section(number: int, study: Study, drawn: dict[str, Any], grids: list[dict[
         sections.facts(study),
         sections.drawn(study, "Data of each agent", drawings.split, ("classes", "counts")),
         tag("h3", "At the end of the runs"),
-        tag("p", "Means over the seeds that did not diverge, with 95 % intervals.", class_="hint"),
+        tag("p", "Means over the runs that did not diverge, with 95 % intervals over replicates.", class_="hint"),
         sections.summary(study),
         tag("h3", "Spec, versions and machine"),
         sections.folded("The spec", study.spec),

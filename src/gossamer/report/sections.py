@@ -12,10 +12,10 @@ from gossamer.report.markup import Markup, joined, table, tag
 from gossamer.study import Study
 from gossamer.tables import HALF, four
 
-SYMBOLS = {"holds": "✓", "does not hold": "✗", "undecided": "?"}
+SYMBOLS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–", "not tested": "–"}
 """Verdicts, and the sign that says them without colour."""
 
-VERDICT = ("experiment", "claim", "paper", "measured", "interval", "verdict")
+VERDICT = ("experiment", "claim", "paper", "measured", "interval", "level", "verdict")
 
 FACTS = {
     "agents": "agents",
@@ -62,11 +62,12 @@ def verdicts(given: list[dict[str, Any]], places: dict[str, str]) -> Markup | No
         mark = tag("span", tag("span", SYMBOLS[word], aria_hidden="true"), f" {word}", class_=word.replace(" ", "-"))
         where = tag("a", study, href=f"#{places[study]}") if study in places else study
         bounds = verdict["interval"]
-        between = "–" if bounds is None else f"{_text(bounds[0])} to {_text(bounds[1])}"
+        level = verdict["level"] and f" ({100 * verdict['level']:.4g} %)"
+        between = "–" if bounds is None else f"{_text(bounds[0])} to {_text(bounds[1])}{level or ''}"
         rows.append([where, verdict["claim"], verdict["paper"], _text(verdict["measured"]), between, mark])
     words = [str(verdict["verdict"]) for verdict in given]
     counts = ", ".join(f"{words.count(word)} × {word}" for word in SYMBOLS if word in words)
-    head = ["Experiment", "Claim", "The paper says", "Measured", "95 % interval", "Verdict"]
+    head = ["Experiment", "Claim", "The paper says", "Measured", "Interval (level)", "Verdict"]
     told = tag("p", f"{len(given)} {'claim' if len(given) == 1 else 'claims'}: {counts}.")
     return tag("section", tag("h2", "Verdicts"), told, table(head, rows, class_="verdicts"), id="verdicts")
 

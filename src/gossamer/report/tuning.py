@@ -7,32 +7,40 @@ import polars as pl
 
 from gossamer.study import Study
 
-KNOWN = ("variant", "algorithm", "setting", "value", "diverged", "extension", "chosen")
+KNOWN = ("variant", "replicate", "algorithm", "setting", "value", "diverged", "extension", "chosen")
 """The columns of a tuning frame that are not hyper-parameters."""
 
 GREEK = {"eta": "η", "lam": "λ", "beta": "β", "gamma": "γ", "alpha": "α", "rho": "ρ"}
 
 
 def of(study: Study) -> list[dict[str, Any]]:
-    """A grid for each variant and algorithm: the step size across, what else was varied up."""
+    """A grid for each variant and algorithm: the step size across, what else was varied up.
+
+    Values are means over the replicates in which a setting was tried, and chosen is what any of them chose.
+    """
     if study.tuning is None:
         return []
     grids = []
-    for (variant, algorithm), tried in study.tuning.group_by("variant", "algorithm", maintain_order=True):
+    hyper = [name for name in study.tuning.columns if name not in KNOWN]
+    merged = study.tuning.group_by("variant", "algorithm", "setting", *hyper, maintain_order=True).agg(
+        pl.col("value").mean(), pl.col("diverged").sum(), pl.col("extension").min(), pl.col("chosen").any()
+    )
+    for (variant, algorithm), tried in merged.group_by("variant", "algorithm", maintain_order=True):
         grids.append({"variant": str(variant), "algorithm": str(algorithm), **_grid(tried)})
     return grids
 
 
 def chosen(study: Study) -> pl.DataFrame | None:
-    """The chosen settings, one row for each variant and algorithm; the variant is left out where there is one."""
+    """The chosen settings, one row for each variant, replicate and algorithm; what there is one of is left out."""
     if study.tuning is None:
         return None
-    tried = ["variant", "algorithm"]
+    tried = ["variant", "replicate", "algorithm"]
     counts = study.tuning.group_by(tried).agg(
         pl.len().alias("settings"), (pl.col("diverged") > 0).sum().alias("settings_diverged"), pl.col("extension").max()
     )
     best = study.tuning.filter("chosen").select(*tried, "setting", "value")
     found = best.join(counts, on=tried, how="left", maintain_order="left").rename({"extension": "extensions"})
+    found = found if study.tuning["replicate"].n_unique() > 1 else found.drop("replicate")
     return found if len(study.results) > 1 else found.drop("variant")
 
 

@@ -14,12 +14,12 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import BiasedDMT
-from gossamer.claims.intervals import student
 from gossamer.core import InputError
 from gossamer.engines.simulator import check, planned, simulate
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Problem, Quadratic
+from gossamer.statistics import interval
 from gossamer.theory.affine import Affine, affine_of
 from gossamer.theory.constants import Constants, constants_of
 from gossamer.theory.factors import PAPER, Factors
@@ -222,7 +222,8 @@ def _simulated(
     mean = pl.col("grad_norm_sq").filter(pl.col("round") < steps).mean()
     values = result.frame().group_by("seed").agg(pl.when(lost).then(math.inf).otherwise(mean).alias("mean"))["mean"]
     values = values.to_numpy()
-    low, high = student(values) if np.isfinite(values).all() else (math.inf, math.inf)
+    middle, half = interval(values) if np.isfinite(values).all() else (math.inf, 0.0)
+    low, high = middle - half, middle + half
     bounds = tuple(bound(c, eta, lam, steps, form, factors) for form in ("printed", "repaired"))
     checks = tuple(_compared(one, float(values.mean()), low, high, steps) for one in bounds)
     return Certificate("simulated", eta, lam, steps, c, bounds, checks, float(values.mean()), (low, high))

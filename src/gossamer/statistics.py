@@ -1,0 +1,103 @@
+r"""Statistics of runs: intervals over replicates, the end of a run, and whether a run has settled.
+
+A *replicate* is one independent repetition of all that is uncertain: a seed, or, where hyper-parameters were tuned, the
+tuning seeds with the evaluation seeds that belong to them. Intervals are over replicates.
+
+The *end* of a run is its last tenth, both where tuning judges and where results are judged. A run has *settled* on a
+metric if its means over the last three quarters of the rounds, $(T/4, T/2]$, $(T/2, 3T/4]$ and $(3T/4, T]$, show no
+change: from each to the next, the 95 % interval of the change over replicates meets ±5 %, and the mean change is within
+±20 %. Its *floor* is then the mean over the last half.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import stdtrit
+
+LEVEL = 0.95
+"""The level of intervals, unless another one is stated."""
+
+END = 0.9
+"""Where the end of a run begins, as a share of its rounds."""
+
+DRIFT, MOST_DRIFT = math.log(1.05), math.log(1.2)
+"""The logarithms of the change that still counts as none, and of the mean change that never does."""
+
+
+def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> tuple[float, float]:
+    """The mean of independent values and the half-width of its interval (Student's t): no number from one value."""
+    if len(values) < 2:
+        return float(values.mean()), math.nan
+    return float(values.mean()), float(half_width(np.array(len(values)), values.std(ddof=1), level))
+
+
+def half_width(count: Int[np.ndarray, "..."], std: Any, level: float = LEVEL) -> np.ndarray:
+    """The half-width of the interval of a mean of so many values with this standard deviation; 0 for one value."""
+    with np.errstate(invalid="ignore"):
+        half = stdtrit(np.maximum(count - 1, 1), (1 + level) / 2) * std / np.sqrt(np.maximum(count, 1))
+    return np.where(count > 1, half, 0.0)
+
+
+def by_replicate(values: Mapping[int, float], replicates: Mapping[int, int]) -> dict[int, float]:
+    """The mean over the seeds of each replicate."""
+    seeds: dict[int, list[float]] = {}
+    for seed, value in values.items():
+        seeds.setdefault(replicates[seed], []).append(value)
+    return {replicate: float(np.mean(own)) for replicate, own in seeds.items()}
+
+
+def ending(rounds: Int[np.ndarray, " rounds"], last: int) -> np.ndarray:
+    """Which of the measured rounds are the end of a run of `last` rounds; its last one at least."""
+    return (rounds >= END * last) & (rounds <= last)
+
+
+def drifts(
+    rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]
+) -> list[Float[np.ndarray, " replicates"]] | None:
+    """The two changes of log means between the last three quarters; None where a quarter was not measured."""
+    last = rounds[-1]
+    quarters = [(rounds > share * last) & (rounds <= (share + 0.25) * last) for share in (0.25, 0.5, 0.75)]
+    if not all(quarter.any() for quarter in quarters):
+        return None
+    means = [values[:, quarter].mean(1) for quarter in quarters]
+    if not all((mean > 0).all() for mean in means):
+        return None
+    logs = np.log(means)
+    return [logs[1] - logs[0], logs[2] - logs[1]]
+
+
+def unsettled(rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]) -> str | None:
+    """Why the runs have not settled; None if they have."""
+    changes = drifts(rounds, values)
+    if changes is None:
+        return "too few positive values were measured to tell"
+    for change, where in zip(changes, ("half", "quarter"), strict=True):
+        mean, half = interval(change)
+        half = 0.0 if math.isnan(half) else half
+        if abs(mean) > MOST_DRIFT or abs(mean) - half > DRIFT:
+            return f"it still changed by {100 * math.expm1(mean):+.1f} % before the last {where}"
+    return None
+
+
+def floor(
+    rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]
+) -> Float[np.ndarray, " replicates"]:
+    """The means over the last half of the rounds."""
+    return values[:, rounds > rounds[-1] / 2].mean(1)
+
+
+def arrival(
+    rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float
+) -> float | None:
+    """The round in which a loss first falls to the target, on a straight line between measured rounds, if ever."""
+    below = np.flatnonzero(losses <= target)
+    if not len(below):
+        return None
+    k = int(below[0])
+    if k == 0:
+        return float(rounds[0])
+    share = (losses[k - 1] - target) / (losses[k - 1] - losses[k])
+    return float(rounds[k - 1] + share * (rounds[k] - rounds[k - 1]))
