@@ -15,7 +15,7 @@ import tomlkit
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import InputError, nearest, parts, ranges
+from gossamer.core import InputError, check_schedules, nearest, parts, ranges
 from gossamer.data import DATASETS
 from gossamer.engines.simulator import check, planned
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
@@ -128,6 +128,7 @@ class Spec(Section):
         check(fixed, problem, network, oracle, tuned=len(algorithms) - len(fixed))
         with placed("[run]"):
             planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype)
+        check_schedules(fixed, self.run.steps)
         key = {
             "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
             "network": self.network,
