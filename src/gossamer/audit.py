@@ -212,7 +212,7 @@ class Watched(StackedAgents):
 def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
     """The points of the first query in round t, and the oracle's memory before it."""
     with block.precision():
-        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program._at(block.hyper, t), block.oracles))
+        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program._at(block.hyper(t), t), block.oracles))
         run = jax.tree.map(lambda leaf: leaf[0, 0], block.run)
         x, memory = _first(block.kind, block.world, oracle, hyper, block.keys[0], run, jnp.int32(t))
         return np.asarray(x, np.float64), jax.tree.map(np.asarray, memory)

@@ -5,6 +5,7 @@ It is written in plain arithmetic on whatever arrays the engine gives it, so the
 agents inside a compiled simulator and on one agent's own vector in a process of its own; it cannot tell which.
 """
 
+import collections
 import dataclasses
 import difflib
 import math
@@ -229,17 +230,30 @@ def bind(kind: type, values: Mapping[str, Array]) -> Any:
     return made
 
 
-def tabulate(rule: Any, steps: int) -> dict[str, list[float]]:
-    """Each hyper-parameter at rounds 0 … steps − 1. Schedules are called here, once, and checked at every round."""
-    table = {}
-    for key, allowed in ranges(type(rule)).items():
-        value = getattr(rule, key)
-        if callable(value):
-            where = f"{type(rule).__name__}({key}=…), a schedule, at round"
-            table[key] = [allowed.check(f"{where} {t}", value(t)) for t in range(steps)]
+def schedules(rule: Any) -> dict[str, Callable[[int], float]]:
+    """The hyper-parameters that change with the round."""
+    return {key: getattr(rule, key) for key in ranges(type(rule)) if callable(getattr(rule, key))}
+
+
+def tabulate(rule: Any, key: str, rounds: Iterable[int]) -> Iterator[float]:
+    """A hyper-parameter in each of these rounds; what a schedule gives is checked."""
+    value, allowed = getattr(rule, key), ranges(type(rule))[key]
+    for t in rounds:
+        number = value(t) if callable(value) else value
+        if type(number) is float and allowed.holds(number):  # by far the most; words are made for others only
+            yield number
         else:
-            table[key] = [value] * steps
-    return table
+            yield allowed.check(f"{type(rule).__name__}({key}=…), a schedule, at round {t}", number)
+
+
+def check_schedules(rules: Iterable[Any], steps: int) -> None:
+    """Refuse a schedule that leaves its range in any round, before a run begins."""
+    checked = set()
+    for rule in rules:
+        for key, value in schedules(rule).items():
+            if (type(rule), key, id(value)) not in checked:
+                collections.deque(tabulate(rule, key, range(steps)), maxlen=0)  # asks for each and keeps none
+                checked.add((type(rule), key, id(value)))
 
 
 def setting(rule: Any) -> str:

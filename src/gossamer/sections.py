@@ -20,7 +20,7 @@ class OracleSection(Section):
 
 class RunSection(Section):
     steps: int
-    every: int | None = None
+    every: int | list[int] | None = None
     seeds: int | list[int] = 1
     dtype: Literal["float32", "float64"] = "float32"
     together: int = pydantic.Field(default=1, ge=1)

@@ -15,7 +15,7 @@ import tomlkit
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import InputError, nearest, parts, ranges
+from gossamer.core import InputError, check_schedules, nearest, parts, ranges
 from gossamer.data import DATASETS
 from gossamer.engines.simulator import check, planned
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
@@ -143,6 +143,7 @@ class Spec(Section):
                 f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
+        check_schedules(fixed, self.run.steps)
         key = {
             "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
             "network": self.network,

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from gossamer.core import parts, tabulate
+from gossamer.core import parts, ranges, schedules, tabulate
 from gossamer.engines import program
 from gossamer.engines.agents import World
 from gossamer.networks import Network
@@ -21,6 +21,9 @@ from gossamer.problems.problem import cast
 
 LEGS = 32
 """Stops in one call of the compiled program; a call that needs fewer repeats its last."""
+
+WINDOW = 5_000
+"""Rounds that one call goes at most: those for which it is handed the values of schedules."""
 
 PATIENCE = 0.25
 """Seconds that one call should take: how often progress shows, and how long Ctrl-C may wait."""
@@ -55,15 +58,38 @@ class Block:
         dtype: str,
     ):
         self.kind, self.dtype, self.steps, self.seeds = type(rules[0]), dtype, steps, list(seeds)
-        tables = [tabulate(rule, steps) for rule in rules]
+        self._rules = list(rules)
+        self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
         with self.precision():
             self.world = World(cast(problem, dtype), cast(network, dtype))
             self._oracle = cast(oracles[0], dtype)
             self.oracles = _stacked([cast(oracle, dtype) for oracle in oracles])
-            numbers = {name: jnp.asarray(np.array([t[name] for t in tables]), dtype) for name in tables[0]}
-            self.hyper = program.Hyper(numbers, _stacked([cast(parts(rule), dtype) for rule in rules]))
+            constant = [name for name in ranges(self.kind) if name not in self._scheduled]
+            numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}
+            stacked = _stacked([cast(parts(rule), dtype) for rule in rules])
+            self._hyper = program.Hyper(numbers, self._tables(0), jnp.int32(0), stacked)
             self.keys = program.keys_of(self.seeds, problem.agents)
         self._run: program.Run | None = None
+
+    def hyper(self, t: int, last: int | None = None) -> program.Hyper:
+        """The hyper-parameters for a call from round t to `last`, and the round before."""
+        if not self._scheduled:
+            return self._hyper
+        first, last = max(t - 1, 0), t + 1 if last is None else last
+        if last - t > WINDOW:
+            raise ValueError(f"a call may go {WINDOW} rounds at most, but is to go {last - t}")
+        if not int(self._hyper.first) <= first <= last <= int(self._hyper.first) + WINDOW + 1:
+            with self.precision():
+                self._hyper = self._hyper._replace(tables=self._tables(first), first=jnp.int32(first))
+        return self._hyper
+
+    def _tables(self, first: int) -> dict[str, Any]:
+        """Schedules in a window of rounds that is always of one length; beyond the last round, its value stays."""
+        rounds = [min(t, self.steps - 1) for t in range(first, first + WINDOW + 1)]
+        return {
+            name: jnp.asarray(np.array([list(tabulate(rule, name, rounds)) for rule in self._rules]), self.dtype)
+            for name in self._scheduled
+        }
 
     def precision(self) -> Any:
         """The context in which the program runs."""
@@ -79,7 +105,7 @@ class Block:
         return started
 
     def _start(self) -> tuple[Any, ...]:
-        return self.kind, self.world, self.oracles, self.hyper, self.keys
+        return self.kind, self.world, self.oracles, self.hyper(0), self.keys
 
     @property
     def x(self) -> Float[np.ndarray, "settings seeds agents d"]:
@@ -102,7 +128,7 @@ class Block:
     def costs(self) -> tuple[program.Cost, program.Cost]:
         """What one agent pays at the start, and in every round."""
         with self.precision():
-            return program.costs(self.kind, self.world, self._oracle, self.hyper)
+            return program.costs(self.kind, self.world, self._oracle, self.hyper(0))
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Go on from round t to each of the stops; the metrics of those that are wanted, [stops, settings, seeds]."""
@@ -112,7 +138,7 @@ class Block:
                 self.kind,
                 self.world,
                 self.oracles,
-                self.hyper,
+                self.hyper(t, stops[-1]),
                 self.keys,
                 self.run,
                 jnp.int32(t),
@@ -167,12 +193,12 @@ def calls(marks: list[int], first: int, last: int) -> Iterator[tuple[int, list[i
     """Calls of the program as (round now, stops, which of them to measure), each of about `PATIENCE` seconds."""
     done = sum(mark <= first for mark in marks)
     yield first, [first], [first in marks]  # compiles, so that its time is not taken for the time of rounds
-    t, reach = first, 8
+    t, reach = first, min(8, WINDOW)
     while t < last:
         called = time.perf_counter()
         ahead = [mark for mark in marks[done : done + LEGS] if mark <= t + reach]
         stops = ahead or [min(t + reach, last)]
         yield t, stops, [bool(ahead)] * len(stops)
         seconds = time.perf_counter() - called
-        reach = max(1, min(8 * reach, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9))))
+        reach = max(1, min(8 * reach, WINDOW, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9))))
         t, done = stops[-1], done + len(ahead)

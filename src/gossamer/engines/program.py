@@ -44,9 +44,14 @@ class Setting(NamedTuple):
 
 
 class Hyper(NamedTuple):
-    """The hyper-parameters of a block."""
+    """The hyper-parameters of a block. Which of them have schedules belongs to the program; how many rounds there are
+    does not."""
 
-    numbers: dict[str, Float[Array, "settings rounds"]]
+    numbers: dict[str, Float[Array, " settings"]]
+    """Those that are the same in all rounds."""
+    tables: dict[str, Float[Array, "settings window"]]
+    """Those with a schedule, in the rounds from `first` on."""
+    first: Int[Array, ""]
     parts: dict[str, Any]
     """What is not a number, a compressor: its leaves have a leading axis of settings."""
 
@@ -114,18 +119,18 @@ def advance(
 
         return _mapped(one, Setting(_at(hyper, t), oracles), keys, run)
 
-    def rows(run: Run) -> dict[str, Array]:
+    def rows(t: Array, run: Run) -> dict[str, Array]:
         def one(setting: Setting, key: Array, run: Run) -> dict[str, Array]:
             return measure(world.problem, bind(kind, setting.hyper), run.state, _bias(world, setting.oracle, key, run))
 
-        return _mapped(one, Setting(_at(hyper, 0), oracles), keys, run)
+        return _mapped(one, Setting(_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 
-    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, run))
+    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, t, run))
 
     def leg(carry: tuple[Array, Run], to: tuple[Array, Array]) -> Any:
         (t, run), (stop, wanted) = carry, to
         run = jax.lax.fori_loop(t, stop, one_round, run)
-        return (stop, run), jax.lax.cond(wanted, rows, lambda _: blank, run)
+        return (stop, run), jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
 
     (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
     return run, measured
@@ -174,7 +179,7 @@ def _start(world: World) -> Float[Array, "agents d"]:
 
 
 def _at(hyper: Hyper, t: Any) -> dict[str, Any]:
-    return {name: values[:, t] for name, values in hyper.numbers.items()} | hyper.parts
+    return hyper.numbers | {name: table[:, t - hyper.first] for name, table in hyper.tables.items()} | hyper.parts
 
 
 def _woken(kind: Any, world: World, t: Array, before: Any, after: Any) -> Any:

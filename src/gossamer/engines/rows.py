@@ -1,6 +1,7 @@
 """Many runs of one rule, in blocks of a fixed width, through a store that keeps what was computed before."""
 
-from collections.abc import Callable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple, TypeVar
@@ -8,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from jaxtyping import Float, Int
 
+from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -16,6 +18,21 @@ from gossamer.store import Store
 
 SEGMENT = 5_000
 """Rounds in one cell of the store: what a killed run loses at most, and where a longer run goes on."""
+
+
+ENDING = (0.9, 0.925, 0.95, 0.975, 1.0)
+"""The end of a run, as shares of its rounds: where it is measured if the other marks are dense at the start."""
+
+
+def growing(first: int, last: int, steps: int) -> Iterator[int]:
+    """Rounds below `steps` whose distance is an eighth of the rounds done, but from `first` to `last`.
+
+    They do not depend on `steps`, so that a longer run measures where a shorter one did.
+    """
+    t = 0
+    while t < steps:
+        yield t
+        t += min(max(first, t // 8), last)
 
 
 class Setting(NamedTuple):
@@ -37,13 +54,17 @@ class Plan(NamedTuple):
     """How long a run is and what is kept of it."""
 
     steps: int
-    every: int
+    every: int | tuple[int, int]
+    """Rounds between two that are measured; or, for rounds that are dense at the start, how many at first and how many
+    at last."""
     dtype: str
 
     @property
     def marks(self) -> list[int]:
         """The rounds that are measured."""
-        return [*range(0, self.steps, self.every), self.steps]
+        if isinstance(self.every, int):
+            return [*range(0, self.steps, self.every), self.steps]
+        return sorted({*growing(*self.every, self.steps), *(round(share * self.steps) for share in ENDING)})
 
 
 @dataclass(frozen=True)
@@ -82,17 +103,18 @@ def compute(
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
     before it ended. `report` is told of rounds, and `ended` how many runs have come to their end.
     """
-    runs = list(product(range(len(settings)), seeds))
+    check_schedules((setting.rule for setting in settings), plan.steps)
+    runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
     cells: dict[Run, list[dict[str, np.ndarray]]] = {run: [] for run in runs}
     for first in range(0, plan.steps, SEGMENT):
         last = min(first + SEGMENT, plan.steps)
-        marks = [mark for mark in plan.marks if (first < mark <= last) or mark == first == 0]
+        marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
         going = [run for run in runs if not cells[run] or cells[run][-1]["diverged"] < 0]
         keys = {run: _key(settings[run[0]], run[1], plan, width, first, last, marks) for run in going}
         found = {run: store.get(keys[run]) for run in going}
         missing = [run for run in going if found[run] is None]
         ended(sum(cell is not None and _over(cell, last, plan) for cell in found.values()))
-        for some in _chunks(sorted({setting for setting, _ in missing}), width.settings):
+        for some in _chunks_alike(sorted({setting for setting, _ in missing}), settings, width.settings):
             for chosen in _chunks(sorted({seed for setting, seed in missing if setting in some}), width.seeds):
                 block = Block(
                     [settings[k].rule for k in some],
@@ -165,6 +187,14 @@ def _row(cells: list[dict[str, np.ndarray]]) -> Row:
         x=cells[-1]["x"],
         bias=cells[0].get("bias"),
     )
+
+
+def _chunks_alike(numbers: list[int], settings: Sequence[Setting], size: int) -> list[list[int]]:
+    """Chunks of settings with the same schedules: whether a number has one belongs to the compiled program."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number in numbers:
+        groups.setdefault(tuple(schedules(settings[number].rule)), []).append(number)
+    return [chunk for group in groups.values() for chunk in _chunks(group, size)]
 
 
 def _chunks(values: list[T], size: int) -> list[list[T]]:

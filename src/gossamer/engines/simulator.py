@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.core import InputError, parts, setting, tabulate
+from gossamer.core import InputError, check_schedules, parts, setting
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
@@ -28,7 +28,7 @@ def simulate(
     oracle: Oracle | None = None,
     *,
     steps: int,
-    every: int | None = None,
+    every: int | Sequence[int] | None = None,
     seeds: int | Sequence[int] = 1,
     start: Any = None,
     dtype: str = "float32",
@@ -45,7 +45,9 @@ def simulate(
         network: who talks to whom.
         oracle: where gradients come from; the exact ones if it is not given.
         steps: rounds.
-        every: measure every so many rounds, and at the start and the end; only there if it is not given.
+        every: measure every so many rounds, and at the start and the end; only there if it is not given. Or a pair
+            (first, last): every `first` rounds at the start, then at a distance of an eighth of the rounds done, up to
+            every `last`, and at 90, 92.5, 95, 97.5 and 100 % of the steps.
         seeds: how many (0, 1, …), or a list of them.
         start: the common start, if not the problem's own.
         dtype: "float32" or "float64".
@@ -57,8 +59,7 @@ def simulate(
     check(rules, problem, network, oracle)
     plan, seeds = planned(steps, every, seeds, dtype)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
-    for rule in rules:
-        tabulate(rule, plan.steps)  # a schedule that leaves its range is refused before any run
+    check_schedules(rules, plan.steps)
     with reporting(progress) as report:
         results = [_run(rule, problem, network, oracle, seeds, plan, report) for rule in rules]
     return Result.joined(results)
@@ -66,7 +67,10 @@ def simulate(
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any) -> tuple[Plan, list[int]]:
     """The plan of a run and its seeds, or what is wrong with them."""
-    steps, every = _count("steps", steps), _count("every", steps if every is None else every)
+    steps = _count("steps", steps)
+    if steps >= 2**31:
+        raise InputError(f"steps must be below 2³¹ = {2**31:,}, but is {steps:,}.")
+    every = _pair(every) if isinstance(every, (list, tuple)) else _count("every", steps if every is None else every)
     if dtype not in ("float32", "float64"):
         raise InputError(f'dtype must be "float32" or "float64", but is {dtype!r}.')
     return Plan(steps, every, dtype), _seeds(seeds)
@@ -179,6 +183,16 @@ def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
         raise InputError(f"{name} must be a whole number of at least 1, but is {value!r}.")
     return int(value)
+
+
+def _pair(every: Sequence[Any]) -> tuple[int, int]:
+    if len(every) != 2:
+        raise InputError(f"every must be a whole number or a pair [first, last] of them, but is {list(every)}.")
+    first = _count("the first of every = [first, last]", every[0])
+    last = _count("the last of every = [first, last]", every[1])
+    if first > last:
+        raise InputError(f"every = [first, last] must have first ≤ last, but is [{first}, {last}]: swap them.")
+    return first, last
 
 
 def _seeds(seeds: Any) -> list[int]:
