@@ -82,6 +82,11 @@ def test_table_with_holders_and_a_test_table_in_another_order(tmp_path):
     frame.drop("y").write_csv(tmp_path / "short.csv")
     with pytest.raises(InputError, match=r"short\.csv has no column 'y'"):
         load(tmp_path / "train.csv", label="class", holder="site", test=tmp_path / "short.csv")
+    frame.with_columns(z=1, w=2).write_csv(tmp_path / "long.csv")
+    with pytest.raises(
+        InputError, match=r"long\.csv has the column 'z', which the training .* not have \(and 1 more\)"
+    ):
+        load(tmp_path / "train.csv", label="class", holder="site", test=tmp_path / "long.csv")
 
 
 def test_names_win_over_files_but_paths_do_not(tmp_path, monkeypatch):

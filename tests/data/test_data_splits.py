@@ -3,10 +3,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import gossamer as gs
 from gossamer.core import InputError
 from gossamer.data import SPLITS, from_arrays, load, split
 
 DRAWN = ["by-label", "iid", "dirichlet:0.1", "dirichlet:1e-8", "dirichlet:1e9", "labels:1", "labels:2", "labels:3"]
+DRAWN += [f"mixed:{share}" for share in (0, 0.25, 0.5, 0.999, 1)]
 
 
 def labelled(labels, holders=None):
@@ -34,7 +36,7 @@ def mixes(data, parts):
 def test_every_split_is_a_partition(labels, agents, how, sizes, seed):
     data = labelled(labels)
     assume(agents <= data.rows)
-    may_fail = how.startswith("labels") or (sizes == "as-they-fall" and how != "by-label")
+    may_fail = how.startswith("labels") or (sizes == "as-they-fall" and how not in ("by-label", "mixed:1"))
     try:
         parts = split(data, agents, how, sizes=sizes, seed=seed)
     except InputError:
@@ -58,13 +60,62 @@ def test_by_label_keeps_file_order_within_a_label():
     assert [part.tolist() for part in text] == [[1, 3], [0, 2]]
 
 
-@pytest.mark.parametrize("how", ["iid", "dirichlet:1", "labels:2"])
+@pytest.mark.parametrize("how", ["iid", "mixed:0.5", "dirichlet:1", "labels:2"])
 @pytest.mark.parametrize("sizes", ["equal", "as-they-fall"])
 def test_seed_decides(how, sizes):
     data = load("digits")
     first, again, other = (split(data, 10, how, sizes=sizes, seed=seed) for seed in (3, 3, 4))
     assert all(np.array_equal(a, b) for a, b in zip(first, again, strict=True))
     assert not all(np.array_equal(a, b) for a, b in zip(first, other, strict=True))
+
+
+@settings(deadline=None)
+@given(
+    labels=st.lists(st.integers(-2, 2), min_size=12, max_size=60),
+    agents=st.integers(1, 12),
+    share=st.floats(0, 1),
+    seed=st.integers(0, 2**32),
+)
+def test_mixed_sorts_its_share_of_the_rows(labels, agents, share, seed):
+    """Each agent holds its consecutive part of the sorted rows, whatever comes on top of it."""
+    data = labelled(labels)
+    order = np.random.default_rng(seed).permutation(data.rows)
+    ranked = np.sort(data.labels[order[: round(share * data.rows)]])
+    for part, whole in zip(
+        np.array_split(ranked, agents), split(data, agents, f"mixed:{share}", seed=seed), strict=True
+    ):
+        for value, count in zip(*np.unique(part, return_counts=True), strict=True):
+            assert (data.labels[whole] == value).sum() >= count
+
+
+@pytest.mark.parametrize("sizes", ["equal", "as-they-fall"])
+@pytest.mark.parametrize(("share", "end"), [("0", "iid"), ("1", "by-label")])
+def test_mixed_ends_in_the_splits_it_mixes(share, end, sizes):
+    data = load("digits")
+    for mixed, pure in zip(
+        split(data, 7, f"mixed:{share}", sizes=sizes, seed=5), split(data, 7, end, sizes=sizes, seed=5), strict=True
+    ):
+        np.testing.assert_array_equal(mixed, pure)
+
+
+def spread(how):
+    problem = gs.problems.logistic("a9a", agents=20, split=how)
+    return float(problem.heterogeneity(problem.start))
+
+
+def test_mixed_goes_evenly_from_alike_to_sorted():
+    """Gradients differ in proportion to S, so that the root of the heterogeneity rises by equal steps."""
+    roots = np.sqrt([spread(f"mixed:{share}") for share in (0, 0.25, 0.5, 0.75, 1)])
+    np.testing.assert_allclose(np.diff(roots[1:]), roots[-1] / 4, rtol=0.05)
+    assert roots[0] < roots[-1] / 20
+    assert roots[-1] == np.sqrt(spread("by-label"))
+
+
+def test_dirichlet_with_equal_sizes_stays_far_from_sorted():
+    """As the split's description says: below A = 1 little changes, and agents differ far less than sorted."""
+    wide, narrow, sorted_ = spread("dirichlet:1"), spread("dirichlet:0.01"), spread("by-label")
+    assert wide < narrow < 1.25 * wide
+    assert narrow < sorted_ / 4
 
 
 @pytest.mark.parametrize("sizes", ["equal", "as-they-fall"])
@@ -155,6 +206,10 @@ def test_column_must_be_the_one_that_was_loaded(tmp_path):
         (2, "dirichlet:0", {}, "A in 'dirichlet:0' must be a finite number above 0"),
         (2, "dirichlet:inf", {}, "A in 'dirichlet:inf'"),
         (2, "dirichlet:x", {}, "A in 'dirichlet:x'"),
+        (2, "mixed", {}, "unknown split 'mixed': did you mean 'mixed:S'"),
+        (2, "mixed:1.5", {}, "S in 'mixed:1.5' must be a number from 0 to 1, the share of the rows that are sorted"),
+        (2, "mixed:-0.1", {}, "S in 'mixed:-0.1'"),
+        (2, "mixed:nan", {}, "S in 'mixed:nan'"),
         (2, "labels:4", {}, "K in 'labels:4' must be a whole number from 1 to 3, the number of labels"),
         (2, "labels:0", {}, "K in 'labels:0'"),
         (2, "labels:1.5", {}, "K in 'labels:1.5'"),
@@ -175,4 +230,4 @@ def test_column_with_another_number_of_agents():
 
 
 def test_every_form_is_described():
-    assert {form.partition(":")[0] for form in SPLITS} == {"by-label", "iid", "dirichlet", "labels", "column"}
+    assert {form.partition(":")[0] for form in SPLITS} == {"by-label", "iid", "mixed", "dirichlet", "labels", "column"}

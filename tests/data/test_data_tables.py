@@ -13,7 +13,7 @@ FRAME = pl.DataFrame(
         "site": ["b", "a", "b"],
         "dose": [0.5, 1.5, 2.5],
         "label": [1, 0, 1],
-        "smokes": [True, False, True],
+        "smokes": [True, False, False],
     }
 )
 
@@ -34,7 +34,7 @@ def path(request, tmp_path):
 def test_columns_find_their_place(path):
     table = read_table(save(FRAME, path), holder="site")
     assert table.columns == ("age", "dose", "smokes")
-    assert table.features.tolist() == [[31, 0.5, 1], [45, 1.5, 0], [27, 2.5, 1]]
+    assert table.features.tolist() == [[31, 0.5, 1], [45, 1.5, 0], [27, 2.5, 0]]
     assert table.labels.tolist() == [1, 0, 1]
     assert table.holders is not None
     assert table.holders.tolist() == ["b", "a", "b"]
@@ -67,12 +67,27 @@ def test_categories_are_text(tmp_path):
         ({"dose": [1.0, 2.0, float("nan")]}, {"holder": "site"}, "column 'dose', row 3: nan is not finite"),
         ({"label": [None, 1, None]}, {"holder": "site"}, r"'label', row 1: the value is missing \(2 in all\)"),
         ({"site": ["a", None, "b"]}, {"holder": "site"}, "'site', row 2: the value is missing"),
+        ({"Label ": [1, 1, 1]}, {"holder": "site"}, "has the columns 'label' and 'Label ', likely the same twice, and"),
+        ({"SITE": [1, 1, 1]}, {"holder": "site"}, "has the columns 'site' and 'SITE', likely the same twice"),
+        ({"dose": [1, 0, 1]}, {"holder": "site"}, "column 'dose' equals the label 'label' in all 3 rows, .* Drop it"),
+        ({"dose ": [1, 2, 3]}, {"holder": "site"}, "has 2 columns of the name 'dose'. Each column needs a name"),
+        ({"age_duplicated_0": [1, 2, 3]}, {"holder": "site"}, "has 2 columns of the name 'age'"),
+        ({}, {"columns": ["dose", "age", "dose"]}, "columns names 'dose' 2 times. Name each feature once"),
+        ({}, {"columns": ["dose", "label"]}, "column 'label' is the label, so it cannot be a feature as well"),
+        ({}, {"columns": ["site"], "holder": "site"}, "column 'site' is the holder, so it cannot be a feature"),
+        ({}, {"columns": []}, r"columns must be a list of at least one name, but is \[\]"),
     ],
 )
 def test_faults_are_named(path, change, arguments, message):
     frame = FRAME.with_columns(pl.Series(key, value) for key, value in change.items())
     with pytest.raises(InputError, match=rf"table\..*{message}"):
         read_table(save(frame, path), **arguments)
+
+
+def test_what_looks_like_the_label_is_taken_where_it_is_chosen(path):
+    frame = FRAME.with_columns(Label=pl.Series([3, 4, 5]), dose=pl.Series([1, 0, 1]))
+    table = read_table(save(frame, path), columns=["Label", "dose"])
+    assert table.features.tolist() == [[3, 1], [4, 0], [5, 1]]
 
 
 def test_types_that_are_no_numbers(tmp_path):
@@ -97,6 +112,9 @@ def test_one_late_word_in_a_long_column_is_found(tmp_path):
         ("t.csv", "", "cannot be read as csv"),
         ("t.csv", "x,label\n", "has columns but no rows"),
         ("t.csv", "label\n1\n", "has no feature column: all it has is 'label'"),
+        ("t.csv", "x,label,label\n1,0,1\n", "has 2 columns of the name 'label'. Each column needs a name of its own"),
+        ("t.csv", "x,label, x\n1,0,1\n", "has 2 columns of the name 'x'"),
+        ("t.csv", "label,,\n1,0,1\n", "has 2 columns of the name ''"),
         ("t.csv", "x,label\n1,2\n1,2,3\n", "row 2: there are 3 values, but the header names 2 columns"),
         ("t.parquet", "junk", "cannot be read as parquet"),
     ],

@@ -10,7 +10,7 @@ from sites import DIM, FLAT, POINTS, PROBLEM, ask, at
 
 import gossamer as gs
 from gossamer.oracles import clip, custom, exact, measure, minibatch, top_k, zeroth_order
-from gossamer.oracles.zeroth import along, forward_difference
+from gossamer.oracles.zeroth import along, direction_variance, forward_difference
 from gossamer.problems.quadratic import Quadratic
 
 RADII = np.geomspace(0.02, 0.2, 5)
@@ -68,6 +68,21 @@ def test_random_directions_are_unbiased_on_quadratics_with_this_variance(method,
     np.testing.assert_allclose(found.noise, factor / directions * found.grad_sq, rtol=0.2)
     wide = measure(zeroth_order(method, radius=0.5, directions=directions), HILLY, POINTS[:1], queries=4096)
     assert wide.absolute_interval(0)[0] == 0
+
+
+@pytest.mark.parametrize(("method", "deviation"), [("gaussian", 296**0.5), ("sphere", 45**0.5)])
+def test_the_stated_variance_is_that_of_a_linear_loss(method, deviation):
+    """20,000 draws in six dimensions. With ‖g‖ = 1 the squared norm of an answer has variance 296 and 45, so that five
+    standard errors are missed for fewer than 1 in 10⁶ seeds."""
+    g, draws = np.array([0.5, -0.5, 0.5, -0.5, 0.0, 0.0]), 20_000
+    linear = gs.problems.empirical(lambda w, a, y: a @ w, np.zeros(6), ([g, g], [0, 1]), agents=1)
+    oracle = exact() | zeroth_order(method, radius=0.5)
+    variance = measure(oracle, linear, [g], queries=draws).noise.item()
+    stated = direction_variance(method, d=6)
+    assert abs(variance - stated) < 5 * deviation / draws**0.5
+    assert f"a variance of {stated} ‖g‖²" in oracle.constants(linear).note
+    halved = (exact() | zeroth_order(method, radius=0.5, directions=2)).constants(linear)
+    assert f"a variance of {stated / 2:g} ‖g‖²" in halved.note
 
 
 def test_coordinates_on_a_quadratic_err_by_half_the_curvature():

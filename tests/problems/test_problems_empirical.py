@@ -3,12 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 import pytest
 from jax.flatten_util import ravel_pytree
 
 import gossamer as gs
 from gossamer.data import from_arrays
-from gossamer.problems import empirical
+from gossamer.problems import empirical, logistic, neural
 from gossamer.problems.problem import cast
 
 RNG = np.random.default_rng(0)
@@ -114,6 +115,45 @@ def test_predictions_are_compared_with_the_test_set():
     problem = empirical(loss, PARAMS | {"w": np.ones((3, 2))}, data, 2, predict=predict)
     assert problem.accuracy(problem.start) == 0.75
     assert empirical(loss, PARAMS, data, 2).accuracy(problem.start) is None
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_label_and_test_reach_every_problem_that_reads_tables(tmp_path, ending):
+    """Logistic regression, a network without hidden layers, and a loss of one's own are the same model here."""
+    answers = (FEATURES[:, 0] + TARGETS > 0).astype(int)
+    frame = pl.DataFrame(FEATURES, schema=["a", "b", "c"]).with_columns(answer=answers, site=np.arange(23) % 3)
+    train, test = tmp_path / f"train.{ending}", tmp_path / f"test.{ending}"
+    for part, path in ((frame[:15], train), (frame[15:].select("answer", "c", "b", "a"), test)):
+        part.write_csv(path) if ending == "csv" else part.write_parquet(path)
+    options = {"split": "column:site", "label": "answer", "test": test}
+    w = np.array([1.0, -0.5, 0.25])
+    expected = (((FEATURES @ w) > 0) == answers)[15:].mean()
+    assert 0 < expected < 1
+    made = [
+        (logistic(train, **options), w),
+        (neural(train, hidden=(), **options), np.concatenate([np.stack([-w, w], 1).ravel(), [0, 0]])),
+        (empirical(squared, w, train, predict=lambda w, a: a @ w > 0, **options), w),
+    ]
+    for problem, x in made:
+        assert (problem.agents, problem.sizes.tolist()) == (3, [5, 5, 5])
+        assert problem.accuracy(x) == expected
+        np.testing.assert_array_equal(np.unique(problem.own_inputs(1)), np.unique(FEATURES[1:15:3]))
+
+
+def squared(w, inputs, targets):
+    return (inputs @ w - targets) ** 2
+
+
+def test_a_loss_takes_a_test_set_of_arrays():
+    problem = empirical(
+        squared,
+        np.ones(3),
+        (FEATURES, TARGETS > 0),
+        2,
+        test=(np.diag([1.0, -1.0, 2.0]), [1, 1, 1]),
+        predict=lambda w, a: a @ w > 0,
+    )
+    assert problem.accuracy(np.ones(3)) == pytest.approx(2 / 3)
 
 
 def test_smoothness_is_unknown():

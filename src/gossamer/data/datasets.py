@@ -13,7 +13,7 @@ from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, Features, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
 from gossamer.data.libsvm import read_libsvm
-from gossamer.data.tables import read_table
+from gossamer.data.tables import read_table, read_test_table
 
 TABLES = (".csv", ".parquet")
 TEST_SHARE = 0.2
@@ -66,7 +66,7 @@ def load(
     `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, or a pair (features, labels).
     A registered name wins over a file of the same name; write ``./a9a`` for the file. Files are tables if they end in
     .csv or .parquet, with columns `label` and `holder`, else LIBSVM text with `dim` columns, or as many as occur.
-    `test` is the test part in the same format; tables match its columns by name.
+    `test` is the test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
     """
     named = isinstance(data, str) and data in DATASETS
     path = Path(data) if isinstance(data, (str, os.PathLike)) and not named else None
@@ -96,7 +96,7 @@ def _load_table(data: str | os.PathLike[str], label: str, holder: str | None, te
     if test is not None:
         if not isinstance(test, (str, os.PathLike)) or Path(test).suffix.lower() not in TABLES:
             raise InputError(f"test={test!r} must be a table ({', '.join(TABLES)}), as {data} is one.")
-        test_features, test_labels, *_ = read_table(test, label, columns=train.columns)
+        test_features, test_labels, *_ = read_test_table(test, label, holder, train.columns)
     name, source = Path(data).name, f"file {data}"
     return Dataset(name, *train[:2], test_features, test_labels, train.holders, source, holder)
 

@@ -15,7 +15,10 @@ Rows = Int[np.ndarray, " rows"]
 SPLITS = {
     "by-label": "rows sorted by label and cut into consecutive parts: as different as agents can be",
     "iid": "rows shuffled and cut into parts: agents are alike",
-    "dirichlet:A": "each class is spread over the agents by Dirichlet(A) shares: the smaller A, the more they differ",
+    "mixed:S": "a random share S of the rows is sorted by label and cut, the rest is dealt at random: from `iid` at "
+    "S = 0 to `by-label` at S = 1",
+    "dirichlet:A": "each class is spread over the agents by Dirichlet(A) shares: the smaller A, the more they differ, "
+    "but with equal sizes it soon makes no difference, far from `by-label`: for a scale use `mixed:S`",
     "labels:K": "each agent holds rows of K labels",
     "column:NAME": "each value of a table's column NAME is one agent",
 }
@@ -28,6 +31,7 @@ SIZES = {
 
 WAYS_OUT = {
     "iid": 'use fewer agents, or sizes="equal"',
+    "mixed": 'use fewer agents, or sizes="equal"',
     "dirichlet": 'use a larger A, fewer agents, or sizes="equal"',
     "labels": 'use another K, fewer agents, or sizes="equal"',
 }
@@ -36,14 +40,19 @@ WAYS_OUT = {
 def split(
     dataset: Dataset, agents: int | None, how: str = "by-label", *, sizes: str = "equal", seed: int = 0
 ) -> tuple[Rows, ...]:
-    """The rows of each agent, ascending. Every row of `dataset` is in exactly one of the arrays.
+    r"""The rows of each agent, ascending. Every row of `dataset` is in exactly one of the arrays.
 
     - ``by-label``: a stable sort by label, cut into consecutive parts. Always equal sizes.
     - ``iid``: a shuffle, cut into parts. As they fall: each row's agent is drawn uniformly.
+    - ``mixed:S``: the first share S of a shuffle, in [0, 1], is sorted by label and cut into equal parts; the rest
+      fills up the agents in the order of the shuffle. As they fall: the agent of each row of the rest is drawn
+      uniformly. S = 0 is `iid` with the same seed, S = 1 is `by-label`; between, local gradients differ in proportion
+      to S, and the heterogeneity $\zeta^2$ grows as $S^2$.
     - ``dirichlet:A``: for each class c, shares $p_c$ of the agents from Dirichlet(A). As they fall: class c is cut in
       these shares. Equal sizes: agent a has room for its part of all rows and wants classes in proportion to
       $n_c p_{c,a}$. All agents ask at once for what fills their room; a class that cannot serve all is shared out in
       proportion to what was asked, and agents ask again among the classes that have rows left, until all are full.
+      So a frequent class fills most agents however small A is: below some A the agents differ no more.
     - ``labels:K``: labels get places in proportion to their rows, at least one and at most one for each agent, and K
       places with different labels are dealt to each agent. As they fall: a label's rows are cut evenly over its
       places. Equal sizes: the cuts move as little as possible, in rows, so that all agents have the same size and
@@ -66,6 +75,8 @@ def split(
         if sizes == "equal":
             return _cut(rng.permutation(dataset.rows), agents)
         return _checked(_groups(rng.integers(agents, size=dataset.rows), agents), how, form)
+    if form == "mixed":
+        return _checked(_mixed(dataset.labels, agents, _share(setting, how), sizes, rng), how, form)
     _, codes, totals = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     room = apportion(dataset.rows, np.ones(agents)) if sizes == "equal" else None
     if form == "dirichlet":
@@ -101,11 +112,25 @@ def _checked_agents(agents: Any, rows: int) -> int:
     return int(agents)
 
 
-def _concentration(setting: str, how: str) -> float:
+def _number(setting: str) -> float:
     try:
-        number = float(setting)
+        return float(setting)
     except ValueError:
-        number = math.nan
+        return math.nan
+
+
+def _share(setting: str, how: str) -> float:
+    number = _number(setting)
+    if not 0 <= number <= 1:
+        raise InputError(
+            f"S in {how!r} must be a number from 0 to 1, the share of the rows that are sorted by label. "
+            "0 is `iid`, 1 is `by-label`."
+        )
+    return number
+
+
+def _concentration(setting: str, how: str) -> float:
+    number = _number(setting)
     if not (math.isfinite(number) and number > 0):
         raise InputError(f"A in {how!r} must be a finite number above 0. 0.1 is far from even, 10 is close to even.")
     return number
@@ -144,6 +169,21 @@ def _by_holder(dataset: Dataset, agents: int | None, column: str) -> tuple[Rows,
 
 def _cut(order: np.ndarray, agents: int) -> tuple[Rows, ...]:
     return tuple(np.sort(part) for part in np.array_split(order, agents))
+
+
+def _mixed(labels: np.ndarray, agents: int, share: float, sizes: str, rng: np.random.Generator) -> tuple[Rows, ...]:
+    """A random share of the rows sorted by label and cut, the rest dealt at random."""
+    owner = rng.integers(agents, size=labels.size) if sizes == "as-they-fall" else None
+    order = rng.permutation(labels.size)
+    ranked, rest = np.split(order, [round(share * labels.size)])
+    ranked = np.sort(ranked)
+    cut = np.array_split(ranked[np.argsort(labels[ranked], kind="stable")], agents)
+    if owner is None:
+        room = [whole.size - part.size for whole, part in zip(np.array_split(order, agents), cut, strict=True)]
+        dealt = np.split(rest, np.cumsum(room)[:-1])
+    else:
+        dealt = [rest[places] for places in _groups(owner[rest], agents)]
+    return tuple(np.sort(np.concatenate(both)) for both in zip(cut, dealt, strict=True))
 
 
 def _groups(codes: np.ndarray, groups: int) -> tuple[Rows, ...]:

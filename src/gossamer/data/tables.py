@@ -2,6 +2,8 @@
 
 import csv
 import os
+import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -29,17 +31,44 @@ def read_table(
     holder: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> Table:
-    """The columns of a .csv or .parquet file. Features are `columns`, or all but the label and the holder."""
+    """The columns of a .csv or .parquet file. Features are `columns`, or all but the label and the holder.
+
+    A column that stands there twice is refused, and so is the label under another name, for a model would read its
+    answer there: one spelt alike but for capitals and spaces, or a column of numbers equal to the labels. Only
+    `columns` takes these.
+    """
     file = existing_file(path)
     frame = _read(file)
-    for name in [label, *([holder] if holder else []), *(columns or ())]:
-        if name not in frame.columns:
-            raise InputError(f"{file} has no column {name!r}: {nearest(name, frame.columns)}")
+    _refuse_missing(file, frame, [label, *([holder] if holder else []), *(columns or ())])
     if label == holder:
         raise InputError(f"{file}: column {label!r} cannot be both the label and the holder.")
+    _refuse_twice(file, frame.columns, (label, holder) if columns is None else ())
+    if columns is not None:
+        _refuse_choice(file, columns, label, holder)
+    table = _table(file, frame, label, holder, columns)
+    if columns is None:
+        _refuse_copy(file, table, label)
+    return table
+
+
+def read_test_table(path: str | os.PathLike[str], label: str, holder: str | None, columns: Sequence[str]) -> Table:
+    """A test part with the same columns as its training part, in any order; it may leave out who holds a row."""
+    file = existing_file(path)
+    frame = _read(file)
+    _refuse_missing(file, frame, [label, *columns])
+    other = [name for name in frame.columns if name not in (label, holder, *columns)]
+    if other:
+        raise InputError(
+            f"{file} has the column {other[0]!r}, which the training part does not have"
+            f"{f' (and {len(other) - 1} more)' if len(other) > 1 else ''}. Train and test rows need the same columns."
+        )
+    return _table(file, frame, label, None, columns)
+
+
+def _table(file: Path, frame: pl.DataFrame, label: str, holder: str | None, columns: Sequence[str] | None) -> Table:
     if not frame.height:
         raise InputError(f"{file} has columns but no rows.")
-    chosen = tuple(columns or (name for name in frame.columns if name not in (label, holder)))
+    chosen = tuple(name for name in frame.columns if name not in (label, holder)) if columns is None else tuple(columns)
     if not chosen:
         raise InputError(f"{file} has no feature column: all it has is {', '.join(map(repr, frame.columns))}.")
     features = np.empty((frame.height, len(chosen)))
@@ -47,6 +76,55 @@ def read_table(
         features[:, position] = _feature(file, frame[name])
     held = _named(file, frame[holder], "holder") if holder else None
     return Table(matrix(features, "features"), _named(file, frame[label], "label"), held, chosen)
+
+
+def _refuse_missing(file: Path, frame: pl.DataFrame, names: Sequence[str]) -> None:
+    for name in names:
+        if name not in frame.columns:
+            raise InputError(f"{file} has no column {name!r}: {nearest(name, frame.columns)}")
+
+
+def _refuse_twice(file: Path, found: Sequence[str], roles: Sequence[str | None]) -> None:
+    """Refuse a name that stands in the header twice, and one that is spelt like the label or the holder."""
+    # the reader of CSV calls a second column x x_duplicated_0
+    stems = [re.sub(r"_duplicated_\d+$", "", name) for name in found]
+    written = [(stem if stem in found else name).strip() for stem, name in zip(stems, found, strict=True)]
+    name, times = Counter(written).most_common(1)[0]
+    if times > 1:
+        raise InputError(
+            f"{file} has {times} columns of the name {name!r}. Each column needs a name of its own: drop or rename "
+            "those that are too many."
+        )
+    for role in filter(None, roles):
+        for name in found:
+            if name != role and name.strip().casefold() == role.strip().casefold():
+                raise InputError(
+                    f"{file} has the columns {role!r} and {name!r}, likely the same twice, and the second would be a "
+                    "feature. Drop or rename it, or choose the features with read_table(columns=…)."
+                )
+
+
+def _refuse_choice(file: Path, columns: Sequence[str], label: str, holder: str | None) -> None:
+    if isinstance(columns, str) or not columns:
+        raise InputError(f"{file}: columns must be a list of at least one name, but is {columns!r}.")
+    for name, role in ((label, "label"), (holder, "holder")):
+        if name in columns:
+            raise InputError(f"{file}: column {name!r} is the {role}, so it cannot be a feature as well.")
+    name, times = Counter(columns).most_common(1)[0]
+    if times > 1:
+        raise InputError(f"{file}: columns names {name!r} {times} times. Name each feature once.")
+
+
+def _refuse_copy(file: Path, table: Table, label: str) -> None:
+    if table.labels.dtype.kind == "U":
+        return
+    (copies,) = np.nonzero((table.features == table.labels[:, None]).all(0))
+    if copies.size:
+        name = table.columns[copies[0]]
+        raise InputError(
+            f"{file}: column {name!r} equals the label {label!r} in all {len(table.labels)} rows, so a model would "
+            "read its answer there. Drop it, or choose the features with read_table(columns=…)."
+        )
 
 
 def _read(file: Path) -> pl.DataFrame:

@@ -75,10 +75,10 @@ class ZerothOrder(Stage):
             variance = 0.0 if inner.variance == 0 else None
             notes += [] if variance == 0 else ["The variance of differences of noisy losses: measure it."]
         else:
-            variance, factor = None, 2 * (d + 4) / self.directions
+            variance = None
             notes.append(
-                f"The variance of random directions is about {factor:.3g} ‖∇f_i‖²: it has a bound only where gradients "
-                "have one."
+                f"Random directions add a variance of {direction_variance(self.method, d) / self.directions:.4g} ‖g‖², "
+                "for g the gradient on the sample and a small radius: it has a bound only where gradients have one."
             )
         return Constants(*inner.shifted(size), variance, inner.noted(*notes))
 
@@ -92,6 +92,15 @@ class ZerothOrder(Stage):
         norms = jnp.linalg.norm(drawn, axis=1, keepdims=True)
         on_sphere = drawn / jnp.where(norms > 0, norms, 1)
         return x.shape[0] * along(loss, x, on_sphere, self.radius)
+
+
+def direction_variance(method: Literal["gaussian", "sphere"], d: int) -> int:
+    r"""The variance of one random direction on a loss that is linear with gradient g, over ‖g‖².
+
+    $\mathbb E\|(g^\top u) u\|^2 = (d+2) \|g\|^2$ for $u \sim \mathcal N(0, I)$, and $\mathbb E\|d\, (g^\top u) u\|^2 =
+    d^2\, \mathbb E(g^\top u)^2 = d\, \|g\|^2$ on the sphere; the square of the mean, $\|g\|^2$, comes off.
+    """
+    return d + 1 if method == "gaussian" else d - 1
 
 
 def along(
@@ -113,9 +122,9 @@ def zeroth_order(method: Method = "gaussian", *, radius: float, directions: int 
 
     With radius $h$: "gaussian", along a direction $u \sim \mathcal N(0, I)$, and "sphere", along one of length 1, take
     two values and average over `directions` of them. They estimate the gradient of a smoothed $f_i$: $\sigma_f^2 \le
-    h^2 L^2 d$ and $(hLd/(d+1))^2$, zero on quadratics, at the price of a variance of about $2(d+4)\|\nabla f_i\|^2$ for
-    one direction. "coordinate" takes d + 1 values, with $\sigma_f^2 \le d L^2 h^2 / 4$ and no variance of its own. Run
-    it in float64: in float32 rounding is about $10^{-7} |f| / h$.
+    h^2 L^2 d$ and $(hLd/(d+1))^2$, zero on quadratics, at the price of a variance: for one direction and a small radius
+    $(d+1)\|\nabla f_i\|^2$ and $(d-1)\|\nabla f_i\|^2$. "coordinate" takes d + 1 values, with $\sigma_f^2 \le d L^2 h^2
+    / 4$ and no variance of its own. Run it in float64: in float32 rounding is about $10^{-7} |f| / h$.
     """
     if method not in get_args(Method):
         raise InputError(f"zeroth_order(method={method!r}) is not known; {nearest(str(method), get_args(Method))}")

@@ -155,10 +155,11 @@ def empirical(
     ``loss(params, inputs, targets)`` returns one loss for each sample of a batch; ``predict(params, inputs)``, if
     given, one target for each, and is compared with the test set; ``alpha * penalty(params)`` is added to every f_i.
     `params` is the start; parameters and inputs come in the dtype of the run, targets as the labels are. For `data`,
-    `agents`, `split`, `sizes` and `seed` see `gossamer.data.load` and `gossamer.data.split`.
+    `agents`, `split`, `sizes` and `seed` see `gossamer.data.load` and `gossamer.data.split`; `label` names the label's
+    column in a table and `test` is a test set, as the path of a file or a pair of arrays.
     """
     start, unravel = _flattened(params)
-    dataset = loaded(data, split)
+    dataset = loaded(data, split, label, test)
     if dataset.labels.dtype.kind == "U":
         raise InputError(
             f"the targets of a loss must be numbers, but the labels of {dataset.name} are text, such as "

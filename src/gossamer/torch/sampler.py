@@ -29,7 +29,7 @@ class SplitSampler(Sampler[list[int]]):
         labels: one for each row, or a dataset that has them: `targets`, `labels` or `y`, or a `TensorDataset`'s last,
             or a `Subset` of such. With ``split="iid"``, anything that has a length.
         batch: rows in a batch.
-        split: by-label, iid, dirichlet:A or labels:K, as in `gossamer.data`.
+        split: by-label, iid, mixed:S, dirichlet:A or labels:K, as in `gossamer.data`.
         sizes: equal, or as-they-fall.
         seed: of the split and of the order.
         rank: whose batches, and `world` of how many: by default this process's.
