@@ -154,9 +154,7 @@ def _result(several: list[Wanted], runs: dict[int, Row], variant: Variant, secon
     parts, plan = variant.parts, variant.plan
     ordered = {seed: runs[seed] for seed in variant.seeds}
     replicates = _replicates(variant) if len(several) > 1 else None
-    return result_of(
-        first.rule, ordered, parts.problem, parts.network, parts.oracle, plan, seconds, told, replicates
-    )
+    return result_of(first.rule, ordered, parts.problem, parts.network, parts.oracle, plan, seconds, told, replicates)
 
 
 def _replicates(variant: Variant) -> dict[int, int]:

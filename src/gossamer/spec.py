@@ -115,7 +115,9 @@ class Spec(Section):
                     "variant": [],
                 }
                 if variant.tuning and self.tuning is None:
-                    raise InputError("it changes [tuning], but the spec has none: add one with eta = [lowest, highest].")
+                    raise InputError(
+                        "it changes [tuning], but the spec has none: add one with eta = [lowest, highest]."
+                    )
                 if self.tuning is not None:
                     update["tuning"] = _changed(self.tuning, variant.tuning, "tuning ")
             found[variant.name] = self.model_copy(update=update)
@@ -137,13 +139,15 @@ class Spec(Section):
         with placed("[run]"):
             _, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype)
             if self.run.settle is not None and self.run.settle < self.run.steps:
-                raise InputError(f"settle = {self.run.settle} is the most rounds, but steps = {self.run.steps} is more.")
+                raise InputError(
+                    f"settle = {self.run.settle} is the most rounds, but steps = {self.run.steps} is more."
+                )
         if self.tuning is not None and len(seeds) % self.tuning.replicates:
             raise InputError(
                 f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
-        check_schedules(fixed, self.run.steps)
+        check_schedules(fixed, self.run.settle or self.run.steps)
         key = {
             "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
             "network": self.network,

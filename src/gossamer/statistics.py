@@ -89,9 +89,7 @@ def floor(
     return values[:, rounds > rounds[-1] / 2].mean(1)
 
 
-def arrival(
-    rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float
-) -> float | None:
+def arrival(rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float) -> float | None:
     """The round in which a loss first falls to the target, on a straight line between measured rounds, if ever."""
     below = np.flatnonzero(losses <= target)
     if not len(below):

@@ -10,7 +10,6 @@ import polars as pl
 from gossamer.core import InputError
 from gossamer.results import Result, atomic
 
-
 TUNED = "tuned in each of"
 """How the setting of a method begins whose hyper-parameters were tuned anew in every replicate."""
 
@@ -26,8 +25,8 @@ class Study:
     results: dict[str, Result]
     """By variant, in the order of the spec; under "" where the spec has none."""
     tuning: pl.DataFrame | None
-    """One row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null where the
-    algorithm has none of that name), value (the criterion, null where a seed diverged), diverged (how many seeds),
+    """One row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
+    where the algorithm has none of that name), value (the criterion, null where a seed diverged), diverged (how many seeds),
     extension (0 for the first grid) and chosen."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of

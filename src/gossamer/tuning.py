@@ -28,16 +28,13 @@ from gossamer.problems import Problem
 from gossamer.progress import Report, reporting
 from gossamer.sections import SECOND, TuningSection
 from gossamer.spec import Parts, explained, left
-from gossamer.statistics import ending
+from gossamer.statistics import arrival, ending
 from gossamer.store import Nowhere, Store
 
 Hyper = dict[str, Any]
 
 FIRST_SEED = 1_000_000
 """Tuning seeds start here, so that none is a seed of the evaluation."""
-
-POINTS = 100
-"""Measurements along a tuning run that is judged by when it reaches a target."""
 
 
 @dataclass(frozen=True)
@@ -221,8 +218,12 @@ def best(trials: list[Trial], name: str = "") -> Trial:
         lost = sum(trial.diverged > 0 for trial in trials)
         raise InputError(
             f"[tuning] no setting of {name or 'an algorithm'} can be chosen: {lost} of {len(trials)} diverged"
-            + (": lower the range of eta." if lost == len(trials) else ", and the others never reached the target or "
-               "have no finite criterion: allow more steps, or a target that can be reached.")
+            + (
+                ": lower the range of eta."
+                if lost == len(trials)
+                else ", and the others never reached the target or "
+                "have no finite criterion: allow more steps, or a target that can be reached."
+            )
         )
     return min(whole, key=lambda trial: float(trial.value or 0.0))
 
@@ -239,7 +240,7 @@ def _run(
     replicate: int,
 ) -> list[list[Row]]:
     """For each setting, its runs on the tuning seeds of the replicate."""
-    every = (steps, steps) if section.criterion != "rounds" else max(1, steps // POINTS)
+    every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 250), max(1, steps // 20))
     first = FIRST_SEED + replicate * section.seeds
     seeds = list(range(first, first + section.seeds))
     rules = [ALGORITHMS[name](**hyper) for hyper in grid]
@@ -266,8 +267,8 @@ def criterion(run: Row, section: TuningSection) -> float:
     """What a run is judged by: the mean over its end, or the first round at which the target was reached."""
     if section.criterion != "rounds":
         return float(run.metrics[section.criterion][ending(run.rounds, int(run.rounds[-1]))].mean())
-    reached = run.rounds[run.metrics["loss"] <= (section.target or 0.0)]
-    return float(reached[0]) if len(reached) else float("inf")
+    reached = arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
+    return float("inf") if reached is None else reached
 
 
 def _second(trials: list[Trial]) -> str | None:

@@ -53,7 +53,18 @@ def tuning(variants):
     setting = pl.when(pl.col("lam").is_null()).then(pl.format("eta={}", "eta"))
     setting = setting.otherwise(pl.format("eta={}, lam={}", "eta", "lam")).alias("setting")
     best = (pl.col("value") == pl.col("value").min().over("variant", "algorithm")).fill_null(False).alias("chosen")
-    return frame.select("variant", pl.lit(0).alias("replicate"), "algorithm", setting, "eta", "lam", "value", "diverged", "extension", best)
+    return frame.select(
+        "variant",
+        pl.lit(0).alias("replicate"),
+        "algorithm",
+        setting,
+        "eta",
+        "lam",
+        "value",
+        "diverged",
+        "extension",
+        best,
+    )
 
 
 def facts(agents=8, edges=None):

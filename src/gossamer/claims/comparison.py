@@ -153,7 +153,7 @@ COMPARISON = [
     Claim(
         "fig1",
         "Biased-DMT descends fastest: it covers 95 % of the way from the start to the lowest end in fewer rounds than "
-        "each of Biased-DSGD, DSGDm and GT-DSGD (margin 10 %, or one step of the grid of step sizes where that is more)",
+        "each of Biased-DSGD, DSGDm and GT-DSGD (margin 10 %, or one step of the grid of step sizes if that is more)",
         "Biased-DMT descends more steeply than the other methods.",
         fewest_rounds,
     ),

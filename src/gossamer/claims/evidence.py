@@ -116,10 +116,10 @@ def way(runs: list[Runs]) -> tuple[float, float]:
     return start, end
 
 
-def target(runs: list[Runs]) -> float:
-    """The loss after 95 % of the way from the start to the lowest end."""
+def target(runs: list[Runs], share: float = 0.95) -> float:
+    """The loss after this share of the way from the start to the lowest end."""
     start, end = way(runs)
-    return end + 0.05 * (start - end)
+    return end + (1 - share) * (start - end)
 
 
 def bias_sq(study: Study, variant: str = "") -> Readings:

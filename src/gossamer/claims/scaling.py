@@ -56,8 +56,8 @@ def _slope(
 SCALING = [
     Claim(
         "topology",
-        f"The floor does not depend on the network: the slope of log floor of ‖∇F‖² against log ρ is within ±{FLAT}, at "
-        "one step size and momentum",
+        f"The floor does not depend on the network: the slope of log floor of ‖∇F‖² against log ρ is within ±{FLAT}, "
+        "at one step size and momentum",
         "The network's spectral gap does not enter the level at which the error stays.",
         same_floor,
     ),

@@ -81,8 +81,8 @@ OURS = "The paper says nothing of this; the claim is ours."
 SENSITIVITY = [
     Claim(
         "sensitivity",
-        f"Biased-DMT allows a larger step size than GT-DSGD and GNSD: the largest stable one is more than {LARGER} times "
-        "as large",
+        f"Biased-DMT allows a larger step size than GT-DSGD and GNSD: the largest stable one is more than {LARGER} "
+        "times as large",
         OURS,
         largest_step,
     ),

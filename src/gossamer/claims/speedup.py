@@ -100,8 +100,8 @@ SPEEDUP = [
     ),
     Claim(
         "speedup",
-        f"Linear speed-up on the ring, where the corollary's condition on T is met: the slope of log mean ‖∇F‖² against "
-        f"log n is below {LINEAR}",
+        f"Linear speed-up on the ring, where the corollary's condition on T is met: the slope of log mean ‖∇F‖² "
+        f"against log n is below {LINEAR}",
         COROLLARY,
         corollary_on_ring,
     ),

@@ -113,7 +113,8 @@ def audit(
 def reproduce(
     experiments: Annotated[list[Experiment] | None, typer.Argument(help="Which; all if none is given.")] = None,
     out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Figures 1 and 2 only, shorter and on fewer seeds.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Figures 1 and 2 only, with less of everything.")] = False,
+    processes: Annotated[int | None, typer.Option(min=1, help="Experiments at a time [default: one a core]")] = None,
     spec: Annotated[bool, typer.Option("--spec", help="Print the spec of an experiment, and run nothing.")] = False,
     as_json: AsJSON = False,
 ) -> None:
@@ -136,7 +137,7 @@ def reproduce(
     folder = out or Path("runs") / ("quick" if quick else "reproduction")
     say = (lambda text: print(text, file=sys.stderr, flush=True)) if as_json else (lambda text: print(text, flush=True))
     with resumable():
-        verdicts = reproduction.reproduce(names, folder, quick=quick, progress=progress(), say=say)
+        verdicts = reproduction.reproduce(names, folder, quick=quick, processes=processes, progress=progress(), say=say)
     if as_json:
         print(json.dumps([verdict.asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
         return

@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -58,13 +58,36 @@ class Plan(NamedTuple):
     """Rounds between two that are measured; or, for rounds that are dense at the start, how many at first and how many
     at last."""
     dtype: str
+    doublings: int = 0
+    """How often the run went on for as long again."""
+
+    @property
+    def last(self) -> int:
+        """The last round."""
+        return self.steps << self.doublings
+
+    @property
+    def horizons(self) -> list[int]:
+        """The rounds at which the run ended, or would have if it had not gone on."""
+        return [self.steps << k for k in range(self.doublings + 1)]
 
     @property
     def marks(self) -> list[int]:
-        """The rounds that are measured."""
+        """The rounds that are measured: those of every shorter run too."""
         if isinstance(self.every, int):
-            return [*range(0, self.steps, self.every), self.steps]
-        return sorted({*growing(*self.every, self.steps), *(round(share * self.steps) for share in ENDING)})
+            return sorted({*range(0, self.last, self.every), *self.horizons})
+        ends = (round(share * horizon) for share in ENDING for horizon in self.horizons)
+        return sorted({*growing(*self.every, self.last), *ends})
+
+    @property
+    def segments(self) -> list[tuple[int, int]]:
+        """The first and last rounds of the cells that a run is kept in."""
+        cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})
+        return list(pairwise(cuts))
+
+    def doubled(self) -> "Plan":
+        """The plan of the same run, twice as long; it goes on from the cells of this one."""
+        return self._replace(doublings=self.doublings + 1)
 
 
 @dataclass(frozen=True)
@@ -103,11 +126,10 @@ def compute(
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
     before it ended. `report` is told of rounds, and `ended` how many runs have come to their end.
     """
-    check_schedules((setting.rule for setting in settings), plan.steps)
+    check_schedules((setting.rule for setting in settings), plan.last)
     runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
     cells: dict[Run, list[dict[str, np.ndarray]]] = {run: [] for run in runs}
-    for first in range(0, plan.steps, SEGMENT):
-        last = min(first + SEGMENT, plan.steps)
+    for first, last in plan.segments:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
         going = [run for run in runs if not cells[run] or cells[run][-1]["diverged"] < 0]
         keys = {run: _key(settings[run[0]], run[1], plan, width, first, last, marks) for run in going}
@@ -122,7 +144,7 @@ def compute(
                     network,
                     [settings[k].oracle for k in some],
                     seeds=chosen,
-                    steps=plan.steps,
+                    steps=plan.last,
                     dtype=plan.dtype,
                 )
                 if first:
@@ -139,7 +161,7 @@ def compute(
 
 
 def _over(cell: dict[str, np.ndarray], last: int, plan: Plan) -> bool:
-    return last == plan.steps or bool(cell["diverged"] >= 0)
+    return last == plan.last or bool(cell["diverged"] >= 0)
 
 
 def _segment(

@@ -18,8 +18,8 @@ def write(studies: list[Study], verdicts: list[dict[str, Any]], file: Path, titl
     Args:
         studies: a section for each.
         verdicts: what became of a paper's claims, each with `experiment` (a study's name), `claim`, `paper` (what it
-            says), `measured`, `interval` ([low, high] or None), `level` (of the interval) and `verdict` ("holds", "does not
-            hold", "tie", "undecided", "not run" or "not tested").
+            says), `measured`, `interval` ([low, high] or None), `level` (of the interval) and `verdict` ("holds",
+            "does not hold", "tie", "undecided", "not run" or "not tested").
         file: the HTML file; its directory is made if it is missing.
         title: the page's title.
         how_to_repeat: the commands that make the studies again.

@@ -21,8 +21,8 @@ POINT = 14
 """About the bytes of a point of a band: where thinning starts."""
 
 HINT = (
-    "Lines are means over replicates, geometric on a logarithmic axis; bands are 95 % intervals. Untick a method to hide "
-    "it; drag to zoom, double-click to see all, also what diverged beyond the axis."
+    "Lines are means over replicates, geometric on a logarithmic axis; bands are 95 % intervals. Untick a method to "
+    "hide it; drag to zoom, double-click to see all, also what diverged beyond the axis."
 )
 
 MARKS = (

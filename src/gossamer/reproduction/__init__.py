@@ -1,5 +1,6 @@
 """The paper's experiments as specs, run, judged and reported."""
 
+import dataclasses
 import json
 import tomllib
 from collections.abc import Callable
@@ -17,16 +18,17 @@ from gossamer.engines.block import Block
 from gossamer.engines.simulator import planned
 from gossamer.oracles import AdditiveBias, Oracle, Stage
 from gossamer.problems import settling_point
-from gossamer.progress import Report
+from gossamer.progress import Lines, Report
+from gossamer.reproduction.processes import cores, run_all
 from gossamer.results import atomic
 from gossamer.spec import Parts, Spec
 from gossamer.study import Study
 
-EXPERIMENTS = ("fig1", "fig2", "speedup", "topology", "heterogeneity")
+EXPERIMENTS = ("fig1", "sensitivity", "fig2", "speedup", "topology", "heterogeneity")
 """The experiments, in the order in which they run."""
 
 QUICK = ("fig1", "fig2")
-"""Those of a quick reproduction, which are also shorter and on fewer seeds."""
+"""Those of a quick reproduction, which also has fewer methods, settings and replicates."""
 
 
 def text_of(name: str) -> str:
@@ -47,12 +49,14 @@ def reproduce(
     out: Path,
     *,
     quick: bool = False,
+    processes: int | None = None,
     progress: bool | Report = True,
     say: Callable[[str], None] = print,
 ) -> list[Verdict]:
     """Run experiments (all if none is named), judge the paper's claims and write the report.
 
     The same call after an interruption goes on from what was finished, and ends with the same verdicts and tables.
+    Experiments run side by side in as many `processes` as there are cores, which changes no number.
     """
     chosen = names or list(QUICK if quick else EXPERIMENTS)
     specs = {name: spec_of(name, quick) for name in chosen}
@@ -61,10 +65,15 @@ def reproduce(
         if not (out / name / "spec.toml").exists():
             say(f"{name}: looking for the point where the bias lets a method settle")
             refuse_runaways(name, spec, settled)
-    studies = {}
-    for number, (name, spec) in enumerate(specs.items(), 1):
-        say(f"{number} of {len(specs)}: {name}, {spec.title}")
-        studies[name] = experiment.run(spec, out / name, name=name, progress=progress)
+    if (side_by_side := min(len(specs), processes or cores())) > 1:
+        say(f"{side_by_side} at a time: " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
+        run_all({name: (quick, out / name) for name in specs}, side_by_side, say)
+        studies = {name: Study.load(out / name) for name in specs}
+    else:
+        studies = {}
+        for number, (name, spec) in enumerate(specs.items(), 1):
+            say(f"{number} of {len(specs)}: {name}, {spec.title}")
+            studies[name] = experiment.run(spec, out / name, name=name, progress=progress)
     return finish(
         studies,
         out,
@@ -73,9 +82,27 @@ def reproduce(
     )
 
 
+def run_one(name: str, quick: bool, folder: Path) -> None:
+    """Run one experiment in a process of its own, with progress in lines."""
+    experiment.run(spec_of(name, quick), folder, name=name, progress=Lines())
+
+
+def which(study: Study) -> str | None:
+    """The experiment that a study is, whole or quick, by what its spec says and not by its name; None if it is none."""
+    try:
+        given = Spec.of(tomllib.loads(study.spec)).model_dump(exclude={"title"})
+    except (InputError, tomllib.TOMLDecodeError):
+        return None
+    known = ((name, spec_of(name, quick)) for name in EXPERIMENTS for quick in (False, True))
+    return next((name for name, spec in known if spec.model_dump(exclude={"title"}) == given), None)
+
+
 def finish(studies: dict[str, Study], out: Path, title: str, how: str) -> list[Verdict]:
-    """Judge, and write `verdicts.json`, the report, the figures and the tables."""
-    verdicts = judge(studies)
+    """Judge what are experiments of the paper, and write `verdicts.json`, the report, the figures and the tables."""
+    named = {study.name: which(study) for study in studies.values()}
+    verdicts = judge({name: study for study in studies.values() if (name := named[study.name])})
+    shown = {name: study for study, name in named.items() if name}
+    verdicts = [dataclasses.replace(verdict, experiment=shown[verdict.experiment]) for verdict in verdicts]
     rows = [verdict.asdict() for verdict in verdicts]
     try:
         with atomic(out / "verdicts.json") as part:
@@ -126,15 +153,19 @@ def _bias_size(oracle: Oracle | None) -> float:
 
 
 def _shortened(name: str, spec: Spec) -> Spec:
-    """The quick form: fewer methods, magnitudes, rounds, settings and seeds, in blocks that compile once."""
-    steps = {"fig1": 600, "fig2": 3000}.get(name, 500)
-    changed: dict[str, Any] = {"steps": steps, "every": steps // 30, "seeds": 3, "together": 16, "seeds_together": 1}
+    """The quick form: fewer methods, magnitudes, settings and replicates, in blocks that compile once."""
+    changed: dict[str, Any] = {"seeds": 5, "together": 8, "seeds_together": 1}
+    if name == "fig2":
+        changed |= {"steps": 4000, "every": [2, 200], "together": 7}
     update: dict[str, Any] = {"run": spec.run.model_copy(update=changed)}
     if spec.tuning:
-        fewer: dict[str, Any] = {"budget": 16, "lam": [1.0, 0.1], "beta": [0.0, 0.9], "seeds": 1, "extensions": 0}
+        fewer: dict[str, Any] = {"budget": 16, "lam": [1.0, 0.1], "beta": [0.0, 0.9], "extensions": 0}
+        fewer |= {"replicates": 5, "together": 8}
         update["tuning"] = spec.tuning.model_copy(update=fewer)
+    if name == "fig1":
         kept = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd", "centralized-sgd")
         update["algorithm"] = [options for options in spec.algorithm if options["name"] in kept]
+        update["variant"] = spec.variant[:1]
     if name == "fig2":
         update["variant"] = [one for one in spec.variant if not one.name.startswith("redrawn")]
     return spec.model_copy(update=update)
