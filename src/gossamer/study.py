@@ -26,8 +26,8 @@ class Study:
     """By variant, in the order of the spec; under "" where the spec has none."""
     tuning: pl.DataFrame | None
     """One row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
-    where the algorithm has none of that name), value (the criterion, null where a seed diverged), diverged (how many seeds),
-    extension (0 for the first grid) and chosen."""
+    where the algorithm has none of that name), value (the criterion, null where a seed diverged), diverged (how many
+    seeds), extension (0 for the first grid) and chosen."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of
     each class that each agent holds), edges, bias_sq (the mean over seeds of ‖ē‖²)."""
