@@ -1,6 +1,7 @@
 """Tuning: equal budgets, edges, and what is chosen."""
 
 import numpy as np
+import polars as pl
 import pytest
 
 import gossamer as gs
@@ -81,16 +82,25 @@ def test_more_settings_lie_beyond_the_edge_or_around_the_best():
 
 
 def test_when_all_diverge_it_is_said():
-    with pytest.raises(gs.InputError, match="every setting of gnsd diverged: lower the range of eta"):
+    with pytest.raises(
+        gs.InputError, match="no setting of gnsd can be chosen: 1 of 1 diverged: lower the range of eta"
+    ):
         best([Trial({"eta": 1.0}, None, 2, 0)], "gnsd")
+    with pytest.raises(gs.InputError, match="1 of 2 diverged, and the others never reached the target"):
+        best([Trial({"eta": 1.0}, None, 2, 0), Trial({"eta": 0.1}, None, 0, 0)], "gnsd")
+
+
+def test_a_target_that_is_never_reached_chooses_nothing():
+    with pytest.raises(gs.InputError, match=r"no setting of biased-dmt can be chosen: .*a target that can be reached"):
+        experiment.run(spec(criterion="rounds", target=-1e6, extensions=0, eta=[0.01, 0.1]))
 
 
 def test_the_criterion_is_the_end_or_the_first_round_at_the_target():
-    rounds = np.arange(0, 50, 10)
+    rounds = np.array([0, 10, 20, 36, 40])
     run = Row(rounds, {"loss": np.array([5.0, 3, 2, 1, 0.5]), "grad_norm_sq": rounds * 1.0}, -1, 0.0, rounds, None)
-    assert criterion(run, SECTION) == 0.75
-    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="grad_norm_sq")) == 35
-    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=2.5)) == 20
+    assert criterion(run, SECTION) == 0.75  # the last tenth begins at round 36
+    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="grad_norm_sq")) == 38
+    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=2.5)) == 15
     assert criterion(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=0.1)) == float("inf")
 
 
@@ -107,6 +117,53 @@ def test_the_best_setting_is_chosen_on_seeds_of_its_own(tmp_path):
     assert (table.filter(table["algorithm"] == "dsgdm")["beta"] == 0.5).all()
     assert study.result.seeds == [0, 1]
     assert FIRST_SEED not in study.result.seeds
+
+
+def test_replicates_tune_and_evaluate_on_seeds_of_their_own():
+    given = spec(replicates=3, extensions=0)
+    given = given.model_copy(update={"run": given.run.model_copy(update={"seeds": 6})})
+    study = experiment.run(given)
+    table = study.tuning
+    assert table["replicate"].unique().to_list() == [0, 1, 2]
+    assert table.filter("chosen").group_by("replicate", "algorithm").len()["len"].unique().to_list() == [1]
+    # each replicate is what a spec with its seeds alone gives
+    for replicate in range(3):
+        own = table.filter(pl.col("replicate") == replicate)
+        assert len(own.filter("chosen")) == 3
+        mine = study.result.table.filter(pl.col("replicate") == replicate)
+        assert mine["seed"].unique().sort().to_list() == [2 * replicate, 2 * replicate + 1]
+        chosen = own.filter(pl.col("chosen") & (pl.col("algorithm") == "d-psgd"))["eta"].item()
+        alone = given.model_dump(exclude_unset=True, exclude={"tuning"})
+        alone["algorithm"] = [{"name": "d-psgd", "eta": chosen}]
+        expected = experiment.run(Spec.of(alone)).result.table.filter(
+            pl.col("seed").is_in(mine["seed"].unique().to_list())
+        )
+        found = mine.filter(pl.col("algorithm") == "d-psgd")
+        np.testing.assert_allclose(found["loss"].to_numpy(), expected["loss"].to_numpy(), rtol=1e-12)
+    values = table.filter((pl.col("algorithm") == "d-psgd") & (pl.col("eta") == table["eta"].min()))["value"]
+    assert values.n_unique() == 3  # tuning seeds differ
+    assert {setting for _, setting in study.result.states} == {"tuned in each of 3 replicates"}
+
+
+def test_replicates_must_share_the_seeds_equally():
+    with pytest.raises(gs.InputError, match=r"replicates = 3 must share the 2 seeds of \[run\] equally"):
+        experiment.run(spec(replicates=3))
+
+
+def test_a_variant_may_change_how_it_is_tuned_and_how_long_it_runs():
+    given = spec(extensions=0).model_dump(exclude_unset=True)
+    given["algorithm"] = given["algorithm"][:1]
+    given["variant"] = [
+        {"name": "loss"},
+        {"name": "gradient", "tuning": {"criterion": "grad_norm_sq"}, "run": {"steps": 30, "seeds": 3}},
+    ]
+    study = experiment.run(Spec.of(given))
+    assert study.tuning.group_by("variant", maintain_order=True).agg(pl.col("criterion").first()).rows() == [
+        ("loss", "loss"),
+        ("gradient", "grad_norm_sq"),
+    ]
+    assert [int(result.table["round"].max()) for result in study.results.values()] == [60, 30]
+    assert [len(result.seeds) for result in study.results.values()] == [2, 3]
 
 
 def test_settings_that_diverge_are_counted_and_never_chosen():

@@ -4,6 +4,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
@@ -30,6 +31,7 @@ NAMES = {
     "consensus": r"$\frac{1}{n}\sum_i \|x_i - \bar x\|^2$",
     "tracking": r"$\frac{1}{n}\sum_i \|v_i - \bar v\|^2$",
     "accuracy": "test accuracy",
+    "eta": r"step size $\eta$",
     "rounds": "rounds",
     "queries": "gradient queries of an agent",
     "bytes": "bytes sent by an agent",
@@ -69,6 +71,26 @@ def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bo
         axes.plot(points["x"], points["mean"], label=name, linewidth=1.2, **style)
         axes.fill_between(points["x"], points["low"], points["high"], color=style["color"], alpha=0.2, linewidth=0)
     _dress(axes, metric, x, log)
+    return figure
+
+
+def step_sizes(tried: pl.DataFrame, metric: str = "loss") -> Figure:
+    """What each method ended at against its step size, from `Study.step_sizes`; heavy where the step is stable.
+
+    Bands are 95 % intervals over replicates. Step sizes that diverged in a replicate are left out.
+    """
+    figure = Figure(figsize=(COLUMN, COLUMN * 0.75), layout="constrained", dpi=200)
+    axes, log = figure.add_subplot(), metric not in LINEAR
+    for number, (name,) in enumerate(tried.select("algorithm").unique(maintain_order=True).iter_rows()):
+        own = tried.filter(pl.col("algorithm") == name)
+        points = band(own, "value", "eta", log)
+        always = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"]
+        color, stable = COLORS[number % len(COLORS)], np.isin(points["x"], always.to_numpy())
+        axes.plot(points["x"], points["mean"], color=color, linewidth=0.8, label=name)
+        axes.plot(points["x"], np.where(stable, points["mean"], np.nan), color=color, linewidth=2.2)
+        axes.fill_between(points["x"], points["low"], points["high"], color=color, alpha=0.2, linewidth=0)
+    axes.set_xscale("log")
+    _dress(axes, metric, "eta", log)
     return figure
 
 

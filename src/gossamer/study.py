@@ -26,7 +26,7 @@ class Study:
     """By variant, in the order of the spec; under "" where the spec has none."""
     tuning: pl.DataFrame | None
     """One row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
-    where the algorithm has none of that name), value (the criterion, null where a seed diverged), diverged (how many
+    where the algorithm has none of that name), criterion, value (null where a seed diverged), diverged (how many
     seeds), extension (0 for the first grid) and chosen."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of
@@ -50,6 +50,27 @@ class Study:
         ]
         states = {(variant, ""): next(iter(result.states.values())) for variant, result in self.results.items()}
         return {"": replace(first, table=pl.concat(named), states=states, biases=None)}
+
+    def step_sizes(self, variant: str = "") -> pl.DataFrame:
+        """What each method ended at by its step size: a row for each replicate, algorithm and η that was tried.
+
+        `value` is the criterion, the least over what else was varied (null where all diverged), and `stable` says
+        whether η belongs to the step sizes around the best that end within 5 % of the way from the start to the least
+        value of all methods. It needs a tuning by a metric.
+        """
+        tried = None if self.tuning is None else self.tuning.filter(pl.col("variant") == variant)
+        if tried is None or tried.is_empty() or (criterion := tried["criterion"][0]) == "rounds":
+            raise InputError(f"step sizes were not compared{f' in {variant!r}' if variant else ''}: tune by a metric.")
+        least = tried.group_by("replicate", "algorithm", "eta", maintain_order=True).agg(pl.col("value").min())
+        start = self.results[variant].table.filter(pl.col("round") == 0)[criterion].mean()
+        best = pl.col("value").min().over("replicate")
+        near = (pl.col("value") <= best + 0.05 * (pl.lit(start) - best)).fill_null(False).alias("near")
+        parts = [
+            grid.with_columns(stable=pl.Series(_around_best(grid)))
+            for _, grid in least.with_columns(near).sort("eta").group_by("replicate", "algorithm", maintain_order=True)
+        ]
+        columns = "replicate", "algorithm", "eta", "value", "stable"
+        return pl.concat(parts).select(*columns).sort("replicate", "algorithm", "eta", maintain_order=True)
 
     def save(self, folder: Path) -> None:
         """Write it into a directory that exists: a directory for each variant, and `study.json` last."""
@@ -81,6 +102,17 @@ class Study:
             return Study(known["name"], known["title"], spec, results, tuning, known["facts"])
         except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
             raise InputError(f"{source} is damaged ({error}): remove it and run again.") from error
+
+
+def _around_best(grid: pl.DataFrame) -> list[bool]:
+    """Which rows of a grid, sorted by η, are near without a gap from the best on; none if the best is not."""
+    near, values = grid["near"].to_list(), grid["value"].fill_null(float("inf")).to_list()
+    low = high = values.index(min(values))
+    while low > 0 and near[low - 1]:
+        low -= 1
+    while high + 1 < len(near) and near[high + 1]:
+        high += 1
+    return [near[k] and low <= k <= high for k in range(len(near))]
 
 
 def place(variant: str, number: int) -> str:

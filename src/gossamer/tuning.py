@@ -56,6 +56,7 @@ class Tuned:
     trials: dict[int, list[Trial]]
     names: dict[int, str]
     replicate: int = 0
+    criterion: str = "loss"
 
     @property
     def rules(self) -> list[Any]:
@@ -71,6 +72,7 @@ class Tuned:
                 "algorithm": self.names[number],
                 "setting": setting(ALGORITHMS[self.names[number]](**trial.hyper)),
                 **{name: trial.hyper.get(name) for name in ("eta", *SECOND)},
+                "criterion": self.criterion,
                 "value": trial.value,
                 "diverged": trial.diverged,
                 "extension": trial.extension,
@@ -154,6 +156,7 @@ def search(
         trials,
         {number: name for number, (name, _) in open_ones.items()},
         replicate,
+        section.criterion,
     )
 
 

@@ -60,6 +60,7 @@ def tuning(variants):
         setting,
         "eta",
         "lam",
+        pl.lit("loss").alias("criterion"),
         "value",
         "diverged",
         "extension",

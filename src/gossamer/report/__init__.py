@@ -50,6 +50,7 @@ def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path
             for metric in filter(METRICS.__contains__, curves.metrics(result.frame())):
                 figure, target = result.plot(metric, "rounds"), folder / "figures" / f"{stem}-{metric}-rounds"
                 written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
+        written += _step_sizes(study, folder / "figures" / name)
     found = {"verdicts": _frame(verdicts) if verdicts else None}
     found |= {f"{name}-summary": sections.summarised(study) for name, study in named.items()}
     found |= {f"{name}-tuning": tuning.chosen(study) for name, study in named.items()}
@@ -57,6 +58,19 @@ def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path
         if frame is not None:
             target = folder / "tables" / name
             written += [tables.csv(frame, Path(f"{target}.csv")), tables.latex(frame, Path(f"{target}.tex"))]
+    return written
+
+
+def _step_sizes(study: Study, stem: Path) -> list[Path]:
+    """A figure of what methods ended at by step size, for each variant that was tuned by a metric."""
+    if study.tuning is None:
+        return []
+    written = []
+    tuned = study.tuning.filter(pl.col("criterion") != "rounds").select("variant", "criterion").unique()
+    for number, (variant, criterion) in enumerate(tuned.sort("variant").iter_rows()):
+        figure = figures.step_sizes(study.step_sizes(variant), criterion)
+        target = f"{stem}-{place(variant, number)}-step-sizes" if variant else f"{stem}-step-sizes"
+        written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
     return written
 
 

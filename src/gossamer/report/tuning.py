@@ -7,7 +7,7 @@ import polars as pl
 
 from gossamer.study import Study
 
-KNOWN = ("variant", "replicate", "algorithm", "setting", "value", "diverged", "extension", "chosen")
+KNOWN = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
 """The columns of a tuning frame that are not hyper-parameters."""
 
 GREEK = {"eta": "η", "lam": "λ", "beta": "β", "gamma": "γ", "alpha": "α", "rho": "ρ"}

@@ -1,0 +1,93 @@
+"""Statistics of runs: intervals, ends, settling and arrivals, against what is known of them."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from gossamer.statistics import arrival, by_replicate, ending, floor, interval, unsettled
+
+ROUNDS = np.arange(0, 4001, 100)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95, 0.9993])
+def test_an_interval_is_that_of_the_t_test(level):
+    values = np.random.default_rng(0).normal(size=7)
+    mean, half = interval(values, level)
+    expected = stats.ttest_1samp(values, 0).confidence_interval(level)
+    assert (mean - half, mean + half) == pytest.approx(tuple(expected))
+
+
+def test_one_value_has_no_interval():
+    mean, half = interval(np.array([3.0]))
+    assert mean == 3.0
+    assert np.isnan(half)
+
+
+def test_intervals_cover_the_mean_as_often_as_they_say():
+    # 2,000 intervals at 90 %; 1,759 and 1,841 are three standard deviations from 1,800
+    rng, covered = np.random.default_rng(1), 0
+    for _ in range(2000):
+        mean, half = interval(rng.normal(size=5), 0.9)
+        covered += abs(mean) <= half
+    assert 1759 <= covered <= 1841
+
+
+def test_the_end_is_the_last_tenth():
+    assert ROUNDS[ending(ROUNDS, 4000)].tolist() == [3600, 3700, 3800, 3900, 4000]
+    assert ROUNDS[ending(ROUNDS, 2000)].tolist() == [1800, 1900, 2000]
+
+
+def test_seeds_are_averaged_within_a_replicate():
+    assert by_replicate({0: 1.0, 1: 3.0, 2: 5.0}, {0: 0, 1: 0, 2: 1}) == {0: 2.0, 1: 5.0}
+
+
+def noisy(level, spread=0.02, seed=0, replicates=6):
+    """Values around a level, whose noise is independent from round to round."""
+    rng = np.random.default_rng(seed)
+    return np.exp(np.log(level)[None] + spread * rng.normal(size=(replicates, len(ROUNDS))))
+
+
+def test_a_level_with_noise_has_settled_and_its_floor_is_the_level():
+    values = noisy(np.full(len(ROUNDS), 3e-4))
+    assert unsettled(ROUNDS, values) is None
+    assert floor(ROUNDS, values).mean() == pytest.approx(3e-4, rel=0.01)
+
+
+@pytest.mark.parametrize("rate", [-1e-4, 1e-4])
+def test_a_drift_of_ten_percent_a_quarter_has_not_settled(rate):
+    why = unsettled(ROUNDS, noisy(3e-4 * np.exp(rate * ROUNDS)))
+    assert why is not None
+    changed = float(why.split("changed by ")[1].split(" %")[0])
+    assert changed == pytest.approx(100 * np.expm1(1000 * rate), abs=2)
+
+
+def test_a_transient_that_has_died_out_is_no_drift():
+    died = 3e-4 * (1 + 100 * np.exp(-ROUNDS / 100))
+    assert unsettled(ROUNDS, noisy(died)) is None
+    alive = 3e-4 * (1 + 100 * np.exp(-ROUNDS / 700))
+    assert unsettled(ROUNDS, noisy(alive)) is not None
+
+
+def test_a_minimum_in_passing_is_not_taken_for_a_floor():
+    # falls, then rises to where it stays: at round 4,000 the last two quarters are nearly equal, the one before is not
+    passing = 3e-4 + 1e-3 * ((ROUNDS - 3000) / 4000) ** 2
+    assert abs(np.log(passing[31:].mean() / passing[21:31].mean())) < np.log(1.05)
+    assert unsettled(ROUNDS, noisy(passing)) is not None
+
+
+def test_noise_as_large_as_a_drift_does_not_hide_a_large_one():
+    wild = noisy(np.full(len(ROUNDS), 3e-4) * np.exp(3e-4 * ROUNDS), spread=2.0)
+    assert unsettled(ROUNDS, wild) is not None
+
+
+def test_settling_needs_positive_values_in_every_quarter():
+    assert "too few" in unsettled(np.array([0, 1000, 4000]), np.ones((2, 3)))
+    assert "too few" in unsettled(ROUNDS, np.zeros((2, len(ROUNDS))))
+
+
+def test_an_arrival_lies_on_the_line_between_measured_rounds():
+    rounds, losses = np.array([0, 10, 20]), np.array([4.0, 2.0, 1.0])
+    assert arrival(rounds, losses, 3.0) == 5.0
+    assert arrival(rounds, losses, 1.5) == 15.0
+    assert arrival(rounds, losses, 5.0) == 0.0
+    assert arrival(rounds, losses, 0.5) is None
