@@ -1,5 +1,6 @@
 """The reproduction: its specs, and that a killed one ends as if nothing had happened."""
 
+import dataclasses
 import json
 import os
 import random
@@ -7,14 +8,17 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import polars as pl
 import pytest
 
 import gossamer as gs
+from gossamer import experiment
 from gossamer.claims import CLAIMS
-from gossamer.reproduction import EXPERIMENTS, QUICK, refuse_runaways, spec_of, text_of
+from gossamer.reproduction import EXPERIMENTS, QUICK, finish, refuse_runaways, spec_of, text_of, which
 from gossamer.spec import Spec
+from gossamer.study import Study
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -39,8 +43,8 @@ def test_a_bias_without_a_fixed_point_is_refused_before_any_run():
         refuse_runaways("fig1", Spec.of(given), set())
 
 
-def command(folder):
-    return [sys.executable, "-m", "gossamer", "reproduce", "fig1", "--quick", "--out", str(folder)]
+def command(folder, *names):
+    return [sys.executable, "-m", "gossamer", "reproduce", *names, "--quick", "--out", str(folder)]
 
 
 def outcome(folder):
@@ -49,31 +53,80 @@ def outcome(folder):
     return json.loads((folder / "verdicts.json").read_text(encoding="utf-8")), tables
 
 
-def test_a_killed_reproduction_ends_as_if_nothing_had_happened(tmp_path):
-    done = subprocess.run(command(tmp_path / "whole"), capture_output=True, text=True, timeout=900)
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    """A whole quick reproduction, its experiments side by side where there are two cores."""
+    folder = tmp_path_factory.mktemp("quick")
+    done = subprocess.run(command(folder), capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr
     assert "report:" in done.stdout
+    return folder
+
+
+def test_quick_and_whole_never_contradict_each_other(quick):
+    """The whole run's verdicts are those that the page of findings was written from."""
+    page = Path(__file__).parents[1] / "docs"
+    whole = json.loads((page / "assets" / "reproduction" / "verdicts.json").read_text(encoding="utf-8"))
+    assert [row["claim"] for row in whole] == [claim.claim for claim in CLAIMS]
+    written = (page / "reproduction.md").read_text(encoding="utf-8")
+    assert all(f"{row['measured']} | **{row['verdict']}** |" in written for row in whole)
+    said = {row["claim"]: row["verdict"] for row in whole}
+    opposite = {("holds", "does not hold"), ("does not hold", "holds")}
+    verdicts, _ = outcome(quick)
+    assert [row["claim"] for row in verdicts if (row["verdict"], said[row["claim"]]) in opposite] == []
+    assert {row["verdict"] for row in verdicts} >= {"not run", "tie"}
+
+
+def test_a_killed_reproduction_ends_as_if_nothing_had_happened(quick, tmp_path):
     rng = random.Random(0)
     for _ in range(3):
-        process = subprocess.Popen(command(tmp_path / "killed"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(command(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(rng.uniform(8, 25))
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
-    again = subprocess.run(command(tmp_path / "killed"), capture_output=True, text=True, timeout=900)
+    again = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=900)
     assert again.returncode == 0, again.stderr
-    (verdicts, tables), (expected, undisturbed) = outcome(tmp_path / "killed"), outcome(tmp_path / "whole")
+    (verdicts, tables), (expected, undisturbed) = outcome(tmp_path), outcome(quick)
     assert verdicts == expected
     assert list(tables) == list(undisturbed)
     assert all(tables[name].equals(undisturbed[name]) for name in tables)
-    assert {path.name for path in (tmp_path / "killed").iterdir()} == {
-        path.name for path in (tmp_path / "whole").iterdir()
-    }
-    assert not list((tmp_path / "killed").rglob("*.part"))
+    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in quick.iterdir()}
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_a_study_is_judged_by_what_it_is_and_not_by_its_name(quick):
+    study = Study.load(quick / "fig2")
+    assert which(study) == "fig2"
+    assert which(dataclasses.replace(study, name="mine", title="Another title")) == "fig2"
+    other = study.spec.replace("eta = 0.1", "eta = 0.2")
+    assert other != study.spec
+    assert which(dataclasses.replace(study, spec=other)) is None
+    assert which(dataclasses.replace(study, spec="not = [a spec")) is None
+
+
+def test_any_spec_of_that_name_gets_no_verdicts(tmp_path):
+    spec = Spec.of(
+        {
+            "problem": {"name": "quadratic", "A": [[2.0, 0.0], [0.0, 0.5]], "b": [[1.0, 0.0], [0.0, 1.0]]},
+            "network": {"name": "complete"},
+            "run": {"steps": 10},
+            "algorithm": [{"name": "biased-dmt", "eta": 0.1, "lam": 0.5}],
+        }
+    )
+    study = experiment.run(spec, tmp_path, name="fig2", progress=False)
+    assert finish({"fig2": study}, tmp_path, "Not the paper", "gossamer run") == []
+
+
+def test_an_error_in_one_experiment_ends_the_others(tmp_path):
+    (tmp_path / "fig1").write_text("a file where a directory should be")
+    done = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "fig1 is a file; --out is a directory" in done.stderr
 
 
 def test_the_quick_list_is_part_of_the_whole():
     assert set(QUICK) < set(EXPERIMENTS)
     for name in QUICK:
         quick, whole = spec_of(name, quick=True), spec_of(name)
-        assert quick.run.steps < whole.run.steps
+        assert len(quick.variant) < len(whole.variant)
         assert quick.problem == whole.problem
