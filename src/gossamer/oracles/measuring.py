@@ -26,6 +26,7 @@ from gossamer.oracles.oracle import Oracle, Site
 from gossamer.oracles.sampling import completed
 from gossamer.problems import Problem
 from gossamer.problems.problem import cast
+from gossamer.pytrees import refuse_mistakable
 
 TOGETHER = 16
 """Queries of one agent that are computed at once."""
@@ -160,6 +161,7 @@ def measure(
         round: the round that the oracle is told.
     """
     oracle = completed(oracle)
+    refuse_mistakable(problem, oracle)
     oracle.check(problem)
     x = _points(points, problem)
     queries = count_of(queries)

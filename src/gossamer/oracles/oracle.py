@@ -26,8 +26,8 @@ class Site(NamedTuple):
 class Oracle(abc.ABC):
     """A gradient oracle, written for one agent; the engine maps it over all. ``a | b`` puts stage b around oracle a.
 
-    An oracle may hold state (a bias drawn once, the order of an epoch). It is a JAX pytree: its numbers are leaves, so
-    that another magnitude needs no new compilation.
+    An oracle may hold state (a bias drawn once, the order of an epoch). It is a frozen dataclass under
+    `gossamer.pytree`: its numbers are leaves, so that another magnitude needs no new compilation.
     """
 
     @abc.abstractmethod

@@ -12,9 +12,10 @@ from gossamer.core import InputError
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.problems import Empirical, Problem
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Exact(Oracle):
     """Made by `exact`."""
@@ -35,7 +36,7 @@ class Exact(Oracle):
         return Constants(0.0, 0.0, 0.0)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class MiniBatch(Oracle):
     """Made by `minibatch`."""
