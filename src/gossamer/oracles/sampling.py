@@ -84,6 +84,7 @@ class MiniBatch(Oracle):
 
     def _draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
         size = _samples(site).sizes[site.agent]
+        # straight from the query's key, which no other draw takes: a fold for each agent and round is saved
         bits = jax.random.bits(site.key, (self.batch,), jnp.uint32)
         if self.replace:
             return below(bits, size), state
