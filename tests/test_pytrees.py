@@ -214,6 +214,15 @@ def test_refuses_classes_that_jax_takes_for_one_another():
                 call()
 
 
+def test_refuses_a_class_that_nobody_registered():
+    @dataclass(frozen=True)
+    class Bare(type(compressors.identity())):
+        pass
+
+    with pytest.raises(gs.InputError, match=r"Bare is a dataclass that JAX does not know: put @gossamer\.pytree above"):
+        gs.simulate(gs.GNSD(0.1), PROBLEM, LINE, oracles.compressed(Bare()), steps=1)
+
+
 def test_classes_that_jax_tells_apart_are_not_refused():
     """Those with functions of their own, and the containers of Python."""
 

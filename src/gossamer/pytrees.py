@@ -68,13 +68,16 @@ def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
 
 
 def refuse_mistakable(*parts: Any) -> None:
-    """Refuse parts of a class that JAX cannot tell from another of its shape. It is asked once for each class."""
+    """Refuse parts of a class that JAX does not know, or cannot tell from another of its shape."""
     pending = list(parts)
     while pending:
         part = pending.pop()
         children, tree = jax.tree.flatten(part, is_leaf=lambda inner, part=part: inner is not part)
         node = tree.node_data()
         if node is None:
+            if dataclasses.is_dataclass(part):
+                name = type(part).__qualname__
+                raise InputError(f"{name} is a dataclass that JAX does not know: put @gossamer.pytree above {name}.")
             continue
         kind, fixed = node
         if kind not in _told_apart:
