@@ -8,13 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from benchmarks.task import ETA, LAM, Task
-from gossamer import BiasedDMT, oracles
+from gossamer import BiasedDMT, oracles, pytree
 from gossamer.engines.block import Block
 from gossamer.oracles import Oracle
 from gossamer.oracles.oracle import Site
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Taped(Oracle):
     """Mini-batches of given rows, ``[queries, agents, batch]``: what makes a run comparable with other code."""

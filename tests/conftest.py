@@ -7,13 +7,11 @@ import jax
 import pytest
 
 SMALL = {
-    *("compressors", "engines", "networks", "problems", "theory"),
-    *("test_audit.py", "test_docs.py", "test_experiment.py", "test_results.py", "test_tuning.py"),
+    *("compressors", "engines", "networks", "oracles", "problems", "theory"),
+    *("test_audit.py", "test_docs.py", "test_experiment.py", "test_keys.py", "test_pytrees.py"),
+    *("test_results.py", "test_tuning.py"),
 }
-"""Directories and files whose programs run for less time than it takes to optimise them.
-
-The oracles are not among them: twice in five whole runs, and never alone, one stage then gave the answer of another.
-"""
+"""Directories and files whose programs run for less time than it takes to optimise them."""
 
 
 @pytest.fixture(autouse=True)

@@ -36,6 +36,7 @@ from gossamer.algorithms import (
 )
 from gossamer.core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
 from gossamer.engines import simulate
+from gossamer.pytrees import pytree
 from gossamer.results import Result
 from gossamer.tuning import tune
 
@@ -87,6 +88,7 @@ __all__ = [
     "networks",
     "oracles",
     "problems",
+    "pytree",
     "rule",
     "schedules",
     "simulate",

@@ -118,7 +118,7 @@ def test_both_values_are_on_the_sample_of_the_source(replace):
             np.testing.assert_allclose(found, plain, atol=1e-5)
 
 
-@jax.tree_util.register_dataclass
+@gs.pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Opaque(Quadratic):
     """A loss whose gradient nobody may ask for."""
@@ -154,14 +154,12 @@ def test_a_run_settles_where_the_gradient_undoes_the_bias():
     np.testing.assert_allclose(result.iterates["gnsd"][0], np.tile(wanted, (3, 1)), atol=1e-8)
 
 
+@gs.pytree
 class Mute(Quadratic):
     """A problem without function values."""
 
     def local_loss(self, agent, x):
         raise gs.InputError("this problem has gradients only.")
-
-
-jax.tree_util.register_dataclass(Mute, ["A", "b", "start"], [])
 
 
 @pytest.mark.parametrize(

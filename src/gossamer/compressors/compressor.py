@@ -24,7 +24,10 @@ class Errors(NamedTuple):
 
 
 class Compressor(abc.ABC):
-    """Shrinks one agent's vector. A frozen JAX pytree; what decides its bits and its shapes is static."""
+    """Shrinks one agent's vector.
+
+    One of your own is a frozen dataclass under `gossamer.pytree`; what decides its bits and its shapes is static.
+    """
 
     name: ClassVar[str]
     """The function that makes it."""

@@ -15,9 +15,10 @@ from jaxtyping import Array
 
 from gossamer.compressors.compressor import Compressor, Errors, whole
 from gossamer.core import Range
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class ScaledSign(Compressor):
     """Made by `scaled_sign`."""
@@ -39,7 +40,7 @@ class ScaledSign(Compressor):
         return Errors(1 - 1 / dim)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class QSGD(Compressor):
     """Made by `qsgd`."""
@@ -67,7 +68,7 @@ class QSGD(Compressor):
         return Errors(0.0, variance=min(dim / self.levels**2, math.sqrt(dim) / self.levels))
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class RoundLinf(Compressor):
     """Made by `round_linf`."""
@@ -90,7 +91,7 @@ class RoundLinf(Compressor):
         return Errors((dim - 1) / (4 * self.levels**2 + dim - 1))
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class RoundTo(Compressor):
     """Made by `round_to`."""
@@ -113,7 +114,7 @@ class RoundTo(Compressor):
         return Errors(0.0, absolute=dim * float(self.step) ** 2 / 4)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class BF16(Compressor):
     """Made by `bf16`."""

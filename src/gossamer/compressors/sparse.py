@@ -15,12 +15,13 @@ from jaxtyping import Array
 
 from gossamer.compressors.compressor import Compressor, Errors, whole
 from gossamer.core import InputError, Range
+from gossamer.pytrees import pytree
 
 SEED_BITS = 32
 """The seed from which a receiver draws the coordinates again."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Identity(Compressor):
     """Made by `identity`."""
@@ -41,7 +42,7 @@ class Identity(Compressor):
         return Errors(0.0)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class TopK(Compressor):
     """Made by `top_k`."""
@@ -67,7 +68,7 @@ class TopK(Compressor):
         return Errors(1 - _count(self.k, self.share, dim) / dim)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class RandK(Compressor):
     """Made by `rand_k`."""

@@ -9,12 +9,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Key
 
 from gossamer.core import Over
+from gossamer.keys import of_array, of_query
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
-
-SHRINK = 1 << 20
-"""Where the keys of compression begin among an agent's keys of a round; those of its queries begin at 1."""
 
 BLOCK = 100
 """Agents whose gradients are taken together; more at once fall out of the cache and cost more for each."""
@@ -61,8 +59,8 @@ class StackedAgents:
         self.cost.queries += len(points) * self.oracle.asks(self.world.problem.dim)
 
         def one(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
-            key = jax.random.fold_in(key, calls) if calls else key
-            return self.oracle.query(Site(self.world.problem, agent, key, self.t), memory, points)
+            site = Site(self.world.problem, agent, of_query(key, calls), self.t)
+            return self.oracle.query(site, memory, points)
 
         gradients, self.memory = each(one, self.world.problem.agents, self.keys, self.memory, points)
         return _like(points, gradients)
@@ -81,10 +79,10 @@ class StackedAgents:
         return _like(arrays, tuple((q, self.world.network.mix(q, self.t)) for q in shrunk))
 
     def _shrink(self, by: Any, a: Array) -> Array:
-        number, self._shrunk = SHRINK + self._shrunk, self._shrunk + 1
+        number, self._shrunk = self._shrunk, self._shrunk + 1
 
         def one(agent: Array, key: Array, a: Array) -> Array:
-            return by.compress(jax.random.fold_in(key, number), a)
+            return by.compress(of_array(key, number), a)
 
         return each(one, self.world.problem.agents, self.keys, a)
 

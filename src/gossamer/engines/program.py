@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from gossamer.core import State, bind
 from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
+from gossamer.keys import RUN, of_round, root
 from gossamer.metrics import measure, worst_loss
 from gossamer.oracles import Oracle, Site
 
@@ -61,7 +62,7 @@ Keys = Key[Array, "seeds 2 agents"]
 
 def keys_of(seeds: list[int], agents: int) -> Keys:
     """For each seed and agent, the key of what is drawn once and the key of what is drawn every round."""
-    made = jnp.stack([jax.random.split(jax.random.key(seed, impl="threefry2x32")) for seed in seeds])
+    made = jnp.stack([jax.random.split(root(RUN, seed)) for seed in seeds])
     return _each_agent(made, jnp.arange(agents))
 
 
@@ -171,7 +172,7 @@ def _memory(world: World, oracle: Oracle, keys: Array) -> Any:
 
 
 def _round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
-    return jax.vmap(jax.random.fold_in, in_axes=(0, None))(keys[1], number)
+    return jax.vmap(of_round, in_axes=(0, None))(keys[1], number)
 
 
 def _start(world: World) -> Float[Array, "agents d"]:

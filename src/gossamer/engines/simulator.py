@@ -17,6 +17,7 @@ from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Empirical, Problem
 from gossamer.progress import Report, reporting
 from gossamer.provenance import machine, versions
+from gossamer.pytrees import refuse_mistakable
 from gossamer.results import Result, runs_frame
 from gossamer.store import Nowhere
 
@@ -86,6 +87,7 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
     for wanted, part, given in ((Problem, "problem", problem), (Network, "network", network)):
         if not isinstance(given, wanted):
             raise InputError(f"the {part} must be made by gossamer.{part}s, but is {given!r}.")
+    refuse_mistakable(problem, network, oracle, [parts(rule) for rule in rules])
     if problem.agents != network.agents:
         raise InputError(
             f"the problem has {problem.agents} agents, but the network {network.name} has {network.agents}: "

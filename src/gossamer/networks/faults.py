@@ -16,6 +16,7 @@ import scipy.sparse as sp
 from jaxtyping import Array, Bool, Float, UInt
 
 from gossamer.core import InputError
+from gossamer.keys import of_faults
 from gossamer.networks.mixer import Mixer, Over, mixer
 from gossamer.networks.mixers import DENSE_LIMIT, Dense, Explicit, Hubs, Mean, Shifts, Table
 from gossamer.networks.rounds import Cycle, Directed, Drawn, Every, round_key
@@ -68,7 +69,7 @@ class Faults(Drawn):
     def _chance(self, t: Any, i: Array, j: Array) -> Float[Array, "..."]:
         """A number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
         # Faults of faults take another number, even where both have the same seed.
-        key = jax.random.fold_in(round_key(self.seed, t), self._depth)
+        key = of_faults(round_key(self.seed, t), self._depth)
         low, high = jnp.minimum(i, j).astype(jnp.uint32), jnp.maximum(i, j).astype(jnp.uint32)
         pairs = low * np.uint32(self.agents) + high
         hashed = jax.vmap(lambda pair: jax.random.key_data(jax.random.fold_in(key, pair))[0])(pairs.ravel())

@@ -1,16 +1,15 @@
 r"""What every mixer can do: multiply by the matrix of a round, $x \leftarrow W^t x$, and tell what that matrix is."""
 
 import abc
-import dataclasses
 import functools
 from typing import Any, ClassVar, Literal, TypeVar
 
-import jax
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Array, Bool, Float
 
 from gossamer.networks.spectrum import size
+from gossamer.pytrees import pytree
 
 Over = Literal["W", "R", "C"]
 """Which weights: W doubly stochastic, R row-stochastic (an agent pulls), C column-stochastic (an agent pushes)."""
@@ -22,9 +21,7 @@ def mixer(*leaves: str):
     """Make a frozen dataclass a pytree with these fields as leaves and the others static."""
 
     def make(cls: M) -> M:
-        static = [field.name for field in dataclasses.fields(cls) if field.name not in leaves]
-        jax.tree_util.register_dataclass(cls, data_fields=list(leaves), meta_fields=static)
-        return cls
+        return pytree(cls, leaves)
 
     return make
 

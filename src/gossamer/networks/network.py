@@ -17,11 +17,13 @@ from gossamer.networks.contraction import gap_of
 from gossamer.networks.mixer import Mixer, Over
 from gossamer.networks.mixers import DENSE_LIMIT, Mean, Shifts
 from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest, shifts_lowest
+from gossamer.pytrees import pytree
 
 PRINTED_AGENTS = 100
 """Up to so many agents `repr` works out the gap of a network that changes."""
 
 
+@pytree
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Network:
     """Agents and their weights. Make one with `ring`, `torus`, …, `from_graph` or `from_matrix`, which check it.
@@ -32,8 +34,8 @@ class Network:
     and the structure are static.
     """
 
-    name: str
-    agents: int
+    name: str = dataclasses.field(metadata={"static": True})
+    agents: int = dataclasses.field(metadata={"static": True})
     mixer: Mixer
 
     def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
@@ -211,6 +213,3 @@ class Network:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + "s" * (number != 1)
-
-
-jax.tree_util.register_dataclass(Network, data_fields=["mixer"], meta_fields=["name", "agents"])

@@ -16,13 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Array, Bool, Float, Key, UInt
 
+from gossamer.keys import NETWORK, root
 from gossamer.networks.mixer import Mixer, Over, mixer
 from gossamer.networks.mixers import Dense, Explicit, Table
 
 
 def round_key(seed: UInt[np.ndarray, ""], t: Any) -> Key[Array, ""]:
     """The key of all that is drawn in round t."""
-    return jax.random.fold_in(jax.random.key(seed, impl="threefry2x32"), t)
+    return jax.random.fold_in(root(NETWORK, seed), t)
 
 
 @mixer("row", "column")

@@ -12,9 +12,10 @@ from gossamer.core import InputError
 from gossamer.oracles.constants import Constants, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class AdditiveBias(Stage):
     """Made by `additive_bias`."""
@@ -66,7 +67,7 @@ class AdditiveBias(Stage):
         return self.mean + self.std * noise.astype(site.problem.start.dtype)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class GivenBias(Stage):
     """Made by `additive_bias(vectors=…)`."""

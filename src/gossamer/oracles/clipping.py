@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -12,11 +11,12 @@ from gossamer.core import Range
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
+from gossamer.pytrees import pytree
 
 POSITIVE = Range(0, float("inf"), True, True, "")
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Clip(Stage):
     """Made by `clip`."""

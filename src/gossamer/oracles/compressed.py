@@ -7,7 +7,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 from jaxtyping import Array, Float
 
 from gossamer import compressors
@@ -16,9 +15,10 @@ from gossamer.core import InputError
 from gossamer.oracles.constants import Constants, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Compressed(Stage):
     """Made by `compressed`, `top_k`, `rand_k`, `scaled_sign`, `qsgd`, `round_linf` and `round_to`."""

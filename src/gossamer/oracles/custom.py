@@ -4,15 +4,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 from jaxtyping import Array
 
 from gossamer.core import InputError
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Custom(Stage):
     """Made by `custom`."""

@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -12,9 +11,10 @@ from gossamer.core import InputError
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Delay(Stage):
     """Made by `delay`."""

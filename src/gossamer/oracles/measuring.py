@@ -21,11 +21,13 @@ from jaxtyping import Array, Float, Key
 from scipy.special import stdtrit
 
 from gossamer.core import InputError
+from gossamer.keys import MEASUREMENT, RUN, root
 from gossamer.oracles.constants import COVERED
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.oracles.sampling import completed
 from gossamer.problems import Problem
 from gossamer.problems.problem import cast
+from gossamer.pytrees import refuse_mistakable
 
 TOGETHER = 16
 """Queries of one agent that are computed at once."""
@@ -160,6 +162,7 @@ def measure(
         round: the round that the oracle is told.
     """
     oracle = completed(oracle)
+    refuse_mistakable(problem, oracle)
     oracle.check(problem)
     x = _points(points, problem)
     queries = count_of(queries)
@@ -167,10 +170,10 @@ def measure(
     block = max(1, min(100, NUMBERS // (asked * problem.dim)))
     with jax.enable_x64(True):
         oracle, problem = cast(oracle, np.float64), cast(problem, np.float64)
-        keys = jax.random.split(jax.random.key(seed, impl="threefry2x32"), 2)
-        fresh = partial(_memories, oracle, problem, keys[0])
+        once, _ = jax.random.split(root(RUN, seed))  # what is drawn once is drawn as in a run with this seed
+        fresh = partial(_memories, oracle, problem, once)
         held = fresh() if memory is None else _checked(memory, jax.eval_shape(fresh))
-        drawn = _keys(keys[1], (problem.agents, x.shape[0], asked))
+        drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))
         found = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
         return Measured(*(np.asarray(values).T for values in found), queries=asked)
 

@@ -4,10 +4,10 @@ import abc
 import dataclasses
 from typing import Any, NamedTuple
 
-import jax
 from jaxtyping import Array, Float, Key
 
 from gossamer.core import InputError
+from gossamer.keys import of_stage
 from gossamer.oracles.constants import Constants
 from gossamer.problems import Problem
 
@@ -19,15 +19,15 @@ class Site(NamedTuple):
     agent: Array
     """The agent's number."""
     key: Key[Array, ""]
-    """For random draws."""
+    """The key of the query, from which the `own_key` of each stage is folded: draw from that (`custom` is given it)."""
     round: Array
 
 
 class Oracle(abc.ABC):
     """A gradient oracle, written for one agent; the engine maps it over all. ``a | b`` puts stage b around oracle a.
 
-    An oracle may hold state (a bias drawn once, the order of an epoch). It is a JAX pytree: its numbers are leaves, so
-    that another magnitude needs no new compilation.
+    An oracle may hold state (a bias drawn once, the order of an epoch). It is a frozen dataclass under
+    `gossamer.pytree`: its numbers are leaves, so that another magnitude needs no new compilation.
     """
 
     @abc.abstractmethod
@@ -66,6 +66,10 @@ class Oracle(abc.ABC):
         Each draws from a key of its own, so that one more around all of them moves no sample.
         """
         return 0
+
+    def own_key(self, site: Site) -> Key[Array, ""]:
+        """The key of this stage's, or this source's, own draws (see `gossamer.keys`)."""
+        return of_stage(site.key, self.depth)
 
     def asks(self, dim: int) -> int:
         """How many gradients, or function values, one query takes of the agent's own loss."""
@@ -107,7 +111,3 @@ class Stage(Oracle):
 
     def asks(self, dim: int) -> int:
         return self.source.asks(dim)
-
-    def own_key(self, site: Site) -> Key[Array, ""]:
-        """The key of this stage's own draws."""
-        return jax.random.fold_in(site.key, self.depth)

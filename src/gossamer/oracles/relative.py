@@ -12,9 +12,10 @@ from gossamer.core import InputError, Range
 from gossamer.oracles.constants import Constants, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class RelativeBias(Stage):
     """Made by `relative_bias`."""
@@ -40,7 +41,7 @@ class RelativeBias(Stage):
         return _stretched(self.source.constants(problem), float(self.delta), 1 + float(self.delta))
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class GivenFactors(Stage):
     """Made by `relative_bias(factors=…)`."""

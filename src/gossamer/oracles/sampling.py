@@ -12,9 +12,10 @@ from gossamer.core import InputError
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.problems import Empirical, Problem
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class Exact(Oracle):
     """Made by `exact`."""
@@ -35,7 +36,7 @@ class Exact(Oracle):
         return Constants(0.0, 0.0, 0.0)
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class MiniBatch(Oracle):
     """Made by `minibatch`."""
@@ -83,6 +84,7 @@ class MiniBatch(Oracle):
 
     def _draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
         size = _samples(site).sizes[site.agent]
+        # straight from the query's key, which no other draw takes: a fold for each agent and round is saved
         bits = jax.random.bits(site.key, (self.batch,), jnp.uint32)
         if self.replace:
             return below(bits, size), state

@@ -21,6 +21,7 @@ from gossamer.core import InputError, Range, nearest
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
+from gossamer.pytrees import pytree
 
 Method = Literal["gaussian", "sphere", "coordinate"]
 
@@ -28,7 +29,7 @@ TOGETHER = 16
 """Function values that are computed at once; the others wait, so that memory stays flat."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True)
 class ZerothOrder(Stage):
     """Made by `zeroth_order`."""

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Int
 from gossamer.core import InputError
 from gossamer.data import Dataset, load, split
 from gossamer.problems.problem import Problem
+from gossamer.pytrees import pytree
 
 
 class Model(NamedTuple):
@@ -31,7 +32,7 @@ class Model(NamedTuple):
     """L_i for each agent."""
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Empirical(Problem):
     r"""$f_i(x) = \frac{1}{m_i} \sum_{j} \ell(x; a_{ij}, y_{ij}) + \alpha\, r(x)$ over the $m_i$ samples of agent $i$.

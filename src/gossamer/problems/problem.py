@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gossamer.core import InputError
+from gossamer.pytrees import refuse_mistakable
 
 
 class Problem(abc.ABC):
@@ -87,7 +88,11 @@ class Problem(abc.ABC):
 
 
 def cast(tree: Any, dtype: Any) -> Any:
-    """The tree on the device, its floating leaves in this dtype and the others as they are."""
+    """The tree on the device, its floating leaves in this dtype and the others as they are.
+
+    Whatever a compiled program takes comes through here, so here it is refused if JAX might mistake it for another.
+    """
+    refuse_mistakable(tree)
 
     def leaf(a: Any) -> Array:
         a = np.asarray(a) if not isinstance(a, jax.Array) else a

@@ -3,16 +3,16 @@
 from dataclasses import dataclass
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from gossamer.core import InputError
 from gossamer.problems.problem import Problem
+from gossamer.pytrees import pytree
 
 
-@jax.tree_util.register_dataclass
+@pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Quadratic(Problem):
     r"""$f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i)$. Made by `quadratic`."""

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from gossamer.core import Over
-from gossamer.engines.agents import SHRINK
 from gossamer.engines.program import keys_of
+from gossamer.keys import of_array, of_round
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
 
@@ -35,7 +35,7 @@ class Agents:
     def _key(self, number: int) -> Any:
         if self._keys is None:
             self._keys = keys_of([self.seed], self.exchange.world.size)[0, 1, self.exchange.world.rank]
-        return jax.random.fold_in(self._keys, number)
+        return of_round(self._keys, number)
 
 
 class ProcessAgent:
@@ -58,7 +58,7 @@ class ProcessAgent:
         key: Callable[[], Any],
     ):
         self.exchange, self.codecs, self.ask, self.t, self.key = exchange, codecs, ask, t, key
-        self._shrunk = SHRINK
+        self._shrunk = 0
 
     def gradient(self, *points: Tensor) -> Any:
         return _like(points, self.ask(points))
@@ -102,7 +102,7 @@ class ProcessAgent:
         """C(a) with the draw that the simulator's agent of this number makes at this place."""
         with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
             exact = a if a.dtype in (torch.float32, torch.float64) else a.float()  # NumPy has no bfloat16
-            made = by.compress(jax.random.fold_in(self.key(), number), jnp.asarray(exact.cpu().numpy()))
+            made = by.compress(of_array(self.key(), number), jnp.asarray(exact.cpu().numpy()))
             return torch.from_numpy(np.array(made)).to(a)
 
     def mean(self, *arrays: Tensor) -> Any:
