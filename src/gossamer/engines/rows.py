@@ -179,11 +179,15 @@ def _state(cell: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 def _row(cells: list[dict[str, np.ndarray]]) -> Row:
     names = [name.removeprefix("metric/") for name in cells[0] if name.startswith("metric/")]
+    rounds = np.concatenate([cell["rounds"] for cell in cells])
+    diverged, worst = int(cells[-1]["diverged"]), float(cells[-1]["worst"])
+    if diverged < 0 and not np.isfinite(worst):  # one agent's model, of which the mean tells nothing
+        diverged = int(rounds[-1])
     return Row(
-        rounds=np.concatenate([cell["rounds"] for cell in cells]),
+        rounds=rounds,
         metrics={name: np.concatenate([cell[f"metric/{name}"] for cell in cells]) for name in names},
-        diverged=int(cells[-1]["diverged"]),
-        worst=float(cells[-1]["worst"]),
+        diverged=diverged,
+        worst=worst,
         x=cells[-1]["x"],
         bias=cells[0].get("bias"),
     )
