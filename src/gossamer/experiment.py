@@ -11,10 +11,10 @@ import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, parts
-from gossamer.engines.rows import Plan, Row, Setting, Width, compute
+from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import planned, result_of
 from gossamer.problems import Empirical
-from gossamer.progress import Report, Tally, reporting
+from gossamer.progress import Report, Tally, reporting, saying
 from gossamer.results import Result, atomic, sweep
 from gossamer.spec import Parts, Spec
 from gossamer.store import Nowhere, Store
@@ -91,6 +91,9 @@ def _evaluated(
     groups: dict[tuple[Any, ...], list[tuple[int, Wanted]]] = {}
     for number, one in enumerate(wanted):
         groups.setdefault(_alike(one), []).append((number % len(spec.algorithm), one))
+    for some in groups.values():
+        alike = [Setting(one.rule, one.parts.oracle, {}) for _, one in some]
+        fits(alike, some[0][1].parts.problem, some[0][1].parts.network, seeds, plan, width)
     tally = Tally(name, len(wanted) * len(seeds))
     for some in groups.values():
         began, (_, first) = time.perf_counter(), some[0]
@@ -109,6 +112,7 @@ def _evaluated(
             store=store,
             report=told,
             ended=tally.add,
+            say=saying(report, algorithm),
         )
         seconds = (time.perf_counter() - began) / len(some)
         for k, (number, one) in enumerate(some):
