@@ -44,6 +44,8 @@ TOO_LARGE = {
     "erdos": (lambda: networks.erdos_renyi(10**9, 0.1), r"erdos_renyi\(1,000,000,000, 0.1\) needs about 13 EB"),
     "regular": (lambda: networks.random_regular(10**10, 4), r"random_regular\(10,000,000,000, 4\) needs about 9 TB"),
     "directed": (lambda: networks.directed_erdos_renyi(10**7, 0.5), r"needs about 12.5 PB"),
+    "matrix": (lambda: networks.ring(10**11).sparse, r"the matrix of 100,000,000,000 agents needs about 18 TB"),
+    "delay": (lambda: gs.oracles.delay(10**10), r"delay\(rounds=…\) must be below 2³¹"),
     "neural": (lambda: gs.problems.neural("digits", 5, hidden=[10**6, 10**6]), r"hidden = \[1000000, 1000000\], which"),
 }
 

@@ -28,7 +28,7 @@ LONG = 3600.0
 """Seconds beyond which it is said how long runs will take."""
 
 ENOUGH = 1.0
-"""Seconds of rounds that are timed before anything is said."""
+"""Seconds that are timed before anything is said."""
 
 
 class Need(NamedTuple):
@@ -148,22 +148,22 @@ class Stopwatch:
     def __init__(self, rounds: float, needed: float, kept: bool, say: Callable[[str], None]):
         """For so many rounds of blocks in all; `kept` is whether what was finished is kept when one stops it."""
         self._rounds, self._needed, self._kept, self._say = rounds, needed, kept, say
-        self._done, self._seconds, self._told = 0, 0.0, False
-        self._at, self._called = 0, 0.0
+        self._at, self._done, self._told = 0, 0, False
+        self._since: float | None = None
 
     def begin(self, t: int) -> None:
         """A block goes on from round t."""
-        self._at, self._called = t, float("nan")
+        self._at = t
 
     def __call__(self, t: int) -> None:
-        """The block has come to round t. Its first call goes nowhere, because it compiles."""
-        now, rounds = time.perf_counter(), t - self._at
-        if rounds:
-            self._done, self._seconds = self._done + rounds, self._seconds + now - self._called
-        self._at, self._called = t, now
-        if not self._told and self._seconds > ENOUGH:
+        """The block has come to round t. The first call of all goes nowhere, because it compiles."""
+        now = time.perf_counter()
+        self._since = now if self._since is None else self._since
+        self._done, self._at = self._done + t - self._at, t
+        seconds = now - self._since
+        if not self._told and self._done and seconds > ENOUGH:
             self._told = True
-            self._tell(self._done / self._seconds)
+            self._tell(self._done / seconds)
 
     def _tell(self, speed: float) -> None:
         hours = (self._rounds - self._done) / speed / 3600

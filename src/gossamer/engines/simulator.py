@@ -52,8 +52,10 @@ def simulate(
         seeds: how many (0, 1, …), or a list of them.
         start: the common start, if not the problem's own.
         dtype: "float32" or "float64".
-        progress: whether to show a bar on a terminal once a run takes longer than two seconds, or a function that is
-            called instead.
+        progress: whether to show a bar on a terminal once a run takes longer than two seconds, and to say on stderr
+            when all will take more than an hour; or a function that is called instead.
+
+    What would not fit into memory is refused before it starts, with the number that is too large.
     """
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     oracle = completed(oracle or exact())
