@@ -8,6 +8,7 @@ agents inside a compiled simulator and on one agent's own vector in a process of
 import collections
 import dataclasses
 import difflib
+import functools
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeVar, dataclass_transform, get_type_hints
@@ -217,6 +218,7 @@ def parts(rule: Any) -> dict[str, Any]:
     return {key: getattr(rule, key, None) for key, kept in _fields(kind).items() if not isinstance(kept, Range)}
 
 
+@functools.cache
 def _fields(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(kind)}

@@ -11,10 +11,10 @@ import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, parts
-from gossamer.engines.rows import Plan, Row, Setting, Width, compute
+from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import planned, result_of
 from gossamer.problems import Empirical
-from gossamer.progress import Report, Tally, reporting
+from gossamer.progress import Report, Tally, reporting, saying
 from gossamer.results import Result, atomic, sweep
 from gossamer.spec import Parts, Spec
 from gossamer.statistics import unsettled
@@ -195,6 +195,7 @@ def _computed(
             store=store,
             report=told,
             ended=tally.add,
+            say=saying(report, first.rule.name),
         )
         spent = (time.perf_counter() - began) / len(some)
         for k, one in enumerate(some):

@@ -18,7 +18,10 @@ Report = Callable[[str, int, int, float | None], None]
 
 @contextmanager
 def reporting(wanted: bool | Report) -> Iterator[Report]:
-    """The function to report to: the user's own, a bar where a terminal can show one, or one that does nothing."""
+    """The function to report to: the user's own, a bar where a terminal can show one, or one that does nothing.
+
+    Unless it is not wanted at all, it also `say`s in a line what cannot wait: that a run takes more than an hour.
+    """
     console = Console(file=sys.stderr)
     if callable(wanted):
         yield wanted
@@ -29,7 +32,23 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
         finally:
             bar.close()
     else:
-        yield lambda *_: None
+        yield Notices() if wanted else lambda *_: None
+
+
+def saying(report: Report, name: str) -> Callable[[str], None]:
+    """The function that says a line about this algorithm where `report` reports to; silent where it is a user's own."""
+    say = getattr(report, "say", lambda text: None)
+    return lambda text: say(f"{name}: {text}")
+
+
+class Notices:
+    """No progress, but what must be said."""
+
+    def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
 
 class Tally:
@@ -55,7 +74,7 @@ class Tally:
         return f"{self.study}: {what}, {self.over} of {self.runs} runs done{left}"
 
 
-class Lines:
+class Lines(Notices):
     """Progress where no bar can move: a line when an algorithm has come to its end, but not one every moment."""
 
     PAUSE = 10.0
@@ -106,6 +125,9 @@ class Bar:
         rate = (done - self._first) / max(now - self._since, 1e-9)
         details = f", {rate:,.0f} a second" if done > self._first else ""
         self._bar.update(self._task, description=name, completed=done, details=details + self._loss)
+
+    def say(self, text: str) -> None:
+        self._bar.console.print(text, markup=False, highlight=False)
 
     def close(self) -> None:
         self._bar.stop()

@@ -20,12 +20,12 @@ import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, nearest, setting
-from gossamer.engines.rows import Plan, Row, Setting, Width, compute
+from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, planned
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Problem
-from gossamer.progress import Report, reporting
+from gossamer.progress import Report, reporting, saying
 from gossamer.sections import SECOND, TuningSection
 from gossamer.spec import Parts, explained, left
 from gossamer.statistics import arrival, ending
@@ -246,16 +246,20 @@ def _run(
     every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 250), max(1, steps // 20))
     first = FIRST_SEED + replicate * section.seeds
     seeds = list(range(first, first + section.seeds))
+    plan, width = Plan(steps, every, dtype), Width(section.together, 1)
+    one = Setting(ALGORITHMS[name](**grid[0]), parts.oracle, {})
+    fits([one] * len(grid), parts.problem, parts.network, seeds, plan, width)
     rules = [ALGORITHMS[name](**hyper) for hyper in grid]
     runs = compute(
         [Setting(rule, parts.oracle, parts.key_of(rule)) for rule in rules],
         parts.problem,
         parts.network,
         seeds,
-        Plan(steps, every, dtype),
-        width=Width(section.together, 1),
+        plan,
+        width=width,
         store=store,
         report=lambda done, loss: report(f"tuning {name}", done, steps, loss),
+        say=saying(report, f"tuning {name}"),
     )
     return [[runs[k, seed] for seed in seeds] for k in range(len(grid))]
 

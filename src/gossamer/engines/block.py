@@ -171,15 +171,16 @@ class Block:
     ) -> Outcome:
         """From round `first` to `last`, measuring at the marks, in calls short enough to interrupt.
 
-        `report` is called with the round and, where it was measured, the mean loss. It ends early if all diverged.
+        `report` is called with the round and, where it was measured, the mean loss of the runs that have not diverged.
+        It ends early if all have.
         """
         rounds, measured = [], []
         for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last):
             measured.append(self.advance(t, stops, wanted))
             rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
-            loss = measured[-1]["loss"]
-            report(stops[-1], float(loss[-1].mean()) if len(loss) else None)
-            if bool((np.asarray(self.run.diverged) >= 0).all()):
+            loss, going = measured[-1]["loss"], np.asarray(self.run.diverged) < 0
+            report(stops[-1], float(loss[-1][going].mean()) if len(loss) and going.any() else None)
+            if not going.any():
                 break
         metrics = {name: np.concatenate([rows[name] for rows in measured]) for name in measured[0]}
         return Outcome(rounds, metrics, np.asarray(self.run.diverged))

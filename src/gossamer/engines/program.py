@@ -18,7 +18,8 @@ from gossamer.metrics import measure, worst_loss
 from gossamer.oracles import Oracle, Site
 
 BOUND = 1e16
-"""A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not a number."""
+"""A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not finite. That is seen in the
+round; that another array of its state or a metric is not finite, where it is measured."""
 
 jax.tree_util.register_pytree_with_keys(
     State,
@@ -115,14 +116,17 @@ def advance(
             agents = StackedAgents(world, setting.oracle, _round_keys(key, t + 1), t, run.memory)
             state = bind(kind, setting.hyper).step(run.state, agents)
             state, memory = _woken(kind, world, t, (run.state, run.memory), (state, agents.memory))
-            sane = jnp.sum(state.x**2) <= bound * world.problem.agents
+            size = jnp.sum(state.x**2)
+            sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
             return Run(state, memory, jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged))
 
         return _mapped(one, Setting(_at(hyper, t), oracles), keys, run)
 
-    def rows(t: Array, run: Run) -> dict[str, Array]:
-        def one(setting: Setting, key: Array, run: Run) -> dict[str, Array]:
-            return measure(world.problem, bind(kind, setting.hyper), run.state, _bias(world, setting.oracle, key, run))
+    def rows(t: Array, run: Run) -> tuple[dict[str, Array], Array]:
+        def one(setting: Setting, key: Array, run: Run) -> tuple[dict[str, Array], Array]:
+            bias = _bias(world, setting.oracle, key, run)
+            found = measure(world.problem, bind(kind, setting.hyper), run.state, bias)
+            return found, jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((found, run.state))]).all()
 
         return _mapped(one, Setting(_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 
@@ -131,7 +135,9 @@ def advance(
     def leg(carry: tuple[Array, Run], to: tuple[Array, Array]) -> Any:
         (t, run), (stop, wanted) = carry, to
         run = jax.lax.fori_loop(t, stop, one_round, run)
-        return (stop, run), jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
+        found, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
+        lost = wanted & ~finite & (run.diverged < 0)
+        return (stop, run._replace(diverged=jnp.where(lost, stop, run.diverged))), found
 
     (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
     return run, measured

@@ -1,5 +1,6 @@
 """Many runs of one rule, in blocks of a fixed width, through a store that keeps what was computed before."""
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,10 +12,11 @@ from jaxtyping import Float, Int
 
 from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
+from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
-from gossamer.store import Store
+from gossamer.store import Nowhere, Store
 
 SEGMENT = 5_000
 """Rounds in one cell of the store: what a killed run loses at most, and where a longer run goes on."""
@@ -89,6 +91,16 @@ class Plan(NamedTuple):
         """The plan of the same run, twice as long; it goes on from the cells of this one."""
         return self._replace(doublings=self.doublings + 1)
 
+    @property
+    def mark_count(self) -> int:
+        """How many marks there are, at most, without making them."""
+        if isinstance(self.every, int):
+            return -(-self.last // self.every) + 1 + self.doublings
+        first, last = self.every
+        grown = math.log(max(1.0, min(last, self.last / 8) / first), 9 / 8)  # by an eighth from one to the next
+        ends = len(ENDING) * (self.doublings + 1)
+        return min(self.last, self.last // last + math.ceil(grown) + 9) + ends + 1
+
 
 @dataclass(frozen=True)
 class Row:
@@ -109,6 +121,14 @@ Run = tuple[int, int]
 """The number of a setting, and a seed."""
 
 
+def fits(
+    settings: Sequence[Setting], problem: Problem, network: Network, seeds: Sequence[int], plan: Plan, width: Width
+) -> float:
+    """The bytes that `compute` needs for these runs, or an `InputError` that names the number that is too large."""
+    size = Size(len(settings), len(seeds), plan.last, plan.mark_count, *width)
+    return refuse_too_large(settings[0].rule, problem, network, settings[0].oracle, size, plan.dtype)
+
+
 def compute(
     settings: Sequence[Setting],
     problem: Problem,
@@ -120,12 +140,22 @@ def compute(
     store: Store,
     report: Callable[[int, float | None], None] = lambda done, loss: None,
     ended: Callable[[int], None] = lambda runs: None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> dict[Run, Row]:
     """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
 
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
-    before it ended. `report` is told of rounds, and `ended` how many runs have come to their end.
+    before it ended. `report` is told of rounds, `ended` how many runs have come to their end, and `say`, once, how long
+    all will take if that is beyond an hour.
     """
+    needed = fits(settings, problem, network, seeds, plan, width)
+    blocks = math.ceil(len(settings) / width.settings) * math.ceil(len(seeds) / width.seeds)
+    watch = Stopwatch(blocks * plan.last, needed, not isinstance(store, Nowhere), say)
+
+    def told(done: int, loss: float | None) -> None:
+        watch(done)
+        report(done, loss)
+
     check_schedules((setting.rule for setting in settings), plan.last)
     runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
     cells: dict[Run, list[dict[str, np.ndarray]]] = {run: [] for run in runs}
@@ -149,19 +179,30 @@ def compute(
                 )
                 if first:
                     block.resume([[_state(cells[k, seed][-1]) for seed in chosen] for k in some])
-                for run, cell in _segment(block, some, chosen, first, last, marks, report).items():
+                watch.begin(first)
+                for run, cell in _segment(block, some, chosen, first, last, marks, told).items():
                     if run in going and found[run] is None:
                         found[run] = cell
                         store.put(keys[run], cell)
                         ended(int(_over(cell, last, plan)))
         for run, cell in found.items():
             assert cell is not None
-            cells[run].append(cell)
+            cells[run] = [*_thinned(cells[run]), cell]
     return {run: _row(parts) for run, parts in cells.items()}
 
 
 def _over(cell: dict[str, np.ndarray], last: int, plan: Plan) -> bool:
     return last == plan.last or bool(cell["diverged"] >= 0)
+
+
+def _thinned(cells: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
+    """What is still needed of these cells once there is a later one: what was measured, not where the run stood."""
+    if not cells:
+        return []
+    last = {
+        name: array for name, array in cells[-1].items() if name == "rounds" or name.startswith(("metric/", "bias"))
+    }
+    return [*cells[:-1], last] if len(cells) == 1 or last["rounds"].size else cells[:-1]
 
 
 def _segment(
@@ -201,11 +242,15 @@ def _state(cell: dict[str, np.ndarray]) -> list[np.ndarray]:
 
 def _row(cells: list[dict[str, np.ndarray]]) -> Row:
     names = [name.removeprefix("metric/") for name in cells[0] if name.startswith("metric/")]
+    rounds = np.concatenate([cell["rounds"] for cell in cells])
+    diverged, worst = int(cells[-1]["diverged"]), float(cells[-1]["worst"])
+    if diverged < 0 and not np.isfinite(worst):  # one agent's model, of which the mean tells nothing
+        diverged = int(rounds[-1])
     return Row(
-        rounds=np.concatenate([cell["rounds"] for cell in cells]),
+        rounds=rounds,
         metrics={name: np.concatenate([cell[f"metric/{name}"] for cell in cells]) for name in names},
-        diverged=int(cells[-1]["diverged"]),
-        worst=float(cells[-1]["worst"]),
+        diverged=diverged,
+        worst=worst,
         x=cells[-1]["x"],
         bias=cells[0].get("bias"),
     )

@@ -10,15 +10,16 @@ import numpy as np
 from gossamer.core import InputError, check_schedules, parts, setting
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
-from gossamer.engines.rows import Plan, Row, Setting, Width, compute
+from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.suiting import suits
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Empirical, Problem
-from gossamer.progress import Report, reporting
+from gossamer.progress import Report, reporting, saying
 from gossamer.provenance import machine, versions
 from gossamer.pytrees import refuse_mistakable
 from gossamer.results import Result, runs_frame
+from gossamer.sizes import refuse_beyond_memory
 from gossamer.store import Nowhere
 
 
@@ -52,14 +53,18 @@ def simulate(
         seeds: how many (0, 1, …), or a list of them.
         start: the common start, if not the problem's own.
         dtype: "float32" or "float64".
-        progress: whether to show a bar on a terminal once a run takes longer than two seconds, or a function that is
-            called instead.
+        progress: whether to show a bar on a terminal once a run takes longer than two seconds, and to say on stderr
+            when all will take more than an hour; or a function that is called instead.
+
+    What would not fit into memory is refused before it starts, with the number that is too large.
     """
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     oracle = completed(oracle or exact())
     check(rules, problem, network, oracle)
     plan, seeds = planned(steps, every, seeds, dtype)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
+    for rule in rules:
+        fits([Setting(rule, oracle, {})], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
     with reporting(progress) as report:
         results = [_run(rule, problem, network, oracle, seeds, plan, report) for rule in rules]
@@ -117,6 +122,7 @@ def _run(
         width=Width(1, len(seeds)),
         store=Nowhere(),
         report=lambda done, loss: report(rule.name, done, plan.steps, loss),
+        say=saying(report, rule.name),
     )
     found = {seed: run for (_, seed), run in runs.items()}
     return result_of(rule, found, problem, network, oracle, plan, time.perf_counter() - began)
@@ -198,7 +204,9 @@ def _pair(every: Sequence[Any]) -> tuple[int, int]:
 
 
 def _seeds(seeds: Any) -> list[int]:
-    given = list(range(_count("seeds", seeds))) if isinstance(seeds, (int, np.integer)) else list(seeds)
+    if isinstance(seeds, (int, np.integer)):
+        refuse_beyond_memory(f"seeds = {_count('seeds', seeds):,}", 100.0 * int(seeds), "lower seeds")
+    given = list(range(int(seeds))) if isinstance(seeds, (int, np.integer)) else list(seeds)
     for seed in given:
         if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**31:
             raise InputError(f"a seed must be a whole number from 0 to 2³¹ − 1, but one is {seed!r}.")

@@ -26,6 +26,9 @@ from gossamer.networks.weights import (
     metropolis,
 )
 
+LONGEST_PERIOD = 100_000
+"""Rounds, of different matrices, after which a sequence must begin again."""
+
 RATE = Range(0, 1, False, True, "It is the chance of a failure in one round; at 1 nobody would ever meet.")
 
 
@@ -92,6 +95,7 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
                 "agents. A graph must list all of them; one without links stands alone."
             )
     cycle = Cycle(tuple(one.slower(len(made)) for _, one in made))
+    _check_period("sequence(rounds)", cycle.period)
     _check_union(cycle, order)
     shown = [one.name if isinstance(one, Network) else type(one).__name__ for one in given]
     short = ", ".join(shown) if len(shown) <= 3 else f"{len(shown)} rounds of {n} agents"
@@ -107,6 +111,9 @@ def every(network: Network, rounds: int) -> Network:
     _check_network("every", network)
     if k == 1:
         return network
+    if k >= 2**31:
+        raise InputError(f"every(rounds) must be below 2³¹ = {2**31:,}, the rounds of the longest run, but is {k:,}.")
+    _check_period("every(network)", network.mixer.period)
     return Network(f"every({network.name}, {k})", network.agents, Every(network.agents, network.mixer.slower(k), k))
 
 
@@ -135,6 +142,15 @@ def draw_seed(where: str, seed: Any) -> np.ndarray:
     if number >= 2**32:
         raise InputError(f"{where} must be below 2³², but is {number}.")
     return np.asarray(number, np.uint32)
+
+
+def _check_period(where: str, rounds: int) -> None:
+    """Refuse what repeats so late that its rounds could not be gone through, for the gap and the cost of a round."""
+    if rounds > LONGEST_PERIOD:
+        raise InputError(
+            f"{where} repeats only after {rounds:,} rounds; {LONGEST_PERIOD:,} can be. Use numbers of rounds that "
+            "divide each other, or smaller ones."
+        )
 
 
 def _check_network(where: str, network: Any) -> None:

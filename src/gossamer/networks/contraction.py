@@ -140,7 +140,8 @@ def _measured(mixer: Mixer, n: int) -> float:
             mean = sum((W.T @ W for W in drawn), sp.csr_array((n, n))) / periods
             return largest(n, lambda x: mean @ x)
         return largest(n, lambda x: sum((W.T @ (W @ x) for W in drawn), np.zeros(n)) / periods)
-    rounds = [[mixer.sparse(s * p + t) for t in range(p)] for s in range(periods)]
+    step = mixer.rounds if isinstance(mixer, Every) and mixer.stride == 1 else 1  # between them nothing is mixed
+    rounds = [[mixer.sparse(s * p + t) for t in range(0, p, step)] for s in range(periods)]
     if n <= EXACT_AGENTS:
         mean = np.zeros((n, n))
         for period in rounds:

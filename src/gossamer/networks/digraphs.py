@@ -55,6 +55,7 @@ def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Netw
     p = Range(0, 1, True, False, "It is the chance that an agent sends to another.").check(
         f"{where}(probability)", probability
     )
+    graphs.room_for_graph(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
     graph = graphs.draw_until(
         nx.is_strongly_connected, lambda key: nx.fast_gnp_random_graph(n, p, seed=key, directed=True), seed
     )

@@ -21,6 +21,7 @@ from gossamer.networks.weights import (
     clean,
     scheme,
 )
+from gossamer.sizes import refuse_beyond_memory
 
 DRAWS = 100
 """How often a random graph is drawn anew before giving up on a connected one."""
@@ -35,12 +36,14 @@ def ring(agents: int, *, weights: str = "metropolis") -> Network:
 def path(agents: int, *, weights: str = "metropolis") -> Network:
     r"""A ring that is cut once. $\rho = \tfrac23 (1 - \cos \tfrac{\pi}{n})$ for $n \ge 3$."""
     n = whole("path(agents)", agents)
+    room_for_graph(f"path({n:,})", n, n)
     return from_graph(nx.path_graph(n), weights, name=call_name("path", n, weights=weights))
 
 
 def star(agents: int, *, weights: str = "metropolis") -> Network:
     r"""Agent 0 talks to all, the others only to it. $\rho = \tfrac1n$ for $n \ge 3$."""
     n = whole("star(agents)", agents)
+    room_for_graph(f"star({n:,})", n, n)
     return from_graph(nx.star_graph(n - 1), weights, name=call_name("star", n, weights=weights))
 
 
@@ -89,6 +92,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
         "erdos_renyi(probability)", probability
     )
     scheme(weights)
+    room_for_graph(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
     graph = draw_until(nx.is_connected, lambda key: nx.fast_gnp_random_graph(n, p, seed=key), seed)
     if graph is None:
         raise InputError(
@@ -112,6 +116,7 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
         )
     if d < 2 and n > d + 1:
         raise InputError(f"random_regular({n}, {d}) is never connected. Use degree 2 for a ring, 3 for an expander.")
+    room_for_graph(f"random_regular({n:,}, {d:,})", n, n * max(d, n - 1 - d if 2 * d > n - 1 else 0) / 2)
 
     def draw(key: int) -> nx.Graph:
         # Pairing is slow for high degrees; the complement is drawn from the same distribution.
@@ -150,6 +155,11 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
     check_connected(copy)
     n = size(copy)
     return Network(name or call_name("matrix", n), n, choose(copy))
+
+
+def room_for_graph(what: str, agents: int, links: float) -> None:
+    """Refuse a graph that networkx could not hold: it takes about so many bytes an agent and a link (measured)."""
+    refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
 
 
 def whole(what: str, value: Any, *, least: int = 1) -> int:

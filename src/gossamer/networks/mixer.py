@@ -53,6 +53,16 @@ class Mixer(abc.ABC):
         matrix = self.sparse()
         return (matrix.nnz - np.count_nonzero(matrix.diagonal())) / size(matrix)
 
+    @property
+    def traffic(self) -> float:
+        """`sends`, the mean over all rounds."""
+        return self.sends(0)
+
+    @property
+    def pace(self) -> float:
+        """The share of rounds in which there is gossip at all."""
+        return float(self.sends(0) > 0)
+
     def slower(self, k: int) -> "Mixer":
         """The same with a schedule, if it has one, that takes a step only in every k-th round."""
         return self

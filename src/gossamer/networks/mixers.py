@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int
 
 from gossamer.networks.mixer import Mixer, Over, mixer
 from gossamer.networks.spectrum import size
+from gossamer.sizes import refuse_beyond_memory
 
 DENSE_LIMIT = 5_000
 """No dense block is larger than a matrix of so many agents, 200 MB: at 10,000 it would take 800 MB."""
@@ -60,6 +61,7 @@ class Shifts(Mixer):
 
     def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
         n = math.prod(self.shape)
+        refuse_beyond_memory(f"the matrix of {n:,} agents", 60 * n * len(self.offsets), "use fewer agents")
         sources = np.arange(n).reshape(self.shape)
         axes = tuple(range(len(self.shape)))
         columns = np.stack([np.roll(sources, o, axes).ravel() for o in self.offsets], axis=1)

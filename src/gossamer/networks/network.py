@@ -88,14 +88,14 @@ class Network:
     @cached_property
     def traffic(self) -> float:
         """How many others an agent sends to in one round: the mean over agents and rounds, expected for random ones."""
-        return sum(self.mixer.sends(t) for t in range(self.mixer.period)) / self.mixer.period
+        return self.mixer.traffic
 
     @cached_property
     def pace(self) -> float:
         """The share of rounds in which there is gossip at all: 1/K with `every(network, K)`."""
         if not self.changes or self.agents == 1:
             return 1.0
-        return sum(self.mixer.sends(t) > 0 for t in range(self.mixer.period)) / self.mixer.period
+        return self.mixer.pace
 
     @property
     def activity(self) -> float:

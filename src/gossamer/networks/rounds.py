@@ -113,6 +113,14 @@ class Cycle(Mixer):
     def activity(self) -> float:
         return sum(one.activity for one in self.rounds) / len(self.rounds)
 
+    @property
+    def traffic(self) -> float:
+        return sum(one.traffic for one in self.rounds) / len(self.rounds)
+
+    @property
+    def pace(self) -> float:
+        return sum(one.pace for one in self.rounds) / len(self.rounds)
+
     @functools.cached_property
     def balanced(self) -> bool:
         return all(one.balanced for one in self.rounds)
@@ -166,6 +174,14 @@ class Every(Mixer):
     @property
     def activity(self) -> float:
         return self.base.activity
+
+    @property
+    def traffic(self) -> float:
+        return self.base.traffic / self.rounds
+
+    @property
+    def pace(self) -> float:
+        return self.base.pace / self.rounds
 
     @functools.cached_property
     def balanced(self) -> bool:

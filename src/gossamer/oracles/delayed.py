@@ -69,4 +69,6 @@ def delay(rounds: int) -> Delay:
     """
     if isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or rounds < 0:
         raise InputError(f"delay(rounds=…) must be a whole number of at least 0, but is {rounds!r}.")
+    if rounds >= 2**31:
+        raise InputError(f"delay(rounds=…) must be below 2³¹ = {2**31:,}, but is {rounds:,}.")
     return Delay(int(rounds))

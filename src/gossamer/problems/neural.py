@@ -14,6 +14,7 @@ from jaxtyping import Array
 from gossamer.core import InputError
 from gossamer.data import Dataset
 from gossamer.problems.empirical import Empirical, empirical, loaded, refuse_unseen
+from gossamer.sizes import refuse_beyond_memory
 
 
 def neural(
@@ -37,6 +38,9 @@ def neural(
     dataset = loaded(data, split, label, test)
     refuse_unseen(dataset)
     widths = [dataset.dim, *hidden, len(dataset.classes)]
+    count = sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(widths))
+    what = f"a network with hidden = {list(hidden)}, which has {count:,} parameters,"
+    refuse_beyond_memory(what, 3 * 8 * count, "lower hidden")  # the layers, the flat vector and a copy
     draw = np.random.default_rng(seed)
     params = [
         (draw.normal(0, 1 / np.sqrt(fan_in), (fan_in, fan_out)), np.zeros(fan_out))

@@ -1,0 +1,178 @@
+"""What runs will take: memory, from shapes before any array is made, and time, from the first seconds."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from math import prod
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gossamer.core import InputError, parts, ranges, schedules
+from gossamer.engines import program
+from gossamer.engines.agents import BLOCK, World
+from gossamer.engines.block import WINDOW
+from gossamer.oracles import Oracle
+from gossamer.problems import Empirical, Problem
+from gossamer.sizes import free_memory, shown
+
+ROW = 1_000
+"""Bytes that one measured round of one run takes, from the program to the table of the result."""
+
+COPIES = 3
+"""Of the state of a block: what goes into a call, what comes out, and what is kept of it."""
+
+LONG = 3600.0
+"""Seconds beyond which it is said how long runs will take."""
+
+ENOUGH = 1.0
+"""Seconds that are timed before anything is said."""
+
+
+class Need(NamedTuple):
+    """What some bytes are for: the number that they grow with, as a user wrote it, and what to lower."""
+
+    what: str
+    bytes: float
+    lower: str
+
+
+class Size(NamedTuple):
+    """How much there is to run: all settings and seeds, the rounds that are measured, and what runs together."""
+
+    settings: int
+    seeds: int
+    steps: int
+    marks: int
+    together: int
+    seeds_together: int
+
+
+def refuse_too_large(rule: Any, problem: Problem, network: Any, oracle: Oracle, size: Size, dtype: str) -> float:
+    """The bytes that the runs need, or an `InputError` that names the number that is too large."""
+    needs = memory(rule, problem, network, oracle, size, dtype)
+    total, free = sum(need.bytes for need in needs), free_memory()
+    if total > free:
+        most = max(needs, key=lambda need: need.bytes)
+        raise InputError(
+            f"{most.what} needs about {shown(most.bytes)} of memory, but this machine has {shown(free)} free: lower "
+            f"{most.lower}."
+        )
+    return total
+
+
+def memory(rule: Any, problem: Problem, network: Any, oracle: Oracle, size: Size, dtype: str) -> list[Need]:
+    """What runs of this rule need, part by part."""
+    item, runs, block = np.dtype(dtype).itemsize, size.settings * size.seeds, size.together * size.seeds_together
+    with jax.enable_x64(dtype == "float64"):
+        run = _run(rule, World(problem, network), oracle, size, dtype)
+    state, memory = _bytes(run.state), _bytes(run.memory)
+    width = {"together": size.together, "seeds": size.seeds_together}
+    widest, count = _largest(width | {"the number of parameters": problem.dim, "agents": problem.agents})
+    kept = (state + memory) / block + 2 * problem.agents * problem.dim * item
+    several, number = _largest({"seeds": size.seeds, "settings": size.settings})
+    return [
+        Need(f"the state of a block ({widest} = {count:,})", COPIES * state, widest),
+        Need("what the oracle remembers of its queries", COPIES * memory, "the delay or the number of agents"),
+        Need(f"the end of {runs:,} runs ({several} = {number:,})", runs * kept, several),
+        Need(
+            f"the table of {size.marks:,} measured rounds (steps = {size.steps:,}) of {runs:,} runs",
+            ROW * size.marks * runs,
+            several if number > size.marks else "steps, or measure less often with a larger every",
+        ),
+        Need("the data, in the precision of the run,", _bytes(problem, item), "the number of samples"),
+        Need("the network", _bytes(network, item), "the number of links"),
+        _samples(problem, oracle, width, item),
+    ]
+
+
+def _largest(counts: dict[str, int]) -> tuple[str, int]:
+    return max(counts.items(), key=lambda item: item[1])
+
+
+def _samples(problem: Problem, oracle: Oracle | None, width: dict[str, int], item: int) -> Need:
+    """The samples of the queries that are answered together."""
+    queries = float(min(problem.agents, BLOCK) * prod(width.values()))
+    while hasattr(oracle, "inner"):
+        oracle = oracle.inner  # pyright: ignore[reportAttributeAccessIssue, reportOptionalMemberAccess]
+    if not isinstance(problem, Empirical):
+        return Need("the queries", queries * problem.dim * item, "agents")
+    batch = getattr(oracle, "batch", None)
+    drawn = problem.longest if batch is None else batch
+    widest, count = _largest({"the number of samples" if batch is None else "batch": drawn} | width)
+    one = item * (1 + prod(np.shape(problem.inputs)[1:]))
+    return Need(f"{widest} = {count:,}", queries * drawn * one, widest)
+
+
+def _run(rule: Any, world: World, oracle: Oracle, size: Size, dtype: str) -> program.Run:
+    """The shapes of a block before round 0."""
+    scheduled, kind = schedules(rule), type(rule)
+    of_world, of_oracle, of_parts = (_shapes(tree, dtype) for tree in (world, oracle, parts(rule)))
+    number: Any = jax.ShapeDtypeStruct((size.together,), np.dtype(dtype))
+    first: Any = jax.ShapeDtypeStruct((), np.dtype(np.int32))
+    table: Any = jax.ShapeDtypeStruct((size.together, WINDOW + 1), np.dtype(dtype))
+    hyper = program.Hyper(
+        {name: number for name in ranges(kind) if name not in scheduled},
+        {name: table for name in ranges(kind) if name in scheduled},
+        first,
+        _stacked(of_parts, size.together),
+    )
+    one_key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
+    keys = jax.ShapeDtypeStruct((size.seeds_together, 2, world.problem.agents), one_key.dtype)
+    return jax.eval_shape(partial(program.begin, kind), of_world, _stacked(of_oracle, size.together), hyper, keys)
+
+
+def _shapes(tree: Any, dtype: str) -> Any:
+    def leaf(a: Any) -> jax.ShapeDtypeStruct:
+        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype
+        kept = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
+        return jax.ShapeDtypeStruct(np.shape(a), kept)
+
+    return jax.tree.map(leaf, tree)
+
+
+def _stacked(tree: Any, count: int) -> Any:
+    return jax.tree.map(lambda a: jax.ShapeDtypeStruct((count, *a.shape), a.dtype), tree)
+
+
+def _bytes(tree: Any, item: int | None = None) -> float:
+    """The bytes of all leaves, of `item` bytes a number or of their own."""
+    return float(sum(prod(np.shape(leaf)) * (item or leaf.dtype.itemsize) for leaf in jax.tree.leaves(tree)))
+
+
+class Stopwatch:
+    """Times the rounds of blocks and says once how long all will take, if that is beyond an hour."""
+
+    def __init__(self, rounds: float, needed: float, kept: bool, say: Callable[[str], None]):
+        """For so many rounds of blocks in all; `kept` is whether what was finished is kept when one stops it."""
+        self._rounds, self._needed, self._kept, self._say = rounds, needed, kept, say
+        self._at, self._done, self._told = 0, 0, False
+        self._since: float | None = None
+
+    def begin(self, t: int) -> None:
+        """A block goes on from round t."""
+        self._at = t
+
+    def __call__(self, t: int) -> None:
+        """The block has come to round t. The first call of all goes nowhere, because it compiles."""
+        now = time.perf_counter()
+        self._since = now if self._since is None else self._since
+        self._done, self._at = self._done + t - self._at, t
+        seconds = now - self._since
+        if not self._told and self._done and seconds > ENOUGH:
+            self._told = True
+            self._tell(self._done / seconds)
+
+    def _tell(self, speed: float) -> None:
+        hours = (self._rounds - self._done) / speed / 3600
+        if hours * 3600 > LONG:
+            long = f"{_short(hours)} hours" if hours < 96 else f"{_short(hours / 24)} days"
+            rate = f"{_short(speed)} rounds a second"
+            after = "and the same command goes on from there" if self._kept else "but nothing is kept"
+            self._say(f"about {long} at {rate}, and {shown(self._needed)} of memory; Ctrl-C stops, {after}")
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"

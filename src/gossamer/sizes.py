@@ -1,0 +1,70 @@
+"""What fits into this machine's memory: worked out from sizes, before anything is made."""
+
+import os
+from pathlib import Path
+
+from gossamer.core import InputError
+
+
+def refuse_beyond_memory(what: str, needed: float, way_out: str) -> None:
+    """Refuse what needs more bytes than are free, before it is made: `what` names the number, `way_out` what to do."""
+    free = free_memory()
+    if needed > free:
+        raise InputError(
+            f"{what} needs about {shown(needed)} of memory, but this machine has {shown(free)} free: {way_out}."
+        )
+
+
+def shown(size: float) -> str:
+    """A number of bytes as a reader would write it: ``490 TB``."""
+    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
+        if size < 999.5:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.0f} EB"
+
+
+def free_memory() -> float:
+    """Bytes that this process may still take: what is free, or less where its control group has a limit."""
+    return min([_available(), *(limit for limit in map(_left, _groups()) if limit is not None)])
+
+
+def _available() -> float:
+    try:
+        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
+        return 1024.0 * int(fields["MemAvailable"].split()[0])
+    except (OSError, KeyError, ValueError):
+        pass
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, ValueError, OSError):
+        return float("inf")  # where nothing says, nothing is refused
+
+
+def _groups() -> list[tuple[Path, str, str]]:
+    """Folders of the control groups that this process is in, with the files for the limit and for what is used."""
+    try:
+        lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
+    except OSError:
+        return []
+    found = []
+    for _, kinds, path in (line for line in lines if len(line) == 3):
+        if kinds == "" or "memory" in kinds.split(","):
+            root = Path("/sys/fs/cgroup" if kinds == "" else "/sys/fs/cgroup/memory")
+            files = (
+                ("memory.max", "memory.current") if kinds == "" else ("memory.limit_in_bytes", "memory.usage_in_bytes")
+            )
+            found += [(folder, *files) for folder in (root / path.lstrip("/"), root)]
+    return found
+
+
+def _left(group: tuple[Path, str, str]) -> float | None:
+    folder, limit, used = group
+    try:
+        given = (folder / limit).read_text().strip()
+        if given == "max":
+            return None
+        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
+        return max(0.0, float(given) - float((folder / used).read_text()) + float(stat.get("inactive_file", 0)))
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,135 @@
+"""What runs will take is worked out before they start: memory from shapes, time from the first seconds."""
+
+import jax
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer import schedules
+from gossamer.engines import estimate
+from gossamer.engines.block import Block
+from gossamer.engines.estimate import Size, Stopwatch
+from gossamer.engines.rows import Plan, Setting, Width, fits
+from gossamer.oracles import minibatch
+
+ROWS = np.random.default_rng(0).normal(size=(40, 3))
+PROBLEM = gs.problems.logistic((ROWS, np.sign(ROWS[:, 0])), agents=5, split="iid")
+NETWORK = gs.networks.ring(5)
+DMT = gs.BiasedDMT(eta=0.1, lam=0.5)
+
+
+def run(**options):
+    given = {"problem": PROBLEM, "network": NETWORK, "steps": 5, "progress": False} | options
+    return gs.simulate(given.pop("rule", DMT), **given)
+
+
+@pytest.mark.parametrize("rule", [DMT, gs.DPSGD(eta=schedules.inverse_sqrt(0.1))], ids=["constant", "schedule"])
+@pytest.mark.parametrize("oracle", [minibatch(2), minibatch(2, replace=False) | gs.oracles.delay(3)], ids=["", "delay"])
+def test_the_state_is_as_large_as_its_shapes_say(rule, oracle):
+    settings = 3
+    block = Block([rule] * settings, PROBLEM, NETWORK, [oracle] * settings, seeds=[0, 1], steps=5, dtype="float64")
+    needs = estimate.memory(rule, PROBLEM, NETWORK, oracle, Size(settings, 2, 5, 2, settings, 2), "float64")
+    state, memory = (sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) for tree in block.run[:2])
+    assert needs[0].bytes == estimate.COPIES * state
+    assert needs[1].bytes == estimate.COPIES * memory
+
+
+TOO_LARGE = {
+    "batch": (dict(oracle=minibatch(10**12)), r"batch = 1,000,000,000,000 needs about 80 TB .* free: lower batch"),
+    "steps": (
+        dict(steps=2 * 10**9, every=1, seeds=9),
+        r"table of 2,000,000,001 measured rounds \(steps = 2,000,000,000\) of 9 runs .* 18 TB .* lower steps, or meas",
+    ),
+    "dense start": (dict(steps=2 * 10**9, every=(1, 1), seeds=9), r"steps = 2,000,000,000\) of 9 runs"),
+    "seeds": (dict(seeds=10**12), r"seeds = 1,000,000,000,000 needs about 100 TB .* lower seeds"),
+    "delay": (dict(oracle=gs.oracles.delay(2 * 10**9), seeds=100), r"what the oracle remembers .* lower the delay or"),
+}
+
+
+@pytest.mark.parametrize("case", TOO_LARGE)
+def test_a_run_that_no_machine_can_hold_is_refused_with_the_number_that_is_too_large(case):
+    change, message = TOO_LARGE[case]
+    with pytest.raises(gs.InputError, match=message):
+        run(**change)
+
+
+def fits_with(monkeypatch, free, settings=1, seeds=1, **plan):
+    monkeypatch.setattr(estimate, "free_memory", lambda: free)
+    given = {"steps": 100, "every": 100, "dtype": "float32"} | plan
+    return fits(
+        [Setting(DMT, minibatch(2), {})] * settings,
+        PROBLEM,
+        NETWORK,
+        range(seeds),
+        Plan(**given),
+        Width(min(settings, 16), 1),
+    )
+
+
+def test_what_is_just_free_decides(monkeypatch):
+    needed = fits_with(monkeypatch, float("inf"))
+    assert fits_with(monkeypatch, needed) == needed
+    with pytest.raises(gs.InputError, match="of memory, but this machine has"):
+        fits_with(monkeypatch, needed - 1)
+
+
+def test_a_grid_of_a_million_settings_names_the_settings(monkeypatch):
+    with pytest.raises(gs.InputError, match=r"1,000,000 runs needs about 2 GB .* lower settings"):
+        fits_with(monkeypatch, 1e8, settings=10**6)
+
+
+def test_many_seeds_at_once_are_named_before_the_batch():
+    with pytest.raises(gs.InputError, match=r"seeds = 1,000,000,000"):
+        fits(
+            [Setting(DMT, minibatch(64), {})],
+            PROBLEM,
+            NETWORK,
+            range(10**9),
+            Plan(1, 1, "float32"),
+            Width(1, 10**9),
+        )
+
+
+@pytest.mark.parametrize("every", [1, 7, 1000, (1, 1), (1, 50), (5, 500), (1000, 1000), (10, 3000)])
+@pytest.mark.parametrize("steps", [1, 9, 1000, 5001])
+def test_marks_are_counted_without_being_made(steps, every):
+    plan = Plan(steps, every, "float32")
+    assert len(plan.marks) <= plan.mark_count <= 1.1 * len(plan.marks) + 16
+
+
+def timed(monkeypatch, rounds, seconds_a_round, kept=True):
+    now, said = [0.0], []
+    monkeypatch.setattr(estimate.time, "perf_counter", lambda: now[0])
+    watch = Stopwatch(rounds, 3.1e9, kept, said.append)
+    watch.begin(0)
+    now[0] += 30.0  # compiling is no measure of the rounds
+    watch(0)
+    for t in (8, 72, 648, 5_000):
+        now[0] += seconds_a_round * (t - watch._at)
+        watch(t)
+    return said
+
+
+def test_beyond_an_hour_it_is_said_once_how_long(monkeypatch):
+    assert timed(monkeypatch, 8_000 * 3600 * 27, 1 / 8_000) == []  # too few seconds to say
+    assert timed(monkeypatch, 4_000 * 3600 * 27, 1 / 4_000) == [
+        "about 27 hours at 4,000 rounds a second, and 3.1 GB of memory; Ctrl-C stops, and the same command goes on "
+        "from there"
+    ]
+    (said,) = timed(monkeypatch, 4_000 * 3600 * 24 * 365, 1 / 4_000, kept=False)
+    assert said.startswith("about 365 days at")
+    assert said.endswith("Ctrl-C stops, but nothing is kept")
+    assert timed(monkeypatch, 4_000 * 3000, 1 / 4_000) == []
+
+
+def test_it_is_said_on_stderr_unless_progress_is_off(monkeypatch, capsys):
+    monkeypatch.setattr(estimate, "LONG", 0.0)
+    monkeypatch.setattr(estimate, "ENOUGH", 0.0)
+    run(steps=20, every=4, progress=False)
+    run(steps=20, every=4, progress=lambda *_: None)
+    assert capsys.readouterr() == ("", "")
+    run(steps=20, every=4, progress=True)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("biased-dmt: about ")
+    assert err.count("\n") == 1
