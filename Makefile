@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: install test lint docs reproduce findings bench soak clean
+.PHONY: install test lowest lint docs reproduce findings bench soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -16,6 +16,9 @@ $(READY): pyproject.toml constraints.txt
 
 test: $(READY)
 	$(BIN)/pytest -n auto --dist worksteal
+
+lowest:
+	$(PYTHON) tests/lowest.py
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

@@ -2,13 +2,16 @@
 
 import inspect
 import json
+import math
 import re
+import runpy
 import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
 import typer
+from mkdocs.exceptions import PluginError
 
 from gossamer import cli
 from gossamer.oracles import STAGES
@@ -61,6 +64,32 @@ def test_commands_exist(page):
                     command = command.commands[words.pop(0)]
                 assert not hasattr(command, "commands"), f"{line}: there is no such command"
                 command.make_context(line, words)  # parses, and raises for an unknown option, value or argument
+
+
+def test_numbers_on_pages_are_known_and_none_is_idle():
+    """A mark that nobody can fill stops the build; here it is found without one."""
+    hook = runpy.run_path(str(ROOT / "docs/hooks/numbers.py"))
+    marks = {name for path in PAGES.values() for name in hook["MARK"].findall(path.read_text(encoding="utf-8"))}
+    assert marks == hook["NUMBERS"].keys()
+    with pytest.raises(PluginError, match=r"theory\.md: there is no number 'ring21\.gap'; .* has ring20\.gap, "):
+        hook["number"]("ring21.gap", "theory.md")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0.0326289, "0.0326"), (5530.4, "5,530"), (11.7, "11.7"), (-8.634, "-8.63"), (0.1, "0.1"), (99.96, "100")],
+)
+def test_numbers_are_shown_with_three_digits(value, shown):
+    assert runpy.run_path(str(ROOT / "docs/hooks/numbers.py"))["digits"](value) == shown
+
+
+def test_the_reproduction_s_setting_is_compared_with_what_the_theorem_allows():
+    """λ ≤ ρ/(4√(nκ)) and, at that λ, η ≤ λ/(16L)."""
+    found = runpy.run_path(str(ROOT / "docs/hooks/numbers.py"))["practical"]()
+    rho = 2 / 3 * (1 - math.cos(math.pi / 10))
+    lam = rho / (4 * math.sqrt(20 * 1 / (80 * rho**2)))
+    assert found["lam.over"] == pytest.approx(found["lam"] / lam)
+    assert found["eta.over"] == pytest.approx(found["eta"] * 16 * found["L"] / lam)
 
 
 def test_spec_keys_are_those_of_the_code():

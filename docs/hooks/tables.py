@@ -50,6 +50,25 @@ def splits() -> str:
     return _table(["split", "who holds what"], [(f"`{name}`", about) for name, about in SPLITS.items()])
 
 
+SPREAD_OVER = (
+    "iid",
+    "mixed:0.25",
+    "mixed:0.5",
+    "mixed:0.75",
+    "by-label",
+    "dirichlet:1",
+    "dirichlet:0.1",
+    "dirichlet:0.01",
+)
+
+
+def spreads() -> str:
+    """How far the gradients of 20 agents are apart at the start on a9a, for several splits in equal sizes."""
+    problems = {how: gs.problems.logistic("a9a", agents=20, split=how) for how in SPREAD_OVER}
+    rows = [(f"`{how}`", f"{problem.heterogeneity(problem.start):.4g}") for how, problem in problems.items()]
+    return _table(["split", "$\\zeta^2$ at the start"], rows)
+
+
 def sizes() -> str:
     return _table(["sizes", "how many rows each"], [(f"`{name}`", about) for name, about in SIZES.items()])
 
@@ -70,7 +89,10 @@ def oracles() -> str:
     return _entries(catalogue.oracles())
 
 
-FILLED = (algorithms, equations, metrics, networks, weights, splits, sizes, datasets, compressors, schedules, oracles)
+FILLED = (
+    *(algorithms, equations, metrics, networks, weights, splits, spreads, sizes),
+    *(datasets, compressors, schedules, oracles),
+)
 TABLES = {make.__name__: make for make in FILLED}
 
 

@@ -6,6 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from theory_grid import RHO, M, N, on_the_grid
 
 import gossamer as gs
 from gossamer.theory import (
@@ -25,15 +26,6 @@ from gossamer.theory import (
 )
 
 RING = Constants(20, gs.networks.ring(20).gap, 1.841, 0.31, variance=0.03, heterogeneity=1.11)
-
-# n × ρ × λ (as a share of its limit) × M_f: 35,100 settings
-N, RHO, SHARE, M = np.meshgrid(
-    np.array([1, 2, 3, 4, 5, 7, 10, 20, 50, 100, 1_000, 10_000]),
-    np.geomspace(1e-4, 1, 45),
-    np.geomspace(1e-4, 1, 13),
-    np.array([0, 1e-4, 1e-3, 1 / 512, 1 / 256]),
-    indexing="ij",
-)
 
 
 def test_ring_of_twenty():
@@ -60,13 +52,8 @@ def test_corollary_1_fails_on_the_ring_of_twenty_and_the_repair_does_not():
 
 @pytest.mark.parametrize("form", ["printed", "repaired"])
 def test_what_a_round_takes_is_never_negative(form):
-    """The grid of A₁ … A₅ and A_m ≥ 0, in units of η, and how small they get. L = 1 is no restriction: ηL enters."""
-    k = kappa(N, RHO) if form == "repaired" else np.ones(N.shape)
-    lam = SHARE * RHO / (4 * np.sqrt(N * k))
-    eta = lam / (16 * (1 + M))
-    if form == "printed":
-        eta = np.minimum(eta, RHO * lam / 8)
-    a = coefficients(N, RHO, 1.0, M, eta, lam, k)
+    """The grid of A₁ … A₅ and A_m ≥ 0, in units of η, and how small they get."""
+    k, lam, eta, a = on_the_grid(form)
     assert (a.A1 / eta).min() == pytest.approx(0.429, abs=5e-4)
     assert (a.Am / eta).min() == pytest.approx(0.199, abs=5e-4)
     assert 0.121 <= (a.A3 / (k * eta)).min() <= 0.15
@@ -91,10 +78,7 @@ def test_the_weights_of_corollary_1_fail_on_sparse_graphs():
 
 def test_steps_of_the_proof_of_the_repair():
     """The inequalities of the written proof, one by one, on the grid."""
-    k = kappa(N, RHO)
-    lam = SHARE * RHO / (4 * np.sqrt(N * k))
-    eta = lam / (16 * (1 + M))
-    a = coefficients(N, RHO, 1.0, M, eta, lam, k)
+    k, lam, eta, a = on_the_grid("repaired")
     c1 = weights(N, RHO, 1.0, M, eta, lam, k).c1
     slightly = 1 + 1e-12
     assert (lam <= 1 / 4 * slightly).all()

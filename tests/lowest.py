@@ -1,0 +1,71 @@
+"""The lowest versions that pyproject.toml allows, installed together, under a quick part of the tests: `make lowest`.
+
+Each direct dependency is installed at its lower bound exactly, what those need in turn as pip finds it. If all passes,
+`lowest.txt` is written: the versions that were there. PyTorch and the linters are left out.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tomllib
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+INSTALLED = Path(__file__).with_name("lowest.txt")
+EXTRAS = ("test", "docs", "bench")
+BOUND = re.compile(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)")
+TESTS = (
+    *("data", "networks", "problems", "test_cli.py", "test_contract.py", "test_core.py", "test_results.py"),
+    *("report/test_report_artifacts.py", "report/test_report_file.py"),
+)
+
+AGREE = "from benchmarks import agreement, task; print(agreement.check(task.synthetic(8)))"
+
+
+def bounds() -> dict[str, str]:
+    """The lower bound of every direct dependency, by name."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = [*project["dependencies"], *(one for extra in EXTRAS for one in project["optional-dependencies"][extra])]
+    found = {one: BOUND.fullmatch(one) for one in wanted}
+    unbounded = [one for one, match in found.items() if match is None]
+    if unbounded:
+        raise SystemExit(f"{unbounded[0]!r} in pyproject.toml is not of the form NAME>=VERSION.")
+    return {match[1]: match[2] for match in found.values() if match}
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="gossamer-lowest-") as folder:
+        home = Path(folder)
+        pins = home / "pins.txt"
+        pins.write_text("".join(f"{name}=={version}\n" for name, version in bounds().items()))
+        venv.create(home / "env", with_pip=True)
+        python = home / "env" / "bin" / "python"
+        pip = [python, "-m", "pip", "--disable-pip-version-check"]
+        run(*pip, "install", "--quiet", "--constraint", pins, "--editable", f"{ROOT}[{','.join(EXTRAS)}]")
+        versions = run(*pip, "freeze", "--exclude-editable", shown=False)
+        print(versions, flush=True)
+        run(python, "-m", "pytest", "-n", "auto", "-p", "no:cacheprovider", *(f"tests/{part}" for part in TESTS))
+        run(python, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", home / "site")
+        run(python, "-c", AGREE)
+    INSTALLED.write_text(versions, encoding="utf-8")
+    print(f"All passed; the versions are in {INSTALLED.relative_to(ROOT)}.")
+
+
+def run(*command: str | Path, shown: bool = True) -> str:
+    """What a command prints, unless it was shown; the first that fails ends all."""
+    print("$", *command, flush=True)
+    # a PYTHONPATH would bring in other versions than those installed
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {
+        "NO_MKDOCS_2_WARNING": "1"
+    }
+    done = subprocess.run(command, cwd=ROOT, env=environment, text=True, stdout=None if shown else subprocess.PIPE)
+    if done.returncode:
+        sys.exit(done.returncode)
+    return done.stdout or ""
+
+
+if __name__ == "__main__":
+    main()
