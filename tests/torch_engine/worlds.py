@@ -124,3 +124,41 @@ def two_at_once(rank, size):
         step(*third)
         step(*both[0])
     return third[0].detach().numpy(), both[0][0].detach().numpy()
+
+
+def saved_twice(rank, size, folder):
+    """The parameters after the first of two steps, both of which are saved."""
+    from gossamer.torch import save
+
+    model, optimizer = pair()
+    found = None
+    for step in (1, 2):
+        optimizer.zero_grad()
+        ((rank + 1) * model[0].square().sum()).backward()
+        optimizer.step()
+        save(folder, step, model, optimizer)
+        found = model[0].detach().clone().numpy() if found is None else found
+    return found
+
+
+def resumed(rank, size, folder):
+    """The step from which it goes on, the parameters there, and what was warned of."""
+    import warnings
+
+    from gossamer.torch import resume
+
+    model, optimizer = pair()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        step = resume(folder, model, optimizer)
+    return step, model[0].detach().numpy(), [str(warning.message) for warning in caught]
+
+
+def pair():
+    """A small model and its optimizer."""
+    import torch
+
+    from gossamer.torch import Decentralized
+
+    model = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(3, dtype=torch.float64))])
+    return model, Decentralized(model.parameters(), gs.BiasedDMT(eta=0.1, lam=0.5), "complete", timeout=20)
