@@ -1,5 +1,6 @@
 """The parameters of a model as one vector."""
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -38,6 +39,12 @@ class Flat:
         """As text, short enough to be printed."""
         shown = [str(tuple(p.shape)) for p in self.params] + [f"frozen {tuple(p.shape)}" for p in self.frozen]
         return f"{sum(self._lengths)} numbers in " + " ".join(shown)
+
+    def place(self, coordinate: int) -> str:
+        """Which parameter holds a coordinate of the vector."""
+        ends = itertools.accumulate(self._lengths)
+        k = next(k for k, end in enumerate(ends) if coordinate < end)
+        return f"parameter {k} (from 0) of shape {tuple(self.params[k].shape)}"
 
     def read(self) -> Tensor:
         """The parameters, as a new vector."""
