@@ -100,10 +100,17 @@ class Guard:
             # the others check, too, before they send; but what is sent within a round may overflow on its way
             if heard := self.world.words.heard(self.exchange.tag, GRACE):
                 raise heard[0].as_error(self.world.rank)
+            if self.step:
+                where = f"state at step {self.step}"
+                out = (
+                    f"Its gradient was finite: the run has diverged beyond {str(value.dtype).removeprefix('torch.')}: "
+                )
+                out += "go on from an earlier checkpoint with a smaller lr."
+            else:
+                where, out = "start", "Give a model whose parameters are finite, on rank 0 if not on all."
             raise NotFinite(
-                f"rank {self.world.rank}'s state at step {self.step} is not finite: {name} of {self.rule} has inf or "
-                f"NaN in {bad} of {value.numel()} numbers, though the gradient was finite. The run has diverged beyond "
-                f"{str(value.dtype).removeprefix('torch.')}: go on from an earlier checkpoint with a smaller lr.",
+                f"rank {self.world.rank}'s {where} is not finite: {name} of {self.rule} has inf or "
+                f"NaN in {bad} of {value.numel()} numbers. {out}",
                 self.world.rank,
                 self.step,
             )

@@ -50,6 +50,18 @@ class Words:
     error: str
     message: str
 
+    def packed(self) -> torch.Tensor:
+        """As bytes, always as many; a message that is too long is cut."""
+        cut = self.message
+        while len(text := json.dumps(asdict(self) | {"message": cut}).encode()) > LENGTH:
+            cut = cut[: len(cut) * 9 // 10] + "…"
+        return torch.tensor(list(text.ljust(LENGTH)), dtype=torch.uint8)
+
+    @classmethod
+    def read(cls, row: torch.Tensor) -> "Words":
+        """What was packed."""
+        return cls(**json.loads(bytes(row.tolist())))
+
     def as_error(self, mine: int) -> RuntimeError:
         """What another rank raises then."""
         if self.error == NotFinite.__name__:
@@ -74,11 +86,7 @@ class LastWords:
 
     def say(self, words: Words) -> None:
         """Tell all ranks that can still hear it."""
-        cut = words.message
-        while len(text := json.dumps(asdict(words) | {"message": cut}).encode()) > LENGTH:
-            cut = cut[: -len(cut) // 10 - 2] + "…"
-        sent = torch.tensor(list(text.ljust(LENGTH)), dtype=torch.uint8)
-        works = []
+        sent, works = words.packed(), []
         for peer in self._others:
             try:
                 works.append(self._group.send([sent], peer, TAG))
@@ -104,7 +112,7 @@ class LastWords:
     def _read(self) -> None:
         for peer in self._others:
             if self._rows[peer, -1]:
-                self._heard.append(Words(**json.loads(bytes(self._rows[peer].tolist()))))
+                self._heard.append(Words.read(self._rows[peer]))
                 self._rows[peer] = 0
                 self._works[peer] = self._listen(peer)
 
