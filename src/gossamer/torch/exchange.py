@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.networks import Network
-from gossamer.torch.stopping import GRACE, NeighborLost
+from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.world import World, in_short
 
 MOMENT = timedelta(milliseconds=20)
@@ -66,7 +66,7 @@ class Exchange:
 
     def __init__(self, world: World, network: Network, counters: Counters):
         self.world, self.network, self.counters = world, network, counters
-        self.tag = next(_TAGS)
+        self._tag = next(_TAGS)
         self._flying: list[_Sent] = []
         self._let_go()
         _KEPT.append((weakref.ref(self), self._flying))
@@ -156,14 +156,14 @@ class Exchange:
         if self.world.device.type == "cuda" and (links.targets or links.sources):
             return _Sent(message, buffers, [(None, work) for work in self._batch(message, buffers, links.targets)])
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
-        sends = [(peer, _begun(self.world.group.send, message, peer, self.tag)) for peer in links.targets]
-        receipts = [(peer, _begun(self.world.group.recv, to, peer, self.tag)) for peer, to in buffers.items()]
+        sends = [(peer, _begun(self.world.group.send, message, peer, self._tag)) for peer in links.targets]
+        receipts = [(peer, _begun(self.world.group.recv, to, peer, self._tag)) for peer, to in buffers.items()]
         return _Sent(message, buffers, [*receipts, *sends])
 
     def _batch(self, message: Tensor, buffers: dict[int, Tensor], targets: Sequence[int]) -> list[Any]:
         """NCCL must see all messages at once, and answers for all of them."""
-        ops = [dist.P2POp(dist.isend, message, peer, tag=self.tag) for peer in targets]
-        ops += [dist.P2POp(dist.irecv, buffer, peer, tag=self.tag) for peer, buffer in buffers.items()]
+        ops = [dist.P2POp(dist.isend, message, peer, tag=self._tag) for peer in targets]
+        ops += [dist.P2POp(dist.irecv, buffer, peer, tag=self._tag) for peer, buffer in buffers.items()]
         return dist.batch_isend_irecv(ops)
 
     def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, Tensor]]:
@@ -182,8 +182,8 @@ class Exchange:
 
     def _lost(self, works: list[tuple[int | None, Any]], waited: float, error: RuntimeError) -> RuntimeError:
         """The first of these has failed. Whoever loses a neighbour ends too, so that others may have failed by now."""
-        if heard := self.world.words.heard(self.tag, GRACE):
-            return heard[0].as_error(self.world.rank)
+        if reason := self.world.reason():  # by the same connection, and so before its end
+            return reason
         lost = {works[0][0]} | {peer for peer, work in works[1:] if _fails(work)}
         ranks = tuple(sorted(peer for peer in lost if peer is not None))
         who = f"rank {' and rank '.join(map(str, ranks))}" if ranks else "a neighbour"

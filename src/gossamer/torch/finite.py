@@ -39,14 +39,13 @@ class Guard:
 
     def listen(self) -> None:
         """Stop if another rank has stopped already."""
-        for words in self.world.words.heard(self.exchange.tag):
-            if words.optimizer == self.exchange.tag:
-                raise words.as_error(self.world.rank)
+        if reason := self.world.reason():
+            raise reason
 
     def tell(self, error: Exception) -> None:
         """Let the others know why this rank stops, unless it stops because of one of them."""
         if not (isinstance(error, NotFinite) and error.rank != self.world.rank):
-            self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, type(error).__name__, str(error)))
+            self.world.words.say(Words(self.step, self.world.rank, type(error).__name__, str(error)))
 
     def passes(self, gradients: Sequence[Tensor]) -> bool:
         """Whether to take the step with these: if not, no rank does."""
@@ -98,8 +97,8 @@ class Guard:
             if 0 in rates:
                 raise InputError(f"{self.rule} divides by lr, which is 0: begin the warm-up with a number above 0.")
             # the others check, too, before they send; but what is sent within a round may overflow on its way
-            if heard := self.world.words.heard(self.exchange.tag, GRACE):
-                raise heard[0].as_error(self.world.rank)
+            if reason := self.world.reason(GRACE):
+                raise reason
             if self.step:
                 where = f"state at step {self.step}"
                 out = (

@@ -20,8 +20,8 @@ TAG = 0x60551
 """Of the last words, apart from the tags of messages, which count from 1, and from those of scripts."""
 HEARING = timedelta(seconds=2)
 """How long a rank that stops stays until the others have its words."""
-GRACE = 0.25
-"""Seconds that words may be behind the loss of a neighbour who stopped because of them."""
+GRACE = 0.05
+"""Seconds that words may be behind the loss of the rank that said them: torchrun soon ends those that are left."""
 
 
 class NeighborLost(RuntimeError):
@@ -42,11 +42,10 @@ class NotFinite(RuntimeError):
 
 @dataclass(frozen=True)
 class Words:
-    """What a rank said when it stopped: at which step of which optimizer, with what error."""
+    """What a rank said when it stopped: at which step, with what error."""
 
     step: int
     rank: int
-    optimizer: int
     error: str
     message: str
 
@@ -82,10 +81,14 @@ class LastWords:
         """Whether words reach the others."""
         self._rows = torch.zeros(size, LENGTH, dtype=torch.uint8)
         self._heard: list[Words] = []
+        self._said: set[Words] = set()
         self._works = {peer: self._listen(peer) for peer in self._others}
 
     def say(self, words: Words) -> None:
-        """Tell all ranks that can still hear it."""
+        """Tell all ranks that can still hear it, once."""
+        if words in self._said:
+            return
+        self._said.add(words)
         sent, works = words.packed(), []
         for peer in self._others:
             try:
@@ -98,18 +101,34 @@ class LastWords:
             except RuntimeError:
                 continue
 
-    def heard(self, optimizer: int, grace: float = 0.0) -> list[Words]:
-        """What was said of this optimizer or a later one, the first stop first; waits so long if nothing was."""
+    def so_far(self) -> int:
+        """How many were heard so far: those of trainings that are over."""
+        self._read()
+        return len(self._heard)
+
+    def reason(self, after: int, grace: float = 0.0) -> RuntimeError | None:
+        """Why this rank must stop, if another has said so: the first stop of those that were heard after so many.
+
+        It is said once more for those who only lose this rank, before they do.
+
+        Args:
+            after: how many words do not count any more.
+            grace: seconds to wait if there is none.
+        """
         end = time.monotonic() + grace
         while True:
-            if self._rows[:, -1].any():
-                self._read()
-            found = sorted((w for w in self._heard if w.optimizer >= optimizer), key=lambda w: (w.step, w.rank))
-            if found or not self._others or time.monotonic() >= end:
-                return found
+            self._read()
+            if found := self._heard[after:]:
+                first = min(found, key=lambda words: (words.step, words.rank))
+                self.say(first)
+                return first.as_error(self._rank)
+            if not self._others or time.monotonic() >= end:
+                return None
             time.sleep(0.01)
 
     def _read(self) -> None:
+        if not self._rows[:, -1].any():
+            return
         for peer in self._others:
             if self._rows[peer, -1]:
                 self._heard.append(Words.read(self._rows[peer]))

@@ -26,6 +26,7 @@ class World:
         assert dist.group.WORLD is not None
         self.group = dist.group.WORLD
         self.words = last_words()
+        self._over = self.words.so_far()
 
     def total(self, a: torch.Tensor) -> torch.Tensor:
         """Σ_i a_i over all ranks, as a new tensor: an all-reduce."""
@@ -69,13 +70,17 @@ class World:
         """The number of every rank."""
         return [int(of) for of in self._gathered(torch.tensor([number], device=self.device))]
 
+    def reason(self, grace: float = 0.0) -> RuntimeError | None:
+        """Why this rank must stop, if another has stopped by an error since this was made."""
+        return self.words.reason(self._over, grace)
+
     def finish(self, work: Any, what: str) -> None:
         """Wait for a collective."""
         try:
             work.wait(self.timeout)
         except RuntimeError as error:
-            if heard := self.words.heard(0, GRACE):
-                raise heard[0].as_error(self.rank) from error
+            if reason := self.reason(GRACE):
+                raise reason from error
             raise NeighborLost(
                 f"rank {self.rank}: the {what} did not end within {self.timeout.total_seconds():g} s, or a rank left "
                 f"it ({in_short(error)}). Some rank died, stopped or never came; see the output of the others."
