@@ -133,10 +133,10 @@ def test_overflows_without_end_are_not_the_scale(mode):
 
 
 def test_words_of_any_length_arrive_whole_or_cut():
-    said = stopping.Words(3, 1, "InputError", "ä" * 5000)
+    said = stopping.Words(3, 1, 7, "InputError", "ä" * 5000)
     assert said.packed().numel() == stopping.LENGTH
     heard = stopping.Words.read(said.packed())
     assert heard.message.startswith("äää")
     assert heard.message.endswith("…")
-    short = stopping.Words(3, 1, "InputError", "short")
+    short = stopping.Words(3, 1, 7, "InputError", "short")
     assert stopping.Words.read(short.packed()) == short

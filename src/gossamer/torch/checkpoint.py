@@ -49,6 +49,7 @@ def save(
     used = step if batches is None else batches
     if sampler is not None:
         sampler.check_used(used)
+    optimizer.check_together()
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = _path(folder, step, optimizer)
@@ -56,6 +57,7 @@ def save(
         "step": step,
         "rank": optimizer.world.rank,
         "batches": used,
+        "sampler": None if sampler is None else sampler.fingerprint(),
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "others": {name: other.state_dict() for name, other in others.items()},
@@ -106,6 +108,11 @@ def resume(
             f"{path.name} was saved with {sorted(content['others']) or 'nothing'} besides model and optimizer, but is "
             f"resumed with {sorted(others) or 'nothing'}: give resume what save was given."
         )
+    if content["sampler"] != (given := None if sampler is None else sampler.fingerprint()):
+        raise InputError(
+            f"{path.name} was saved with {_rows(content['sampler'])}, but is resumed with {_rows(given)}: the place in "
+            "the data would be another. Give resume the sampler that save was given, made with the same arguments."
+        )
     model.load_state_dict(content["model"])
     for name, other in others.items():
         other.load_state_dict(content["others"][name])
@@ -144,6 +151,10 @@ def _held(path: Path, step: int, rank: int) -> tuple[dict[str, Any], str, str]:
     if (content["step"], content["rank"]) != (step, rank):
         return {}, f"{path.name} is of rank {content['rank']} at step {content['step']}", ""
     return content, "", ""
+
+
+def _rows(sampler: str | None) -> str:
+    return "no sampler" if sampler is None else f"a sampler of {sampler}"
 
 
 def _path(folder: Path, step: int, optimizer: Decentralized) -> Path:

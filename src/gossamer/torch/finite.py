@@ -39,13 +39,13 @@ class Guard:
 
     def listen(self) -> None:
         """Stop if another rank has stopped already."""
-        if reason := self.world.reason():
+        if reason := self.world.words.reason():
             raise reason
 
     def tell(self, error: Exception) -> None:
         """Let the others know why this rank stops, unless it stops because of one of them."""
         if not (isinstance(error, NotFinite) and error.rank != self.world.rank):
-            self.world.words.say(Words(self.step, self.world.rank, type(error).__name__, str(error)))
+            self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, type(error).__name__, str(error)))
 
     def passes(self, gradients: Sequence[Tensor]) -> bool:
         """Whether to take the step with these: if not, no rank does."""
@@ -97,7 +97,7 @@ class Guard:
             if 0 in rates:
                 raise InputError(f"{self.rule} divides by lr, which is 0: begin the warm-up with a number above 0.")
             # the others check, too, before they send; but what is sent within a round may overflow on its way
-            if reason := self.world.reason(GRACE):
+            if reason := self.world.words.reason(GRACE):
                 raise reason
             if self.step:
                 where = f"state at step {self.step}"

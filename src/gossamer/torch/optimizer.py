@@ -6,6 +6,7 @@ Each process holds a model of its own, computes gradients on its own data and ta
 """
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -17,7 +18,7 @@ from torch.optim import Optimizer
 from gossamer.core import InputError, State, parts, setting, shown
 from gossamer.engines.suiting import suits
 from gossamer.networks import Network
-from gossamer.torch import generators
+from gossamer.torch import averaging, generators
 from gossamer.torch.agent import Agents
 from gossamer.torch.dials import Dials, checked_rate
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
@@ -73,6 +74,7 @@ class Decentralized(Optimizer):
         for name, value in (("timeout", timeout), ("start_timeout", start_timeout)):
             if not 0 < value <= LONGEST:
                 raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {value!r}.")
+        self._seed = operator.index(seed)
         groups = groups_of(params)
         self._own_rate = ["lr" in group for group in groups]
         super().__init__(groups, {"lr": getattr(rule, "eta", None)})
@@ -88,10 +90,10 @@ class Decentralized(Optimizer):
             part.check(x.numel())
         self.overlap = overlapping(overlap, rule, self.network)
         self.counters = Counters()
-        self._agree(seed, on_nonfinite)
+        self._agree(on_nonfinite)
         self.exchange = Exchange(self.world, self.network, self.counters)
         self._guard = Guard(self.exchange, on_nonfinite, rule.name, self._flat.place)
-        agents = Agents(self.exchange, int(seed), rule.needs != "nothing" and self.network.awake(0) is not None)
+        agents = Agents(self.exchange, self._seed, rule.needs != "nothing" and self.network.awake(0) is not None)
         self._finite: Tensor | None = None
         self._rounds = Rounds(
             Course(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self._guard.check)
@@ -159,7 +161,7 @@ class Decentralized(Optimizer):
             if saved.get(key) != value:
                 raise InputError(
                     f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
-                    "rule, the network and the overlap that it was saved with."
+                    "rule, the network, the overlap, the seed and the type of parameters that it was saved with."
                 )
         if (given := saved["state"]["x"].numel()) != (d := sum(self._flat.sizes)):
             raise InputError(f"this state is of a model with {given} numbers, but the optimizer's has {d}.")
@@ -189,25 +191,19 @@ class Decentralized(Optimizer):
 
         All ranks must enter it. After it everything is as it was.
         """
-        buffers = [b for b in module.buffers() if b.is_floating_point()] if module is not None else []
-        mine, kept = self._flat.read(), [b.clone() for b in buffers]
-        self._flat.write(self.world.total(mine) / self.world.size)
-        with torch.no_grad():
-            for buffer in buffers:
-                buffer.copy_(self.world.total(buffer) / self.world.size)
-        try:
+        self.check_together()
+        with averaging.averaged(self._flat, self.world, module):
             yield
-        finally:
-            self._flat.write(mine)
-            with torch.no_grad():
-                for buffer, value in zip(buffers, kept, strict=True):
-                    buffer.copy_(value)
 
     def consensus_error(self) -> float:
         """(1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
-        x = self._flat.read()
-        apart = (x - self.world.total(x) / self.world.size).double().square().sum()
-        return float(self.world.total(apart) / self.world.size)
+        self.check_together()
+        return averaging.consensus_error(self._flat.read(), self.world)
+
+    def check_together(self) -> None:
+        """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
+        rates = [f"{group['lr']:.12g}" for group in self.param_groups]
+        self.world.agree({"number of steps": str(self._guard.step), "lr of each parameter group": ", ".join(rates)})
 
     def _go(self, memory: Memory) -> None:
         with torch.no_grad():
@@ -271,9 +267,11 @@ class Decentralized(Optimizer):
             "rule": " ".join([self.rule.name, *others]),
             "network": fingerprint(self.network),
             "overlap": self.overlap,
+            "seed": self._seed,
+            "type": str(self.world.dtype),
         }
 
-    def _agree(self, seed: int, on_nonfinite: str) -> None:
+    def _agree(self, on_nonfinite: str) -> None:
         self.world.agree(
             {
                 "shapes of the parameters": self._flat.shapes,
@@ -285,7 +283,7 @@ class Decentralized(Optimizer):
                 ),
                 "network": fingerprint(self.network),
                 "overlap": str(self.overlap),
-                "seed": str(seed),
+                "seed": str(self._seed),
                 "choice of on_nonfinite": str(on_nonfinite),
             }
         )

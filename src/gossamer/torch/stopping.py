@@ -42,10 +42,11 @@ class NotFinite(RuntimeError):
 
 @dataclass(frozen=True)
 class Words:
-    """What a rank said when it stopped: at which step, with what error."""
+    """What a rank said when it stopped: at which step of which optimizer, with what error."""
 
     step: int
     rank: int
+    optimizer: int
     error: str
     message: str
 
@@ -81,14 +82,12 @@ class LastWords:
         """Whether words reach the others."""
         self._rows = torch.zeros(size, LENGTH, dtype=torch.uint8)
         self._heard: list[Words] = []
-        self._said: set[Words] = set()
+        self._over: set[int] = set()
         self._works = {peer: self._listen(peer) for peer in self._others}
 
     def say(self, words: Words) -> None:
-        """Tell all ranks that can still hear it, once."""
-        if words in self._said:
-            return
-        self._said.add(words)
+        """Tell all ranks that can still hear it. What others say of the same optimizer is no news after that."""
+        self._over.add(words.optimizer)
         sent, works = words.packed(), []
         for peer in self._others:
             try:
@@ -101,24 +100,18 @@ class LastWords:
             except RuntimeError:
                 continue
 
-    def so_far(self) -> int:
-        """How many were heard so far: those of trainings that are over."""
-        self._read()
-        return len(self._heard)
-
-    def reason(self, after: int, grace: float = 0.0) -> RuntimeError | None:
-        """Why this rank must stop, if another has said so: the first stop of those that were heard after so many.
+    def reason(self, grace: float = 0.0) -> RuntimeError | None:
+        """Why this rank must stop, if another has said so: of several the first stop, and each optimizer's only once.
 
         It is said once more for those who only lose this rank, before they do.
 
         Args:
-            after: how many words do not count any more.
             grace: seconds to wait if there is none.
         """
         end = time.monotonic() + grace
         while True:
             self._read()
-            if found := self._heard[after:]:
+            if found := [words for words in self._heard if words.optimizer not in self._over]:
                 first = min(found, key=lambda words: (words.step, words.rank))
                 self.say(first)
                 return first.as_error(self._rank)

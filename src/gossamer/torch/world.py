@@ -26,18 +26,17 @@ class World:
         assert dist.group.WORLD is not None
         self.group = dist.group.WORLD
         self.words = last_words()
-        self._over = self.words.so_far()
 
     def total(self, a: torch.Tensor) -> torch.Tensor:
         """Σ_i a_i over all ranks, as a new tensor: an all-reduce."""
-        summed = a.clone()
+        summed = a.clone(memory_format=torch.contiguous_format)  # the order of numbers is the same on all ranks
         if self.size > 1:
             self.finish(dist.all_reduce(summed, async_op=True), "all-reduce")
         return summed
 
     def broadcast(self, a: torch.Tensor) -> torch.Tensor:
         """What rank 0 has, as a new tensor."""
-        given = a.clone()
+        given = a.clone(memory_format=torch.contiguous_format)
         if self.size > 1:
             self.finish(dist.broadcast(given, 0, async_op=True), "broadcast")
         return given
@@ -70,16 +69,12 @@ class World:
         """The number of every rank."""
         return [int(of) for of in self._gathered(torch.tensor([number], device=self.device))]
 
-    def reason(self, grace: float = 0.0) -> RuntimeError | None:
-        """Why this rank must stop, if another has stopped by an error since this was made."""
-        return self.words.reason(self._over, grace)
-
     def finish(self, work: Any, what: str) -> None:
         """Wait for a collective."""
         try:
             work.wait(self.timeout)
         except RuntimeError as error:
-            if reason := self.reason(GRACE):
+            if reason := self.words.reason(GRACE):
                 raise reason from error
             raise NeighborLost(
                 f"rank {self.rank}: the {what} did not end within {self.timeout.total_seconds():g} s, or a rank left "
