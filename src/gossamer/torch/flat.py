@@ -72,9 +72,9 @@ class Flat:
                     f"parameter {k} (from 0) was {_shown(kind)} when Decentralized was made, and is {_shown(_kind(p))} "
                     "now: convert, move, freeze and unfreeze before it is made, or make a new one on all ranks."
                 )
-        if not torch.equal(self.read(), x):
-            parts = [part.view_as(p) for part, p in zip(x.split(self._lengths), self.params, strict=True)]
-            touched = [k for k, p in enumerate(self.params) if not torch.equal(p, parts[k])]
+        parts = zip(self.params, x.split(self._lengths), strict=True)
+        touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p))]
+        if touched:
             raise InputError(
                 f"parameter {touched[0]} (from 0; {len(touched)} in all) was written into since the optimizer did, and "
                 "the next step would overwrite that: the rule owns the parameters. Load weights before Decentralized "

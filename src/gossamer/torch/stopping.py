@@ -5,6 +5,7 @@ a message fails to come or the next step begins, so that they cost nothing while
 group without it has none.
 """
 
+import contextlib
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -20,6 +21,7 @@ TAG = 0x60551
 """Of the last words, apart from the tags of messages, which count from 1, and from those of scripts."""
 HEARING = timedelta(seconds=2)
 """How long a rank that stops stays until the others have its words."""
+MOMENT = timedelta(milliseconds=1)
 GRACE = 0.05
 """Seconds that words may be behind the loss of the rank that said them: torchrun soon ends those that are left."""
 
@@ -86,19 +88,22 @@ class LastWords:
         self._works = {peer: self._listen(peer) for peer in self._others}
 
     def say(self, words: Words) -> None:
-        """Tell all ranks that can still hear it. What others say of the same optimizer is no news after that."""
+        """Tell all ranks that can still hear it, and leave the group."""
         self._over.add(words.optimizer)
         sent, works = words.packed(), []
         for peer in self._others:
-            try:
+            with contextlib.suppress(RuntimeError):  # it may have gone itself
                 works.append(self._group.send([sent], peer, TAG))
-            except RuntimeError:  # it has gone itself
-                continue
         for work in works:
-            try:
+            with contextlib.suppress(RuntimeError):
                 work.wait(HEARING)
-            except RuntimeError:
-                continue
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """End all connections, as gloo does where a wait runs out of time: the others need not wait for the process."""
+        for peer in self._others[:1]:
+            with contextlib.suppress(RuntimeError):
+                self._group.recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
 
     def reason(self, grace: float = 0.0) -> RuntimeError | None:
         """Why this rank must stop, if another has said so: of several the first stop, and each optimizer's only once.
