@@ -5,6 +5,7 @@ import os
 import tempfile
 import time
 import traceback
+from pathlib import Path
 
 LIGHT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", "JAX_PLATFORMS": "cpu"}
 
@@ -70,12 +71,19 @@ def run(function, size, *args, seconds=120):
 
 
 def runs(pid):
-    """Whether there is such a process."""
+    """Whether there is such a process; one that has ended and that nobody has asked about does not run."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
         return False
-    return True
+
+
+def wait_until(fact, seconds):
+    """Return once the fact is so, and fail if it is not in time."""
+    end = time.monotonic() + seconds
+    while not fact():
+        assert time.monotonic() < end, f"not so within {seconds} s"
+        time.sleep(0.05)
 
 
 class Failed:

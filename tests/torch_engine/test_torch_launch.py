@@ -4,12 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 from torch_engine import forked
 
 from gossamer.core import InputError
+from gossamer.torch import tether
 from gossamer.torch.launch import launch
 
 ONE_STEP = """
@@ -27,7 +27,7 @@ with optimizer.average_model():
 
 SLEEPS = """
 import os, sys, time
-open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").write(str(os.getpid()))
+open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").write(f"{os.getppid()} {os.getpid()}\\n")
 time.sleep(120)
 """
 
@@ -42,24 +42,50 @@ def test_torchrun_as_it_is(tmp_path):
     assert sorted(done.stdout.splitlines()) == [f"mean of rank {rank} [-0.5, -0.5]" for rank in range(2)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
     (tmp_path / "sleeps.py").write_text(SLEEPS)
     call = [sys.executable, "-m", "gossamer", "launch", "--processes", "2", "sleeps.py", str(tmp_path)]
     started = subprocess.Popen(call, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    files = [tmp_path / str(rank) for rank in range(2)]
     try:
-        files = [tmp_path / str(rank) for rank in range(2)]
-        end = time.monotonic() + 120
-        while not all(file.exists() and file.read_text() for file in files):
-            assert started.poll() is None
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        forked.wait_until(lambda: all(file.exists() and "\n" in file.read_text() for file in files), 120)
         started.send_signal(number)
-        assert started.wait(60) == 128 + number
+        assert started.wait(60) == (-number if number == signal.SIGKILL else 128 + number)
     finally:
         started.kill()
-    pids = [int(file.read_text()) for file in files]
+    pids = {int(pid) for file in files for pid in file.read_text().split()}
+    assert len(pids) == 3  # torchrun and its two processes
+    if number == signal.SIGKILL:  # it could not wait for them
+        forked.wait_until(lambda: not any(map(forked.runs, pids)), 30)
     assert not [pid for pid in pids if forked.runs(pid)]
+
+
+KEEPS = """
+import os, subprocess, sys
+os.environ["GOSSAMER_KEEPER"] = sys.argv[1] if sys.argv[1] != "me" else str(os.getpid())
+says = "import os, time; print(os.getpid(), os.environ['GOSSAMER_KEEPER'], flush=True); time.sleep(120)"
+subprocess.run([sys.executable, "-S", sys.argv[2], "SIGKILL", sys.executable, "-S", "-c", says])
+"""
+
+
+def test_what_is_tethered_ends_with_its_keeper():
+    keeper = subprocess.Popen(
+        [sys.executable, "-S", "-c", KEEPS, "me", tether.__file__], stdout=subprocess.PIPE, text=True
+    )
+    with keeper:
+        pid, its_own = map(int, keeper.stdout.readline().split())
+        assert pid == its_own  # for those that it starts
+        assert forked.runs(pid)
+        keeper.kill()
+    forked.wait_until(lambda: not forked.runs(pid), 10)
+
+
+def test_what_would_be_tethered_to_a_process_that_is_gone_does_not_start():
+    gone = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    gone.wait()
+    call = [sys.executable, "-S", "-c", KEEPS, str(gone.pid), tether.__file__]
+    assert subprocess.run(call, capture_output=True, timeout=30).stdout == b""
 
 
 @pytest.mark.parametrize(

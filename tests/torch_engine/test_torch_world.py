@@ -17,6 +17,7 @@ from gossamer import networks
         ("dtype", r"disagree on the type of the parameters: rank 0 has torch.float32, but rank 2 has torch.float64"),
         ("rule", r"disagree on the rule: rank 0 has d-psgd with eta=0.1, but rank 2 has d-psgd with eta=0.2"),
         ("network", r"disagree on the network: rank 0 has ring.* of 4 agents.* but rank 2 has complete"),
+        ("later", r"disagree on the network: rank 0 has sequence.* but rank 2 has sequence"),
     ],
 )
 def test_ranks_that_disagree_are_told_before_training(what, message):
@@ -82,3 +83,13 @@ def rounds(start, steps):
         new = 0.5 * m + 0.5 * 2 * (x - np.arange(4)[:, None])
         v, m = W @ v + new - m, new
     return x
+
+
+def test_ranks_that_are_apart_are_told_and_layouts_do_not_matter():
+    """A step at the mean would take its gradient there, and the point would then be put back to the one before."""
+    found = forked.run(worlds.apart, 2)
+    for of_rank in found:
+        assert "the ranks disagree on the number of steps: rank 0 has 2, but rank 1 has 1" in of_rank["steps"]
+        assert "disagree on the lr of each parameter group: rank 0 has 0.05, but rank 1 has 0.1" in of_rank["rates"]
+        assert "was written into since the optimizer did" in of_rank["at the mean"]
+        np.testing.assert_array_equal(of_rank["frozen"], np.arange(24.0).reshape(1, 2, 3, 4))

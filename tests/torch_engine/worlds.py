@@ -1,6 +1,7 @@
 """What four ranks see of each other."""
 
 import gossamer as gs
+from gossamer import networks
 
 
 def differing(rank, size, what):
@@ -14,6 +15,9 @@ def differing(rank, size, what):
     dtype = torch.float64 if odd and what == "dtype" else torch.float32
     rule = gs.DPSGD(eta=0.2 if odd and what == "rule" else 0.1)
     network = "complete" if odd and what == "network" else "ring"
+    if what == "later":
+        rounds = [networks.ring(4)] * 5 + [networks.complete(4) if odd else networks.ring(4)]
+        network = networks.sequence(rounds)
     Decentralized([torch.nn.Parameter(torch.zeros(shape, dtype=dtype))], rule, network, timeout=10)
 
 
@@ -124,3 +128,84 @@ def two_at_once(rank, size):
         step(*third)
         step(*both[0])
     return third[0].detach().numpy(), both[0][0].detach().numpy()
+
+
+def saved_twice(rank, size, folder):
+    """The parameters after the first of two steps, both of which are saved."""
+    from gossamer.torch import save
+
+    model, optimizer = pair()
+    found = None
+    for step in (1, 2):
+        optimizer.zero_grad()
+        ((rank + 1) * model[0].square().sum()).backward()
+        optimizer.step()
+        save(folder, step, model, optimizer)
+        found = model[0].detach().clone().numpy() if found is None else found
+    return found
+
+
+def resumed(rank, size, folder):
+    """The step from which it goes on, the parameters there, and what was warned of."""
+    import warnings
+
+    from gossamer.torch import resume
+
+    model, optimizer = pair()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        step = resume(folder, model, optimizer)
+    return step, model[0].detach().numpy(), [str(warning.message) for warning in caught]
+
+
+def pair():
+    """A small model and its optimizer."""
+    import torch
+
+    from gossamer.torch import Decentralized
+
+    model = torch.nn.ParameterList([torch.nn.Parameter(torch.ones(3, dtype=torch.float64))])
+    return model, Decentralized(model.parameters(), gs.BiasedDMT(eta=0.1, lam=0.5), "complete", timeout=20)
+
+
+def apart(rank, size):
+    """What the ranks are told where they took different numbers of steps, or have different rates; and of layouts."""
+    import torch
+
+    from gossamer.torch import Decentralized, NeighborLost
+
+    def told(change):
+        x = torch.nn.Parameter(torch.ones(2))
+        optimizer = Decentralized([x], gs.DPSGD(eta=0.1), "complete", timeout=20)
+        x.square().sum().backward()
+        optimizer.step()
+        change(optimizer)
+        try:
+            optimizer.consensus_error()
+        except gs.InputError as error:
+            return str(error)
+
+    def once_more(optimizer):
+        if rank == 0:  # the message of the neighbour is there already
+            optimizer.step()
+
+    def slower(optimizer):
+        optimizer.param_groups[0]["lr"] /= 2 - rank
+
+    found = {"rates": told(slower)}
+    x = torch.nn.Parameter(torch.ones(2))
+    optimizer = Decentralized([x], gs.DPSGD(eta=0.1), "complete", timeout=20)
+    (rank * x.sum()).backward()
+    optimizer.step()
+    # the same shape, but rank 0 keeps its numbers in another order
+    frozen = torch.nn.Parameter(torch.arange(24.0).view(1, 2, 3, 4) + rank, requires_grad=False)
+    frozen.data = frozen.data.to(memory_format=torch.channels_last if rank == 0 else torch.contiguous_format)
+    Decentralized([torch.nn.Parameter(torch.ones(2)), frozen], gs.DPSGD(eta=0.1), "complete", timeout=20)
+    found["frozen"] = frozen.detach().numpy()
+    found["steps"] = told(once_more)
+    with optimizer.average_model():
+        try:
+            optimizer.step()
+        except (gs.InputError, NeighborLost) as error:  # its own, or the other's, which was first
+            found["at the mean"] = str(error)
+    return found

@@ -5,6 +5,6 @@ from gossamer.torch.checkpoint import resume, save
 from gossamer.torch.exchange import Counters
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
-from gossamer.torch.world import NeighborLost
+from gossamer.torch.stopping import NeighborLost, NotFinite
 
-__all__ = ["Counters", "Decentralized", "MissingTorch", "NeighborLost", "SplitSampler", "resume", "save"]
+__all__ = ["Counters", "Decentralized", "MissingTorch", "NeighborLost", "NotFinite", "SplitSampler", "resume", "save"]

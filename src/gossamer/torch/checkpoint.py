@@ -1,12 +1,11 @@
 """Saving a run and going on with it: one file for each rank and step, from the last step that all ranks hold.
 
 A file holds the model, where the rule stands, the place in the data and the random generators, so that on CPUs a run
-that was interrupted ends with the same bits as one that was not. Files appear whole or not at all, and are read with
-``weights_only=True``: nothing in them is executed.
+that was interrupted ends with the same bits as one that was not. Files appear whole or not at all, carry a checksum,
+and are read with ``weights_only=True``: nothing in them is executed.
 """
 
 import json
-import os
 import re
 import warnings
 from pathlib import Path
@@ -15,10 +14,9 @@ from typing import Any
 import torch
 
 from gossamer.core import InputError
-from gossamer.torch import generators
+from gossamer.torch import generators, sealed
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
-from gossamer.torch.world import in_short
 
 NAME = re.compile(r"step-(\d+)-rank-(\d+)-of-(\d+)\.pt")
 
@@ -51,23 +49,21 @@ def save(
     used = step if batches is None else batches
     if sampler is not None:
         sampler.check_used(used)
+    optimizer.check_together()
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = _path(folder, step, optimizer)
     content = {
         "step": step,
+        "rank": optimizer.world.rank,
         "batches": used,
+        "sampler": None if sampler is None else sampler.fingerprint(),
         "model": model.state_dict(),
         "optimizer": optimizer.state_dict(),
         "others": {name: other.state_dict() for name, other in others.items()},
         "random": generators.states(),
     }
-    whole = path.with_suffix(".part")
-    with whole.open("wb") as file:
-        torch.save(content, file)
-        file.flush()
-        os.fsync(file.fileno())
-    whole.replace(path)
+    sealed.write(path, content)
     optimizer.exchange.meet()  # until all have written, the last common step must stay
     held = sorted(_steps(folder, optimizer))
     if held[-1] > step:
@@ -90,7 +86,8 @@ def resume(
 ) -> int:
     """Go on from the last step that all ranks hold, and return it; 0 if there is none. All ranks must call it.
 
-    A step that some rank cannot read, because its file is damaged, is left out with a warning.
+    A step that some rank cannot read, because its file is damaged, is left out with a warning. A file of another format
+    is an error: a run should not go back in time unasked.
     """
     world, folder = optimizer.world, Path(folder)
     held = [set(json.loads(text)) for text in world.texts(json.dumps(sorted(_steps(folder, optimizer))))]
@@ -111,6 +108,11 @@ def resume(
             f"{path.name} was saved with {sorted(content['others']) or 'nothing'} besides model and optimizer, but is "
             f"resumed with {sorted(others) or 'nothing'}: give resume what save was given."
         )
+    if content["sampler"] != (given := None if sampler is None else sampler.fingerprint()):
+        raise InputError(
+            f"{path.name} was saved with {_rows(content['sampler'])}, but is resumed with {_rows(given)}: the place in "
+            "the data would be another. Give resume the sampler that save was given, made with the same arguments."
+        )
     model.load_state_dict(content["model"])
     for name, other in others.items():
         other.load_state_dict(content["others"][name])
@@ -126,20 +128,33 @@ def _newest(folder: Path, steps: list[int], optimizer: Decentralized) -> dict[st
     """What this rank holds of the first of these steps that all ranks can read."""
     damaged: list[str] = []
     for step in steps:
-        path = _path(folder, step, optimizer)
-        try:
-            content, problem = torch.load(path, map_location="cpu", weights_only=True), ""
-            if not isinstance(content, dict) or content.get("step") != step:
-                problem = f"{path.name} is not a checkpoint of step {step}"
-        except Exception as error:  # a damaged file makes torch.load raise whatever it stumbles over
-            content, problem = {}, f"{path.name} cannot be read ({in_short(error)})"
-        told = [text for text in optimizer.world.texts(problem) if text]
-        if not told:
+        content, problem, refusal = _held(_path(folder, step, optimizer), step, optimizer.world.rank)
+        told = [json.loads(text) for text in optimizer.world.texts(json.dumps([problem, refusal]))]
+        if refused := [of_rank[1] for of_rank in told if of_rank[1]]:
+            raise InputError(f"in {folder}, {'; '.join(refused)}")
+        if not any(of_rank[0] for of_rank in told):
             if damaged and optimizer.world.rank == 0:
                 warnings.warn(f"in {folder}, {'; '.join(damaged)}: going on from step {step}.", stacklevel=3)
             return content
-        damaged += told
+        damaged += [of_rank[0] for of_rank in told if of_rank[0]]
     raise InputError(f"in {folder}, {'; '.join(damaged)}. Remove such files to begin anew, or restore them.")
+
+
+def _held(path: Path, step: int, rank: int) -> tuple[dict[str, Any], str, str]:
+    """What this rank holds of a step; or what is damaged there; or why it is refused."""
+    try:
+        content = sealed.read(path)
+    except sealed.Damaged as error:
+        return {}, str(error), ""
+    except InputError as error:
+        return {}, "", str(error)
+    if (content["step"], content["rank"]) != (step, rank):
+        return {}, f"{path.name} is of rank {content['rank']} at step {content['step']}", ""
+    return content, "", ""
+
+
+def _rows(sampler: str | None) -> str:
+    return "no sampler" if sampler is None else f"a sampler of {sampler}"
 
 
 def _path(folder: Path, step: int, optimizer: Decentralized) -> Path:

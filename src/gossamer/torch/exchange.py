@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.networks import Network
-from gossamer.torch.world import NeighborLost, World, in_short
+from gossamer.torch.stopping import NeighborLost
+from gossamer.torch.world import World, in_short
 
 MOMENT = timedelta(milliseconds=20)
 """How long to look whether a message is there."""
@@ -42,7 +44,9 @@ class Counters:
     seconds_waiting: float = 0.0
     """For messages that had not arrived when they were needed, and for all-reduces of the rule."""
     overflows: int = 0
-    """Steps with gradients that overflowed under mixed precision, which took part with the last finite ones."""
+    """Steps of this rank with gradients that overflowed under mixed precision."""
+    skipped: int = 0
+    """Steps that all ranks left out because the gradient of one of them was not finite."""
 
 
 class Links(NamedTuple):
@@ -63,7 +67,7 @@ class Exchange:
 
     def __init__(self, world: World, network: Network, counters: Counters):
         self.world, self.network, self.counters = world, network, counters
-        self._tag = next(_TAGS)
+        self.tag = next(_TAGS)
         self._flying: list[_Sent] = []
         self._let_go()
         _KEPT.append((weakref.ref(self), self._flying))
@@ -153,14 +157,14 @@ class Exchange:
         if self.world.device.type == "cuda" and (links.targets or links.sources):
             return _Sent(message, buffers, [(None, work) for work in self._batch(message, buffers, links.targets)])
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
-        sends = [(peer, _begun(self.world.group.send, message, peer, self._tag)) for peer in links.targets]
-        receipts = [(peer, _begun(self.world.group.recv, to, peer, self._tag)) for peer, to in buffers.items()]
+        sends = [(peer, _begun(self.world.group.send, message, peer, self.tag)) for peer in links.targets]
+        receipts = [(peer, _begun(self.world.group.recv, to, peer, self.tag)) for peer, to in buffers.items()]
         return _Sent(message, buffers, [*receipts, *sends])
 
     def _batch(self, message: Tensor, buffers: dict[int, Tensor], targets: Sequence[int]) -> list[Any]:
         """NCCL must see all messages at once, and answers for all of them."""
-        ops = [dist.P2POp(dist.isend, message, peer, tag=self._tag) for peer in targets]
-        ops += [dist.P2POp(dist.irecv, buffer, peer, tag=self._tag) for peer, buffer in buffers.items()]
+        ops = [dist.P2POp(dist.isend, message, peer, tag=self.tag) for peer in targets]
+        ops += [dist.P2POp(dist.irecv, buffer, peer, tag=self.tag) for peer, buffer in buffers.items()]
         return dist.batch_isend_irecv(ops)
 
     def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, Tensor]]:
@@ -177,8 +181,10 @@ class Exchange:
         if sent.works and sent.works[0][0] is None:  # one work answers for all
             yield from sent.buffers.items()
 
-    def _lost(self, works: list[tuple[int | None, Any]], waited: float, error: RuntimeError) -> NeighborLost:
+    def _lost(self, works: list[tuple[int | None, Any]], waited: float, error: RuntimeError) -> RuntimeError:
         """The first of these has failed. Whoever loses a neighbour ends too, so that others may have failed by now."""
+        if reason := self.world.words.reason():  # by the same connection, and so before its end
+            return reason
         lost = {works[0][0]} | {peer for peer, work in works[1:] if _fails(work)}
         ranks = tuple(sorted(peer for peer in lost if peer is not None))
         who = f"rank {' and rank '.join(map(str, ranks))}" if ranks else "a neighbour"
@@ -244,5 +250,10 @@ def fingerprint(network: Network) -> str:
     """A network in few words, the same on all ranks if they made the same one."""
     letters = ("W",) if network.stochastic == "doubly" else ("R", "C")
     seen = [network.matrix(t, by).toarray() for t in range(3 if network.changes else 1) for by in letters]
-    digest = hashlib.sha256(np.stack(seen).tobytes()).hexdigest()[:12]
+    # rounds may differ much later: all that they are made from counts
+    leaves, structure = jax.tree.flatten(network)
+    whole = hashlib.sha256(str(structure).encode())
+    for array in (*seen, *map(np.asarray, leaves)):
+        whole.update(array.tobytes())
+    digest = whole.hexdigest()[:12]
     return f"{network.name} of {network.agents} agents, weights {digest}"

@@ -1,6 +1,8 @@
 """The parameters of a model as one vector."""
 
+import itertools
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,6 +23,8 @@ class Flat:
         if not self.params:
             why = "all of them are frozen" if self.frozen else "give model.parameters()"
             raise InputError(f"there are no parameters to train: {why}.")
+        if len({id(p) for p in self.params}) < len(self.params):
+            raise InputError("a parameter is given twice: the rule would hold two values of it. Give each once.")
         first = self.params[0]
         for k, p in enumerate(self.params):
             if not p.is_floating_point() or (p.dtype, p.device) != (first.dtype, first.device):
@@ -31,13 +35,21 @@ class Flat:
                 )
         self.sizes = [sum(p.numel() for p in group if p.requires_grad) for group in groups]
         self._lengths = [p.numel() for p in self.params]
-        self._versions = [p._version for p in self.params]
+        self._kinds = [_kind(p) for p in self.params]
 
     @property
     def shapes(self) -> str:
         """As text, short enough to be printed."""
-        shown = [str(tuple(p.shape)) for p in self.params] + [f"frozen {tuple(p.shape)}" for p in self.frozen]
+        shown = [str(tuple(p.shape)) for p in self.params] + [
+            f"frozen {tuple(p.shape)} of {p.dtype}" for p in self.frozen
+        ]
         return f"{sum(self._lengths)} numbers in " + " ".join(shown)
+
+    def place(self, coordinate: int) -> str:
+        """Which parameter holds a coordinate of the vector."""
+        ends = itertools.accumulate(self._lengths)
+        k = next(k for k, end in enumerate(ends) if coordinate < end)
+        return f"parameter {k} (from 0) of shape {tuple(self.params[k].shape)}"
 
     def read(self) -> Tensor:
         """The parameters, as a new vector."""
@@ -48,16 +60,25 @@ class Flat:
         parts = [part.view_as(p) for part, p in zip(x.split(self._lengths), self.params, strict=True)]
         with torch.no_grad():
             torch._foreach_copy_(self.params, parts)  # pyright: ignore[reportPrivateImportUsage]
-        self._versions = [p._version for p in self.params]
 
     def check_untouched(self, x: Tensor) -> None:
-        """Refuse to go on if somebody else has written anything but this vector into the parameters."""
-        touched = [k for k, p in enumerate(self.params) if p._version != self._versions[k]]
-        if touched and not torch.equal(self.read(), x):
+        """Refuse to go on if somebody else has written anything but this vector into the parameters, or changed them.
+
+        All numbers are compared: what is written through ``p.data`` leaves no other trace.
+        """
+        for k, (p, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
+            if _kind(p) != kind:
+                raise InputError(
+                    f"parameter {k} (from 0) was {_shown(kind)} when Decentralized was made, and is {_shown(_kind(p))} "
+                    "now: convert, move, freeze and unfreeze before it is made, or make a new one on all ranks."
+                )
+        parts = zip(self.params, x.split(self._lengths), strict=True)
+        touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p))]
+        if touched:
             raise InputError(
                 f"parameter {touched[0]} (from 0; {len(touched)} in all) was written into since the optimizer did, and "
                 "the next step would overwrite that: the rule owns the parameters. Load weights before Decentralized "
-                "is made; go on with a run by gossamer.torch.resume."
+                "is made; go on with a run by gossamer.torch.resume; step outside of average_model."
             )
 
     def gradient(self) -> Tensor:
@@ -70,6 +91,15 @@ class Flat:
         if all(p.grad is None for p in self.params):
             raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
         return torch.cat([_of(p) for p in self.params])
+
+
+def _kind(p: Tensor) -> tuple[Any, ...]:
+    return p.dtype, p.device, p.shape, p.requires_grad
+
+
+def _shown(kind: tuple[Any, ...]) -> str:
+    dtype, device, shape, trained = kind
+    return f"{'trained' if trained else 'frozen'}, {dtype} {tuple(shape)} on {device}"
 
 
 def _of(p: Tensor) -> Tensor:

@@ -18,13 +18,16 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.core import InputError
+from gossamer.torch import tether
+
+TETHER = (sys.executable, "-u", tether.__file__)
 
 
 def launch(processes: int, script: str | Path, args: Sequence[str] = (), *, max_restarts: int = 0) -> int:
     """Run the script in so many processes and return the exit code, 0 if all went well.
 
     If one process fails, all are ended; with `max_restarts` all begin again up to so often, and a script that resumes
-    from its checkpoints goes on.
+    from its checkpoints goes on. On Linux all processes end with this one, however it ends.
     """
     with tempfile.TemporaryDirectory() as folder:
         torchrun = command(processes, script, args, folder=folder, max_restarts=max_restarts)
@@ -71,17 +74,26 @@ def command(
             raise InputError(f"{what} must be a whole number of at least {least}, but is {value!r}.")
     if not Path(script).is_file():
         raise InputError(f"there is no script {str(script)!r} to launch.")
+    # torchrun is asked to end, and ends its processes; those are killed if it is killed itself
     return [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={processes}"),
+        *(
+            *TETHER,
+            "SIGTERM",
+            sys.executable,
+            "-m",
+            "torch.distributed.run",
+            "--nnodes=1",
+            f"--nproc-per-node={processes}",
+        ),
         *("--rdzv-backend=c10d", "--rdzv-conf=store_type=file", f"--rdzv-endpoint={Path(folder) / 'rendezvous'}"),
         *(f"--rdzv-id={uuid.uuid4().hex}", "--local-addr=127.0.0.1", f"--max-restarts={max_restarts}"),
-        *("--monitor-interval=0.5", "--shutdown-timeout=5"),
-        *(str(script), *map(str, args)),
+        *("--monitor-interval=0.5", "--shutdown-timeout=5", "--no-python"),
+        *(*TETHER, "SIGKILL", sys.executable, "-u", str(script), *map(str, args)),
     ]
 
 
 def environment(processes: int) -> dict[str, str]:
-    """The environment of `launch`: what is set already stays."""
+    """The environment of `launch`, to be used by this process: what is set already stays."""
     threads = max(1, (os.cpu_count() or 1) // processes)
     return {
         "OMP_NUM_THREADS": str(threads),
@@ -91,4 +103,6 @@ def environment(processes: int) -> dict[str, str]:
         # glibc then keeps the memory of large vectors, in place of fetching fresh pages for each of them
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(2**40),
-    } | os.environ
+        **os.environ,
+        tether.KEEPER: str(os.getpid()),
+    }

@@ -6,6 +6,7 @@ Each process holds a model of its own, computes gradients on its own data and ta
 """
 
 import contextlib
+import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -17,13 +18,15 @@ from torch.optim import Optimizer
 from gossamer.core import InputError, State, parts, setting, shown
 from gossamer.engines.suiting import suits
 from gossamer.networks import Network
-from gossamer.torch import generators
+from gossamer.torch import averaging, generators
 from gossamer.torch.agent import Agents
 from gossamer.torch.dials import Dials, checked_rate
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
+from gossamer.torch.finite import Guard, OnNonfinite
 from gossamer.torch.flat import Flat
 from gossamer.torch.given import groups_of, network_for, overlapping
 from gossamer.torch.rounds import Course, Memory, Rates, Rounds
+from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.world import World
 
 LONGEST = 30 * 86400.0
@@ -43,6 +46,10 @@ class Decentralized(Optimizer):
             such as STEM, needs ``step(closure)``.
         network: a name (made for as many agents as there are processes), a `Network`, or a networkx graph.
         timeout: seconds after which a silent neighbour counts as lost.
+        start_timeout: seconds to wait for the last process at the start, where this joins them.
+        on_nonfinite: what to do where a gradient has inf or NaN. ``"stop"`` ends all ranks with `NotFinite`, which
+            names the rank. ``"skip"`` leaves the step out on all ranks, as a `GradScaler` does on one; all ranks then
+            wait for each other at every step, for one number.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
             it. The iterates are the same.
         seed: of what randomised compressors draw; the same draws as a simulator's run with this seed.
@@ -57,13 +64,17 @@ class Decentralized(Optimizer):
         network: str | Network | nx.Graph = "ring",
         *,
         timeout: float = 60.0,
+        start_timeout: float = 60.0,
+        on_nonfinite: OnNonfinite = "stop",
         overlap: bool | None = None,
         seed: int = 0,
     ):
         if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
-        if not 0 < timeout <= LONGEST:
-            raise InputError(f"timeout must be a number of seconds above 0, {LONGEST:g} at most, but is {timeout!r}.")
+        for name, value in (("timeout", timeout), ("start_timeout", start_timeout)):
+            if not 0 < value <= LONGEST:
+                raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {value!r}.")
+        self._seed = operator.index(seed)
         groups = groups_of(params)
         self._own_rate = ["lr" in group for group in groups]
         super().__init__(groups, {"lr": getattr(rule, "eta", None)})
@@ -72,22 +83,27 @@ class Decentralized(Optimizer):
         self._dials = Dials(rule, self._flat.sizes, x)
         for group in self.param_groups:
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
-        self.world = World(x.device, x.dtype, timeout)
+        self.world = World(x.device, x.dtype, timeout, start_timeout)
         self.rule, self.network = rule, network_for(network, self.world.size)
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(x.numel())
         self.overlap = overlapping(overlap, rule, self.network)
         self.counters = Counters()
-        self._agree(seed)
+        self._agree(on_nonfinite)
         self.exchange = Exchange(self.world, self.network, self.counters)
-        agents = Agents(self.exchange, int(seed), rule.needs != "nothing" and self.network.awake(0) is not None)
+        self._guard = Guard(self.exchange, on_nonfinite, rule.name, self._flat.place)
+        agents = Agents(self.exchange, self._seed, rule.needs != "nothing" and self.network.awake(0) is not None)
         self._finite: Tensor | None = None
-        self._rounds = Rounds(Course(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap))
+        self._rounds = Rounds(
+            Course(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self._guard.check)
+        )
         with torch.no_grad():
             for p in self._flat.frozen:
                 p.copy_(self.world.broadcast(p))
-        self._go(Memory(-1, State(x=self.world.broadcast(x)), [self._rates()], []))
+        start = State(x=self.world.broadcast(x))
+        self._guard.check(start, [])
+        self._go(Memory(-1, start, [self._rates()], []))
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -96,6 +112,17 @@ class Decentralized(Optimizer):
         Args:
             closure: computes the loss and its gradients at the parameters as they are then, always on the same batch.
         """
+        self._guard.listen()
+        self._guard.step += 1
+        try:
+            return self._taken(closure)
+        except NeighborLost:
+            raise
+        except Exception as error:
+            self._guard.tell(error)
+            raise
+
+    def _taken(self, closure: Callable[[], Any] | None) -> Any:
         points = self._rounds.points
         self._flat.check_untouched(points[0])
         if closure is None:
@@ -109,9 +136,8 @@ class Decentralized(Optimizer):
         else:
             loss, gradients = self._evaluated(closure, points)
         rates = self._rates()
-        self._rounds.answer(gradients, rates)
-        if 0 in rates and not all(torch.isfinite(of).all() for of in self._rounds.memory.state.values()):
-            raise InputError(f"{self.rule.name} divides by lr, which is 0: begin the warm-up with a number above 0.")
+        if self._guard.passes(gradients):
+            self._rounds.answer(gradients, rates)
         self._show()
         return loss
 
@@ -124,6 +150,7 @@ class Decentralized(Optimizer):
             "rates": [list(of) for of in rates],
             "answers": [list(of) for of in answers],
             "finite": self._finite,
+            "steps": self._guard.step,
         }
         return super().state_dict() | {"rule": rule}
 
@@ -134,7 +161,7 @@ class Decentralized(Optimizer):
             if saved.get(key) != value:
                 raise InputError(
                     f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
-                    "rule, the network and the overlap that it was saved with."
+                    "rule, the network, the overlap, the seed and the type of parameters that it was saved with."
                 )
         if (given := saved["state"]["x"].numel()) != (d := sum(self._flat.sizes)):
             raise InputError(f"this state is of a model with {given} numbers, but the optimizer's has {d}.")
@@ -144,6 +171,7 @@ class Decentralized(Optimizer):
         state = State(**{key: value.to(self.world.device).clone() for key, value in saved["state"].items()})
         answers = [tuple(a.to(self.world.device).clone() for a in of) for of in saved["answers"]]
         self._finite = None if saved["finite"] is None else saved["finite"].to(self.world.device).clone()
+        self._guard.step = saved["steps"]
         self._go(Memory(saved["round"], state, [list(of) for of in saved["rates"]], answers))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -163,25 +191,19 @@ class Decentralized(Optimizer):
 
         All ranks must enter it. After it everything is as it was.
         """
-        buffers = [b for b in module.buffers() if b.is_floating_point()] if module is not None else []
-        mine, kept = self._flat.read(), [b.clone() for b in buffers]
-        self._flat.write(self.world.total(mine) / self.world.size)
-        with torch.no_grad():
-            for buffer in buffers:
-                buffer.copy_(self.world.total(buffer) / self.world.size)
-        try:
+        self.check_together()
+        with averaging.averaged(self._flat, self.world, module):
             yield
-        finally:
-            self._flat.write(mine)
-            with torch.no_grad():
-                for buffer, value in zip(buffers, kept, strict=True):
-                    buffer.copy_(value)
 
     def consensus_error(self) -> float:
         """(1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
-        x = self._flat.read()
-        apart = (x - self.world.total(x) / self.world.size).double().square().sum()
-        return float(self.world.total(apart) / self.world.size)
+        self.check_together()
+        return averaging.consensus_error(self._flat.read(), self.world)
+
+    def check_together(self) -> None:
+        """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
+        rates = [f"{group['lr']:.12g}" for group in self.param_groups]
+        self.world.agree({"number of steps": str(self._guard.step), "lr of each parameter group": ", ".join(rates)})
 
     def _go(self, memory: Memory) -> None:
         with torch.no_grad():
@@ -200,8 +222,11 @@ class Decentralized(Optimizer):
         scale, overflowed = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
         if overflowed is None:
             return self._flat.gradient()
-        if float(overflowed):
+        self._guard.overflowed(bool(overflowed))
+        if overflowed:
             self.counters.overflows += 1
+            if self._guard.mode == "skip":
+                return self._flat.gradient()  # as it is, for the guard to see
             return torch.zeros_like(self._flat.read()) if self._finite is None else self._finite
         gradient = self._flat.gradient()
         gradient = gradient if scale is None else gradient / scale.to(gradient.device)
@@ -242,9 +267,11 @@ class Decentralized(Optimizer):
             "rule": " ".join([self.rule.name, *others]),
             "network": fingerprint(self.network),
             "overlap": self.overlap,
+            "seed": self._seed,
+            "type": str(self.world.dtype),
         }
 
-    def _agree(self, seed: int) -> None:
+    def _agree(self, on_nonfinite: str) -> None:
         self.world.agree(
             {
                 "shapes of the parameters": self._flat.shapes,
@@ -256,6 +283,7 @@ class Decentralized(Optimizer):
                 ),
                 "network": fingerprint(self.network),
                 "overlap": str(self.overlap),
-                "seed": str(seed),
+                "seed": str(self._seed),
+                "choice of on_nonfinite": str(on_nonfinite),
             }
         )

@@ -88,6 +88,7 @@ class Course:
         awake: whether this agent is awake in a round; one that sleeps keeps its state.
         overlap: whether to go by the rule's ``ahead`` in place of ``step``; where that is in another phase, after its
             ``shift``.
+        check: refuses a state, made at these rates, before any of it is sent.
     """
 
     memory: Memory
@@ -99,8 +100,10 @@ class Course:
         dial: Callable[[int, Rates], None],
         awake: Callable[[int], bool],
         overlap: bool,
+        check: Callable[[State, Rates], None],
     ):
-        self.rule, self.agent_at, self.dial, self.awake, self.overlap = rule, agent_at, dial, awake, overlap
+        self.rule, self.agent_at, self.dial, self.awake = rule, agent_at, dial, awake
+        self.overlap, self.check = overlap, check
 
     def run(self) -> None:
         t, state, *_ = self.memory
@@ -118,6 +121,7 @@ class Course:
 
     def _begin(self, t: int, state: State) -> None:
         rates = self.memory.rates[-1]
+        self.check(state, rates)
         self.memory = Memory(t, state, [rates], [])
         self.dial(t, rates)
 

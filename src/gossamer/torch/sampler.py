@@ -1,5 +1,6 @@
 """Which rows a rank trains on, in which order: the simulator's splits for a `DataLoader`."""
 
+import hashlib
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -89,6 +90,11 @@ class SplitSampler(Sampler[list[int]]):
             before: called before the next batch is drawn, if that is within an epoch.
         """
         self.position, self._before = int(position), before
+
+    def fingerprint(self) -> str:
+        """Which rows this rank has in which batches, in few words."""
+        digest = hashlib.sha256(np.asarray(self.rows, np.int64).tobytes()).hexdigest()[:12]
+        return f"{len(self.rows)} rows {digest} in {len(self)} batches of {self.batch} by seed {self.seed}"
 
     def check_used(self, batches: int) -> None:
         """Refuse a number of batches that cannot be what a script has used: workers draw ahead, but no further than

@@ -1,57 +1,42 @@
 """The processes that train together: joining them, and checking that they agree on what they train."""
 
-import atexit
 import json
-import os
 import re
-import socket
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import HashStore, TCPStore
 
 from gossamer.core import InputError
-
-LOOPBACK = ("127.0.0.1", "localhost")
-"""Addresses of this machine that no other can reach."""
-
-
-LATEST = timedelta(minutes=5)
-"""How much later than the first the last process may start, whatever the timeout of a step."""
-
-
-class NeighborLost(RuntimeError):
-    """Neighbours died, stopped, or were silent for longer than the timeout: `ranks`, empty where it cannot be told."""
-
-    def __init__(self, message: str, ranks: tuple[int, ...] = ()):
-        super().__init__(message)
-        self.ranks = ranks
+from gossamer.torch.joining import join
+from gossamer.torch.stopping import GRACE, NeighborLost, last_words
 
 
 class World:
     """This process among all that train; joined here if the script has not joined it before."""
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, timeout: float):
+    def __init__(self, device: torch.device, dtype: torch.dtype, timeout: float, start_timeout: float):
         self.device, self.dtype, self.timeout = device, dtype, timedelta(seconds=timeout)
         if not dist.is_initialized():
-            _join(device, max(self.timeout, LATEST))
+            start = timedelta(seconds=start_timeout)
+            join(device, start, max(self.timeout, start))
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         assert dist.group.WORLD is not None
         self.group = dist.group.WORLD
+        self.words = last_words()
 
     def total(self, a: torch.Tensor) -> torch.Tensor:
         """Σ_i a_i over all ranks, as a new tensor: an all-reduce."""
-        summed = a.clone()
+        summed = a.clone(memory_format=torch.contiguous_format)  # the order of numbers is the same on all ranks
         if self.size > 1:
             self.finish(dist.all_reduce(summed, async_op=True), "all-reduce")
         return summed
 
     def broadcast(self, a: torch.Tensor) -> torch.Tensor:
         """What rank 0 has, as a new tensor."""
-        given = a.clone()
+        given = a.clone(memory_format=torch.contiguous_format)
         if self.size > 1:
             self.finish(dist.broadcast(given, 0, async_op=True), "broadcast")
         return given
@@ -80,11 +65,17 @@ class World:
                     + ". Start all ranks from one script with the same arguments."
                 )
 
+    def numbers(self, number: int) -> list[int]:
+        """The number of every rank."""
+        return [int(of) for of in self._gathered(torch.tensor([number], device=self.device))]
+
     def finish(self, work: Any, what: str) -> None:
         """Wait for a collective."""
         try:
             work.wait(self.timeout)
         except RuntimeError as error:
+            if reason := self.words.reason(GRACE):
+                raise reason from error
             raise NeighborLost(
                 f"rank {self.rank}: the {what} did not end within {self.timeout.total_seconds():g} s, or a rank left "
                 f"it ({in_short(error)}). Some rank died, stopped or never came; see the output of the others."
@@ -94,41 +85,8 @@ class World:
         parts = [torch.empty_like(a) for _ in range(self.size)]
         if self.size == 1:
             return [a]
-        self.finish(dist.all_gather(parts, a, async_op=True), "all-gather at the start")
+        self.finish(dist.all_gather(parts, a, async_op=True), "all-gather")
         return parts
-
-
-def _join(device: torch.device, timeout: timedelta) -> None:
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    if "RANK" not in os.environ:  # not started by torchrun: a world of one
-        dist.init_process_group(backend, timeout=timeout, store=HashStore(), rank=0, world_size=1)
-    elif os.environ.get("MASTER_ADDR") in LOOPBACK and not _torchrun_listens():
-        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        dist.init_process_group(
-            backend, timeout=timeout, store=_meeting(rank, size, timeout), rank=rank, world_size=size
-        )
-    else:
-        dist.init_process_group(backend, timeout=timeout)
-    atexit.register(_leave)
-
-
-def _torchrun_listens() -> bool:
-    """Whether torchrun has opened the meeting place itself, so that all ranks only go there."""
-    return os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
-
-
-def _meeting(rank: int, size: int, timeout: timedelta) -> Any:
-    """Where the processes of one machine meet. By default PyTorch would listen on all interfaces."""
-    host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-    if rank:
-        return TCPStore(host, port, size, timeout=timeout)
-    listener = socket.create_server((host, port), backlog=size)
-    return TCPStore(host, port, size, is_master=True, master_listen_fd=listener.detach())
-
-
-def _leave() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
 
 
 def in_short(error: BaseException) -> str:

@@ -1,0 +1,40 @@
+"""The mean model of all ranks, and how far they are from it."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from gossamer.torch.flat import Flat
+from gossamer.torch.world import World
+
+
+@contextlib.contextmanager
+def averaged(flat: Flat, world: World, module: torch.nn.Module | None) -> Iterator[None]:
+    """Inside, parameters are their mean over all ranks, and so are the floating buffers of the module."""
+    buffers = [b for b in module.buffers() if b.is_floating_point()] if module is not None else []
+    mine, kept = flat.read(), [b.clone() for b in buffers]
+    flat.write(mean(mine, world))
+    with torch.no_grad():
+        for buffer in buffers:
+            buffer.copy_(mean(buffer, world))
+    try:
+        yield
+    finally:
+        flat.write(mine)
+        with torch.no_grad():
+            for buffer, value in zip(buffers, kept, strict=True):
+                buffer.copy_(value)
+
+
+def mean(a: Tensor, world: World) -> Tensor:
+    """(1/n) Σ_i a_i, added up in single precision at least."""
+    return world.total(a.to(torch.promote_types(a.dtype, torch.float32))) / world.size
+
+
+def consensus_error(x: Tensor, world: World) -> float:
+    """(1/n) Σ_i ‖x_i − x̄‖², in double precision."""
+    x = x.double()
+    apart = (x - world.total(x) / world.size).square().sum()
+    return float(world.total(apart) / world.size)

@@ -1,0 +1,158 @@
+"""Ranks that stop: the errors that name them, and how a rank says why before it goes.
+
+A rank that stops with an error sends its last words to all others first. They lie ready there, and are read only when
+a message fails to come or the next step begins, so that they cost nothing while all goes well. They travel by gloo; a
+group without it has none.
+"""
+
+import contextlib
+import json
+import time
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+LENGTH = 1024
+"""Bytes of the last words."""
+TAG = 0x60551
+"""Of the last words, apart from the tags of messages, which count from 1, and from those of scripts."""
+HEARING = timedelta(seconds=2)
+"""How long a rank that stops stays until the others have its words."""
+MOMENT = timedelta(milliseconds=1)
+GRACE = 0.05
+"""Seconds that words may be behind the loss of the rank that said them: torchrun soon ends those that are left."""
+
+
+class NeighborLost(RuntimeError):
+    """Neighbours died, stopped, or were silent for longer than the timeout: `ranks`, empty where it cannot be told."""
+
+    def __init__(self, message: str, ranks: tuple[int, ...] = ()):
+        super().__init__(message)
+        self.ranks = ranks
+
+
+class NotFinite(RuntimeError):
+    """A gradient or a state has inf or NaN: of `rank`, at `step`. All ranks raise it."""
+
+    def __init__(self, message: str, rank: int, step: int):
+        super().__init__(message)
+        self.rank, self.step = rank, step
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a rank said when it stopped: at which step of which optimizer, with what error."""
+
+    step: int
+    rank: int
+    optimizer: int
+    error: str
+    message: str
+
+    def packed(self) -> torch.Tensor:
+        """As bytes, always as many; a message that is too long is cut."""
+        cut = self.message
+        while len(text := json.dumps(asdict(self) | {"message": cut}).encode()) > LENGTH:
+            cut = cut[: len(cut) * 9 // 10] + "…"
+        return torch.tensor(list(text.ljust(LENGTH)), dtype=torch.uint8)
+
+    @classmethod
+    def read(cls, row: torch.Tensor) -> "Words":
+        """What was packed."""
+        return cls(**json.loads(bytes(row.tolist())))
+
+    def as_error(self, mine: int) -> RuntimeError:
+        """What another rank raises then."""
+        if self.error == NotFinite.__name__:
+            return NotFinite(f"{self.message} (Rank {mine} stops because of it.)", self.rank, self.step)
+        why = f"{self.error}: {self.message}"
+        return NeighborLost(
+            f"rank {mine} lost rank {self.rank}, which stopped at step {self.step} by {why}", (self.rank,)
+        )
+
+
+class LastWords:
+    """The words of all ranks of a group, and where one says its own."""
+
+    def __init__(self, group: Any, rank: int, size: int):
+        self._group, self._rank = group, rank
+        self._others = [peer for peer in range(size) if peer != rank] if _has_gloo(group) else []
+        self.carried = size == 1 or bool(self._others)
+        """Whether words reach the others."""
+        self._rows = torch.zeros(size, LENGTH, dtype=torch.uint8)
+        self._heard: list[Words] = []
+        self._over: set[int] = set()
+        self._works = {peer: self._listen(peer) for peer in self._others}
+
+    def say(self, words: Words) -> None:
+        """Tell all ranks that can still hear it, and leave the group."""
+        self._over.add(words.optimizer)
+        sent, works = words.packed(), []
+        for peer in self._others:
+            with contextlib.suppress(RuntimeError):  # it may have gone itself
+                works.append(self._group.send([sent], peer, TAG))
+        for work in works:
+            with contextlib.suppress(RuntimeError):
+                work.wait(HEARING)
+        self._hang_up()
+
+    def _hang_up(self) -> None:
+        """End all connections, as gloo does where a wait runs out of time: the others need not wait for the process."""
+        for peer in self._others[:1]:
+            with contextlib.suppress(RuntimeError):
+                self._group.recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
+
+    def reason(self, grace: float = 0.0) -> RuntimeError | None:
+        """Why this rank must stop, if another has said so: of several the first stop, and each optimizer's only once.
+
+        It is said once more for those who only lose this rank, before they do.
+
+        Args:
+            grace: seconds to wait if there is none.
+        """
+        end = time.monotonic() + grace
+        while True:
+            self._read()
+            if found := [words for words in self._heard if words.optimizer not in self._over]:
+                first = min(found, key=lambda words: (words.step, words.rank))
+                self.say(first)
+                return first.as_error(self._rank)
+            if not self._others or time.monotonic() >= end:
+                return None
+            time.sleep(0.01)
+
+    def _read(self) -> None:
+        if not self._rows[:, -1].any():
+            return
+        for peer in self._others:
+            if self._rows[peer, -1]:
+                self._heard.append(Words.read(self._rows[peer]))
+                self._rows[peer] = 0
+                self._works[peer] = self._listen(peer)
+
+    def _listen(self, peer: int) -> Any:
+        try:
+            return self._group.recv([self._rows[peer]], peer, TAG)
+        except RuntimeError:  # it has gone since
+            return None
+
+
+def _has_gloo(group: Any) -> bool:
+    try:
+        return group._get_backend(torch.device("cpu")).name() == "gloo"
+    except RuntimeError:  # no backend for tensors on the CPU
+        return False
+
+
+_OF_GROUP: list[tuple[Any, LastWords]] = []
+
+
+def last_words() -> LastWords:
+    """Those of the group of all ranks: one listener for all optimizers of this process."""
+    group = dist.group.WORLD
+    if not _OF_GROUP or _OF_GROUP[0][0] is not group:
+        _OF_GROUP[:] = [(group, LastWords(group, dist.get_rank(), dist.get_world_size()))]
+    return _OF_GROUP[0][1]
