@@ -18,18 +18,16 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, nearest, setting
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.engines.simulator import check, planned
+from gossamer.making import explained
 from gossamer.networks import Network
-from gossamer.oracles import Oracle, completed, exact
+from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.progress import Report, reporting
-from gossamer.sections import SECOND, TuningSection
-from gossamer.spec import Parts, explained, left
+from gossamer.sections import FIRST_SEED, SECOND, TuningSection
+from gossamer.spec import Parts, left, tried
 from gossamer.store import Nowhere, Store
 
 Hyper = dict[str, Any]
-
-FIRST_SEED = 1_000_000
-"""Tuning seeds start here, so that none is a seed of the evaluation."""
 
 POINTS = 10
 """Measurements along a tuning run, after the one at its start; the last two are its end."""
@@ -116,11 +114,14 @@ def tune(
     for name in names:
         if name not in ALGORITHMS:
             raise InputError(f"there is no algorithm {name!r}; {nearest(name, ALGORITHMS)}")
-    oracle = completed(oracle or exact())
-    check([], problem, network, oracle, tuned=len(names))
+    oracle = completed(oracle)
     planned(steps, None, seeds, dtype)
     with explained(list(TuningSection.model_fields), "tune: "):
-        grid = TuningSection.model_validate({"eta": list(eta), "seeds": seeds, **section})
+        given = list(eta) if isinstance(eta, tuple) else eta
+        grid = TuningSection.model_validate({"eta": given, "seeds": seeds, **section})
+    check([], problem, network, oracle, tuned=len(names))
+    for name in names:
+        check(tried(name, {}, grid)[:1], problem, network, oracle)
     parts = Parts([(name, {}) for name in names], problem, network, oracle, {})
     with reporting(progress) as report:
         return search(parts, grid, steps, dtype, Nowhere(), report)

@@ -112,7 +112,7 @@ def _concentration(setting: str, how: str) -> float:
 
 
 def _labels_each(setting: str, how: str, classes: int, agents: int) -> int:
-    number = int(setting) if setting.isascii() and setting.isdecimal() else 0
+    number = int(setting) if setting.isascii() and setting.isdecimal() and len(setting) < 10 else 0
     if not 1 <= number <= classes:
         raise InputError(f"K in {how!r} must be a whole number from 1 to {classes}, the number of labels.")
     if agents * number < classes:

@@ -2,23 +2,27 @@
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gossamer.core import InputError, parts, setting, tabulate
+from gossamer.arrays import numbers
+from gossamer.core import InputError, brief, parts, setting, tabulate, whole
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.engines.suiting import suits
 from gossamer.networks import Network
-from gossamer.oracles import Oracle, completed, exact
+from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
 from gossamer.progress import Report, reporting
 from gossamer.provenance import machine, versions
 from gossamer.results import Result, runs_frame
 from gossamer.store import Nowhere
+
+MOST_SEEDS = 1_000_000
+"""The most seeds that a number of them can ask for: those from there on are for tuning."""
 
 
 def simulate(
@@ -53,7 +57,7 @@ def simulate(
             called instead.
     """
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
-    oracle = completed(oracle or exact())
+    oracle = completed(oracle)
     check(rules, problem, network, oracle)
     plan, seeds = planned(steps, every, seeds, dtype)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
@@ -66,9 +70,9 @@ def simulate(
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any) -> tuple[Plan, list[int]]:
     """The plan of a run and its seeds, or what is wrong with them."""
-    steps, every = _count("steps", steps), _count("every", steps if every is None else every)
-    if dtype not in ("float32", "float64"):
-        raise InputError(f'dtype must be "float32" or "float64", but is {dtype!r}.')
+    steps, every = whole("steps", steps), whole("every", steps if every is None else every)
+    if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
+        raise InputError(f'dtype must be "float32" or "float64", but is {brief(dtype)}.')
     return Plan(steps, every, dtype), _seeds(seeds)
 
 
@@ -78,10 +82,12 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
         raise InputError("there is no algorithm to run: give at least one, such as BiasedDMT(eta=0.1, lam=0.05).")
     for rule in rules:
         if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
-            raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
+            raise InputError(
+                f"{brief(rule)} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule."
+            )
     for wanted, part, given in ((Problem, "problem", problem), (Network, "network", network)):
         if not isinstance(given, wanted):
-            raise InputError(f"the {part} must be made by gossamer.{part}s, but is {given!r}.")
+            raise InputError(f"the {part} must be made by gossamer.{part}s, but is {brief(given)}.")
     if problem.agents != network.agents:
         raise InputError(
             f"the problem has {problem.agents} agents, but the network {network.name} has {network.agents}: "
@@ -162,24 +168,17 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     }
 
 
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, but is {value!r}.")
-    return int(value)
-
-
 def _seeds(seeds: Any) -> list[int]:
-    given = list(range(_count("seeds", seeds))) if isinstance(seeds, (int, np.integer)) else list(seeds)
-    for seed in given:
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**31:
-            raise InputError(f"a seed must be a whole number from 0 to 2³¹ − 1, but one is {seed!r}.")
+    if not isinstance(seeds, Iterable) or isinstance(seeds, (str, bytes)) or not getattr(seeds, "ndim", 1):
+        return list(range(whole("seeds, if not a list,", seeds, most=MOST_SEEDS)))
+    given = [whole("a seed", seed, least=0) for seed in seeds]
     if not given or len(set(given)) < len(given):
-        raise InputError(f"seeds must be at least one, all different, but are {given}.")
-    return [int(seed) for seed in given]
+        raise InputError(f"seeds must be at least one, all different, but are {brief(given)}.")
+    return given
 
 
 def _point(start: Any, problem: Problem) -> np.ndarray:
-    x = np.asarray(problem.start if start is None else start, np.float64)
-    if x.shape != (problem.dim,) or not np.isfinite(x).all():
+    x = numbers("start", problem.start if start is None else start)
+    if x.shape != (problem.dim,):
         raise InputError(f"start must be {problem.dim} finite numbers, one common point, but has shape {x.shape}.")
     return x

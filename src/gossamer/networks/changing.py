@@ -7,10 +7,10 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.core import InputError, Range
+from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.digraphs import check_strongly_connected, heard_links, shares
 from gossamer.networks.faults import fail
-from gossamer.networks.graphs import call_name, whole
+from gossamer.networks.graphs import call_name
 from gossamer.networks.mixer import Mixer
 from gossamer.networks.mixers import DENSE_LIMIT, Shifts, choose
 from gossamer.networks.network import Network
@@ -80,7 +80,7 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
     given = list(rounds) if isinstance(rounds, Iterable) and not isinstance(rounds, (Network, nx.Graph)) else []
     if not given:
         raise InputError(
-            f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {rounds!r}."
+            f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {brief(rounds)}."
         )
     order = next((list(graph.nodes) for graph in given if isinstance(graph, nx.Graph)), None)
     made = [_one_round(k, one, order) for k, one in enumerate(given)]
@@ -131,10 +131,7 @@ def failing(network: Network, links: float = 0.0, agents: float = 0.0, seed: int
 
 def draw_seed(where: str, seed: Any) -> np.ndarray:
     """The seed as the leaf of a mixer."""
-    number = whole(where, seed, least=0)
-    if number >= 2**32:
-        raise InputError(f"{where} must be below 2³², but is {number}.")
-    return np.asarray(number, np.uint32)
+    return np.asarray(whole(where, seed, least=0, most=2**32 - 1), np.uint32)
 
 
 def _check_network(where: str, network: Any) -> None:

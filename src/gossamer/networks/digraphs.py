@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
-from gossamer.core import InputError, Range
+from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
-from gossamer.networks.graphs import call_name, whole
+from gossamer.networks.graphs import call_name
 from gossamer.networks.mixers import Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.rounds import Directed
@@ -55,6 +55,7 @@ def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Netw
     p = Range(0, 1, True, False, "It is the chance that an agent sends to another.").check(
         f"{where}(probability)", probability
     )
+    graphs.refuse_many(where, n, p * n * (n - 1))
     graph = graphs.draw_until(
         nx.is_strongly_connected, lambda key: nx.fast_gnp_random_graph(n, p, seed=key, directed=True), seed
     )

@@ -2,14 +2,13 @@
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from gossamer.core import InputError, Range
+from gossamer.core import InputError, Range, whole
 from gossamer.networks.mixers import Mean, Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.spectrum import size
@@ -21,6 +20,9 @@ from gossamer.networks.weights import (
     clean,
     scheme,
 )
+
+MOST_LINKS = 20_000_000
+"""The most links, or agents, of a graph that is made link by link."""
 
 DRAWS = 100
 """How often a random graph is drawn anew before giving up on a connected one."""
@@ -35,12 +37,14 @@ def ring(agents: int, *, weights: str = "metropolis") -> Network:
 def path(agents: int, *, weights: str = "metropolis") -> Network:
     r"""A ring that is cut once. $\rho = \tfrac23 (1 - \cos \tfrac{\pi}{n})$ for $n \ge 3$."""
     n = whole("path(agents)", agents)
+    refuse_many("path", n, n - 1)
     return from_graph(nx.path_graph(n), weights, name=call_name("path", n, weights=weights))
 
 
 def star(agents: int, *, weights: str = "metropolis") -> Network:
     r"""Agent 0 talks to all, the others only to it. $\rho = \tfrac1n$ for $n \ge 3$."""
     n = whole("star(agents)", agents)
+    refuse_many("star", n, n - 1)
     return from_graph(nx.star_graph(n - 1), weights, name=call_name("star", n, weights=weights))
 
 
@@ -89,6 +93,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
         "erdos_renyi(probability)", probability
     )
     scheme(weights)
+    refuse_many("erdos_renyi", n, p * n * (n - 1) / 2)
     graph = draw_until(nx.is_connected, lambda key: nx.fast_gnp_random_graph(n, p, seed=key), seed)
     if graph is None:
         raise InputError(
@@ -112,6 +117,7 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
         )
     if d < 2 and n > d + 1:
         raise InputError(f"random_regular({n}, {d}) is never connected. Use degree 2 for a ring, 3 for an expander.")
+    refuse_many("random_regular", n, n * d / 2)
 
     def draw(key: int) -> nx.Graph:
         # Pairing is slow for high degrees; the complement is drawn from the same distribution.
@@ -152,23 +158,21 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
     return Network(name or call_name("matrix", n), n, choose(copy))
 
 
-def whole(what: str, value: Any, *, least: int = 1) -> int:
-    """The value as an int, or an `InputError` that says what it was for."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or number < least or isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{what} must be a whole number of at least {least}, but is {value!r}.")
-    return number
-
-
 def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
     """The call that makes the network, without what is default."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
     parts += [f"weights={weights!r}"] if weights != "metropolis" else []
     return f"{kind}({', '.join(parts)})"
+
+
+def refuse_many(kind: str, agents: int, links: float) -> None:
+    """Refuse a graph whose links, about so many, are too many to hold one by one."""
+    if max(agents, links) > MOST_LINKS:
+        raise InputError(
+            f"{kind} of {agents:,} agents and about {links:,.0f} links is held link by link, which goes up to "
+            f"{MOST_LINKS:,}. Use networks.ring or networks.exponential, which take any number."
+        )
 
 
 def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, ...]], weights: str) -> Network:

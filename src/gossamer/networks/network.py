@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from gossamer.core import InputError
+from gossamer.core import InputError, brief
 from gossamer.networks.contraction import gap_of
 from gossamer.networks.mixer import Mixer, Over
 from gossamer.networks.mixers import DENSE_LIMIT, Mean, Shifts
@@ -154,7 +154,7 @@ class Network:
         except TypeError:
             i = -1
         if not 0 <= i < self.agents:
-            raise InputError(f"agent must be a whole number in 0 … {self.agents - 1}, but is {agent!r}.")
+            raise InputError(f"agent must be a whole number in 0 … {self.agents - 1}, but is {brief(agent)}.")
         if self._sends is None:
             return np.delete(np.arange(self.agents), i)
         first, last = self._sends.indptr[i : i + 2]
@@ -183,7 +183,7 @@ class Network:
 
     def _check_over(self, over: Any) -> None:
         if over not in ("W", "R", "C"):
-            raise InputError(f'over must be "W", "R" or "C", but is {over!r}.')
+            raise InputError(f'over must be "W", "R" or "C", but is {brief(over)}.')
         if over == "W" and not self.mixer.doubly:
             raise InputError(
                 f"{self.name} has no doubly stochastic W, only a row-stochastic R and a column-stochastic C. Mix over "

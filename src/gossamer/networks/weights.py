@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from gossamer.core import InputError, nearest
+from gossamer.core import InputError, brief, nearest
 from gossamer.networks.spectrum import double_cover, size
 
 ROUNDING = 1e-12
@@ -64,7 +64,7 @@ WEIGHTS: dict[str, Callable[[nx.Graph], sp.csr_array]] = {
 def scheme(name: str) -> Callable[[nx.Graph], sp.csr_array]:
     """The weight scheme of this name."""
     if not isinstance(name, str) or name not in WEIGHTS:
-        raise InputError(f"weights={name!r} is not a weight scheme; {nearest(str(name), WEIGHTS)}")
+        raise InputError(f"weights={brief(name)} is not a weight scheme; {nearest(name, WEIGHTS)}")
     return WEIGHTS[name]
 
 

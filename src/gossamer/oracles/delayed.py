@@ -5,10 +5,9 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from gossamer.core import InputError
+from gossamer.core import InputError, whole
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
@@ -67,6 +66,4 @@ def delay(rounds: int) -> Delay:
     In the first queries it is that at the oldest point there is. The error is at most $L \|x^t - x^{t-\tau}\|$, which
     goes to zero where the iterates come to rest. Each agent keeps `rounds` points.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or rounds < 0:
-        raise InputError(f"delay(rounds=…) must be a whole number of at least 0, but is {rounds!r}.")
-    return Delay(int(rounds))
+    return Delay(whole("delay(rounds=…)", rounds, least=0))

@@ -20,7 +20,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.special import stdtrit
 
-from gossamer.core import InputError
+from gossamer.core import InputError, whole
 from gossamer.oracles.constants import COVERED
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.oracles.sampling import completed
@@ -177,9 +177,7 @@ def measure(
 
 def count_of(queries: Any) -> int:
     """A number of queries from which a standard error can be had."""
-    if isinstance(queries, bool) or not isinstance(queries, (int, np.integer)) or queries < 4:
-        raise InputError(f"queries must be a whole number of at least 4, but is {queries!r}. 64 is a good start.")
-    return int(queries)
+    return whole("queries", queries, least=4, advice="64 is a good start.")
 
 
 @jax.jit

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.core import InputError
+from gossamer.core import InputError, brief, whole
 from gossamer.data import Dataset
 from gossamer.problems.empirical import Empirical, empirical, loaded, refuse_unseen
 
@@ -32,8 +32,9 @@ def neural(
     The start is drawn from `seed` (LeCun normal weights, zero offsets). For `data`, `split`, `sizes`, `label` and
     `test` see `logistic`.
     """
-    if not isinstance(hidden, Sequence) or not all(isinstance(width, int) and width > 0 for width in hidden):
-        raise InputError(f"hidden must be a list of layer widths of at least 1, but is {hidden!r}.")
+    if not isinstance(hidden, Sequence) or isinstance(hidden, (str, bytes)):
+        raise InputError(f"hidden must be a list of layer widths of at least 1, but is {brief(hidden)}.")
+    hidden = [whole("hidden, the width of a layer,", width) for width in hidden]
     dataset = loaded(data, split, label, test)
     refuse_unseen(dataset)
     widths = [dataset.dim, *hidden, len(dataset.classes)]

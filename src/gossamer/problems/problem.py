@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gossamer.arrays import numbers
 from gossamer.core import InputError
 
 
@@ -97,7 +98,7 @@ def cast(tree: Any, dtype: Any) -> Any:
 
 
 def _evaluate(problem: Problem, method: str, x: Any) -> np.ndarray:
-    x = np.asarray(x, np.float64)
+    x = numbers("x", x, finite=False)
     if x.shape != (problem.dim,):
         raise InputError(f"a point of this problem has shape ({problem.dim},), but x has shape {x.shape}.")
     with jax.enable_x64(True):
