@@ -232,10 +232,11 @@ def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: fl
             if not callable(value):
                 object.__setattr__(self, key, allowed.check(f"{type(self).__name__}({key}=…)", value))
         for key in parts(self):
-            if not hasattr(getattr(self, key), "compress"):
+            part = getattr(self, key)
+            if isinstance(part, type) or not all(hasattr(part, name) for name in ("compress", "bits")):
                 raise InputError(
                     f"{type(self).__name__}({key}=…) must be made by gossamer.compressors, such as "
-                    f"compressors.top_k(share=0.1), but is {brief(getattr(self, key))}."
+                    f"compressors.top_k(share=0.1), but is {brief(part)}."
                 )
 
     def make(cls: R) -> R:

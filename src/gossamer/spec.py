@@ -117,7 +117,10 @@ class Spec(Section):
         for variant in self.variant:
             with placed(f"[[variant]] {brief(variant.name)}:"), explained(list(OracleSection.model_fields), "oracle "):
                 oracle = OracleSection.model_validate(self.oracle.model_dump() | variant.oracle)
-            update = {"problem": self.problem | variant.problem, "network": variant.network or self.network}
+            update = {
+                "problem": self.problem | variant.problem,
+                "network": self.network if variant.network is None else variant.network,
+            }
             algorithms = [options | variant.algorithm for options in self.algorithm]
             update |= {"oracle": oracle, "algorithm": algorithms, "variant": []}
             found[variant.name] = self.model_copy(update=update)

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, nearest, setting
+from gossamer.core import InputError, brief, nearest, setting
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.engines.simulator import check, planned
 from gossamer.making import explained
@@ -110,12 +110,13 @@ def tune(
         section: other keys of a spec's ``[tuning]``: `lam`, `beta`, `budget`, `extensions`, `criterion`, `target`,
             `together`.
     """
-    names = [one if isinstance(one, str) else getattr(one, "name", str(one)) for one in algorithms]
+    several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
+    names = [one if isinstance(one, str) else getattr(one, "name", brief(one)) for one in several]
     for name in names:
-        if name not in ALGORITHMS:
-            raise InputError(f"there is no algorithm {name!r}; {nearest(name, ALGORITHMS)}")
+        if not isinstance(name, str) or name not in ALGORITHMS:
+            raise InputError(f"there is no algorithm {brief(name)}; {nearest(name, ALGORITHMS)}")
     oracle = completed(oracle)
-    planned(steps, None, seeds, dtype)
+    plan, _ = planned(steps, None, seeds, dtype)
     with explained(list(TuningSection.model_fields), "tune: "):
         given = list(eta) if isinstance(eta, tuple) else eta
         grid = TuningSection.model_validate({"eta": given, "seeds": seeds, **section})
@@ -124,7 +125,7 @@ def tune(
         check(tried(name, {}, grid)[:1], problem, network, oracle)
     parts = Parts([(name, {}) for name in names], problem, network, oracle, {})
     with reporting(progress) as report:
-        return search(parts, grid, steps, dtype, Nowhere(), report)
+        return search(parts, grid, plan.steps, dtype, Nowhere(), report)
 
 
 def search(parts: Parts, section: TuningSection, steps: int, dtype: str, store: Store, report: Report) -> Tuned:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.digraphs import check_strongly_connected, heard_links, shares
 from gossamer.networks.faults import fail
-from gossamer.networks.graphs import call_name
+from gossamer.networks.graphs import call_name, name_of
 from gossamer.networks.mixer import Mixer
 from gossamer.networks.mixers import DENSE_LIMIT, Shifts, choose
 from gossamer.networks.network import Network
@@ -77,7 +77,8 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
     Single rounds may fall apart; all their links together must connect the agents. Where one round is directed the
     whole sequence has an R and a C only. The agents are in the order of the first graph's nodes.
     """
-    given = list(rounds) if isinstance(rounds, Iterable) and not isinstance(rounds, (Network, nx.Graph)) else []
+    several = isinstance(rounds, Iterable) and not isinstance(rounds, (Network, nx.Graph, str, bytes))
+    given = list(rounds) if several and getattr(rounds, "ndim", 3) == 3 else []
     if not given:
         raise InputError(
             f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {brief(rounds)}."
@@ -95,7 +96,7 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
     _check_union(cycle, order)
     shown = [one.name if isinstance(one, Network) else type(one).__name__ for one in given]
     short = ", ".join(shown) if len(shown) <= 3 else f"{len(shown)} rounds of {n} agents"
-    return Network(name or f"sequence({short})", n, cycle)
+    return Network(name_of(name) or f"sequence({short})", n, cycle)
 
 
 def every(network: Network, rounds: int) -> Network:

@@ -8,7 +8,7 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from gossamer.core import InputError, Range, whole
+from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.mixers import Mean, Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.spectrum import size
@@ -18,11 +18,15 @@ from gossamer.networks.weights import (
     check_doubly_stochastic,
     check_graph,
     clean,
+    metropolis,
     scheme,
 )
 
 MOST_LINKS = 20_000_000
 """The most links, or agents, of a graph that is made link by link."""
+
+LEAST = 1e-15
+"""The least chance of a link that networkx can draw with; no graph would be connected anyhow."""
 
 DRAWS = 100
 """How often a random graph is drawn anew before giving up on a connected one."""
@@ -94,7 +98,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
     )
     scheme(weights)
     refuse_many("erdos_renyi", n, p * n * (n - 1) / 2)
-    graph = draw_until(nx.is_connected, lambda key: nx.fast_gnp_random_graph(n, p, seed=key), seed)
+    graph = draw_until(nx.is_connected, lambda key: nx.fast_gnp_random_graph(n, max(p, LEAST), seed=key), seed)
     if graph is None:
         raise InputError(
             f"erdos_renyi({n}, {p:g}) gave no connected graph in {DRAWS} draws. The probability should be above "
@@ -142,7 +146,7 @@ def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None
     check_connected(matrix, list(graph.nodes))
     n = size(matrix)
     matrix.eliminate_zeros()
-    return Network(name or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+    return Network(name_of(name) or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
 
 
 def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
@@ -155,14 +159,21 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
     copy = clean(matrix)
     check_connected(copy)
     n = size(copy)
-    return Network(name or call_name("matrix", n), n, choose(copy))
+    return Network(name_of(name) or call_name("matrix", n), n, choose(copy))
+
+
+def name_of(given: Any) -> str | None:
+    """The name that a user gave, or None, or an `InputError`."""
+    if given is not None and not isinstance(given, str):
+        raise InputError(f"the name of a network must be text, but is {brief(given)}.")
+    return given
 
 
 def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
     """The call that makes the network, without what is default."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
-    parts += [f"weights={weights!r}"] if weights != "metropolis" else []
+    parts += [f"weights={weights!r}"] if scheme(weights) is not metropolis else []
     return f"{kind}({', '.join(parts)})"
 
 

@@ -20,12 +20,13 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.special import stdtrit
 
-from gossamer.core import InputError, whole
+from gossamer.arrays import numbers
+from gossamer.core import InputError, brief, whole
 from gossamer.oracles.constants import COVERED
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.oracles.sampling import completed
 from gossamer.problems import Problem
-from gossamer.problems.problem import cast
+from gossamer.problems.problem import cast, check_problem
 
 TOGETHER = 16
 """Queries of one agent that are computed at once."""
@@ -159,9 +160,10 @@ def measure(
         seed: of the queries' draws.
         round: the round that the oracle is told.
     """
+    check_problem(problem)
     oracle = completed(oracle)
     oracle.check(problem)
-    x = _points(points, problem)
+    x, seed, round = _points(points, problem), whole("seed", seed, least=0), whole("round", round, least=0)
     queries = count_of(queries)
     asked = 1 if oracle.constants(problem).variance == 0 else queries
     block = max(1, min(100, NUMBERS // (asked * problem.dim)))
@@ -240,7 +242,7 @@ def _bias_and_noise(errors: Float[Array, "queries d"]) -> tuple[Array, Array, Ar
 
 
 def _points(points: Any, problem: Problem) -> np.ndarray:
-    x = np.asarray(points, np.float64)
+    x = numbers("points", points, finite=False)
     agents, d = problem.agents, problem.dim
     if x.ndim in (1, 2) and x.shape[-1] == d and x.size:
         x = np.repeat(np.atleast_2d(x)[:, None], agents, axis=1)
@@ -255,11 +257,10 @@ def _points(points: Any, problem: Problem) -> np.ndarray:
 
 
 def _checked(memory: Any, wanted: Any) -> Any:
-    held = cast(memory, np.float64)
-    shapes = [jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (held, wanted)]
-    if shapes[0] != shapes[1]:
-        raise InputError(f"memory must be the state of this oracle, {shapes[1]} by shapes, but is {shapes[0]}.")
-    return held
+    shapes = [jax.tree.map(lambda leaf: getattr(leaf, "shape", None), tree) for tree in (memory, wanted)]
+    if jax.tree.structure(memory) != jax.tree.structure(wanted) or shapes[0] != shapes[1]:
+        raise InputError(f"memory must be the state of this oracle, {shapes[1]} by shapes, but is {brief(shapes[0])}.")
+    return cast(memory, np.float64)
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

@@ -15,6 +15,9 @@ from gossamer.core import InputError, brief, whole
 from gossamer.data import Dataset
 from gossamer.problems.empirical import Empirical, empirical, loaded, refuse_unseen
 
+MOST_PARAMETERS = 50_000_000
+"""The most numbers that one agent's model may have."""
+
 
 def neural(
     data: Any = "digits",
@@ -38,7 +41,13 @@ def neural(
     dataset = loaded(data, split, label, test)
     refuse_unseen(dataset)
     widths = [dataset.dim, *hidden, len(dataset.classes)]
-    draw = np.random.default_rng(seed)
+    size = sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(widths))
+    if size > MOST_PARAMETERS:
+        raise InputError(
+            f"layers of {' → '.join(f'{width:,}' for width in widths)} have {size:,} parameters; up to "
+            f"{MOST_PARAMETERS:,} can be simulated. Use fewer or narrower ones."
+        )
+    draw = np.random.default_rng(whole("neural(seed=…)", seed, least=0))
     params = [
         (draw.normal(0, 1 / np.sqrt(fan_in), (fan_in, fan_out)), np.zeros(fan_out))
         for fan_in, fan_out in pairwise(widths)

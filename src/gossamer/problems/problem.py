@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gossamer.arrays import numbers
-from gossamer.core import InputError
+from gossamer.core import InputError, brief
 
 
 class Problem(abc.ABC):
@@ -85,6 +85,12 @@ class Problem(abc.ABC):
 
     def _all_gradients(self, x: Array) -> Array:
         return jax.lax.map(lambda i: self.local_gradient(i, x), jnp.arange(self.agents), batch_size=100)
+
+
+def check_problem(given: Any) -> None:
+    """Refuse what is no problem."""
+    if not isinstance(given, Problem):
+        raise InputError(f"the problem must be made by gossamer.problems, but is {brief(given)}.")
 
 
 def cast(tree: Any, dtype: Any) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer.arrays import numbers
 from gossamer.core import InputError
-from gossamer.problems.problem import Problem, cast
+from gossamer.problems.problem import Problem, cast, check_problem
 
 FAR = 30.0
 """A coordinate beyond this means that the iterates run away: no local minimum of the paper's problem is so far out."""
@@ -24,6 +24,7 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
     """
     from scipy.optimize import minimize  # half a second to import, so only when needed
 
+    check_problem(problem)
     e, first = numbers("bias", bias), numbers("start", problem.start if start is None else start)
     for name, given, shapes in (("bias", e, ((), (problem.dim,))), ("start", first, ((problem.dim,),))):
         if given.shape not in shapes:
