@@ -75,7 +75,8 @@ class Spec(Section):
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from error
         except (TypeError, ValueError) as error:  # not a path, or not UTF-8
-            raise InputError(f"{brief(path)} cannot be read: {error}.") from error
+            shown = path if isinstance(path, (str, Path)) else brief(path)
+            raise InputError(f"{shown} cannot be read: {error}.") from error
         try:
             given = tomllib.loads(text)
         except ValueError as error:
