@@ -77,7 +77,8 @@ def whole(where: str, value: Any, *, least: int = 1, most: int = LARGEST_INT, ad
 
 def flag(where: str, value: Any) -> bool:
     """The value, if it is True or False, or an `InputError` that names `where` it stood."""
-    if not isinstance(value, bool) and getattr(getattr(value, "dtype", None), "kind", "") != "b":
+    numpy_flag = getattr(getattr(value, "dtype", None), "kind", "") == "b" and not value.ndim
+    if not isinstance(value, bool) and not numpy_flag:
         raise InputError(f"{where} must be True or False, but is {brief(value)}.")
     return bool(value)
 

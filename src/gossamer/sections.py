@@ -44,10 +44,10 @@ class TuningSection(Section):
 
     eta: list[float]
     """The lowest and the highest step size of the first grid."""
-    lam: list[float] = [1.0, 0.3, 0.1, 0.03]
-    beta: list[float] = [0.0, 0.7, 0.9, 0.97]
-    a: list[float] = [1.0, 0.3, 0.1, 0.03]
-    gamma: list[float] = [1.0, 0.5, 0.2, 0.1]
+    lam: list[pydantic.FiniteFloat] = [1.0, 0.3, 0.1, 0.03]
+    beta: list[pydantic.FiniteFloat] = [0.0, 0.7, 0.9, 0.97]
+    a: list[pydantic.FiniteFloat] = [1.0, 0.3, 0.1, 0.03]
+    gamma: list[pydantic.FiniteFloat] = [1.0, 0.5, 0.2, 0.1]
     budget: int = pydantic.Field(default=32, ge=4, le=WIDEST)
     """Settings of the first grid, the same number for every algorithm."""
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
