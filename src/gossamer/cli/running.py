@@ -53,9 +53,10 @@ def run(
 
         gossamer run my.toml --out results/my --json
     """
+    given = Spec.read(spec)
     folder = directory(out, Path("runs") / spec.stem)
     with resumable():
-        study = experiment.run(Spec.read(spec), folder, name=spec.stem, progress=progress())
+        study = experiment.run(given, folder, name=spec.stem, progress=progress())
     summaries = {variant: result.summary() for variant, result in study.results.items()}
     rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
     if as_json:
@@ -80,9 +81,10 @@ def tune(
 
         gossamer tune my.toml
     """
+    given = Spec.read(spec)
     folder = directory(out, Path("runs") / spec.stem)
     with resumable():
-        table = experiment.tuned(Spec.read(spec), folder, progress=progress())
+        table = experiment.tuned(given, folder, progress=progress())
     if as_json:
         say_json(table.to_dicts())
         return
