@@ -18,7 +18,7 @@ import polars as pl
 from jaxtyping import Array, Float
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, bind, setting
+from gossamer.core import InputError, bind, setting, whole
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
@@ -147,15 +147,14 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
         seed: of the repeated queries' draws.
         progress: as in `gossamer.simulate`.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or rounds < 1:
-        raise InputError(f"rounds must be a whole number of at least 1, but is {rounds!r}.")
+    rounds = whole("rounds", rounds)
     queries = count_of(queries)
     made = {variant: one.parts() for variant, one in spec.variants().items()}
     wanted = [
         (variant, parts, _rule(name, hyper)) for variant, parts in made.items() for name, hyper in parts.algorithms
     ]
     with reporting(progress) as report:
-        return Audit([_found(spec, *one, int(rounds), queries, seed, report) for one in wanted])
+        return Audit([_found(spec, *one, rounds, queries, seed, report) for one in wanted])
 
 
 def _rule(name: str, hyper: dict[str, Any]) -> Any:
@@ -177,7 +176,7 @@ def _found(
     )
     label = f"{variant}: {rule.name}" if variant else rule.name
     asked, measured, now = [], [], 0
-    for t in np.unique(np.linspace(0, plan.steps - 1, count).round().astype(int)).tolist():
+    for t in np.unique(np.linspace(0, plan.steps - 1, min(count, plan.steps)).round().astype(int)).tolist():
         if t > now:
             block.drive([t], lambda done, loss: report(label, done, plan.steps, loss), now, t)
         now, diverged = t, int(block.run.diverged[0, 0])

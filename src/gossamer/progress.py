@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from gossamer.terminal import visible
+
 QUIET_FOR = 2.0
 """Seconds before a bar appears: a shorter run leaves the terminal alone."""
 
@@ -87,7 +89,7 @@ class Lines(Notices):
         if done < total or loss is None or (what == self._what and time.monotonic() - self._last < self.PAUSE):
             return
         self._last, self._what = time.monotonic(), what
-        print(f"{name}: {total:,} rounds, F = {loss:.5g}", file=sys.stderr, flush=True)
+        print(f"{visible(name)}: {total:,} rounds, F = {loss:.5g}", file=sys.stderr, flush=True)
 
 
 class Bar:
@@ -98,7 +100,7 @@ class Bar:
 
     def __init__(self, console: Console):
         self._bar = RichProgress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f} rounds{task.fields[details]}"),
             TimeRemainingColumn(),
@@ -117,14 +119,14 @@ class Bar:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._bar.start()
-            self._task = self._bar.add_task(name, total=total, details="")
+            self._task = self._bar.add_task(visible(name), total=total, details="")
             self._since, self._first, self._loss = now, done, ""
         self._name, self._done = name, done
         if loss is not None:
             self._loss = f", F = {loss:.5g}"
         rate = (done - self._first) / max(now - self._since, 1e-9)
         details = f", {rate:,.0f} a second" if done > self._first else ""
-        self._bar.update(self._task, description=name, completed=done, details=details + self._loss)
+        self._bar.update(self._task, description=visible(name), completed=done, details=details + self._loss)
 
     def say(self, text: str) -> None:
         self._bar.console.print(text, markup=False, highlight=False)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from gossamer.core import InputError, Range
+from gossamer.core import Range, whole
 
 _POSITIVE = Range(0, math.inf, True, True, "A hyper-parameter of 0 would stop the method.")
 
@@ -45,7 +45,7 @@ def inverse_sqrt(start: float, offset: int = 1) -> Schedule:
 
     $\eta_t = \eta_0 \sqrt{k / (k + t)}$, with $k$ the `offset`: after $3k$ rounds it has halved.
     """
-    start, k = _POSITIVE.check("inverse_sqrt(start=…)", start), _rounds("inverse_sqrt(offset=…)", offset)
+    start, k = _POSITIVE.check("inverse_sqrt(start=…)", start), whole("inverse_sqrt(offset=…)", offset)
     return Schedule("inverse-sqrt", (("start", start), ("offset", k)), lambda t: start * math.sqrt(k / (k + t)))
 
 
@@ -56,7 +56,7 @@ def cosine(start: float, end: float, steps: int) -> Schedule:
     arXiv 1608.03983.
     """
     start, end = _POSITIVE.check("cosine(start=…)", start), _POSITIVE.check("cosine(end=…)", end)
-    last = _rounds("cosine(steps=…)", steps)
+    last = whole("cosine(steps=…)", steps)
 
     def value(t: int) -> float:
         return end + (start - end) * (1 + math.cos(math.pi * min(t, last) / last)) / 2
@@ -69,8 +69,9 @@ def sqrt_n_over_t(agents: int, steps: int, scale: float = 1.0) -> Schedule:
 
     $\lambda = c \sqrt{n / T}$ with $c$ the `scale`. A spec fills in the number of agents and of rounds.
     """
-    n, last = _rounds("sqrt_n_over_t(agents=…)", agents), _rounds("sqrt_n_over_t(steps=…)", steps)
-    value = min(1.0, _POSITIVE.check("sqrt_n_over_t(scale=…)", scale) * math.sqrt(n / last))
+    n, last = whole("sqrt_n_over_t(agents=…)", agents), whole("sqrt_n_over_t(steps=…)", steps)
+    scale = _POSITIVE.check("sqrt_n_over_t(scale=…)", scale)
+    value = min(1.0, scale * math.sqrt(n / last))
     return Schedule("sqrt-n-over-t", (("agents", n), ("steps", last), ("scale", scale)), lambda t: value)
 
 
@@ -81,9 +82,3 @@ SCHEDULES: dict[str, Callable[..., Schedule]] = {
     "sqrt-n-over-t": sqrt_n_over_t,
 }
 """The schedules that a spec file can name."""
-
-
-def _rounds(where: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise InputError(f"{where} must be a whole number of at least 1, but is {value!r}.")
-    return value

@@ -1,11 +1,21 @@
 """The sections of a spec file: their keys, types and defaults."""
 
+import math
 from typing import Any, Literal
 
 import pydantic
 
+from gossamer.core import LARGEST_INT
+
 SECOND = ("lam", "beta", "a", "gamma")
 """Hyper-parameters that tuning varies besides the step size."""
+
+
+FIRST_SEED = 1_000_000
+"""Tuning seeds start here, so that none is a seed of the evaluation."""
+
+WIDEST = 100_000
+"""The most settings, or seeds, that a compiled block or a grid may hold."""
 
 
 class Section(pydantic.BaseModel):
@@ -23,11 +33,11 @@ class RunSection(Section):
     every: int | list[int] | None = None
     seeds: int | list[int] = 1
     dtype: Literal["float32", "float64"] = "float32"
-    together: int = pydantic.Field(default=1, ge=1)
+    together: int = pydantic.Field(default=1, ge=1, le=WIDEST)
     """Settings in one compiled block."""
-    seeds_together: int | None = pydantic.Field(default=None, ge=1)
+    seeds_together: int | None = pydantic.Field(default=None, ge=1, le=WIDEST)
     """Seeds in one compiled block; all of them if it is not given."""
-    settle: int | None = pydantic.Field(default=None, ge=1)
+    settle: int | None = pydantic.Field(default=None, ge=1, le=LARGEST_INT)
     """Runs go on, twice as long each time, until ‖∇F‖² has settled, but never beyond this many rounds."""
 
 
@@ -36,30 +46,36 @@ class TuningSection(Section):
 
     eta: list[float]
     """The lowest and the highest step size of the first grid."""
-    lam: list[float] = [1.0, 0.3, 0.1, 0.03]
-    beta: list[float] = [0.0, 0.7, 0.9, 0.97]
-    a: list[float] = [1.0, 0.3, 0.1, 0.03]
-    gamma: list[float] = [1.0, 0.5, 0.2, 0.1]
-    budget: int = pydantic.Field(default=32, ge=4)
+    lam: list[pydantic.FiniteFloat] = [1.0, 0.3, 0.1, 0.03]
+    beta: list[pydantic.FiniteFloat] = [0.0, 0.7, 0.9, 0.97]
+    a: list[pydantic.FiniteFloat] = [1.0, 0.3, 0.1, 0.03]
+    gamma: list[pydantic.FiniteFloat] = [1.0, 0.5, 0.2, 0.1]
+    budget: int = pydantic.Field(default=32, ge=4, le=WIDEST)
     """Settings of the first grid, the same number for every algorithm."""
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
     criterion: Literal["loss", "grad_norm_sq", "rounds"] = "loss"
-    target: float | None = None
+    target: float | None = pydantic.Field(default=None, allow_inf_nan=False)
     """The loss to reach, where the criterion is rounds."""
-    steps: int | None = pydantic.Field(default=None, ge=1)
-    seeds: int = pydantic.Field(default=2, ge=1)
+    steps: int | None = pydantic.Field(default=None, ge=1, le=LARGEST_INT)
+    seeds: int = pydantic.Field(default=2, ge=1, le=WIDEST)
     """Tuning seeds of each replicate."""
-    replicates: int = pydantic.Field(default=1, ge=1)
+    replicates: int = pydantic.Field(default=1, ge=1, le=WIDEST)
     """How often to tune anew; the seeds of the run are dealt to the replicates in order, equally many to each."""
-    together: int = pydantic.Field(default=16, ge=1)
+    together: int = pydantic.Field(default=16, ge=1, le=WIDEST)
 
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "TuningSection":
-        if len(self.eta) != 2 or not 0 < self.eta[0] < self.eta[1]:
+        if len(self.eta) != 2 or not 0 < self.eta[0] < self.eta[1] < math.inf:
             raise ValueError(f"eta must be [lowest, highest] with 0 < lowest < highest, but is {self.eta}")
         for name in SECOND:
-            if not getattr(self, name) or self.budget % len(getattr(self, name)):
-                raise ValueError(f"budget = {self.budget} must be a multiple of the number of values of {name}")
+            values = getattr(self, name)
+            if not values or self.budget % len(values) or self.budget < 2 * len(values):
+                raise ValueError(
+                    f"budget = {self.budget} must be a multiple of the number of values of {name}, {len(values)}, and "
+                    "at least twice it, so that each is tried with two values of eta"
+                )
+            if len(set(values)) < len(values):
+                raise ValueError(f"the values of {name} must differ, but are {values}")
         if (self.criterion == "rounds") != (self.target is not None):
             raise ValueError('target goes with criterion = "rounds", and only with it')
         return self
@@ -68,7 +84,7 @@ class TuningSection(Section):
 class VariantSection(Section):
     """What differs in one variant of a study: a network, and keys of the other sections and of all algorithms."""
 
-    name: str
+    name: str = pydantic.Field(min_length=1)
     problem: dict[str, Any] = {}
     network: dict[str, Any] | None = None
     oracle: dict[str, Any] = {}

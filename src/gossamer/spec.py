@@ -2,9 +2,9 @@
 
 import inspect
 import json
+import os
 import tomllib
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -15,14 +15,16 @@ import tomlkit
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import InputError, check_schedules, nearest, parts, ranges
+from gossamer.core import InputError, brief, check_schedules, parts, ranges, setting
 from gossamer.data import DATASETS
 from gossamer.engines.simulator import check, planned
+from gossamer.making import explained, made, placed, plain
+from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
 from gossamer.provenance import machine, versions
 from gossamer.schedules import SCHEDULES, Schedule
-from gossamer.sections import OracleSection, RunSection, Section, TuningSection, VariantSection
+from gossamer.sections import FIRST_SEED, OracleSection, RunSection, Section, TuningSection, VariantSection
 
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
@@ -66,23 +68,31 @@ class Spec(Section):
     @staticmethod
     def read(path: str | Path) -> "Spec":
         """The spec in a TOML file."""
-        path = Path(path)
         try:
-            given = tomllib.loads(path.read_text(encoding="utf-8"))
+            text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise InputError(f"{path} does not exist. Specs to start from are in the project's examples/.") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{path} cannot be read: {error}.") from error
-        except tomllib.TOMLDecodeError as error:
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror}.") from error
+        except (TypeError, ValueError) as error:  # not a path, or not UTF-8
+            shown = path if isinstance(path, (str, Path)) else brief(path)
+            raise InputError(f"{shown} cannot be read: {error}.") from error
+        try:
+            given = tomllib.loads(text)
+        except ValueError as error:
             raise InputError(f"{path} is not TOML: {error}.") from error
+        except RecursionError:
+            raise InputError(f"{path} is not a spec: it nests too many lists and tables.") from None
         with placed(str(path)):
-            return Spec.of(given, path.parent)
+            return Spec.of(given, Path(path).parent)
 
     @staticmethod
     def of(given: dict[str, Any], folder: str | Path = ".") -> "Spec":
         """The spec of a dictionary with the same keys as the file; relative paths start at `folder`."""
-        with explained(list(Spec.model_fields), ""):
-            spec = Spec.model_validate(given)
+        if not isinstance(given, Mapping):
+            raise InputError(f"a spec is a dictionary with the keys of the file, but this is {brief(given)}.")
+        with explained(list(Spec.model_fields), "", Spec):
+            spec = Spec.model_validate(plain(dict(given)))
         variants = [
             variant.model_copy(update={"problem": _found(variant.problem, Path(folder))}) for variant in spec.variant
         ]
@@ -101,14 +111,15 @@ class Spec(Section):
     def variants(self) -> dict[str, "Spec"]:
         """The spec of each variant, without variants of its own; itself, under "", where there are none."""
         names = [variant.name for variant in self.variant]
-        if len(set(names)) < len(names):
-            raise InputError(f"[[variant]] names must differ, but are {', '.join(names)}.")
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"[[variant]] names must differ, but {names.count(twice)} are {brief(twice)}.")
         found = {}
         for variant in self.variant:
-            with placed(f"[[variant]] {variant.name}:"):
+            with placed(f"[[variant]] {brief(variant.name)}:"):
                 update = {
                     "problem": self.problem | variant.problem,
-                    "network": variant.network or self.network,
+                    "network": self.network if variant.network is None else variant.network,
                     "oracle": _changed(self.oracle, variant.oracle, "oracle "),
                     "run": _changed(self.run, variant.run, "run "),
                     "algorithm": [options | variant.algorithm for options in self.algorithm],
@@ -132,22 +143,25 @@ class Spec(Section):
                 exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
             )
         for number, stage in enumerate(self.oracle.stages):
-            oracle = oracle | _made(f"[oracle] stage {number}:", "kind", STAGES, stage)
-        algorithms = [self._algorithm(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
-        fixed = [ALGORITHMS[name](**hyper) for name, hyper in algorithms if not self.tuning or not left(name, hyper)]
-        check(fixed, problem, network, oracle, tuned=len(algorithms) - len(fixed))
+            oracle = oracle | made(f"[oracle] stage {number}:", "kind", STAGES, stage)
         with placed("[run]"):
             _, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype)
+            if self.tuning and max(seeds) >= FIRST_SEED:
+                raise InputError(f"seeds from {FIRST_SEED:,} on are for tuning: choose others.")
             if self.run.settle is not None and self.run.settle < self.run.steps:
                 raise InputError(
                     f"settle = {self.run.settle} is the most rounds, but steps = {self.run.steps} is more."
                 )
-        if self.tuning is not None and len(seeds) % self.tuning.replicates:
+        if self.tuning and len(seeds) % self.tuning.replicates:
             raise InputError(
                 f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
-        check_schedules(fixed, self.run.settle or self.run.steps)
+        algorithms = [self._algorithm(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
+        fixed = [ALGORITHMS[name](**hyper) for name, hyper in algorithms if not self.tuning or not left(name, hyper)]
+        check(fixed, problem, network, oracle, tuned=len(algorithms) - len(fixed))
+        if self.tuning:
+            self._check_tuned(algorithms, problem, network, oracle)
         key = {
             "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
             "network": self.network,
@@ -160,22 +174,43 @@ class Spec(Section):
         where, options = f"[[algorithm]] number {number}:", dict(given)
         name = options.pop("name", None)
         for key, value in options.items():
-            if key == "compressor" and isinstance(value, dict):
-                options[key] = _made(f"{where} compressor:", "kind", COMPRESSORS, value)
+            if key == "compressor":
+                if not isinstance(value, dict):
+                    raise InputError(f'{where} compressor must be a table, {{ kind = "…" }}, but is {brief(value)}.')
+                options[key] = made(f"{where} compressor:", "kind", COMPRESSORS, value)
             elif isinstance(value, dict):
                 options[key] = self._schedule(f"{where} {key}:", value, agents)
         filled = options
-        if self.tuning and name in ALGORITHMS:
+        if self.tuning and isinstance(name, str) and name in ALGORITHMS:
             filled = {key: 0.5 for key in ranges(ALGORITHMS[name])} | options
-        _made(where, "name", ALGORITHMS, filled | ({} if name is None else {"name": name}))
-        return str(name), options
+        rule = made(where, "name", ALGORITHMS, filled | ({} if name is None else {"name": name}))
+        with placed(where):
+            check_schedules([rule], max(self.run.settle or self.run.steps, (self.tuning and self.tuning.steps) or 0))
+        return rule.name, options
+
+    def _check_tuned(
+        self, algorithms: list[tuple[str, dict[str, Any]]], problem: Problem, network: networks.Network, oracle: Oracle
+    ) -> None:
+        """Check the rules that tuning would try as all others are; who chooses their numbers makes no difference."""
+        assert self.tuning is not None
+        labels = []
+        for number, (name, hyper) in enumerate(algorithms):
+            if left(name, hyper):
+                with placed(f"[tuning] of [[algorithm]] number {number}:"):
+                    rules = tried(name, hyper, self.tuning)
+                    check(rules[:1], problem, network, oracle)
+                labels.append((name, setting(rules[0])))
+        twice = next((label for label in labels if labels.count(label) > 1), None)
+        if twice:
+            raise InputError(f"{twice[0]} is given {labels.count(twice)} times with the same to tune; once is enough.")
 
     def _schedule(self, where: str, given: dict[str, Any], agents: int) -> Schedule:
         """A schedule; the number of rounds and of agents are the run's unless they are given."""
-        make = SCHEDULES.get(given.get("schedule", ""))
+        name = given.get("schedule")
+        make = SCHEDULES.get(name) if isinstance(name, str) else None
         known = inspect.signature(make).parameters if make else {}
         own = {key: value for key, value in {"steps": self.run.steps, "agents": agents}.items() if key in known}
-        return _made(where, "schedule", SCHEDULES, own | given)
+        return made(where, "schedule", SCHEDULES, own | given)
 
 
 S = TypeVar("S", bound=Section)
@@ -192,17 +227,39 @@ def left(name: str, hyper: dict[str, Any]) -> list[str]:
     return [key for key in ranges(ALGORITHMS[name]) if key not in hyper]
 
 
+def tried(name: str, fixed: dict[str, Any], section: TuningSection) -> list[Any]:
+    """Rules with the numbers that the first grid of tuning reaches: the ends of η, and each value of what else is open.
+
+    Each has been checked as a rule that a user makes. The first stands for all of them where it is asked what suits a
+    network and a problem, because that does not depend on the numbers.
+    """
+    missing = [part for part in parts(ALGORITHMS[name]) if part not in fixed]
+    if missing:
+        raise InputError(f"{name} needs a {missing[0]}, which tuning does not choose: give it, in a spec.")
+    keys = left(name, fixed)
+    if "eta" not in keys:
+        raise InputError(f"{name} fixes eta, so that there is no grid to extend: give all of it, or leave eta out.")
+    if len(keys) > 2:
+        raise InputError(
+            f"{name} leaves {', '.join(keys)} open, but the grid varies eta and one more: give all but one of "
+            f"{', '.join(keys[1:])}."
+        )
+    settings = [{"eta": eta} for eta in section.eta]
+    for second in keys[1:]:
+        settings = [one | {second: value} for value in getattr(section, second) for one in settings]
+    return [ALGORITHMS[name](**fixed, **one) for one in settings]
+
+
 @lru_cache(maxsize=8)
 def _problem(given: str, stamps: tuple[tuple[int, int], ...]) -> Problem:
     # cached, because the variants of a study often share it, and data are read and split once
-    return _made("[problem]", "name", PROBLEMS, json.loads(given))
+    return made("[problem]", "name", PROBLEMS, json.loads(given))
 
 
 @lru_cache(maxsize=8)
 def _network(given: str, agents: int) -> networks.Network:
-    options = json.loads(given)
     with placed("[network]"):
-        return networks.make(options.pop("name", ""), agents, **options)
+        return of_table(json.loads(given), agents)
 
 
 def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -212,69 +269,16 @@ def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:
         value = problem.get(key)
         if isinstance(value, str) and value not in DATASETS:
             path = folder / value
-            found[key] = str(path.resolve()) if path.exists() or path.suffix or "/" in value else value
+            found[key] = os.path.realpath(path) if os.path.exists(path) or path.suffix or "/" in value else value
     return found
 
 
 def _stamps(problem: dict[str, Any]) -> tuple[tuple[int, int], ...]:
     """When the problem's files were last changed, and their sizes."""
     files = [Path(problem[key]) for key in PATHS if isinstance(problem.get(key), str)]
-    return tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files if file.is_file())
-
-
-def _made(where: str, key: str, registry: dict[str, Callable[..., Any]], given: dict[str, Any]) -> Any:
-    """What a registry makes of a table: its keys and types are those of the function that it names."""
-    options = dict(given)
-    name = options.pop(key, None)
-    with placed(where):
-        if name is None:
-            raise InputError(f"{key} is missing. Known: {', '.join(sorted(registry))}.")
-        if name not in registry:
-            raise InputError(f"{key} = {name!r} is not known; {nearest(str(name), registry)}")
-        parameters = inspect.signature(registry[name]).parameters
-        fields: dict[str, Any] = {
-            option: (value.annotation, ... if value.default is inspect.Parameter.empty else value.default)
-            for option, value in parameters.items()
-        }
-        model = pydantic.create_model(name, __config__=pydantic.ConfigDict(extra="forbid", strict=True), **fields)
-        with explained(list(parameters), f"{name}: "):
-            model.model_validate(options)
-        return registry[name](**options)
+    return tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files if os.path.isfile(file))
 
 
 def _stored(value: Any) -> Any:
     """A hyper-parameter as the store calls it."""
     return value.asdict() if isinstance(value, Schedule) else value
-
-
-@contextmanager
-def placed(where: str) -> Iterator[None]:
-    """Say where bad input stood."""
-    try:
-        yield
-    except InputError as error:
-        raise InputError(f"{where} {error}") from error.__cause__
-
-
-@contextmanager
-def explained(known: list[str], where: str) -> Iterator[None]:
-    """Turn pydantic's errors into ours: which key, what is wrong, what is allowed."""
-    try:
-        yield
-    except pydantic.ValidationError as error:
-        # an unknown key first: it is often why another is missing
-        found = error.errors(include_url=False)
-        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
-        steps = [str(step) for step in first["loc"]] or ["(top)"]
-        path = ".".join(steps)
-        if first["type"] == "extra_forbidden":
-            owner = Spec.model_fields.get(steps[0])
-            inner = getattr(owner.annotation, "model_fields", None) if owner and len(steps) > 1 else None
-            message = f"key {path!r} is not known; {nearest(steps[-1], inner or known)}"
-        elif first["type"] == "missing":
-            message = f"key {path!r} is missing. Known: {', '.join(known)}."
-        else:
-            shown = repr(first["input"])
-            shown = shown if len(shown) < 60 else shown[:57] + "…"
-            message = f"key {path!r} is {shown}: {first['msg'][0].lower()}{first['msg'][1:]}."
-        raise InputError(where + message) from None

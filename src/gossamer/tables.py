@@ -15,6 +15,9 @@ from gossamer.statistics import half_width
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""
 
+FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
+"""How text begins that a spreadsheet evaluates; the wide letters count there as the others."""
+
 LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -71,8 +74,16 @@ def band(rows: pl.DataFrame, metric: str, paid: str, log: bool) -> dict[str, np.
 
 
 def csv(frame: pl.DataFrame, path: Path) -> Path:
-    """Write a table as CSV, every digit of it."""
-    return _written(path, frame.write_csv())
+    """Write a table as CSV, every digit of it.
+
+    Text that a spreadsheet would take for a formula, because it begins with =, +, -, @, a tab or a line end, gets an
+    apostrophe before it, as OWASP recommends; numbers stay as they are.
+    """
+    text = pl.col(pl.String)
+    acts = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
+    safe = frame.with_columns(pl.when(acts).then("'" + text).otherwise(text).name.keep())
+    names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}
+    return _written(path, safe.rename(names).write_csv())
 
 
 def latex(frame: pl.DataFrame, path: Path) -> Path:

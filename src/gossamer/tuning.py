@@ -19,22 +19,20 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, nearest, setting
+from gossamer.core import InputError, brief, nearest, setting
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, planned
+from gossamer.making import explained
 from gossamer.networks import Network
-from gossamer.oracles import Oracle, completed, exact
+from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.progress import Report, reporting, saying
-from gossamer.sections import SECOND, TuningSection
-from gossamer.spec import Parts, explained, left
+from gossamer.sections import FIRST_SEED, SECOND, TuningSection
+from gossamer.spec import Parts, left, tried
 from gossamer.statistics import arrival, ending
 from gossamer.store import Nowhere, Store
 
 Hyper = dict[str, Any]
-
-FIRST_SEED = 1_000_000
-"""Tuning seeds start here, so that none is a seed of the evaluation."""
 
 
 @dataclass(frozen=True)
@@ -118,18 +116,22 @@ def tune(
         section: other keys of a spec's ``[tuning]``: `lam`, `beta`, `budget`, `extensions`, `criterion`, `target`,
             `together`.
     """
-    names = [one if isinstance(one, str) else getattr(one, "name", str(one)) for one in algorithms]
+    several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
+    names = [one if isinstance(one, str) else getattr(one, "name", brief(one)) for one in several]
     for name in names:
-        if name not in ALGORITHMS:
-            raise InputError(f"there is no algorithm {name!r}; {nearest(name, ALGORITHMS)}")
-    oracle = completed(oracle or exact())
-    check([], problem, network, oracle, tuned=len(names))
-    planned(steps, None, seeds, dtype)
+        if not isinstance(name, str) or name not in ALGORITHMS:
+            raise InputError(f"there is no algorithm {brief(name)}; {nearest(name, ALGORITHMS)}")
+    oracle = completed(oracle)
+    plan, _ = planned(steps, None, seeds, dtype)
     with explained(list(TuningSection.model_fields), "tune: "):
-        grid = TuningSection.model_validate({"eta": list(eta), "seeds": seeds, **section})
+        given = list(eta) if isinstance(eta, tuple) else eta
+        grid = TuningSection.model_validate({"eta": given, "seeds": seeds, **section})
+    check([], problem, network, oracle, tuned=len(names))
+    for name in names:
+        check(tried(name, {}, grid)[:1], problem, network, oracle)
     parts = Parts([(name, {}) for name in names], problem, network, oracle, {})
     with reporting(progress) as report:
-        return search(parts, grid, steps, dtype, Nowhere(), report)
+        return search(parts, grid, plan.steps, dtype, Nowhere(), report)
 
 
 def search(

@@ -209,7 +209,7 @@ def test_a_step_is_a_leaf():
         (rand_k, {"k": 2, "scaled": "yes"}, r"rand_k\(scaled=…\) must be True or False, but is 'yes'"),
         (qsgd, {"levels": 0}, r"qsgd\(levels=…\) must be a whole number of at least 1, but is 0\."),
         (round_linf, {"levels": -1}, r"round_linf\(levels=…\) must be a whole number of at least 1, but is -1\."),
-        (round_to, {"step": 0}, r"round_to\(step=…\) must be a number in \(0, ∞\), but is 0"),
+        (round_to, {"step": 0}, r"round_to\(step=…\) must be a number in \(0, 1e\+100\], but is 0"),
     ],
 )
 def test_refuses(make, options, message):

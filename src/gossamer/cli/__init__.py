@@ -5,10 +5,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 import gossamer
 from gossamer.cli import launching, running, showing, theorizing
-from gossamer.cli.base import app, plain
+from gossamer.cli.base import app, safe
 from gossamer.core import InputError
 
 __all__ = ["app", "launching", "main", "running", "showing", "theorizing"]
@@ -19,7 +20,8 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        Console(stderr=True, highlight=False).print(f"[bold red]error:[/] {plain(str(error))}", soft_wrap=True)
+        line = Text.assemble(("error:", "bold red"), " ", safe(error))
+        Console(stderr=True, highlight=False).print(line, soft_wrap=True)
         sys.exit(2)
 
 

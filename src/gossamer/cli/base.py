@@ -1,6 +1,9 @@
 """What the commands share: the app itself, options, progress and how an interruption ends."""
 
+import json
+import math
 import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +12,11 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
+from gossamer.core import InputError, brief
 from gossamer.progress import Lines
+from gossamer.terminal import visible
 
 HELP = """Decentralized stochastic optimization when gradients are biased.
 
@@ -58,5 +64,62 @@ def progress() -> Any:
     return Lines() if _line_based() else True
 
 
-def plain(text: str) -> Any:
-    return text.replace("[", "\\[")
+def safe(text: object, keep: str = "") -> Text:
+    """Text for rich: its brackets are no markup, and what a terminal would act on is shown as escapes."""
+    return Text(visible(text, keep))
+
+
+def say(text: object) -> None:
+    """Print lines in which a user's own text may stand."""
+    print(visible(text, keep="\n"))
+
+
+def say_json(value: Any) -> None:
+    """Print JSON that any reader takes: a number that is not finite is null, and nothing acts on a terminal."""
+    text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    shown = (letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1] for letter in text)
+    print("".join(shown))
+
+
+def finite(value: Any) -> Any:
+    """A copy of what JSON can say, with None for numbers that are not finite."""
+    match value:
+        case dict():
+            return {key: finite(one) for key, one in value.items()}
+        case list() | tuple():
+            return [finite(one) for one in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def directory(out: Path | None, otherwise: Path) -> Path:
+    """The directory that a command writes into, or an `InputError` if no directory can be there."""
+    folder = otherwise if out is None else out
+    for place in (folder, *folder.parents):
+        try:
+            mode = place.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise InputError(f"cannot write into {brief(str(folder))}: {error.strerror}.") from error
+        if not (stat.S_ISDIR(mode) or place.is_dir()):
+            raise InputError(f"{place} is a file; --out is a directory.")
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise InputError(f"cannot write into {folder}: permission denied at {place}.")
+        longest = max(folder.parts, key=lambda part: len(os.fsencode(part)), default="")
+        if len(os.fsencode(longest)) > os.pathconf(place, "PC_NAME_MAX"):
+            raise InputError(f"cannot write into {brief(str(folder))}: {brief(longest)} is too long a name.")
+        break
+    if any("\ud800" <= letter <= "\udfff" for letter in str(folder)):
+        raise InputError(f"cannot write into {folder}: its name is not UTF-8.")
+    return folder
+
+
+def existing(folder: Path) -> Path:
+    """A directory that is there, or an `InputError`."""
+    if not os.path.isdir(folder):  # unlike Path.is_dir it takes any text, such as names too long for a file
+        raise InputError(
+            f"there is no directory {brief(str(folder))}. A finished run is one that `gossamer run --out` made."
+        )
+    return folder

@@ -1,11 +1,13 @@
 """The command that starts a PyTorch training script on this machine."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gossamer.cli.base import app
+from gossamer.core import InputError, brief
 
 
 @app.command(context_settings={"allow_interspersed_args": False})
@@ -25,6 +27,8 @@ def launch(
 
         gossamer launch --processes 4 --max-restarts 2 train.py --epochs 3
     """
+    if not os.path.isfile(script):
+        raise InputError(f"there is no script {brief(str(script))} to launch.")
     from gossamer.torch.launch import launch as start  # only this command needs PyTorch
 
     raise typer.Exit(start(processes, script, arguments or [], max_restarts=max_restarts))

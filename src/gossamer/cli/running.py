@@ -1,6 +1,5 @@
 """The commands that run something: run, tune, audit and reproduce."""
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -9,11 +8,24 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from gossamer import audit as auditing
 from gossamer import experiment
-from gossamer.cli.base import AsJSON, Out, SpecFile, app, plain, progress, resumable
+from gossamer.cli.base import (
+    AsJSON,
+    Out,
+    SpecFile,
+    app,
+    directory,
+    progress,
+    resumable,
+    safe,
+    say,
+    say_json,
+)
 from gossamer.spec import Spec
+from gossamer.terminal import visible
 
 
 class Experiment(StrEnum):
@@ -42,17 +54,18 @@ def run(
 
         gossamer run my.toml --out results/my --json
     """
-    folder = out or Path("runs") / spec.stem
+    given = Spec.read(spec)
+    folder = directory(out, Path("runs") / spec.stem)
     with resumable():
-        study = experiment.run(Spec.read(spec), folder, name=spec.stem, progress=progress())
+        study = experiment.run(given, folder, name=spec.stem, progress=progress())
     summaries = {variant: result.summary() for variant, result in study.results.items()}
     rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
     if as_json:
-        print(json.dumps({"out": str(folder), "algorithms": rows}, indent=2))
+        say_json({"out": str(folder), "algorithms": rows})
     else:
         for variant, summary in summaries.items():
-            print(f"{variant}\n{summary}\n" if variant else f"{summary}\n")
-        print(f"result: {folder}    figures: gossamer plot {folder}")
+            say(f"{visible(variant)}\n{summary}\n" if variant else f"{summary}\n")
+        say(f"result: {visible(folder)}    figures: gossamer plot {visible(folder)}")
     if all(row["seeds"] == row["diverged"] for row in rows):
         raise typer.Exit(3)
 
@@ -69,11 +82,12 @@ def tune(
 
         gossamer tune my.toml
     """
-    folder = out or Path("runs") / spec.stem
+    given = Spec.read(spec)
+    folder = directory(out, Path("runs") / spec.stem)
     with resumable():
-        table = experiment.tuned(Spec.read(spec), folder, progress=progress())
+        table = experiment.tuned(given, folder, progress=progress())
     if as_json:
-        print(json.dumps(table.to_dicts(), indent=2))
+        say_json(table.to_dicts())
         return
     chosen = table.filter(table["chosen"])
     shown = Table(box=None, pad_edge=False)
@@ -83,7 +97,7 @@ def tune(
         tried = table.filter((table["variant"] == row["variant"]) & (table["algorithm"] == row["algorithm"]))
         lost = int((tried["diverged"] > 0).sum())
         cells = [row["variant"], row["algorithm"], row["setting"], f"{row['value']:.6g}", str(len(tried)), str(lost)]
-        shown.add_row(*(plain(cell) for cell in cells))
+        shown.add_row(*(safe(cell) for cell in cells))
     Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(shown)
 
 
@@ -106,7 +120,10 @@ def audit(
     """
     with resumable():
         found = auditing.audit(Spec.read(spec), rounds=rounds, queries=queries, progress=progress())
-    print(json.dumps(found.asdict(), indent=2, ensure_ascii=False) if as_json else found)
+    if as_json:
+        say_json(found.asdict())
+    else:
+        say(found)
 
 
 @app.command()
@@ -134,15 +151,21 @@ def reproduce(
     if spec:
         print("\n".join(reproduction.text_of(name) for name in names or reproduction.EXPERIMENTS))
         return
-    folder = out or Path("runs") / ("quick" if quick else "reproduction")
-    say = (lambda text: print(text, file=sys.stderr, flush=True)) if as_json else (lambda text: print(text, flush=True))
+    folder = directory(out, Path("runs") / ("quick" if quick else "reproduction"))
+    stream = sys.stderr if as_json else sys.stdout
+
+    def tell(text: str) -> None:
+        print(visible(text), file=stream, flush=True)
+
     with resumable():
-        verdicts = reproduction.reproduce(names, folder, quick=quick, processes=processes, progress=progress(), say=say)
+        verdicts = reproduction.reproduce(
+            names, folder, quick=quick, processes=processes, progress=progress(), say=tell
+        )
     if as_json:
-        print(json.dumps([verdict.asdict() for verdict in verdicts], indent=2, ensure_ascii=False))
+        say_json([verdict.asdict() for verdict in verdicts])
         return
     print_verdicts([verdict.asdict() for verdict in verdicts])
-    print(f"report: {folder / 'report.html'}")
+    say(f"report: {visible(folder / 'report.html')}")
 
 
 def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
@@ -151,6 +174,6 @@ def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
         table.add_column(column, no_wrap=column in ("experiment", "verdict"))
     colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
     for row in verdicts:
-        cells = [plain(row[key]) for key in ("experiment", "claim", "measured")]
-        table.add_row(*cells, f"[{colors.get(row['verdict'], 'yellow')}]{row['verdict']}[/]")
+        cells = [safe(row[key]) for key in ("experiment", "claim", "measured")]
+        table.add_row(*cells, Text(row["verdict"], style=colors.get(row["verdict"], "yellow")))
     Console(highlight=False, width=None if sys.stdout.isatty() else 180).print(table)

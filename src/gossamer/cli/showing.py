@@ -1,6 +1,5 @@
 """The commands that show something: report, list, plot and data export."""
 
-import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -11,9 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer.catalogue import CATALOGUE
-from gossamer.cli.base import AsJSON, app, plain
+from gossamer.cli.base import AsJSON, app, existing, safe, say, say_json
 from gossamer.data.export import export as export_data
 from gossamer.study import Study, place
+from gossamer.terminal import visible
 
 data_app = typer.Typer(help="The data sets that come with the package.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -47,9 +47,9 @@ def report_(directory: Annotated[Path, typer.Argument(help="A finished run.")]) 
     """
     from gossamer import reproduction  # it draws, and a drawing library takes a second to import
 
-    study = Study.load(directory)
+    study = Study.load(existing(directory))
     reproduction.finish({study.name: study}, directory, study.title, f"gossamer run {directory / 'spec.toml'}")
-    print(directory / "report.html")
+    say(visible(directory / "report.html"))
 
 
 @app.command(name="list")
@@ -68,14 +68,14 @@ def list_(
     kinds = [kind] if kind else list(CATALOGUE)
     found = {name: CATALOGUE[name]() for name in kinds}
     if as_json:
-        print(json.dumps(found[kinds[0]] if kind else found, indent=2, ensure_ascii=False))
+        say_json(found[kinds[0]] if kind else found)
         return
     for name, entries in found.items():
         table = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
         for column in ("name", "what it is", "options"):
             table.add_column(column, no_wrap=column == "name")
         for entry in entries:
-            table.add_row(entry["name"], plain(entry["about"]), plain(", ".join(entry["options"])))
+            table.add_row(safe(entry["name"]), safe(entry["about"]), safe(", ".join(entry["options"])))
         console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
         console.print(table)
         console.print()
@@ -98,14 +98,14 @@ def plot(
     """
     from gossamer import figures  # a drawing library takes a second to import
 
-    curves = Study.load(directory).curves()
+    curves = Study.load(existing(directory)).curves()
     for number, (variant, result) in enumerate(curves.items()):
         stem = f"{place(variant, number)}-" if variant else ""
         for name in metric or Metric:
             if metric or result.has(name):
                 figure = result.plot(name, x)
                 for suffix in format or (Format.pdf, Format.png):
-                    print(figures.save(figure, directory / "figures" / f"{stem}{name}-{x}.{suffix}"))
+                    say(visible(figures.save(figure, directory / "figures" / f"{stem}{name}-{x}.{suffix}")))
 
 
 @data_app.command()
@@ -119,4 +119,4 @@ def export(
 
         gossamer data export a9a a9a.libsvm
     """
-    print(f"{export_data(name, file):,} rows: {file}")
+    say(f"{export_data(name, file):,} rows: {visible(file)}")

@@ -1,15 +1,15 @@
 """The commands of the theory: plan and certify."""
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from gossamer import theory
 from gossamer.algorithms import BiasedDMT
-from gossamer.cli.base import AsJSON, SpecFile, app, resumable, working
+from gossamer.cli.base import AsJSON, SpecFile, app, resumable, say, say_json, working
 from gossamer.core import InputError
 from gossamer.spec import Spec
+from gossamer.terminal import visible
 
 
 @app.command()
@@ -34,7 +34,7 @@ def plan(
     with resumable(), working("measuring the constants of the problem and trying settings"):
         for variant, one in read.variants().items():
             parts = one.parts()
-            rounds = steps if steps or target else one.run.steps
+            rounds = one.run.steps if steps is None and target is None else steps
             found[variant] = theory.plan(
                 parts.problem, parts.network, parts.oracle, steps=rounds, target=target, trial=trial
             )
@@ -90,8 +90,8 @@ def _print(found: dict[str, Any], as_json: bool, tables: dict[str, theory.Orders
     if as_json:
         extra = {variant: {"orders": table.asdict()} for variant, table in tables.items()}
         rows = [{"variant": variant, **one.asdict(), **extra.get(variant, {})} for variant, one in found.items()]
-        print(json.dumps(rows[0] if list(found) == [""] else rows, indent=2, ensure_ascii=False))
+        say_json(rows[0] if list(found) == [""] else rows)
         return
     for variant, one in found.items():
-        blocks = [variant, str(one), str(tables.get(variant, ""))]
-        print("\n\n".join(block for block in blocks if block) + "\n")
+        blocks = [visible(variant), str(one), str(tables.get(variant, ""))]
+        say("\n\n".join(block for block in blocks if block) + "\n")

@@ -5,11 +5,9 @@ $$ \|\mathbb E\, C(a) - a\|^2 \le M \|a\|^2 + D, \qquad \mathbb E \|C(a) - \math
 
 import abc
 import dataclasses
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from jaxtyping import Array, Float, Key
-
-from gossamer.core import InputError
 
 
 class Errors(NamedTuple):
@@ -69,14 +67,3 @@ class Compressor(abc.ABC):
         """ω with E‖C(a) − a‖² ≤ ω‖a‖²; None where the error is bounded otherwise. Above 1 it does not contract."""
         errors = self.errors(dim)
         return None if errors.absolute else errors.relative + errors.variance
-
-
-def whole(where: str, value: Any, advice: str = "") -> int:
-    """The value as an integer of at least 1, or an `InputError`."""
-    try:
-        number = int(value)
-    except (TypeError, ValueError, OverflowError):
-        number = 0
-    if isinstance(value, (bool, str)) or number != value or number < 1:
-        raise InputError(f"{where} must be a whole number of at least 1, but is {value!r}.{advice and ' '}{advice}")
-    return number

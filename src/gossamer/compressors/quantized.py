@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.compressors.compressor import Compressor, Errors, whole
-from gossamer.core import Range
+from gossamer.arrays import LARGEST
+from gossamer.compressors.compressor import Compressor, Errors
+from gossamer.core import Range, whole
 from gossamer.pytrees import pytree
 
 
@@ -189,7 +190,7 @@ def round_to(step: float) -> RoundTo:
 
     The multiples have no largest, so that a code of fixed width is no shorter than the numbers: all their bits count.
     """
-    allowed = Range(0, math.inf, True, True, "It is the distance between two numbers that can be sent.")
+    allowed = Range(0, LARGEST, True, False, "It is the distance between two numbers that can be sent.")
     return RoundTo(np.asarray(allowed.check("round_to(step=…)", step)))
 
 

@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from gossamer.compressors.compressor import Compressor, Errors, whole
-from gossamer.core import InputError, Range
+from gossamer.compressors.compressor import Compressor, Errors
+from gossamer.core import InputError, Range, brief, flag, whole
 from gossamer.pytrees import pytree
 
 SEED_BITS = 32
@@ -131,17 +131,15 @@ def rand_k(k: int | None = None, *, share: float | None = None, scaled: bool = T
     error $\mathbb E\|C(a) - a\|^2 = (1 - k/d)\|a\|^2$. Give `k`, or the `share` of the coordinates (at least one is
     kept). Sent are k numbers and a seed of 32 bits, from which the receiver draws the places again.
     """
-    if scaled not in (False, True):
-        raise InputError(f"rand_k(scaled=…) must be True or False, but is {scaled!r}.")
-    return RandK(*_amount("rand_k", k, share), bool(scaled))
+    return RandK(*_amount("rand_k", k, share), flag("rand_k(scaled=…)", scaled))
 
 
 def _amount(name: str, k: Any, share: Any) -> tuple[int | None, float | None]:
     if (k is None) == (share is None):
-        given = "neither" if k is None else f"k = {k!r} and share = {share!r}"
+        given = "neither" if k is None else f"k = {brief(k)} and share = {brief(share)}"
         raise InputError(f"{name} takes k, a number of coordinates, or share, a part of them, but was given {given}.")
     if share is None:
-        return whole(f"{name}(k=…)", k, "Or give share=…, a part of all coordinates."), None
+        return whole(f"{name}(k=…)", k, advice="Or give share=…, a part of all coordinates."), None
     return None, Range(0, 1, True, False, "It is the part of the coordinates that is kept.").check(
         f"{name}(share=…)", share
     )

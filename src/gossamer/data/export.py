@@ -1,5 +1,6 @@
 """The data sets of the package as LIBSVM text, for use elsewhere."""
 
+import os
 from pathlib import Path
 
 from gossamer.core import InputError, nearest
@@ -13,13 +14,13 @@ def export(name: str, file: str | Path) -> int:
     if base not in DATASETS:
         raise InputError(f"there is no data set {name!r}; {nearest(base, DATASETS)} NAME.t is the test part.")
     dataset, path = load(base), Path(file)
-    if path.exists():
+    if os.path.lexists(path):
         raise InputError(f"{path} exists: remove it first, or choose another name.")
     features, labels = (
         (dataset.test_features, dataset.test_labels) if base != name else (dataset.features, dataset.labels)
     )
     try:
         write_libsvm(features, labels, path)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}.") from error
     return 0 if labels is None else len(labels)

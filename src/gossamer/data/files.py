@@ -3,15 +3,15 @@
 import os
 from pathlib import Path
 
-from gossamer.core import InputError
+from gossamer.core import InputError, brief
 
 
 def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
     """The path, or an error that says what stands there instead."""
-    found = Path(path).expanduser()
-    if found.is_dir():
+    found = Path(os.path.expanduser(path))
+    if os.path.isdir(found):
         raise InputError(f"{path} is a directory; give one of its files.")
-    if not found.is_file():
+    if not os.path.isfile(found):  # unlike Path.is_file it takes any text, such as names too long for a file
         where = "" if found.is_absolute() else f" in {Path.cwd()}"
-        raise InputError(f"there is no file {str(path)!r}{where}. {hint}".rstrip())
+        raise InputError(f"there is no file {brief(str(path))}{where}. {hint}".rstrip())
     return found

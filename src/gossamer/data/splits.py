@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int
 
-from gossamer.core import InputError, nearest
+from gossamer.core import InputError, brief, nearest
 from gossamer.data.counts import apportion, dealt_counts, dirichlet_counts
 from gossamer.data.dataset import Dataset
 
@@ -61,10 +61,10 @@ def split(
       and `agents` may be None.
     """
     form, setting = _form(how)
-    if sizes not in SIZES:
-        raise InputError(f"unknown sizes {sizes!r}: {nearest(str(sizes), SIZES)}")
+    if not isinstance(sizes, str) or sizes not in SIZES:
+        raise InputError(f"unknown sizes {brief(sizes)}: {nearest(sizes, SIZES)}")
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InputError(f"the seed of a split must be a whole number from 0, but is {seed!r}.")
+        raise InputError(f"the seed of a split must be a whole number from 0, but is {brief(seed)}.")
     if form == "column":
         return _by_holder(dataset, agents, setting)
     agents = _checked_agents(agents, dataset.rows)
@@ -94,20 +94,20 @@ def split(
 
 def _form(how: str) -> tuple[str, str]:
     """The name of a split and what stands after the colon."""
-    form, colon, setting = str(how).partition(":")
+    form, colon, setting = how.partition(":") if isinstance(how, str) else ("", "", "")
     wanted = {key.partition(":")[0]: ":" in key for key in SPLITS}
     if form not in wanted or wanted[form] != bool(setting) or bool(colon) != bool(setting):
-        raise InputError(f"unknown split {how!r}: {nearest(str(how), SPLITS)}")
+        raise InputError(f"unknown split {brief(how)}: {nearest(how, SPLITS)}")
     return form, setting
 
 
 def _checked_agents(agents: Any, rows: int) -> int:
     if isinstance(agents, bool) or not isinstance(agents, (int, np.integer)) or agents < 1:
-        raise InputError(f"the number of agents must be a whole number from 1, but is {agents!r}.")
+        raise InputError(f"the number of agents must be a whole number from 1, but is {brief(agents)}.")
     if agents > rows:
         raise InputError(
-            f"{agents} agents cannot share {rows} rows: that is {agents - rows} more than there are rows. "
-            f"Use at most {rows} agents."
+            f"{brief(agents)} agents cannot share {rows} rows: that is {brief(agents - rows)} more than there are "
+            f"rows. Use at most {rows} agents."
         )
     return int(agents)
 
@@ -132,14 +132,16 @@ def _share(setting: str, how: str) -> float:
 def _concentration(setting: str, how: str) -> float:
     number = _number(setting)
     if not (math.isfinite(number) and number > 0):
-        raise InputError(f"A in {how!r} must be a finite number above 0. 0.1 is far from even, 10 is close to even.")
+        raise InputError(
+            f"A in {brief(how)} must be a finite number above 0. 0.1 is far from even, 10 is close to even."
+        )
     return number
 
 
 def _labels_each(setting: str, how: str, classes: int, agents: int) -> int:
-    number = int(setting) if setting.isascii() and setting.isdecimal() else 0
+    number = int(setting) if setting.isascii() and setting.isdecimal() and len(setting) < 10 else 0
     if not 1 <= number <= classes:
-        raise InputError(f"K in {how!r} must be a whole number from 1 to {classes}, the number of labels.")
+        raise InputError(f"K in {brief(how)} must be a whole number from 1 to {classes}, the number of labels.")
     if agents * number < classes:
         raise InputError(
             f"{how} over {agents} agents holds at most {agents * number} labels, but there are {classes}, so "

@@ -2,25 +2,28 @@
 
 import dataclasses
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from gossamer.core import InputError, check_schedules, parts, setting
+from gossamer.arrays import numbers
+from gossamer.core import InputError, brief, check_schedules, parts, setting, whole
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.suiting import suits
 from gossamer.networks import Network
-from gossamer.oracles import Oracle, completed, exact
+from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
 from gossamer.progress import Report, reporting, saying
 from gossamer.provenance import machine, versions
 from gossamer.pytrees import refuse_mistakable
 from gossamer.results import Result, runs_frame
-from gossamer.sizes import refuse_beyond_memory
 from gossamer.store import Nowhere
+
+MOST_SEEDS = 1_000_000
+"""The most seeds that a number of them can ask for: those from there on are for tuning."""
 
 
 def simulate(
@@ -59,7 +62,7 @@ def simulate(
     What would not fit into memory is refused before it starts, with the number that is too large.
     """
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
-    oracle = completed(oracle or exact())
+    oracle = completed(oracle)
     check(rules, problem, network, oracle)
     plan, seeds = planned(steps, every, seeds, dtype)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
@@ -73,12 +76,10 @@ def simulate(
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any) -> tuple[Plan, list[int]]:
     """The plan of a run and its seeds, or what is wrong with them."""
-    steps = _count("steps", steps)
-    if steps >= 2**31:
-        raise InputError(f"steps must be below 2³¹ = {2**31:,}, but is {steps:,}.")
-    every = _pair(every) if isinstance(every, (list, tuple)) else _count("every", steps if every is None else every)
-    if dtype not in ("float32", "float64"):
-        raise InputError(f'dtype must be "float32" or "float64", but is {dtype!r}.')
+    steps = whole("steps", steps)
+    every = _pair(every) if isinstance(every, (list, tuple)) else whole("every", steps if every is None else every)
+    if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
+        raise InputError(f'dtype must be "float32" or "float64", but is {brief(dtype)}.')
     return Plan(steps, every, dtype), _seeds(seeds)
 
 
@@ -88,10 +89,12 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
         raise InputError("there is no algorithm to run: give at least one, such as BiasedDMT(eta=0.1, lam=0.05).")
     for rule in rules:
         if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
-            raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
+            raise InputError(
+                f"{brief(rule)} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule."
+            )
     for wanted, part, given in ((Problem, "problem", problem), (Network, "network", network)):
         if not isinstance(given, wanted):
-            raise InputError(f"the {part} must be made by gossamer.{part}s, but is {given!r}.")
+            raise InputError(f"the {part} must be made by gossamer.{part}s, but is {brief(given)}.")
     refuse_mistakable(problem, network, oracle, [parts(rule) for rule in rules])
     if problem.agents != network.agents:
         raise InputError(
@@ -187,36 +190,27 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     }
 
 
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 1:
-        raise InputError(f"{name} must be a whole number of at least 1, but is {value!r}.")
-    return int(value)
-
-
 def _pair(every: Sequence[Any]) -> tuple[int, int]:
     if len(every) != 2:
-        raise InputError(f"every must be a whole number or a pair [first, last] of them, but is {list(every)}.")
-    first = _count("the first of every = [first, last]", every[0])
-    last = _count("the last of every = [first, last]", every[1])
+        raise InputError(f"every must be a whole number or a pair [first, last] of them, but is {brief(every)}.")
+    first = whole("the first of every = [first, last]", every[0])
+    last = whole("the last of every = [first, last]", every[1])
     if first > last:
         raise InputError(f"every = [first, last] must have first ≤ last, but is [{first}, {last}]: swap them.")
     return first, last
 
 
 def _seeds(seeds: Any) -> list[int]:
-    if isinstance(seeds, (int, np.integer)):
-        refuse_beyond_memory(f"seeds = {_count('seeds', seeds):,}", 100.0 * int(seeds), "lower seeds")
-    given = list(range(int(seeds))) if isinstance(seeds, (int, np.integer)) else list(seeds)
-    for seed in given:
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or not 0 <= seed < 2**31:
-            raise InputError(f"a seed must be a whole number from 0 to 2³¹ − 1, but one is {seed!r}.")
+    if not isinstance(seeds, Iterable) or isinstance(seeds, (str, bytes)) or getattr(seeds, "ndim", 1) != 1:
+        return list(range(whole("seeds, if not a list,", seeds, most=MOST_SEEDS)))
+    given = [whole("a seed", seed, least=0) for seed in seeds]
     if not given or len(set(given)) < len(given):
-        raise InputError(f"seeds must be at least one, all different, but are {given}.")
-    return [int(seed) for seed in given]
+        raise InputError(f"seeds must be at least one, all different, but are {brief(given)}.")
+    return given
 
 
 def _point(start: Any, problem: Problem) -> np.ndarray:
-    x = np.asarray(problem.start if start is None else start, np.float64)
-    if x.shape != (problem.dim,) or not np.isfinite(x).all():
+    x = numbers("start", problem.start if start is None else start)
+    if x.shape != (problem.dim,):
         raise InputError(f"start must be {problem.dim} finite numbers, one common point, but has shape {x.shape}.")
     return x

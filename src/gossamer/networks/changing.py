@@ -7,10 +7,10 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.core import InputError, Range
+from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.digraphs import check_strongly_connected, heard_links, shares
 from gossamer.networks.faults import fail
-from gossamer.networks.graphs import call_name, whole
+from gossamer.networks.graphs import call_name, name_of
 from gossamer.networks.mixer import Mixer
 from gossamer.networks.mixers import DENSE_LIMIT, Shifts, choose
 from gossamer.networks.network import Network
@@ -80,10 +80,11 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
     Single rounds may fall apart; all their links together must connect the agents. Where one round is directed the
     whole sequence has an R and a C only. The agents are in the order of the first graph's nodes.
     """
-    given = list(rounds) if isinstance(rounds, Iterable) and not isinstance(rounds, (Network, nx.Graph)) else []
+    several = isinstance(rounds, Iterable) and not isinstance(rounds, (Network, nx.Graph, str, bytes))
+    given = list(rounds) if several and getattr(rounds, "ndim", 3) == 3 else []
     if not given:
         raise InputError(
-            f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {rounds!r}."
+            f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {brief(rounds)}."
         )
     order = next((list(graph.nodes) for graph in given if isinstance(graph, nx.Graph)), None)
     made = [_one_round(k, one, order) for k, one in enumerate(given)]
@@ -99,7 +100,7 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
     _check_union(cycle, order)
     shown = [one.name if isinstance(one, Network) else type(one).__name__ for one in given]
     short = ", ".join(shown) if len(shown) <= 3 else f"{len(shown)} rounds of {n} agents"
-    return Network(name or f"sequence({short})", n, cycle)
+    return Network(name_of(name) or f"sequence({short})", n, cycle)
 
 
 def every(network: Network, rounds: int) -> Network:
@@ -138,10 +139,7 @@ def failing(network: Network, links: float = 0.0, agents: float = 0.0, seed: int
 
 def draw_seed(where: str, seed: Any) -> np.ndarray:
     """The seed as the leaf of a mixer."""
-    number = whole(where, seed, least=0)
-    if number >= 2**32:
-        raise InputError(f"{where} must be below 2³², but is {number}.")
-    return np.asarray(number, np.uint32)
+    return np.asarray(whole(where, seed, least=0, most=2**32 - 1), np.uint32)
 
 
 def _check_period(where: str, rounds: int) -> None:

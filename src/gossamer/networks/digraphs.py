@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
-from gossamer.core import InputError, Range
+from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
-from gossamer.networks.graphs import call_name, whole
+from gossamer.networks.graphs import call_name, name_of
 from gossamer.networks.mixers import Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.rounds import Directed
@@ -37,7 +37,7 @@ def directed(graph: nx.DiGraph, *, name: str | None = None) -> Network:
     heard = heard_links(graph)
     check_strongly_connected(heard, "network", list(graph.nodes))
     n = size(heard)
-    return Network(name or call_name(graph.name or "directed", n), n, shares(heard))
+    return Network(name_of(name) or call_name(graph.name or "directed", n), n, shares(heard))
 
 
 def directed_ring(agents: int) -> Network:
@@ -56,8 +56,9 @@ def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Netw
         f"{where}(probability)", probability
     )
     graphs.room_for_graph(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
+    chance = max(p, graphs.LEAST)
     graph = graphs.draw_until(
-        nx.is_strongly_connected, lambda key: nx.fast_gnp_random_graph(n, p, seed=key, directed=True), seed
+        nx.is_strongly_connected, lambda key: nx.fast_gnp_random_graph(n, chance, seed=key, directed=True), seed
     )
     if graph is None:
         raise InputError(
@@ -86,7 +87,7 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
     check_strongly_connected(heard, "network")
     equal, n = shares(heard), size(heard)
     mixers = {line: choose(found[line]) if line in found else getattr(equal, line) for line in ("row", "column")}
-    return Network(name or call_name("matrices", n), n, Directed(**mixers))
+    return Network(name_of(name) or call_name("matrices", n), n, Directed(**mixers))
 
 
 def heard_links(graph: nx.DiGraph) -> sp.csr_array:

@@ -2,14 +2,13 @@
 
 import itertools
 import math
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import networkx as nx
 import numpy as np
 
-from gossamer.core import InputError, Range
+from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.mixers import Mean, Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.spectrum import size
@@ -19,9 +18,13 @@ from gossamer.networks.weights import (
     check_doubly_stochastic,
     check_graph,
     clean,
+    metropolis,
     scheme,
 )
 from gossamer.sizes import refuse_beyond_memory
+
+LEAST = 1e-15
+"""The least chance of a link that networkx can draw with; no graph would be connected anyhow."""
 
 DRAWS = 100
 """How often a random graph is drawn anew before giving up on a connected one."""
@@ -93,7 +96,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
     )
     scheme(weights)
     room_for_graph(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
-    graph = draw_until(nx.is_connected, lambda key: nx.fast_gnp_random_graph(n, p, seed=key), seed)
+    graph = draw_until(nx.is_connected, lambda key: nx.fast_gnp_random_graph(n, max(p, LEAST), seed=key), seed)
     if graph is None:
         raise InputError(
             f"erdos_renyi({n}, {p:g}) gave no connected graph in {DRAWS} draws. The probability should be above "
@@ -141,7 +144,7 @@ def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None
     check_connected(matrix, list(graph.nodes))
     n = size(matrix)
     matrix.eliminate_zeros()
-    return Network(name or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+    return Network(name_of(name) or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
 
 
 def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
@@ -154,7 +157,7 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
     copy = clean(matrix)
     check_connected(copy)
     n = size(copy)
-    return Network(name or call_name("matrix", n), n, choose(copy))
+    return Network(name_of(name) or call_name("matrix", n), n, choose(copy))
 
 
 def room_for_graph(what: str, agents: int, links: float) -> None:
@@ -162,22 +165,18 @@ def room_for_graph(what: str, agents: int, links: float) -> None:
     refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
 
 
-def whole(what: str, value: Any, *, least: int = 1) -> int:
-    """The value as an int, or an `InputError` that says what it was for."""
-    try:
-        number = operator.index(value)
-    except TypeError:
-        number = None
-    if number is None or number < least or isinstance(value, (bool, np.bool_)):
-        raise InputError(f"{what} must be a whole number of at least {least}, but is {value!r}.")
-    return number
+def name_of(given: Any) -> str | None:
+    """The name that a user gave, or None, or an `InputError`."""
+    if given is not None and not isinstance(given, str):
+        raise InputError(f"the name of a network must be text, but is {brief(given)}.")
+    return given
 
 
 def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
     """The call that makes the network, without what is default."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
-    parts += [f"weights={weights!r}"] if weights != "metropolis" else []
+    parts += [f"weights={weights!r}"] if scheme(weights) is not metropolis else []
     return f"{kind}({', '.join(parts)})"
 
 

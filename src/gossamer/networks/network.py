@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from gossamer.core import InputError
+from gossamer.arrays import array_of
+from gossamer.core import InputError, brief, whole
 from gossamer.networks.contraction import gap_of
 from gossamer.networks.mixer import Mixer, Over
 from gossamer.networks.mixers import DENSE_LIMIT, Mean, Shifts
@@ -43,7 +44,7 @@ class Network:
 
         Where W is doubly stochastic, R = C = W.
         """
-        x = jnp.asarray(x)
+        x = jnp.asarray(x if isinstance(x, jax.Array) else array_of("x", x))
         if x.ndim == 0 or x.shape[0] != self.agents:
             raise InputError(
                 f"{self.name} mixes arrays with one row an agent, [{self.agents}, …], but got shape {x.shape}. Stack "
@@ -52,18 +53,18 @@ class Network:
         if not jnp.issubdtype(x.dtype, jnp.inexact):
             raise InputError(f"{self.name} mixes floating point, but got {x.dtype}. Convert it with x.astype(float).")
         self._check_over(over)
-        return self.mixer.mix(x, jnp.asarray(t, jnp.int32), over)
+        return self.mixer.mix(x, _round(t), over)
 
     def awake(self, t: Any) -> Bool[Array, " agents"] | None:
         """Who is awake in round t; None where no agent ever sleeps."""
-        return self.mixer.awake(jnp.asarray(t, jnp.int32))
+        return self.mixer.awake(_round(t))
 
     def matrix(self, t: int = 0, over: Over = "W") -> sp.csr_array:
         """The matrix of round t that `mix` multiplies by, on the host in float64."""
         self._check_over(over)
         if isinstance(self.mixer, Mean):
             self._refuse_large("all of whose entries are 1/n: use `mix`, `gap` and `degrees`, which need no matrix")
-        return self.mixer.sparse(operator.index(t), over)
+        return self.mixer.sparse(whole("t", t, least=0), over)
 
     @property
     def kind(self) -> str:
@@ -156,7 +157,7 @@ class Network:
         except TypeError:
             i = -1
         if not 0 <= i < self.agents:
-            raise InputError(f"agent must be a whole number in 0 … {self.agents - 1}, but is {agent!r}.")
+            raise InputError(f"agent must be a whole number in 0 … {self.agents - 1}, but is {brief(agent)}.")
         if self._sends is None:
             return np.delete(np.arange(self.agents), i)
         first, last = self._sends.indptr[i : i + 2]
@@ -184,8 +185,8 @@ class Network:
         return sends
 
     def _check_over(self, over: Any) -> None:
-        if over not in ("W", "R", "C"):
-            raise InputError(f'over must be "W", "R" or "C", but is {over!r}.')
+        if not isinstance(over, str) or over not in ("W", "R", "C"):
+            raise InputError(f'over must be "W", "R" or "C", but is {brief(over)}.')
         if over == "W" and not self.mixer.doubly:
             raise InputError(
                 f"{self.name} has no doubly stochastic W, only a row-stochastic R and a column-stochastic C. Mix over "
@@ -209,6 +210,10 @@ class Network:
         few = self.agents <= (PRINTED_AGENTS if self.changes else EXACT_AGENTS)
         cheap = few or isinstance(self.mixer, Mean | Shifts) or "gap" in self.__dict__
         return text + (f", ρ = {self.gap:.3g}" if cheap else "")
+
+
+def _round(t: Any) -> Int[Array, ""]:
+    return jnp.asarray(t if isinstance(t, jax.Array) else whole("t", t, least=0), jnp.int32)
 
 
 def _count(number: int, what: str) -> str:

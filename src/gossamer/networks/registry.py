@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gossamer.core import InputError, nearest
+from gossamer.core import InputError, brief, nearest, whole
 from gossamer.networks import changing, digraphs, graphs
 from gossamer.networks.network import Network
 
@@ -16,12 +16,11 @@ COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
 def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
     """The networks of a list in turn, and from the start again; each is a table, such as { name = "ring" }."""
     if not isinstance(of, list) or not of or not all(isinstance(one, dict) for one in of):
-        raise InputError(f'sequence: of must be a list of tables, such as [{{ name = "ring" }}], but is {of!r}.')
+        raise InputError(f'sequence: of must be a list of tables, such as [{{ name = "ring" }}], but is {brief(of)}.')
     rounds = []
     for k, one in enumerate(of):
-        given = dict(one)
         try:
-            rounds.append(make(given.pop("name", ""), agents, **given))
+            rounds.append(of_table(one, agents))
         except InputError as error:
             raise InputError(f"sequence: of[{k}]: {error}") from None
     return changing.sequence(rounds)
@@ -50,7 +49,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
 def options(name: str) -> tuple[str, ...]:
     """What `make` takes for this network besides the number of agents."""
     if not isinstance(name, str) or name not in NETWORKS:
-        raise InputError(f"{name!r} is not a network; {nearest(str(name), NETWORKS)}")
+        raise InputError(f"{brief(name)} is not a network; {nearest(name, NETWORKS)}")
     return *_own_options(name), *COMMON
 
 
@@ -66,10 +65,10 @@ def make(name: str, agents: int, **values: Any) -> Network:
     round) and ``failure_seed``.
     """
     known = options(name)
-    n = graphs.whole(f"{name}: agents", agents)
+    n = whole(f"{name}: agents", agents)
     for key in values:
         if key not in known:
-            raise InputError(f"{name} has no option {key!r}; {nearest(key, known)}")
+            raise InputError(f"{name} has no option {brief(key)}; {nearest(key, known)}")
     own = _own_options(name)
     common = {key: values.pop(key) for key in COMMON if key in values}
     needed = inspect.signature(NETWORKS[name]).parameters
@@ -80,6 +79,15 @@ def make(name: str, agents: int, **values: Any) -> Network:
         if needed[key].default is inspect.Parameter.empty and key not in values:
             raise InputError(f"{name} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
     return _wrapped(name, NETWORKS[name](n, **values), **common)
+
+
+def of_table(given: dict[str, Any], agents: int) -> Network:
+    """The network of a spec's table: its name, and what `make` takes; the number of agents is the problem's."""
+    values = dict(given)
+    name = values.pop("name", "")
+    if "agents" in values:
+        raise InputError(f"the problem says how many agents there are, here {agents}: leave out the key 'agents'.")
+    return make(name, agents, **values)
 
 
 def _wrapped(
@@ -96,14 +104,14 @@ def _wrapped(
         raise InputError(f"{name}: failure_seed needs links_down or agents_asleep, but there is neither.")
     down, asleep = (changing.RATE.check(f"{name}: {key}", 0.0 if rate is None else rate) for key, rate in rates.items())
     seed = changing.draw_seed(f"{name}: failure_seed", 0 if failure_seed is None else failure_seed)
-    steps = graphs.whole(f"{name}: every", every)
+    steps = whole(f"{name}: every", every)
     return changing.every(changing.failing(network, down, asleep, int(seed)), steps)
 
 
 def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:
     """The sides of a torus of so many agents."""
     given = {key: value for key, value in (("rows", rows), ("columns", columns)) if value is not None}
-    sides = {key: graphs.whole(f"torus({key})", value) for key, value in given.items()}
+    sides = {key: whole(f"torus({key})", value) for key, value in given.items()}
     if not sides:
         r = next(r for r in range(math.isqrt(agents), 0, -1) if agents % r == 0)
         if r == 1 and agents > 3:

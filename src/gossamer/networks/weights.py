@@ -12,8 +12,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from gossamer.core import InputError, nearest
+from gossamer.core import InputError, Range, brief, nearest
 from gossamer.networks.spectrum import double_cover, size
+
+WHAT = "mixing matrix must be"
+WAY_OUT = 'For an undirected graph use networks.from_graph(graph, weights="metropolis").'
 
 ROUNDING = 1e-12
 """An entry of at most this size is a rounding error, not a link."""
@@ -64,7 +67,7 @@ WEIGHTS: dict[str, Callable[[nx.Graph], sp.csr_array]] = {
 def scheme(name: str) -> Callable[[nx.Graph], sp.csr_array]:
     """The weight scheme of this name."""
     if not isinstance(name, str) or name not in WEIGHTS:
-        raise InputError(f"weights={name!r} is not a weight scheme; {nearest(str(name), WEIGHTS)}")
+        raise InputError(f"weights={brief(name)} is not a weight scheme; {nearest(name, WEIGHTS)}")
     return WEIGHTS[name]
 
 
@@ -135,8 +138,8 @@ def worst_sum(entries: sp.coo_array, line: str) -> tuple[int, float]:
 
 def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
     """Refuse a matrix that is not square, finite and non-negative with all row and column sums equal to 1."""
-    what = "mixing matrix must be"
-    way_out = 'For an undirected graph use networks.from_graph(graph, weights="metropolis").'
+    what, way_out = WHAT, WAY_OUT
+    tolerance = Range(0, 1, False, False, "It is how far a sum may be from 1.").check("tolerance", tolerance)
     entries = check_weights(as_matrix(matrix), what, way_out)
     worst = {line: worst_sum(entries, line) for line in ("row", "column")}
     wrong = [line for line, (_, total) in worst.items() if abs(total - 1) > tolerance]
@@ -158,10 +161,11 @@ def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
     )
 
 
-def check_connected(matrix: sp.csr_array, names: list | None = None) -> None:
+def check_connected(matrix: Any, names: list | None = None) -> None:
     """Refuse a matrix that leaves agents apart, or that only swaps them and so never averages (ρ = 0)."""
-    check_one_part(matrix, "network", names)
-    check_averages(matrix)
+    links = sp.csr_array(check_weights(as_matrix(matrix), WHAT, WAY_OUT))
+    check_one_part(links, "network", names)
+    check_averages(links)
 
 
 def check_one_part(matrix: sp.csr_array, what: str, names: list | None = None) -> None:

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gossamer.core import InputError
+from gossamer.arrays import numbers
+from gossamer.core import InputError, brief, flag
 from gossamer.oracles.constants import Constants, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
@@ -123,20 +124,9 @@ def additive_bias(
     if vectors is not None:
         if mean is not None or std is not None or redraw is not None:
             raise InputError("additive_bias takes either vectors, or mean, std and redraw, but not both.")
-        return GivenBias(_finite("vectors", vectors))
-    if redraw not in (None, False, True):
-        raise InputError(f"additive_bias(redraw=…) must be True or False, but is {redraw!r}.")
-    spread = _finite("std", 0.0 if std is None else std)
+        return GivenBias(numbers("additive_bias(vectors=…)", vectors))
+    again = redraw is not None and flag("additive_bias(redraw=…)", redraw)
+    spread = numbers("additive_bias(std=…)", 0.0 if std is None else std)
     if spread.ndim or spread < 0:
-        raise InputError(f"additive_bias(std=…) must be a number of at least 0, but is {std!r}.")
-    return AdditiveBias(_finite("mean", 0.0 if mean is None else mean), spread, bool(redraw))
-
-
-def _finite(name: str, values: Any) -> np.ndarray:
-    try:
-        array = np.array(values, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"additive_bias({name}=…) must be numbers, but is {values!r}.") from None
-    if not np.isfinite(array).all():
-        raise InputError(f"additive_bias({name}=…) must be finite, but has {array[~np.isfinite(array)].flat[0]}.")
-    return array
+        raise InputError(f"additive_bias(std=…) must be a number of at least 0, but is {brief(std)}.")
+    return AdditiveBias(numbers("additive_bias(mean=…)", 0.0 if mean is None else mean), spread, again)

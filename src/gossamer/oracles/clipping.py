@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from gossamer.arrays import LARGEST
 from gossamer.core import Range
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
@@ -63,5 +64,5 @@ def clip(threshold: float) -> Clip:
     The error is $(\|g\| - \tau)_+$, so that $M_f = ((1 - \tau/G)_+)^2$ where $\|\nabla f_i\| \le G$, which
     `relative_at(G)` gives. The variance is at most $\tau^2$, whatever the noise.
     """
-    allowed = Range(0, float("inf"), True, True, "It is the largest norm of a gradient that passes unchanged.")
+    allowed = Range(0, LARGEST, True, False, "It is the largest norm of a gradient that passes unchanged.")
     return Clip(np.asarray(allowed.check("clip(threshold=…)", threshold)))

@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 
 from gossamer import compressors
 from gossamer.compressors import Compressor
-from gossamer.core import InputError
+from gossamer.core import InputError, brief
 from gossamer.oracles.constants import Constants, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
@@ -79,7 +79,7 @@ def compressed(compressor: Compressor) -> Compressed:
     if not isinstance(compressor, Compressor):
         raise InputError(
             f"oracles.compressed takes a compressor, such as gossamer.compressors.top_k(10), but was given "
-            f"{compressor!r}."
+            f"{brief(compressor)}."
         )
     return Compressed(compressor)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from jaxtyping import Array
 
-from gossamer.core import InputError
+from gossamer.core import InputError, brief
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 from gossamer.pytrees import pytree
@@ -49,5 +49,5 @@ def custom(function: Callable[[Array, Array, Site], Array]) -> Custom:
     ``site.key`` is for random draws: ``oracles.minibatch(64) | oracles.custom(lambda g, x, site: 0.9 * g)``.
     """
     if not callable(function):
-        raise InputError(f"oracles.custom takes a function of (gradient, x, site), but was given {function!r}.")
+        raise InputError(f"oracles.custom takes a function of (gradient, x, site), but was given {brief(function)}.")
     return Custom(function)

@@ -4,10 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array
 
-from gossamer.core import InputError
+from gossamer.core import InputError, whole
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
@@ -67,8 +66,4 @@ def delay(rounds: int) -> Delay:
     In the first queries it is that at the oldest point there is. The error is at most $L \|x^t - x^{t-\tau}\|$, which
     goes to zero where the iterates come to rest. Each agent keeps `rounds` points.
     """
-    if isinstance(rounds, bool) or not isinstance(rounds, (int, np.integer)) or rounds < 0:
-        raise InputError(f"delay(rounds=…) must be a whole number of at least 0, but is {rounds!r}.")
-    if rounds >= 2**31:
-        raise InputError(f"delay(rounds=…) must be below 2³¹ = {2**31:,}, but is {rounds:,}.")
-    return Delay(int(rounds))
+    return Delay(whole("delay(rounds=…)", rounds, least=0))

@@ -20,13 +20,14 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.special import stdtrit
 
-from gossamer.core import InputError
+from gossamer.arrays import numbers
+from gossamer.core import InputError, brief, whole
 from gossamer.keys import MEASUREMENT, RUN, root
 from gossamer.oracles.constants import COVERED
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.oracles.sampling import completed
 from gossamer.problems import Problem
-from gossamer.problems.problem import cast
+from gossamer.problems.problem import cast, check_problem
 from gossamer.pytrees import refuse_mistakable
 
 TOGETHER = 16
@@ -161,10 +162,11 @@ def measure(
         seed: of the queries' draws.
         round: the round that the oracle is told.
     """
+    check_problem(problem)
     oracle = completed(oracle)
     refuse_mistakable(problem, oracle)
     oracle.check(problem)
-    x = _points(points, problem)
+    x, seed, round = _points(points, problem), whole("seed", seed, least=0), whole("round", round, least=0)
     queries = count_of(queries)
     asked = 1 if oracle.constants(problem).variance == 0 else queries
     block = max(1, min(100, NUMBERS // (asked * problem.dim)))
@@ -180,9 +182,7 @@ def measure(
 
 def count_of(queries: Any) -> int:
     """A number of queries from which a standard error can be had."""
-    if isinstance(queries, bool) or not isinstance(queries, (int, np.integer)) or queries < 4:
-        raise InputError(f"queries must be a whole number of at least 4, but is {queries!r}. 64 is a good start.")
-    return int(queries)
+    return whole("queries", queries, least=4, advice="64 is a good start.")
 
 
 @jax.jit
@@ -245,7 +245,7 @@ def _bias_and_noise(errors: Float[Array, "queries d"]) -> tuple[Array, Array, Ar
 
 
 def _points(points: Any, problem: Problem) -> np.ndarray:
-    x = np.asarray(points, np.float64)
+    x = numbers("points", points, finite=False)
     agents, d = problem.agents, problem.dim
     if x.ndim in (1, 2) and x.shape[-1] == d and x.size:
         x = np.repeat(np.atleast_2d(x)[:, None], agents, axis=1)
@@ -260,11 +260,10 @@ def _points(points: Any, problem: Problem) -> np.ndarray:
 
 
 def _checked(memory: Any, wanted: Any) -> Any:
-    held = cast(memory, np.float64)
-    shapes = [jax.tree.map(lambda leaf: leaf.shape, tree) for tree in (held, wanted)]
-    if shapes[0] != shapes[1]:
-        raise InputError(f"memory must be the state of this oracle, {shapes[1]} by shapes, but is {shapes[0]}.")
-    return held
+    shapes = [jax.tree.map(lambda leaf: getattr(leaf, "shape", None), tree) for tree in (memory, wanted)]
+    if jax.tree.structure(memory) != jax.tree.structure(wanted) or shapes[0] != shapes[1]:
+        raise InputError(f"memory must be the state of this oracle, {shapes[1]} by shapes, but is {brief(shapes[0])}.")
+    return cast(memory, np.float64)
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from gossamer.arrays import LARGEST, numbers
 from gossamer.core import InputError, Range
 from gossamer.oracles.constants import Constants, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
@@ -86,15 +87,9 @@ def relative_bias(delta: float | None = None, *, factors: Any = None) -> Stage:
     if (delta is None) == (factors is None):
         raise InputError("relative_bias takes either delta, for signs that are drawn, or factors, and one of them.")
     if factors is None:
-        allowed = Range(0, float("inf"), False, True, "The theory covers delta up to 1/16.")
+        allowed = Range(0, LARGEST, False, False, "The theory covers delta up to 1/16.")
         return RelativeBias(np.asarray(allowed.check("relative_bias(delta=…)", delta)))
-    try:
-        given = np.array(factors, np.float64)
-    except (TypeError, ValueError):
-        raise InputError(f"relative_bias(factors=…) must be numbers, but is {factors!r}.") from None
-    if not np.isfinite(given).all():
-        raise InputError(f"relative_bias(factors=…) must be finite, but has {given[~np.isfinite(given)].flat[0]}.")
-    return GivenFactors(given)
+    return GivenFactors(numbers("relative_bias(factors=…)", factors))
 
 
 def _stretched(inner: Constants, error: float, stretch: float) -> Constants:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
-from gossamer.core import InputError
+from gossamer.core import InputError, brief, flag, whole
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.problems import Empirical, Problem
@@ -103,15 +103,15 @@ def minibatch(batch: int, *, replace: bool = True) -> MiniBatch:
     at the end of an epoch takes its rest from the next. Averaged over an epoch it is unbiased; given what was already
     drawn in an epoch, a single batch is not.
     """
-    if isinstance(batch, bool) or not isinstance(batch, (int, np.integer)) or batch < 1:
-        raise InputError(f"minibatch(batch=…) must be a whole number of at least 1, but is {batch!r}.")
-    if replace not in (False, True):
-        raise InputError(f"minibatch(replace=…) must be True or False, but is {replace!r}.")
-    return MiniBatch(int(batch), bool(replace))
+    return MiniBatch(whole("minibatch(batch=…)", batch), flag("minibatch(replace=…)", replace))
 
 
-def completed(oracle: Oracle) -> Oracle:
-    """The oracle itself, or, for a stage that stands around nothing, the exact gradient inside it."""
+def completed(oracle: Oracle | None) -> Oracle:
+    """The oracle itself; for a stage that stands around nothing, the exact gradient inside it; for None only that."""
+    if oracle is None:
+        return exact()
+    if not isinstance(oracle, Oracle):
+        raise InputError(f"the oracle must be made by gossamer.oracles, but is {brief(oracle)}.")
     return oracle if oracle.rooted else exact() | oracle
 
 

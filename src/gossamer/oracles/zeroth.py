@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gossamer.core import InputError, Range, nearest
+from gossamer.core import InputError, Range, brief, nearest, whole
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
@@ -127,18 +127,17 @@ def zeroth_order(method: Method = "gaussian", *, radius: float, directions: int 
     $(d+1)\|\nabla f_i\|^2$ and $(d-1)\|\nabla f_i\|^2$. "coordinate" takes d + 1 values, with $\sigma_f^2 \le d L^2 h^2
     / 4$ and no variance of its own. Run it in float64: in float32 rounding is about $10^{-7} |f| / h$.
     """
-    if method not in get_args(Method):
-        raise InputError(f"zeroth_order(method={method!r}) is not known; {nearest(str(method), get_args(Method))}")
+    if not isinstance(method, str) or method not in get_args(Method):
+        raise InputError(f"zeroth_order(method={brief(method)}) is not known; {nearest(method, get_args(Method))}")
     allowed = Range(0, math.inf, True, True, "It is the distance between the two points whose values are compared.")
     h = np.asarray(allowed.check("zeroth_order(radius=…)", radius))
-    if isinstance(directions, bool) or not isinstance(directions, (int, np.integer)) or directions < 1:
-        raise InputError(f"zeroth_order(directions=…) must be a whole number of at least 1, but is {directions!r}.")
+    directions = whole("zeroth_order(directions=…)", directions)
     if method == "coordinate" and directions != 1:
         raise InputError(
             f'zeroth_order("coordinate") asks along every coordinate, so directions={directions} would change nothing: '
             "leave it out."
         )
-    return ZerothOrder(h, method, int(directions))
+    return ZerothOrder(h, method, directions)
 
 
 def _value_at_start(source: Oracle, problem: Problem) -> Any:

@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from gossamer.core import InputError
+from gossamer.arrays import numbers
+from gossamer.core import InputError, Range, brief
 from gossamer.data import Dataset, load, split
 from gossamer.problems.problem import Problem
 from gossamer.pytrees import pytree
@@ -159,6 +160,11 @@ def empirical(
     `agents`, `split`, `sizes` and `seed` see `gossamer.data.load` and `gossamer.data.split`; `label` names the label's
     column in a table and `test` is a test set, as the path of a file or a pair of arrays.
     """
+    for name, function in (("loss", loss), ("predict", predict), ("penalty", penalty)):
+        if not callable(function) and (function is not None or name == "loss"):
+            raise InputError(f"empirical({name}=…) must be a function, but is {brief(function)}.")
+    finite = Range(-math.inf, math.inf, True, True, "It is the weight of the penalty.")
+    alpha = finite.check("empirical(alpha=…)", alpha)
     start, unravel = _flattened(params)
     dataset = loaded(data, split, label, test)
     if dataset.labels.dtype.kind == "U":
@@ -168,7 +174,7 @@ def empirical(
         )
     problem = arrange(Model(unravel, loss, penalty, predict), start, dataset, agents, split, sizes, seed, alpha)
     two = problem.inputs[:2].astype(np.float32), problem.targets[:2]
-    shape = jax.eval_shape(loss, unravel(jnp.asarray(start)), *two).shape
+    shape = getattr(jax.eval_shape(loss, unravel(jnp.asarray(start)), *two), "shape", None)
     if shape != (2,):
         raise InputError(
             f"loss must return one value for each sample, but for two samples it returned shape {shape}. "
@@ -215,7 +221,7 @@ def arrange(
 
 def loaded(data: Any, split: str, label: str = "label", test: Any = None) -> Dataset:
     """The dataset that `data` means, read with the column of its holders where the split names one."""
-    named = split.startswith("column:") and not isinstance(data, Dataset)
+    named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
     return load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)
 
 
@@ -235,11 +241,14 @@ def refuse_unseen(data: Dataset) -> None:
 def _flattened(params: Any) -> tuple[np.ndarray, Callable[[Array], Any]]:
     # Not ravel_pytree: it rounds to float32 unless x64 is on, and its inverse insists on the dtype that it was given.
     leaves, tree = jax.tree.flatten(params)
-    shapes = [np.shape(leaf) for leaf in leaves]
+    if not leaves:
+        raise InputError(f"params must be a pytree of arrays with a number at least, but is {brief(params)}.")
+    leaves = [numbers("params", leaf) for leaf in leaves]
+    shapes = [leaf.shape for leaf in leaves]
     ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
 
     def unravel(x: Array) -> Any:
         pieces = zip(jnp.split(x, ends), shapes, strict=True)
         return jax.tree.unflatten(tree, [piece.reshape(shape) for piece, shape in pieces])
 
-    return np.concatenate([np.ravel(np.asarray(leaf, np.float64)) for leaf in leaves]), unravel
+    return np.concatenate([leaf.ravel() for leaf in leaves]), unravel

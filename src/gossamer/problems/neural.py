@@ -11,10 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.core import InputError
+from gossamer.core import InputError, brief, whole
 from gossamer.data import Dataset
 from gossamer.problems.empirical import Empirical, empirical, loaded, refuse_unseen
 from gossamer.sizes import refuse_beyond_memory
+
+MOST_PARAMETERS = 50_000_000
+"""The most numbers that one agent's model may have."""
 
 
 def neural(
@@ -33,15 +36,16 @@ def neural(
     The start is drawn from `seed` (LeCun normal weights, zero offsets). For `data`, `split`, `sizes`, `label` and
     `test` see `logistic`.
     """
-    if not isinstance(hidden, Sequence) or not all(isinstance(width, int) and width > 0 for width in hidden):
-        raise InputError(f"hidden must be a list of layer widths of at least 1, but is {hidden!r}.")
+    if not isinstance(hidden, Sequence) or isinstance(hidden, (str, bytes)):
+        raise InputError(f"hidden must be a list of layer widths of at least 1, but is {brief(hidden)}.")
+    hidden = [whole("hidden, the width of a layer,", width) for width in hidden]
     dataset = loaded(data, split, label, test)
     refuse_unseen(dataset)
     widths = [dataset.dim, *hidden, len(dataset.classes)]
     count = sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(widths))
     what = f"a network with hidden = {list(hidden)}, which has {count:,} parameters,"
     refuse_beyond_memory(what, 3 * 8 * count, "lower hidden")  # the layers, the flat vector and a copy
-    draw = np.random.default_rng(seed)
+    draw = np.random.default_rng(whole("neural(seed=…)", seed, least=0))
     params = [
         (draw.normal(0, 1 / np.sqrt(fan_in), (fan_in, fan_out)), np.zeros(fan_out))
         for fan_in, fan_out in pairwise(widths)

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gossamer.core import InputError
+from gossamer.arrays import numbers
+from gossamer.core import InputError, brief
 from gossamer.pytrees import refuse_mistakable
 
 
@@ -87,6 +88,12 @@ class Problem(abc.ABC):
         return jax.lax.map(lambda i: self.local_gradient(i, x), jnp.arange(self.agents), batch_size=100)
 
 
+def check_problem(given: Any) -> None:
+    """Refuse what is no problem."""
+    if not isinstance(given, Problem):
+        raise InputError(f"the problem must be made by gossamer.problems, but is {brief(given)}.")
+
+
 def cast(tree: Any, dtype: Any) -> Any:
     """The tree on the device, its floating leaves in this dtype and the others as they are.
 
@@ -102,7 +109,7 @@ def cast(tree: Any, dtype: Any) -> Any:
 
 
 def _evaluate(problem: Problem, method: str, x: Any) -> np.ndarray:
-    x = np.asarray(x, np.float64)
+    x = numbers("x", x, finite=False)
     if x.shape != (problem.dim,):
         raise InputError(f"a point of this problem has shape ({problem.dim},), but x has shape {x.shape}.")
     with jax.enable_x64(True):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gossamer.arrays import numbers
 from gossamer.core import InputError
 from gossamer.problems.problem import Problem
 from gossamer.pytrees import pytree
@@ -55,7 +56,13 @@ class Quadratic(Problem):
         This is the fixed point of every tracking method whose agents' gradients carry the constant errors
         $e_i$ (`bias`, one row an agent or one vector for all).
         """
-        pull = np.einsum("nde,ne->nd", self.A, self.b) - np.asarray(bias)
+        e = numbers("bias", bias)
+        if e.shape not in ((), (self.dim,), (self.agents, self.dim)):
+            raise InputError(
+                f"bias must have shape {(self.agents, self.dim)}, one row an agent, or {(self.dim,)}, one for all, but "
+                f"has shape {e.shape}."
+            )
+        pull = np.einsum("nde,ne->nd", self.A, self.b) - e
         return np.linalg.solve(self.A.sum(0), pull.sum(0))
 
 
@@ -67,7 +74,7 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
     ``A`` is [agents, d, d], or [d, d] for a Hessian that all share; ``b`` is [agents, d]. The A_i are symmetric and
     their mean positive definite, so that F has one minimum. `start` is zero unless given.
     """
-    A, b = np.array(A, np.float64), np.array(b, np.float64)
+    A, b = numbers("A", A), numbers("b", b)
     if b.ndim != 2 or not b.size:
         raise InputError(f"b must be [agents, d], one row an agent, but has shape {b.shape}.")
     agents, dim = b.shape
@@ -78,9 +85,6 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
             f"A must be [agents, d, d] = {(agents, dim, dim)} or [d, d] to go with b of shape {b.shape}, "
             f"but has shape {A.shape}."
         )
-    for name, values in (("A", A), ("b", b)):
-        if not np.isfinite(values).all():
-            raise InputError(f"{name} has an entry that is not finite, at index {_first(~np.isfinite(values))}.")
     skew = np.abs(A - A.transpose(0, 2, 1))
     if skew.max() > 1e-10 * max(1.0, np.abs(A).max()):
         agent, row, column = _first(skew == skew.max())
@@ -98,7 +102,7 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
 
 
 def _start(start: Any, dim: int) -> np.ndarray:
-    x = np.zeros(dim) if start is None else np.array(start, np.float64)
+    x = np.zeros(dim) if start is None else numbers("start", start)
     if x.shape != (dim,):
         raise InputError(f"start must have shape ({dim},), but has shape {x.shape}.")
     return x

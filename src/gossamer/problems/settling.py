@@ -6,8 +6,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer.arrays import numbers
 from gossamer.core import InputError
-from gossamer.problems.problem import Problem, cast
+from gossamer.problems.problem import Problem, cast, check_problem
 
 FAR = 30.0
 """A coordinate beyond this means that the iterates run away: no local minimum of the paper's problem is so far out."""
@@ -23,8 +24,12 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
     """
     from scipy.optimize import minimize  # half a second to import, so only when needed
 
-    e = np.broadcast_to(np.asarray(bias, np.float64), (problem.dim,))
-    first = np.asarray(problem.start if start is None else start, np.float64)
+    check_problem(problem)
+    e, first = numbers("bias", bias), numbers("start", problem.start if start is None else start)
+    for name, given, shapes in (("bias", e, ((), (problem.dim,))), ("start", first, ((problem.dim,),))):
+        if given.shape not in shapes:
+            raise InputError(f"{name} must have shape ({problem.dim},), but has shape {given.shape}.")
+    e = np.broadcast_to(e, (problem.dim,))
     with jax.enable_x64(True):
         held = cast(problem, np.float64)
         found = minimize(

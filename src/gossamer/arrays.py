@@ -1,0 +1,37 @@
+"""Arrays that a user gives: numbers of any shape, checked before anything is computed with them."""
+
+from typing import Any
+
+import numpy as np
+
+from gossamer.core import InputError, brief
+
+LARGEST = 1e100
+"""The largest size of a given number: its square, and sums of such squares, are still finite."""
+
+
+def array_of(where: str, values: Any) -> np.ndarray:
+    """The values as an array of whole or floating numbers, or an `InputError` that names `where` they stood."""
+    try:
+        array = np.asarray(values)
+    except (TypeError, ValueError):  # rows of different lengths, or lists too deep for an array
+        array = np.asarray(None)
+    listed = np.asarray(values, object).ravel() if isinstance(values, (list, tuple)) and array.ndim else ()
+    if array.dtype.kind not in "iuf" or any(isinstance(one, bool) for one in listed):  # NumPy takes true for 1
+        raise InputError(f"{where} must be numbers, but is {brief(values)}. All rows have one length.")
+    return array
+
+
+def numbers(where: str, values: Any, *, finite: bool = True) -> np.ndarray:
+    """The values as a new float64 array of their own shape, or an `InputError` that names `where` they stood.
+
+    With ``finite=False`` they may also be infinite or NaN, as the point of a run that diverged is.
+    """
+    array = array_of(where, values).astype(np.float64)
+    wrong = ~(np.abs(array) <= LARGEST)
+    if finite and wrong.any():
+        at = tuple(int(place) for place in np.argwhere(wrong)[0])
+        place = f" at index {at}" if at else ""
+        bound = f"of size {LARGEST:g} at most" if np.isfinite(array[at]) else "finite"
+        raise InputError(f"{where} must be {bound}, but is {array[at]:g}{place}.")
+    return array

@@ -1,0 +1,231 @@
+"""Specs that cannot run: each ends with exit code 2 and one line that says why, and leaves no file behind."""
+
+import copy
+import datetime
+import math
+import os
+from pathlib import Path
+
+import pytest
+
+import gossamer as gs
+from gossamer import cli
+from gossamer.core import InputError
+from gossamer.spec import Spec
+
+GOOD = """
+[problem]
+name = "quadratic"
+A = [[1.0, 0.0], [0.0, 2.0]]
+b = [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 3.0]]
+
+[network]
+name = "ring"
+
+[oracle]
+stages = [{ kind = "clip", threshold = 1.0 }]
+
+[run]
+steps = 30
+
+[tuning]
+eta = [0.01, 0.1]
+
+[[algorithm]]
+name = "biased-dmt"
+eta = 0.1
+lam = 0.5
+
+[[algorithm]]
+name = "d-psgd"
+eta = 0.1
+"""
+
+QUADRATIC = GOOD[GOOD.index('"quadratic"') : GOOD.index("\n\n[network]")]
+CHOCO = '"choco-sgd"\ngamma = 0.5\ncompressor = { kind = "top-k", k = 2 }'
+
+SITES = Path(__file__).parents[1] / "examples" / "sites.csv"
+
+BAD = {
+    # who chooses the numbers makes no difference to what suits what
+    "tuned on a changing network": ('"ring"', '"random-matching"', '"biased-dmt"\neta = 0.1\nlam = 0.5', '"d2"', "d2"),
+    "tuned with sums": ('"ring"', '"ring"\nlinks_down = 0.1', '"biased-dmt"\neta = 0.1\nlam = 0.5', CHOCO, "choco-sgd"),
+    "tuned k above d": ('"biased-dmt"\neta = 0.1\nlam = 0.5', CHOCO.replace("k = 2", "k = 3"), "more coordinates than"),
+    "tuned twice": ('"biased-dmt"\neta = 0.1\nlam = 0.5', '"d-psgd"', 'd-psgd"\neta = 0.1', 'd-psgd"', "given 2 times"),
+    "no compressor": ('"biased-dmt"\neta = 0.1\nlam = 0.5', '"beer"\ngamma = 0.5', "key 'compressor' is missing"),
+    # the grid is refused before anything is written
+    "eta fixed": ("lam = 0.5", "", "fixes eta, so that there is no grid"),
+    "three open": (
+        '"biased-dmt"\neta = 0.1\nlam = 0.5',
+        '"motef"\ncompressor = { kind = "bf16" }',
+        "open, but the grid",
+    ),
+    "grid of lam": (
+        "eta = 0.1\nlam = 0.5",
+        "",
+        "0.01, 0.1]",
+        "0.01, 0.1]\nlam = [0.5, 1.5]",
+        r"must be a number in \(0, 1\]",
+    ),
+    "same lam": ("0.01, 0.1]", "0.01, 0.1]\nlam = [0.5, 0.5]", "the values of lam must differ"),
+    "one eta each": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 4", "at least twice it"),
+    "infinite eta": ("[0.01, 0.1]", "[0.01, inf]", "eta must be"),
+    "wide grid": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 1000000000", "less than or equal to 100000"),
+    "target": ("0.01, 0.1]", '0.01, 0.1]\ncriterion = "rounds"\ntarget = nan', "finite number"),
+    "unknown key of tuning": ("0.01, 0.1]", "0.01, 0.1]\nbugdet = 8", "did you mean 'budget'"),
+    "tuning's seeds": ("steps = 30", "steps = 30\nseeds = [1000000]", "are for tuning"),
+    # sizes
+    "seeds": ("steps = 30", "steps = 30\nseeds = 2147483648000", "of at most 1,000,000"),
+    "a seed": ("steps = 30", "steps = 30\nseeds = [2147483648]", "a seed must be"),
+    "steps": ("steps = 30", "steps = 2147483648", "steps must be a whole number of at most"),
+    "together": ("steps = 30", "steps = 30\ntogether = 1000000000", "less than or equal"),
+    "hexadecimal": ("steps = 30", f"steps = 0x{'f' * 5000}", "a whole number of about 6,021 digits"),
+    "digits": ("steps = 30", f"steps = {'9' * 5000}", "is not TOML"),
+    "levels": ('"clip", threshold = 1.0', '"qsgd", levels = 9000000000000000000', "levels.* of at most 2,147,483,647"),
+    "nesting": ("[[1.0, 0.0], [0.0, 2.0]]", "[" * 400 + "]" * 400, "nests"),
+    "nesting of tables": ("threshold = 1.0", "threshold = " + "{ a = " * 100 + "1" + " }" * 100, "nests more than 20"),
+    "huge entry": ("[[1.0, 0.0]", "[[1e300, 0.0]", r"A must be of size 1e\+100 at most"),
+    "overflow": ("eta = 0.1", "eta = 1e400", "must be a number in"),
+    # types
+    "name as a list": ('name = "quadratic"', 'name = ["quadratic"]', r"name = \['quadratic'\] is not known"),
+    "network as a list": ('name = "ring"', 'name = ["ring"]', "is not a network"),
+    "agents": ('name = "ring"', 'name = "ring"\nagents = 4', "leave out the key 'agents'"),
+    "agents of a sequence": (
+        '"ring"',
+        '"sequence"\nof = [{ name = "ring", agents = 4 }]',
+        "leave out the key 'agents'",
+    ),
+    "kind as a table": ('kind = "clip"', "kind = {}", "kind = {} is not known"),
+    "algorithm as a list": ('"d-psgd"', '["d-psgd"]', "is not known"),
+    "schedule as a list": ("eta = 0.1\nlam", "eta = { schedule = [1] }\nlam", r"schedule = \[1\] is not known"),
+    "compressor as text": ('"d-psgd"', '"choco-sgd"\ngamma = 0.5\ncompressor = "top-k"', "must be a table"),
+    "date": ("threshold = 1.0", "threshold = 2020-01-01", "of the type date"),
+    "time": ("steps = 30", "steps = 12:30:00", "of the type time"),
+    "true for a number": ("eta = 0.1", "eta = true", "must be a number"),
+    "true in a list": ("[[1.0, 0.0]", "[[true, 0.0]", "A must be numbers"),
+    "ragged": ("[0.0, 1.0]", "[0.0]", "b must be numbers"),
+    "text in a list": ("[0.0, 1.0]", '["x", "y"]', "b must be numbers"),
+    "not finite": ("[0.0, 1.0]", "[0.0, nan]", r"b must be finite, but is nan at index \(1, 1\)"),
+    "zero byte": ("threshold = 1.0", 'threshold = 1.0, x = "a\\u0000"', "without zero bytes"),
+    "no algorithms": ("[[algorithm]]", "[[algoritm]]", "did you mean 'algorithm'"),
+    "empty algorithm": ('name = "d-psgd"\neta = 0.1', "", "name is missing"),
+    "twice": ('name = "biased-dmt"\neta = 0.1\nlam = 0.5', 'name = "d-psgd"\neta = 0.1', "given 2 times"),
+    # schedules
+    "a schedule that leaves its range": (
+        *("lam = 0.5", 'lam = { schedule = "cosine", start = 0.5, end = 2.0 }'),
+        r"lam=…\), a schedule, at round 29 must be a number in \(0, 1\]",
+    ),
+    # paths
+    "long path": (QUADRATIC, f'"logistic"\ndata = "{"x" * 5000}.csv"', "there is no file '.*xxx"),
+    "long test path": (
+        QUADRATIC,
+        f'"logistic"\ndata = "{SITES}"\nlabel = "outcome"\nsplit = "column:site"\ntest = "{"y" * 300}.csv"',
+        "no file",
+    ),
+    "no home": (QUADRATIC, '"logistic"\ndata = "~nobody-at-all/x.csv"', "there is no file"),
+    "a directory": (QUADRATIC, '"logistic"\ndata = "/"', "is a directory"),
+    # variants
+    "variant's key": ("[run]", '[[variant]]\nname = "a"\nfoo = 1\n[run]', "key 'variant.0.foo' is not known"),
+    "variant's oracle": ("[run]", '[[variant]]\nname = "a"\noracle = { batsh = 1 }\n[run]', "did you mean 'batch'"),
+    "variant's algorithm": ("[run]", '[[variant]]\nname = "a"\nalgorithm = { x = 1 }\n[run]', "key 'x' is not known"),
+    "variant's network": ("[run]", '[[variant]]\nname = "a"\nnetwork = {}\n[run]', "'' is not a network"),
+    "unnamed variant": ("[run]", '[[variant]]\nname = ""\n[run]', "at least 1 character"),
+    "variants of one name": ("[run]", '[[variant]]\nname = "a"\n[[variant]]\nname = "a"\n[run]', "names must differ"),
+}
+"""What is replaced by what, in pairs, and what the message says."""
+
+
+def gossamer(*arguments, monkeypatch, capsys):
+    """The exit code of a command and what it wrote to stderr."""
+    monkeypatch.setattr("sys.argv", ["gossamer", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_spec_ends_with_2_and_writes_nothing(case, tmp_path, monkeypatch, capsys):
+    *pairs, message = BAD[case]
+    text = GOOD
+    for old, new in zip(pairs[::2], pairs[1::2], strict=True):
+        assert old in text
+        text = text.replace(old, new, 1)
+    (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=message):
+        [one.parts() for one in Spec.read("spec.toml").variants().values()]
+    code, said = gossamer("run", "spec.toml", monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 2
+    assert said.startswith("error: ")
+    assert len(said.splitlines()) == 1
+    assert os.listdir(tmp_path) == ["spec.toml"]
+
+
+def test_the_spec_that_the_bad_ones_are_made_of_is_good(tmp_path):
+    (tmp_path / "spec.toml").write_text(GOOD)
+    assert len(Spec.read(tmp_path / "spec.toml").parts().algorithms) == 2
+
+
+BASE = {
+    "problem": {"name": "quadratic", "A": [[1.0]], "b": [[1.0], [2.0], [3.0]]},
+    "network": {"name": "ring", "links_down": 0.1, "every": 2},
+    "oracle": {"stages": [{"kind": "additive-bias", "mean": 0.1, "std": 0.2, "redraw": True}]},
+    "run": {"steps": 10, "every": 5, "seeds": [0, 1], "dtype": "float64"},
+    "tuning": {"eta": [0.1, 1.0], "lam": [0.5, 1.0], "budget": 8, "beta": [0.5], "a": [0.5], "gamma": [0.5]},
+    "algorithm": [{"name": "biased-dmt"}, {"name": "d-psgd", "eta": {"schedule": "inverse-sqrt", "start": 0.1}}],
+    "variant": [{"name": "one", "problem": {"start": [1.0]}, "network": {"name": "complete"}}],
+}
+
+NEVER = [object(), 10**400, datetime.date(2026, 1, 1), "a\0b", "\ud800", [[1], [1, 2]], {"x": {}}, math.nan, {1: 2}]
+
+
+def made(given):
+    """The parts of a spec and of all its variants."""
+    spec = Spec.of(given)
+    return [one.parts() for one in (spec, *spec.variants().values())]
+
+
+def places(tree, at=()):
+    """The way to every value of a spec, tables and lists among them."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    for key, value in items:
+        yield (*at, key)
+        yield from places(value, (*at, key))
+
+
+@pytest.mark.parametrize("place", list(places(BASE)), ids=lambda place: ".".join(map(str, place)))
+def test_no_value_anywhere_ends_in_a_traceback(place):
+    made(BASE)
+    for value in NEVER:
+        spec = copy.deepcopy(BASE)
+        node = spec
+        for key in place[:-1]:
+            node = node[key]
+        node[place[-1]] = value
+        with pytest.raises(InputError):
+            made(spec)
+
+
+@pytest.mark.parametrize("given", [None, [], "spec", 3, {1: 2}, {"problem": None}])
+def test_what_is_no_spec_is_refused(given):
+    with pytest.raises(InputError):
+        Spec.of(given)
+
+
+def test_a_key_without_a_value_is_left_out():
+    assert Spec.of({**copy.deepcopy(BASE), "tuning": None, "algorithm": [{"name": "d-psgd", "eta": 1}]}).tuning is None
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "network", "message"),
+    [
+        ("d2", gs.networks.random_matching(4), "needs the same mixing matrix"),
+        ("d-psgd", gs.networks.directed_ring(4), "needs doubly stochastic weights"),
+        ("choco-sgd", gs.networks.ring(4), "needs a compressor, which tuning does not choose"),
+        ("d-psgd", gs.networks.ring(5), "4 agents, but the network"),
+    ],
+)
+def test_tune_refuses_what_simulate_would(algorithm, network, message):
+    problem = gs.problems.quadratic([[1.0]], [[1.0], [2.0], [3.0], [4.0]])
+    with pytest.raises(InputError, match=message):
+        gs.tune([algorithm], problem, network, steps=5, eta=(0.1, 1.0), progress=False)

@@ -1,0 +1,149 @@
+"""What users write is shown and never acted on: by terminals, by spreadsheets, by readers of JSON."""
+
+import io
+import json
+import math
+
+import polars as pl
+import pytest
+from rich.console import Console
+
+from gossamer import cli, progress, tables
+from gossamer.cli import base, running
+from gossamer.terminal import visible
+
+NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=http://z]\r\n\udcff\\"
+"""Escape sequences, text from right to left, markup that opens and closes, half a character, a backslash."""
+
+ACTS = ("\x1b", "\x9b", "\x07", "\r", "\u202e", "\udcff")
+
+SPEC = """
+problem = {{ name = "quadratic", A = [[1.0]], b = [[1.0], [2.0]] }}
+network = {{ name = "complete" }}
+run = {{ steps = 4 }}
+algorithm = [{{ name = "d-psgd", eta = 0.1 }}]
+variant = [{{ name = {name} }}, {{ name = "[/]" }}]
+"""
+
+
+def command(*arguments, monkeypatch):
+    """The exit code of a command."""
+    monkeypatch.setattr("sys.argv", ["gossamer", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return ended.value.code
+
+
+def test_what_a_terminal_would_act_on_is_shown():
+    shown = visible(NASTY)
+    assert not any(letter in shown for letter in ACTS)
+    assert shown.startswith("\\x1b[31mred\\x1b]0;title\\x07 \\x9b2J \\u202eback [bold]x[/] [/] \\[y]")
+    assert shown.endswith("\\r\\n\\udcff\\")
+    assert visible("λ = 0.05, ē, ‖∇F‖² ± 1") == "λ = 0.05, ē, ‖∇F‖² ± 1"
+    assert visible("two\nlines", keep="\n") == "two\nlines"
+
+
+def test_the_error_line_shows_a_name_as_it_is(tmp_path, monkeypatch, capsys):
+    assert command("run", tmp_path / NASTY, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert len(said.splitlines()) == 1
+    assert f"{visible(NASTY)} does not exist" in said
+
+
+def test_runs_of_a_variant_with_a_nasty_name_print_it_as_it_is(tmp_path, monkeypatch, capsys):
+    name = NASTY.replace("\udcff", "")
+    (tmp_path / "spec.toml").write_text(SPEC.format(name=json.dumps(name)), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert command("run", "spec.toml", monkeypatch=monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert visible(name) in out
+    assert not any(letter in out for letter in ACTS)
+    assert command("run", "spec.toml", "--json", monkeypatch=monkeypatch) == 0
+    out = capsys.readouterr().out
+    assert not any(letter in out for letter in ACTS)
+    assert [row["variant"] for row in json.loads(out)["algorithms"]] == [name, "[/]"]
+
+
+def test_tables_show_text_as_it_is(capsys):
+    row = {"experiment": NASTY, "claim": "[red]claim[/red] [/]", "measured": "a\\", "verdict": "holds"}
+    running.print_verdicts([row])
+    out = capsys.readouterr().out
+    assert "[red]claim[/red] [/]" in out
+    assert not any(letter in out for letter in ACTS)
+
+
+def test_progress_shows_names_as_they_are(monkeypatch, capsys):
+    progress.Lines()(NASTY, 5, 5, 1.0)
+    assert visible(NASTY.partition(",")[0]) in capsys.readouterr().err
+    monkeypatch.setattr(progress, "QUIET_FOR", 0.0)
+    stream = io.StringIO()
+    bar = progress.Bar(Console(file=stream, force_terminal=True, width=300, color_system=None))
+    bar("[/] [red]n[/red]\x1b[2K", 1, 5, 1.0)
+    bar._bar.refresh()
+    bar.close()
+    assert "[/] [red]n[/red]\\x1b[2K" in stream.getvalue()
+
+
+def test_json_has_null_for_what_is_not_finite(capsys):
+    base.say_json({"a": [math.nan, (math.inf, 1.5)], "b": {"c": -math.inf}, "λ": "\x9b"})
+    out = capsys.readouterr().out
+    assert json.loads(out, parse_constant=pytest.fail) == {"a": [None, [None, 1.5]], "b": {"c": None}, "λ": "\x9b"}
+    assert "λ" in out
+    assert "\x9b" not in out
+
+
+def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tmp_path, monkeypatch, capsys):
+    spec = SPEC.format(name='"a"').replace(", eta = 0.1", "").replace("steps = 4", "steps = 40")
+    spec += 'tuning = { eta = [0.01, 100.0], budget = 8, criterion = "rounds", target = 1e-300, extensions = 0 }\n'
+    (tmp_path / "spec.toml").write_text(spec)
+    monkeypatch.chdir(tmp_path)
+    assert command("tune", "spec.toml", "--json", monkeypatch=monkeypatch) == 0
+    rows = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
+    assert {row["value"] for row in rows} == {None}
+
+
+def test_text_in_csv_is_no_formula_and_numbers_stay_numbers(tmp_path):
+    texts = ["=1+1", "+a", "-a", "@a", "\ta", "\ra", "a=1", "-0.5", None, "'a", "＝1"]
+    frame = pl.DataFrame({"=name": texts, "loss": [-float(k) for k in range(len(texts))]})
+    back = pl.read_csv(tables.csv(frame, tmp_path / "t.csv"), infer_schema_length=None)
+    assert back.columns == ["'=name", "loss"]
+    assert back["loss"].to_list() == frame["loss"].to_list()
+    assert back["'=name"].to_list() == [
+        *("'=1+1", "'+a", "'-a", "'@a", "'\ta", "'\ra", "a=1", "-0.5", None, "'a", "'＝1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("run", "good.toml", "--out", "file"), "file is a file; --out is a directory"),
+        (("run", "good.toml", "--out", "file/below"), "Not a directory"),
+        (("run", "good.toml", "--out", "new/" + "x" * 300), "too long"),
+        (("run", "good.toml", "--out", "x" * 300), "too long"),
+        (("run", "good.toml", "--out", "\udcff"), "not UTF-8"),
+        (("run", "x" * 300), "too long"),
+        (("run", "."), "directory"),
+        (("tune", "good.toml"), "has no [tuning] section"),
+        (("reproduce", "fig1", "--out", "file"), "file is a file"),
+        (("report", "file"), "there is no directory 'file'"),
+        (("plot", "x" * 300), "there is no directory"),
+        (("audit", "good.toml", "--rounds", "0"), "rounds must be a whole number of at least 1"),
+        (("audit", "good.toml", "--queries", "1"), "queries must be a whole number of at least 4"),
+        (("plan", "good.toml", "--steps", "0"), "plan(steps=…) must be a number in [1, ∞)"),
+        (("plan", "good.toml", "--target", "nan"), "plan(target=…) must be a number in (0, ∞)"),
+        (("data", "export", "digits", "file/below"), "Not a directory"),
+        (("data", "export", "digits", "x" * 300), "too long"),
+        (("launch", "x" * 300), "there is no script"),
+    ],
+)
+def test_places_and_options_that_cannot_be_end_with_2_and_write_nothing(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "good.toml").write_text(SPEC.format(name='"a"'))
+    (tmp_path / "file").touch()
+    monkeypatch.chdir(tmp_path)
+    assert command(*arguments, monkeypatch=monkeypatch) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.splitlines()[-1].startswith("error: ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "good.toml"]
