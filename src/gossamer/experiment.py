@@ -13,9 +13,10 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, parts
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.engines.simulator import planned, result_of
+from gossamer.files import sweep, write
 from gossamer.problems import Empirical
 from gossamer.progress import Report, Tally, reporting
-from gossamer.results import Result, atomic, sweep
+from gossamer.results import Result
 from gossamer.spec import Parts, Spec
 from gossamer.store import Nowhere, Store
 from gossamer.study import Study
@@ -52,7 +53,7 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     study = Study(name, spec.title or name, spec.toml(), joined, Tuned.table_of(tuned), facts)
     if out is not None:
         try:
-            study.save(Path(out))
+            study.save(Path(out), anew=store.written > 0)
         except OSError as error:
             raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
     return study
@@ -171,8 +172,7 @@ def _claim(spec: Spec, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
-        with atomic(stored) as part:
-            part.write_text(spec.toml(), encoding="utf-8")
+        write(stored, spec.toml().encode())
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
 

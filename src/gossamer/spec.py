@@ -18,11 +18,12 @@ from gossamer.compressors import COMPRESSORS
 from gossamer.core import InputError, nearest, parts, ranges
 from gossamer.data import DATASETS
 from gossamer.engines.simulator import check, planned
+from gossamer.fingerprint import made_by
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
-from gossamer.provenance import machine, versions
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.sections import OracleSection, RunSection, Section, TuningSection, VariantSection
+from gossamer.store import MADE_BY
 
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
@@ -40,14 +41,16 @@ class Parts(NamedTuple):
 
     def key_of(self, rule: Any) -> dict[str, Any]:
         """All that determines a run of this rule, besides its seed, its length and its block."""
+        numbers = {name: getattr(rule, name) for name in ranges(type(rule))}
         return {
             **self.key,
             "algorithm": rule.name,
-            "hyper": {name: _stored(getattr(rule, name)) for name in ranges(type(rule))},
+            "hyper": {
+                name: "its own function" if callable(value) and not isinstance(value, Schedule) else _stored(value)
+                for name, value in numbers.items()
+            },
             "parts": {name: str(part) for name, part in parts(rule).items()},
-            "package": versions()["gossamer"],
-            "jaxlib": versions()["jaxlib"],
-            "cpu": machine()["cpu"],
+            MADE_BY: made_by(rule, self.oracle, self.problem, self.network),
         }
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from scipy import stats
 
 from gossamer.core import InputError
-from gossamer.results import atomic
+from gossamer.files import atomic
 
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""

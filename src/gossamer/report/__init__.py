@@ -7,8 +7,9 @@ import polars as pl
 
 from gossamer import figures, tables
 from gossamer.core import InputError
+from gossamer.files import atomic
 from gossamer.report import curves, page, sections, tuning
-from gossamer.results import METRICS, atomic
+from gossamer.results import METRICS
 from gossamer.study import Study, place
 
 

@@ -15,10 +15,10 @@ from gossamer.claims import Verdict, judge
 from gossamer.core import InputError, nearest
 from gossamer.engines.block import Block
 from gossamer.engines.simulator import planned
+from gossamer.files import atomic
 from gossamer.oracles import AdditiveBias, Oracle, Stage
 from gossamer.problems import settling_point
 from gossamer.progress import Report
-from gossamer.results import atomic
 from gossamer.spec import Parts, Spec
 from gossamer.study import Study
 

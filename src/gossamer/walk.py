@@ -1,0 +1,351 @@
+"""The walk over functions, classes and objects that makes their fingerprint."""
+
+import builtins
+import dataclasses
+import dis
+import functools
+import hashlib
+import importlib
+import inspect
+import sys
+import sysconfig
+import types
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, packages_distributions, version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+INSTALLED = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+
+PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType, types.NotImplementedType)
+WRAPPERS = (staticmethod, classmethod, functools.cached_property, property)
+SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+UNTOLD = {
+    *("__module__", "__qualname__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__annotate__"),
+    *("__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__", "_abc_impl"),
+    *("__abstractmethods__", "__dataclass_params__", "__match_args__", "__parameters__", "__orig_bases__"),
+}
+"""Names in a class that decide nothing: where it stands, what it says of itself, and what Python derives."""
+
+
+class Unknown(Exception):
+    """There is nothing by which code could be known again; the message says of what."""
+
+
+class Walk:
+    """One fingerprint in the making.
+
+    Functions, classes and objects that were met before are told by their number, so that circles end. Not so plain
+    containers and code: whether equal ones are the same object may differ from process to process.
+    """
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+        self._met: dict[Any, int] = {}
+        self._alive: list[Any] = []
+        self._open: list[int] = []
+
+    def hexdigest(self) -> str:
+        return self._hash.hexdigest()
+
+    def visit(self, value: Any, data: bool = True) -> None:
+        """Add a value. With `data` false, what our own objects hold counts only where it is code."""
+        if isinstance(value, PLAIN):
+            if data:
+                self._tell(type(value).__name__, repr(value))
+        elif isinstance(value, (np.ndarray, np.generic, jax.Array)):
+            if data:
+                self._array(value)
+        elif isinstance(value, (list, tuple, dict, set, frozenset)):
+            self._container(value, data)
+        elif isinstance(value, types.CodeType):
+            self._code(value)
+        elif not self._again((id(value), data), value):
+            self._enter(value, data)
+
+    def _container(self, value: Any, data: bool) -> None:
+        if id(value) in self._open:
+            self._tell("circle", self._open[::-1].index(id(value)))
+            return
+        self._open.append(id(value))
+        self._tell(type(value).__name__, len(value))
+        if type(value) not in (list, tuple, dict, set, frozenset):
+            self.visit(type(value), data)
+        if isinstance(value, dict):
+            self._all((part for pair in value.items() for part in pair), data)
+        elif isinstance(value, (set, frozenset)):
+            self._tell(*sorted(_alone(part) for part in value))
+        else:
+            self._all(value, data)
+        self._open.pop()
+
+    def _enter(self, value: Any, data: bool) -> None:
+        if home := _importable(value):
+            self._tell("named", home, value.__module__, value.__qualname__)
+        elif isinstance(value, types.FunctionType):
+            self._function(value, data)
+        elif isinstance(value, type):
+            self._class(value, data)
+        elif isinstance(value, types.ModuleType):
+            self._module(value, ())
+        elif isinstance(value, types.MethodType):
+            self._tell("method")
+            self._all((value.__func__, value.__self__), data)
+        elif isinstance(value, functools.partial):
+            self._tell("partial")
+            self._all((value.func, value.args, value.keywords), data)
+        elif isinstance(value, WRAPPERS):
+            self._tell(_named(type(value)))
+            self._all(_unwrapped(value), data)
+        elif inspect.isroutine(value) or isinstance(value, (np.ufunc, *SLOTS)):
+            self._builtin(value, data)
+        elif hasattr(value, "__wrapped__") and _home_of(type(value)):
+            self._wrapped(value, data)
+        else:
+            self._object(value, data)
+
+    def _wrapped(self, value: Any, data: bool) -> None:
+        """A function that a package wrapped: jax.jit, functools.cache and the like."""
+        self._tell("wrapped by", _named(type(value)))
+        held = {name: own for name, own in getattr(value, "__dict__", {}).items() if not name.startswith("__")}
+        for name, own in sorted(({**held, "__wrapped__": value.__wrapped__}).items()):
+            self._tell("holds", name)
+            self.visit(own, data)
+
+    def _function(self, function: types.FunctionType, data: bool) -> None:
+        """A function: our own by its name, for our files are known; a package's by name and version."""
+        home = _home_of(function)
+        if home != "":
+            self._tell("function", home, function.__globals__.get("__name__"), function.__qualname__)
+            self._all((function.__defaults__, function.__kwdefaults__, *_cells(function)), data)
+            return
+        self._tell("own function")
+        self._all((function.__code__, function.__defaults__, function.__kwdefaults__, *_cells(function)))
+        self._all(function.__dict__)
+        self._globals(function)
+
+    def _globals(self, function: types.FunctionType) -> None:
+        codes = list(_codes(function.__code__))
+        attributes = sorted({name for code in codes for name in code.co_names})
+        for kind, name in sorted({(kind, name) for code in codes for kind, name in _asked_for(code)}):
+            if kind == "import":
+                self._tell("import", name)
+                self._module(_imported(name, function), attributes)
+            elif name in function.__globals__:
+                value = function.__globals__[name]
+                self._tell("global", name)
+                self._module(value, attributes) if isinstance(value, types.ModuleType) else self.visit(value)
+            else:
+                self._tell("built in" if hasattr(builtins, name) else "missing", name)
+
+    def _code(self, code: types.CodeType) -> None:
+        counts = code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags
+        names = code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars
+        self._tell("code", code.co_code.hex(), code.co_exceptiontable.hex(), *counts, *names)
+        self._all(code.co_consts)
+
+    def _class(self, kind: type, data: bool) -> None:
+        home = _home_of(kind)
+        self._tell("class", home, kind.__module__ if home else "", kind.__qualname__)
+        if home == "gossamer":  # known by its file, but for what was put in its place since
+            for name, value in sorted(vars(kind).items()):
+                for function in _unwrapped(value):
+                    if isinstance(function, types.FunctionType) and not _home_of(function):
+                        self._tell("replaced", name)
+                        self.visit(function)
+            self._all(kind.__bases__, data)
+        elif home == "":
+            self._all(kind.__bases__)
+            self.visit(type(kind))
+            told = {name: value for name, value in vars(kind).items() if name not in UNTOLD}
+            for name, value in sorted(told.items()):
+                if name == "__dataclass_fields__":
+                    value = [(one.name, one.default, one.default_factory, dict(one.metadata)) for one in value.values()]
+                self._tell("attribute", name)
+                self.visit(value)
+
+    def _module(self, module: types.ModuleType, names: Iterable[str]) -> None:
+        """A module: a package's by its version; of a user's own, what the code that uses it names."""
+        home = _home(module.__name__, getattr(module, "__file__", None))
+        self._tell("module", home, module.__name__)
+        if home == "" and not self._again((id(module), tuple(names)), module):
+            for name in names:
+                if name in vars(module):
+                    value = vars(module)[name]
+                    self._tell("in module", name)
+                    self._module(value, names) if isinstance(value, types.ModuleType) else self.visit(value)
+
+    def _builtin(self, value: Any, data: bool) -> None:
+        owner = getattr(value, "__self__", None)
+        where = (
+            value.__module__ if hasattr(value, "__module__") else _named(getattr(value, "__objclass__", type(value)))
+        )
+        self._tell("built in", _home(where, None) or "", where, getattr(value, "__qualname__", value.__name__))
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            self.visit(owner, data)
+
+    def _array(self, value: Any) -> None:
+        if isinstance(value, jax.core.Tracer):
+            raise Unknown("a value that JAX is tracing is no number yet")
+        if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+            self._tell("key", str(value.dtype))
+            value = jax.random.key_data(value)
+        array = np.asarray(value)
+        self._tell("array", repr(array.dtype), array.shape)
+        if array.dtype.hasobject:
+            self._all(array.ravel().tolist())
+        else:
+            self._hash.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+    def _object(self, value: Any, data: bool) -> None:
+        """An object by its class and its state, as pickle would take it apart."""
+        kind = type(value)
+        ours = _home_of(kind) == "gossamer"
+        if not data and not ours and _home_of(kind) and not callable(value):
+            return  # data of another package in an object of ours
+        self._tell("object")
+        self.visit(kind, data)
+        data = data or not ours
+        if dataclasses.is_dataclass(value):
+            for field in dataclasses.fields(value):
+                self._tell("field", field.name)
+                self.visit(getattr(value, field.name, None), data)
+            return
+        try:
+            state = value.__reduce_ex__(4)
+        except Exception as error:
+            raise Unknown(f"{repr(value)[:80]} has neither code nor a state to be known by ({error})") from None
+        if isinstance(state, str):
+            self._tell("named", state)
+            return
+        for part in state:
+            if isinstance(part, dict):
+                part = {name: own for name, own in part.items() if not _is_cached(kind, name)}
+            self._all(part, data) if isinstance(part, Iterator) else self.visit(part, data)
+
+    def _again(self, mark: Any, value: Any) -> bool:
+        if mark in self._met:
+            self._tell("met", self._met[mark])
+            return True
+        self._met[mark] = len(self._met)
+        self._alive.append(value)  # or another object could get its id
+        return False
+
+    def _all(self, values: Iterable[Any], data: bool = True) -> None:
+        for value in values:
+            self.visit(value, data)
+
+    def _tell(self, *words: Any) -> None:
+        text = repr(words).encode("utf-8", "surrogatepass")
+        self._hash.update(f"{len(text)}:".encode() + text)
+
+
+def _alone(value: Any) -> str:
+    walk = Walk()
+    walk.visit(value)
+    return walk.hexdigest()
+
+
+def _named(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _unwrapped(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, property):
+        return value.fget, value.fset, value.fdel
+    if isinstance(value, functools.cached_property):
+        return (value.func,)
+    return (value.__func__,) if isinstance(value, (staticmethod, classmethod)) else (value,)
+
+
+def _cells(function: types.FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:
+            yield "empty"
+
+
+def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _codes(constant)
+
+
+def _asked_for(code: types.CodeType) -> Iterator[tuple[str, str]]:
+    """The globals and modules that code asks for by name."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield "global", step.argval
+        elif step.opname == "IMPORT_NAME":
+            yield "import", step.argval
+
+
+def _imported(name: str, function: types.FunctionType) -> types.ModuleType:
+    """The module that a function imports when it runs."""
+    package = function.__globals__.get("__package__") or ""
+    for whole in (name, f"{package}.{name}".rstrip(".")):
+        if whole in sys.modules:
+            return sys.modules[whole]
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise Unknown(
+            f"{function.__qualname__} imports {name or 'a module'}, which cannot be found ({error})"
+        ) from None
+
+
+def _is_cached(kind: type, name: Any) -> bool:
+    return isinstance(name, str) and isinstance(getattr(kind, name, None), functools.cached_property)
+
+
+def _importable(value: Any) -> str:
+    """The package that a function is known in by its name; "" if it is the user's own, or made when it ran."""
+    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    if isinstance(value, (type, *WRAPPERS)) or not isinstance(module, str) or not isinstance(name, str):
+        return ""
+    found = sys.modules.get(module)
+    home = _home(module, getattr(found, "__file__", None)) if found else ""
+    for part in name.split(".") if home else ():
+        found = inspect.getattr_static(found, part, None)
+    return home if found is value else ""
+
+
+def _home_of(value: Any) -> str:
+    if isinstance(value, types.FunctionType):
+        return _home(value.__globals__.get("__name__"), value.__globals__.get("__file__"))
+    return _home(value.__module__, getattr(sys.modules.get(value.__module__), "__file__", None))
+
+
+@functools.cache
+def _home(module: str | None, file: str | None) -> str:
+    """Whose code a module is: "gossamer", a package with its version, or "" for the user's own."""
+    top = (module or "").partition(".")[0]
+    if file is None:
+        installed = top in sys.stdlib_module_names or top in sys.builtin_module_names
+        if not installed and top not in ("", "__main__") and getattr(sys.modules.get(top), "__file__", None):
+            return _home(top, sys.modules[top].__file__)
+        return _version(top) if installed else ""
+    place = Path(file).resolve()
+    if place.is_relative_to(HERE):
+        return "gossamer"
+    return _version(top) if any(place.is_relative_to(folder) for folder in INSTALLED) else ""
+
+
+@functools.cache
+def _version(top: str) -> str:
+    if top in sys.stdlib_module_names:
+        return f"python {sys.version_info.major}.{sys.version_info.minor}"
+    with suppress(PackageNotFoundError):
+        return f"{top} {version(top)}"
+    if isinstance(known := getattr(sys.modules.get(top), "__version__", None), str):
+        return f"{top} {known}"
+    names = packages_distributions().get(top, [])  # slow, so last
+    return " ".join([top, *(f"{name} {version(name)}" for name in sorted(set(names)))])
