@@ -41,6 +41,18 @@ def atomic(path: Path, *, folder: bool = False) -> Iterator[Path]:
         os.close(lock)
 
 
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Wait until no other process writes files of this directory that belong together."""
+    lock = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
+
+
 def write(path: Path, data: bytes) -> dict[str, Any]:
     """Make a file hold these bytes, and touch nothing if it does; what `read` asks for to know it again."""
     if not _holds(path, data):
@@ -77,7 +89,7 @@ def unsealed(name: str, data: bytes) -> dict[str, Any]:
     try:
         known = json.loads(data.decode())
         json.dumps(known, ensure_ascii=False).encode()  # half of a surrogate pair is no text
-        _shallow(known)
+        _modest(known)
     except (ValueError, RecursionError) as error:
         raise Damaged(f"{name} is not JSON text: {error}") from error
     if not isinstance(known, dict):
@@ -129,11 +141,14 @@ def _locked(path: Path, folder: bool) -> tuple[int, Path]:
         os.close(lock)  # swept before it was locked
 
 
-def _shallow(value: Any, left: int = 20) -> None:
+def _modest(value: Any, left: int = 20) -> None:
+    """Refuse what a record of ours never holds, and what would break those who show it."""
     if not left:
         raise ValueError("it is nested deeper than any record of ours")
+    if isinstance(value, int) and abs(value) >= 2**63:
+        raise ValueError("it holds a whole number of more than 64 bits")
     for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        _shallow(inner, left - 1)
+        _modest(inner, left - 1)
 
 
 def _remove(part: Path) -> None:

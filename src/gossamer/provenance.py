@@ -12,7 +12,6 @@ import jax
 
 from gossamer.core import InputError
 
-
 HERE = Path(__file__).resolve().parent
 
 OUTSIDE = (

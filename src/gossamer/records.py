@@ -30,7 +30,7 @@ class Manifest(pydantic.BaseModel, strict=True, extra="allow"):
 
     files: dict[str, Mark]
     algorithms: list[Annotated[list[str], pydantic.Field(min_length=2, max_length=2)]]
-    seeds: Annotated[list[int], pydantic.Field(min_length=1)]
+    seeds: Annotated[list[Whole], pydantic.Field(min_length=1)]
     versions: dict[str, str] | None = None
     machine: dict[str, Scalar] | None = None
     seconds: dict[str, float] | None = None
@@ -43,7 +43,7 @@ class Facts(pydantic.BaseModel, strict=True, extra="allow"):
     network: str | None = None
     gap: float | None = None
     edges: list[Annotated[list[Whole], pydantic.Field(min_length=2, max_length=2)]] | None = None
-    classes: list[str] | None = None
+    classes: list[str | int | float] | None = None
     counts: list[list[Whole]] | None = None
 
     @pydantic.model_validator(mode="after")
@@ -69,6 +69,10 @@ LABELS = ("algorithm", "setting", "status")
 COUNTS = ("seed", "round")
 PAID = ("queries", "bytes_sent", "messages")
 """Columns of a result's table that are never null: texts, whole numbers, and other numbers."""
+
+
+MOST = 1e250
+"""More than any metric can be, and what a figure can still show."""
 
 
 @contextmanager
@@ -97,31 +101,38 @@ def table(name: str, data: bytes) -> pl.DataFrame:
     return frame
 
 
-def checked_runs(name: str, frame: pl.DataFrame, keys: list[tuple[str, str]], seeds: list[int], metrics: Iterable[str]):
+def checked_runs(
+    name: str, frame: pl.DataFrame, keys: list[tuple[str, str]], seeds: list[int], metrics: list[str]
+) -> pl.DataFrame:
     """The table of a result, if it holds runs of these algorithms and seeds; metrics nobody measured are null."""
     _columns(name, frame, dict.fromkeys(LABELS, pl.String) | dict.fromkeys(COUNTS, pl.Int64))
     for column in PAID:
-        if column not in frame.columns or not frame[column].dtype.is_numeric() or frame[column].null_count():
+        if column not in frame.columns or not frame[column].is_finite().all() or frame[column].null_count():
             raise Damaged(f"{name}: the column {column!r} must be numbers")
+    for column in set(frame.columns) - {*LABELS}:
+        if not frame[column].dtype.is_numeric() and frame[column].null_count() < len(frame):
+            raise Damaged(f"{name}: the column {column!r} is of {frame[column].dtype}, not of numbers")
     found = set(frame.select("algorithm", "setting").unique().iter_rows())
     if found != set(keys) or set(frame["seed"].unique()) != set(seeds):
         raise Damaged(f"{name} holds other algorithms or seeds than manifest.json names")
-    if set(frame["status"].unique()) - {"ok", "diverged"} or frame["round"].min() < 0:  # pyright: ignore
-        raise Damaged(f"{name} holds runs that are neither ok nor diverged, or rounds before the first")
+    if not frame["status"].is_in(["ok", "diverged"]).all() or not frame["round"].is_between(0, 2**53).all():
+        raise Damaged(f"{name} holds runs that are neither ok nor diverged, or rounds that cannot be")
     missing = [metric for metric in metrics if metric not in frame.columns]
     frame = frame.with_columns(pl.lit(None, pl.Float64).alias(metric) for metric in missing)
+    _columns(name, frame, dict.fromkeys(metrics, pl.Float64), nulls=True)
     for metric in metrics:
-        if frame[metric].dtype != pl.Float64:
-            raise Damaged(f"{name}: the column {metric!r} is of {frame[metric].dtype}, not Float64")
+        if (frame[metric].is_finite() & (frame[metric].abs() > MOST)).any():
+            raise Damaged(
+                f"{name}: the column {metric!r} has numbers beyond {MOST:g}, long before which a run diverges"
+            )
     return frame
 
 
 def checked_tuning(name: str, frame: pl.DataFrame, variants: Iterable[str]) -> pl.DataFrame:
     """The table of all settings that were tried."""
     _columns(name, frame, {"variant": pl.String, "algorithm": pl.String, "setting": pl.String, "chosen": pl.Boolean})
-    for column in ("value", "diverged", "extension"):
-        if column not in frame.columns or not frame[column].dtype.is_numeric():
-            raise Damaged(f"{name}: the column {column!r} must be numbers")
+    _columns(name, frame, {"eta": pl.Float64, "diverged": pl.Int64, "extension": pl.Int64})
+    _columns(name, frame, {"value": pl.Float64}, nulls=True)
     if set(frame["variant"].unique()) - set(variants):
         raise Damaged(f"{name} holds other variants than study.json names")
     return frame
@@ -141,12 +152,14 @@ def checked_arrays(name: str, arrays: dict[str, np.ndarray], algorithms: int, se
     return [arrays[one] for one in wanted]
 
 
-def _columns(name: str, frame: pl.DataFrame, wanted: dict[str, Any]) -> None:
+def _columns(name: str, frame: pl.DataFrame, wanted: dict[str, Any], nulls: bool = False) -> None:
     for column, kind in wanted.items():
         if column not in frame.columns:
             raise Damaged(f"{name} has no column {column!r}")
-        if frame[column].dtype != kind or frame[column].null_count():
-            raise Damaged(f"{name}: the column {column!r} must be {kind} without nulls, but is {frame[column].dtype}")
+        if frame[column].dtype != kind:
+            raise Damaged(f"{name}: the column {column!r} is of {frame[column].dtype}, not {kind}")
+        if not nulls and frame[column].null_count():
+            raise Damaged(f"{name}: the column {column!r} has {frame[column].null_count()} nulls")
 
 
 def _first(error: BaseException) -> str:

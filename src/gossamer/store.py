@@ -95,7 +95,7 @@ class Store:
                     was = json.loads(file.readline(1_000_000))["setting"][MADE_BY]
             except (OSError, ValueError, KeyError, TypeError):
                 return
-            now = key["setting"][MADE_BY]
+            now = _made_by(key)
             changed = ", ".join(name for name in now if not isinstance(was, dict) or was.get(name) != now[name])
             what = "the code" if {*changed.split(", ")} <= {"gossamer", "yours"} else "what computes it"
             self._say_once(changed, f"{what} changed since {since} ({changed}): computed anew")

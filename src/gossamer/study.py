@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from gossamer.core import InputError
-from gossamer.files import Damaged, read, sealed, unsealed, write
+from gossamer.files import Damaged, exclusive, read, sealed, unsealed, write
 from gossamer.records import Record, believed, checked_tuning, table
 from gossamer.results import Result
 
@@ -56,6 +56,10 @@ class Study:
 
         Files that hold what they should are not touched; see `Result.write_into` for `anew`.
         """
+        with exclusive(folder):
+            self._write_into(folder, anew)
+
+    def _write_into(self, folder: Path, anew: bool) -> None:
         places = {variant: place(variant, number) for number, variant in enumerate(self.results)}
         marks = {}
         for variant, result in self.results.items():

@@ -8,19 +8,15 @@ import hashlib
 import importlib
 import inspect
 import sys
-import sysconfig
 import types
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, packages_distributions, version
-from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
-HERE = Path(__file__).resolve().parent
-INSTALLED = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+from gossamer.fingerprint import origins
+from gossamer.fingerprint.origins import home_of, importable
 
 PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType, types.NotImplementedType)
 WRAPPERS = (staticmethod, classmethod, functools.cached_property, property)
@@ -30,6 +26,7 @@ UNTOLD = {
     *("__module__", "__qualname__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__annotate__"),
     *("__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__", "_abc_impl"),
     *("__abstractmethods__", "__dataclass_params__", "__match_args__", "__parameters__", "__orig_bases__"),
+    "__slotnames__",
 }
 """Names in a class that decide nothing: where it stands, what it says of itself, and what Python derives."""
 
@@ -86,7 +83,7 @@ class Walk:
         self._open.pop()
 
     def _enter(self, value: Any, data: bool) -> None:
-        if home := _importable(value):
+        if home := importable(value):
             self._tell("named", home, value.__module__, value.__qualname__)
         elif isinstance(value, types.FunctionType):
             self._function(value, data)
@@ -103,24 +100,24 @@ class Walk:
         elif isinstance(value, WRAPPERS):
             self._tell(_named(type(value)))
             self._all(_unwrapped(value), data)
+        elif hasattr(value, "__wrapped__") and home_of(type(value)):
+            self._wrapped(value, data)
         elif inspect.isroutine(value) or isinstance(value, (np.ufunc, *SLOTS)):
             self._builtin(value, data)
-        elif hasattr(value, "__wrapped__") and _home_of(type(value)):
-            self._wrapped(value, data)
         else:
             self._object(value, data)
 
     def _wrapped(self, value: Any, data: bool) -> None:
         """A function that a package wrapped: jax.jit, functools.cache and the like."""
         self._tell("wrapped by", _named(type(value)))
-        held = {name: own for name, own in getattr(value, "__dict__", {}).items() if not name.startswith("__")}
-        for name, own in sorted(({**held, "__wrapped__": value.__wrapped__}).items()):
-            self._tell("holds", name)
-            self.visit(own, data)
+        for name, own in sorted({**getattr(value, "__dict__", {}), "__wrapped__": value.__wrapped__}.items()):
+            if callable(own):  # the rest says where it stands
+                self._tell("holds", name)
+                self.visit(own, data)
 
     def _function(self, function: types.FunctionType, data: bool) -> None:
         """A function: our own by its name, for our files are known; a package's by name and version."""
-        home = _home_of(function)
+        home = home_of(function)
         if home != "":
             self._tell("function", home, function.__globals__.get("__name__"), function.__qualname__)
             self._all((function.__defaults__, function.__kwdefaults__, *_cells(function)), data)
@@ -131,17 +128,17 @@ class Walk:
         self._globals(function)
 
     def _globals(self, function: types.FunctionType) -> None:
-        codes = list(_codes(function.__code__))
-        attributes = sorted({name for code in codes for name in code.co_names})
-        for kind, name in sorted({(kind, name) for code in codes for kind, name in _asked_for(code)}):
+        asked = sorted(set(_asked_for(function.__code__)))
+        attributes = [name for kind, name in asked if kind == "any"]
+        for kind, name in asked:
             if kind == "import":
                 self._tell("import", name)
                 self._module(_imported(name, function), attributes)
-            elif name in function.__globals__:
+            elif kind == "global" and name in function.__globals__:
                 value = function.__globals__[name]
                 self._tell("global", name)
                 self._module(value, attributes) if isinstance(value, types.ModuleType) else self.visit(value)
-            else:
+            elif kind == "global":
                 self._tell("built in" if hasattr(builtins, name) else "missing", name)
 
     def _code(self, code: types.CodeType) -> None:
@@ -151,12 +148,12 @@ class Walk:
         self._all(code.co_consts)
 
     def _class(self, kind: type, data: bool) -> None:
-        home = _home_of(kind)
+        home = home_of(kind)
         self._tell("class", home, kind.__module__ if home else "", kind.__qualname__)
         if home == "gossamer":  # known by its file, but for what was put in its place since
             for name, value in sorted(vars(kind).items()):
                 for function in _unwrapped(value):
-                    if isinstance(function, types.FunctionType) and not _home_of(function):
+                    if isinstance(function, types.FunctionType) and not home_of(function):
                         self._tell("replaced", name)
                         self.visit(function)
             self._all(kind.__bases__, data)
@@ -172,7 +169,7 @@ class Walk:
 
     def _module(self, module: types.ModuleType, names: Iterable[str]) -> None:
         """A module: a package's by its version; of a user's own, what the code that uses it names."""
-        home = _home(module.__name__, getattr(module, "__file__", None))
+        home = origins.home(module.__name__, getattr(module, "__file__", None))
         self._tell("module", home, module.__name__)
         if home == "" and not self._again((id(module), tuple(names)), module):
             for name in names:
@@ -186,7 +183,7 @@ class Walk:
         where = (
             value.__module__ if hasattr(value, "__module__") else _named(getattr(value, "__objclass__", type(value)))
         )
-        self._tell("built in", _home(where, None) or "", where, getattr(value, "__qualname__", value.__name__))
+        self._tell("built in", origins.home(where, None) or "", where, getattr(value, "__qualname__", value.__name__))
         if owner is not None and not isinstance(owner, types.ModuleType):
             self.visit(owner, data)
 
@@ -206,8 +203,8 @@ class Walk:
     def _object(self, value: Any, data: bool) -> None:
         """An object by its class and its state, as pickle would take it apart."""
         kind = type(value)
-        ours = _home_of(kind) == "gossamer"
-        if not data and not ours and _home_of(kind) and not callable(value):
+        ours = home_of(kind) == "gossamer"
+        if not data and not ours and home_of(kind) and not callable(value):
             return  # data of another package in an object of ours
         self._tell("object")
         self.visit(kind, data)
@@ -226,7 +223,7 @@ class Walk:
             return
         for part in state:
             if isinstance(part, dict):
-                part = {name: own for name, own in part.items() if not _is_cached(kind, name)}
+                part = {name: own for name, own in part.items() if not _is_cached(kind, name)} or None
             self._all(part, data) if isinstance(part, Iterator) else self.visit(part, data)
 
     def _again(self, mark: Any, value: Any) -> bool:
@@ -272,20 +269,17 @@ def _cells(function: types.FunctionType) -> Iterator[Any]:
             yield "empty"
 
 
-def _codes(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _codes(constant)
-
-
 def _asked_for(code: types.CodeType) -> Iterator[tuple[str, str]]:
-    """The globals and modules that code asks for by name."""
+    """The globals and modules that code asks for by name, and all names in it, which may be a module's."""
+    yield from (("any", name) for name in code.co_names)
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
             yield "global", step.argval
         elif step.opname == "IMPORT_NAME":
             yield "import", step.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _asked_for(constant)
 
 
 def _imported(name: str, function: types.FunctionType) -> types.ModuleType:
@@ -304,48 +298,3 @@ def _imported(name: str, function: types.FunctionType) -> types.ModuleType:
 
 def _is_cached(kind: type, name: Any) -> bool:
     return isinstance(name, str) and isinstance(getattr(kind, name, None), functools.cached_property)
-
-
-def _importable(value: Any) -> str:
-    """The package that a function is known in by its name; "" if it is the user's own, or made when it ran."""
-    module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
-    if isinstance(value, (type, *WRAPPERS)) or not isinstance(module, str) or not isinstance(name, str):
-        return ""
-    found = sys.modules.get(module)
-    home = _home(module, getattr(found, "__file__", None)) if found else ""
-    for part in name.split(".") if home else ():
-        found = inspect.getattr_static(found, part, None)
-    return home if found is value else ""
-
-
-def _home_of(value: Any) -> str:
-    if isinstance(value, types.FunctionType):
-        return _home(value.__globals__.get("__name__"), value.__globals__.get("__file__"))
-    return _home(value.__module__, getattr(sys.modules.get(value.__module__), "__file__", None))
-
-
-@functools.cache
-def _home(module: str | None, file: str | None) -> str:
-    """Whose code a module is: "gossamer", a package with its version, or "" for the user's own."""
-    top = (module or "").partition(".")[0]
-    if file is None:
-        installed = top in sys.stdlib_module_names or top in sys.builtin_module_names
-        if not installed and top not in ("", "__main__") and getattr(sys.modules.get(top), "__file__", None):
-            return _home(top, sys.modules[top].__file__)
-        return _version(top) if installed else ""
-    place = Path(file).resolve()
-    if place.is_relative_to(HERE):
-        return "gossamer"
-    return _version(top) if any(place.is_relative_to(folder) for folder in INSTALLED) else ""
-
-
-@functools.cache
-def _version(top: str) -> str:
-    if top in sys.stdlib_module_names:
-        return f"python {sys.version_info.major}.{sys.version_info.minor}"
-    with suppress(PackageNotFoundError):
-        return f"{top} {version(top)}"
-    if isinstance(known := getattr(sys.modules.get(top), "__version__", None), str):
-        return f"{top} {known}"
-    names = packages_distributions().get(top, [])  # slow, so last
-    return " ".join([top, *(f"{name} {version(name)}" for name in sorted(set(names)))])

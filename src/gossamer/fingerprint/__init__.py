@@ -10,8 +10,8 @@ What other packages bring is known by its name and the package's version.
 from functools import cache
 from typing import Any
 
+from gossamer.fingerprint.walk import Unknown, Walk
 from gossamer.provenance import code, machine, versions
-from gossamer.walk import Unknown, Walk
 
 
 def of(*objects: Any, data: bool = True) -> str:
