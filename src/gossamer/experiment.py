@@ -56,6 +56,8 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
             study.save(Path(out), anew=store.written > 0)
         except OSError as error:
             raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
+    if out is not None and not store.written:
+        return Study.load(out)  # with the seconds and versions of the computation
     return study
 
 

@@ -10,7 +10,7 @@ import polars as pl
 from scipy import stats
 
 from gossamer.core import InputError
-from gossamer.files import atomic
+from gossamer.files import write
 
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""
@@ -127,8 +127,7 @@ def _number(value: float) -> str:
 def _written(path: Path, text: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(path) as part:
-            part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        write(path, text.encode(errors="replace"))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
     return path

@@ -24,9 +24,8 @@ SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 UNTOLD = {
     *("__module__", "__qualname__", "__dict__", "__weakref__", "__doc__", "__annotations__", "__annotate__"),
-    *("__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__", "_abc_impl"),
-    *("__abstractmethods__", "__dataclass_params__", "__match_args__", "__parameters__", "__orig_bases__"),
-    "__slotnames__",
+    *("__annotate_func__", "__annotations_cache__", "__static_attributes__", "__firstlineno__", "__slotnames__"),
+    *("_abc_impl", "__abstractmethods__", "__dataclass_params__", "__match_args__", "__parameters__", "__orig_bases__"),
 }
 """Names in a class that decide nothing: where it stands, what it says of itself, and what Python derives."""
 

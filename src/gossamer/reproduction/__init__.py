@@ -15,7 +15,7 @@ from gossamer.claims import Verdict, judge
 from gossamer.core import InputError, nearest
 from gossamer.engines.block import Block
 from gossamer.engines.simulator import planned
-from gossamer.files import atomic
+from gossamer.files import write
 from gossamer.oracles import AdditiveBias, Oracle, Stage
 from gossamer.problems import settling_point
 from gossamer.progress import Report
@@ -78,8 +78,7 @@ def finish(studies: dict[str, Study], out: Path, title: str, how: str) -> list[V
     verdicts = judge(studies)
     rows = [verdict.asdict() for verdict in verdicts]
     try:
-        with atomic(out / "verdicts.json") as part:
-            part.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())
         report.write(list(studies.values()), rows, out / "report.html", title, how)
         report.artifacts(list(studies.values()), rows, out)
     except OSError as error:
