@@ -1,6 +1,6 @@
 """What the files of a run must hold: whatever is read back is checked here before it is believed."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -152,7 +152,7 @@ def checked_arrays(name: str, arrays: dict[str, np.ndarray], algorithms: int, se
     return [arrays[one] for one in wanted]
 
 
-def _columns(name: str, frame: pl.DataFrame, wanted: dict[str, Any], nulls: bool = False) -> None:
+def _columns(name: str, frame: pl.DataFrame, wanted: Mapping[Any, Any], nulls: bool = False) -> None:
     for column, kind in wanted.items():
         if column not in frame.columns:
             raise Damaged(f"{name} has no column {column!r}")

@@ -13,7 +13,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from gossamer.fingerprint import origins
 from gossamer.fingerprint.origins import home_of, importable
@@ -187,9 +189,9 @@ class Walk:
             self.visit(owner, data)
 
     def _array(self, value: Any) -> None:
-        if isinstance(value, jax.core.Tracer):
+        if isinstance(value, Tracer):
             raise Unknown("a value that JAX is tracing is no number yet")
-        if isinstance(value, jax.Array) and jax.dtypes.issubdtype(value.dtype, jax.dtypes.prng_key):
+        if isinstance(value, jax.Array) and jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
             self._tell("key", str(value.dtype))
             value = jax.random.key_data(value)
         array = np.asarray(value)
@@ -197,7 +199,7 @@ class Walk:
         if array.dtype.hasobject:
             self._all(array.ravel().tolist())
         else:
-            self._hash.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+            self._hash.update(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
 
     def _object(self, value: Any, data: bool) -> None:
         """An object by its class and its state, as pickle would take it apart."""
