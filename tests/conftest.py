@@ -8,7 +8,7 @@ import pytest
 
 SMALL = {
     *("compressors", "engines", "networks", "problems", "theory"),
-    *("test_audit.py", "test_docs.py", "test_experiment.py", "test_results.py", "test_tuning.py"),
+    *("test_audit.py", "test_docs.py", "test_experiment.py", "test_rerun.py", "test_results.py", "test_tuning.py"),
 }
 """Directories and files whose programs run for less time than it takes to optimise them.
 

@@ -10,7 +10,8 @@ What other packages bring is known by its name and the package's version.
 from functools import cache
 from typing import Any
 
-from gossamer.fingerprint.walk import Unknown, Walk
+from gossamer.fingerprint.origins import Unknown
+from gossamer.fingerprint.walk import Walk
 from gossamer.provenance import code, machine, versions
 
 

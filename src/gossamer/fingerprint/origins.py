@@ -1,11 +1,14 @@
-"""Whose code something is: ours, a package's, or the user's own."""
+"""Whose code something is, ours, a package's, or the user's own, and what code asks for by name."""
 
+import dis
 import functools
+import importlib
 import inspect
 import site
 import sys
 import sysconfig
 import types
+from collections.abc import Iterator
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, packages_distributions, version
 from pathlib import Path
@@ -16,6 +19,10 @@ from gossamer.provenance import HERE
 FOLDERS = [sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib", "platlib")]
 INSTALLED = {Path(folder).resolve() for folder in (*FOLDERS, *site.getsitepackages(), site.getusersitepackages())}
 """Where installed code lies."""
+
+
+class Unknown(Exception):
+    """There is nothing by which code could be known again; the message says of what."""
 
 
 def importable(value: Any) -> str:
@@ -62,3 +69,30 @@ def _version(top: str) -> str:
         return f"{top} {known}"
     names = packages_distributions().get(top, [])  # slow, so last
     return " ".join([top, *(f"{name} {version(name)}" for name in sorted(set(names)))])
+
+
+def asked_for(code: types.CodeType) -> Iterator[tuple[str, str]]:
+    """The globals and modules that code asks for by name, and all names in it, which may be a module's."""
+    yield from (("any", name) for name in code.co_names)
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield "global", step.argval
+        elif step.opname == "IMPORT_NAME":
+            yield "import", step.argval
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from asked_for(constant)
+
+
+def imported(name: str, function: types.FunctionType) -> types.ModuleType:
+    """The module that a function imports when it runs."""
+    package = function.__globals__.get("__package__") or ""
+    for whole in (name, f"{package}.{name}".rstrip(".")):
+        if whole in sys.modules:
+            return sys.modules[whole]
+    try:
+        return importlib.import_module(name)
+    except Exception as error:
+        raise Unknown(
+            f"{function.__qualname__} imports {name or 'a module'}, which cannot be found ({error})"
+        ) from None

@@ -2,12 +2,9 @@
 
 import builtins
 import dataclasses
-import dis
 import functools
 import hashlib
-import importlib
 import inspect
-import sys
 import types
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -18,7 +15,7 @@ import numpy as np
 from jax.core import Tracer
 
 from gossamer.fingerprint import origins
-from gossamer.fingerprint.origins import home_of, importable
+from gossamer.fingerprint.origins import Unknown, asked_for, home_of, importable, imported
 
 PLAIN = (bool, int, float, complex, str, bytes, types.NoneType, types.EllipsisType, types.NotImplementedType)
 WRAPPERS = (staticmethod, classmethod, functools.cached_property, property)
@@ -30,10 +27,6 @@ UNTOLD = {
     *("_abc_impl", "__abstractmethods__", "__dataclass_params__", "__match_args__", "__parameters__", "__orig_bases__"),
 }
 """Names in a class that decide nothing: where it stands, what it says of itself, and what Python derives."""
-
-
-class Unknown(Exception):
-    """There is nothing by which code could be known again; the message says of what."""
 
 
 class Walk:
@@ -129,12 +122,12 @@ class Walk:
         self._globals(function)
 
     def _globals(self, function: types.FunctionType) -> None:
-        asked = sorted(set(_asked_for(function.__code__)))
+        asked = sorted(set(asked_for(function.__code__)))
         attributes = [name for kind, name in asked if kind == "any"]
         for kind, name in asked:
             if kind == "import":
                 self._tell("import", name)
-                self._module(_imported(name, function), attributes)
+                self._module(imported(name, function), attributes)
             elif kind == "global" and name in function.__globals__:
                 value = function.__globals__[name]
                 self._tell("global", name)
@@ -199,7 +192,7 @@ class Walk:
         if array.dtype.hasobject:
             self._all(array.ravel().tolist())
         else:
-            self._hash.update(memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8)))
+            self._hash.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
     def _object(self, value: Any, data: bool) -> None:
         """An object by its class and its state, as pickle would take it apart."""
@@ -268,33 +261,6 @@ def _cells(function: types.FunctionType) -> Iterator[Any]:
             yield cell.cell_contents
         except ValueError:
             yield "empty"
-
-
-def _asked_for(code: types.CodeType) -> Iterator[tuple[str, str]]:
-    """The globals and modules that code asks for by name, and all names in it, which may be a module's."""
-    yield from (("any", name) for name in code.co_names)
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield "global", step.argval
-        elif step.opname == "IMPORT_NAME":
-            yield "import", step.argval
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _asked_for(constant)
-
-
-def _imported(name: str, function: types.FunctionType) -> types.ModuleType:
-    """The module that a function imports when it runs."""
-    package = function.__globals__.get("__package__") or ""
-    for whole in (name, f"{package}.{name}".rstrip(".")):
-        if whole in sys.modules:
-            return sys.modules[whole]
-    try:
-        return importlib.import_module(name)
-    except Exception as error:
-        raise Unknown(
-            f"{function.__qualname__} imports {name or 'a module'}, which cannot be found ({error})"
-        ) from None
 
 
 def _is_cached(kind: type, name: Any) -> bool:
