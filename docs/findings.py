@@ -120,7 +120,7 @@ def tuned(frame: pl.DataFrame) -> str:
 
 def repeated(studies: dict[str, Study]) -> str:
     manifest = next(iter(next(iter(studies.values())).results.values())).manifest
-    kept = {key: value for key, value in manifest["versions"].items() if key != "source"}
+    kept = {key: value for key, value in manifest["versions"].items() if key not in ("source", "code")}
     versions = ", ".join(f"{name} {number}" for name, number in kept.items())
     return (
         "\n## To repeat it\n\n```console\n$ make reproduce\n$ make findings\n```\n\n"

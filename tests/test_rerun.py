@@ -6,9 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import jax
+from made_up_studies import fig2
 
 import gossamer as gs
 from gossamer.core import State
@@ -120,3 +124,19 @@ def test_another_line_in_an_algorithm_is_another_run(tmp_path):
     (changed,) = [text for text in said.splitlines() if "changed" in text]
     assert re.fullmatch(r"runs/own: the code changed since 20\S+ \S+ \(gossamer\): computed anew", changed)
     assert len(list((tmp_path / "runs" / "own" / "cells").iterdir())) == 4
+
+
+def test_two_commands_that_end_at_once_leave_one_whole_study(tmp_path):
+    """Both write at the same moment, each its own seconds; the files that are left belong together."""
+    study, start = fig2(), threading.Barrier(2)
+
+    def save(seconds):
+        own = {name: replace(one, manifest={"seconds": {"all": seconds}}) for name, one in study.results.items()}
+        start.wait()
+        replace(study, results=own).save(tmp_path)
+
+    with ThreadPoolExecutor(2) as pool:
+        for number in range(20):
+            list(pool.map(save, [number, number + 100]))
+            found = {result.manifest["seconds"]["all"] for result in Study.load(tmp_path).results.values()}
+            assert found in ({number}, {number + 100})
