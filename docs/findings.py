@@ -74,14 +74,15 @@ speak of.
 
 A *replicate* is a seed, or, where hyper-parameters were tuned, a tuning on seeds of its own with evaluation seeds of
 its own: what a choice owes to chance is part of every interval. Comparisons are paired over replicates. A claim
-*holds* if its interval lies wholly inside what it says and *does not hold* if wholly outside. Where a difference is smaller than
-the smallest that matters, stated with the claim, it is a *tie*. Otherwise it is *undecided*. What was not run is *not
-run*, and a claim whose own conditions nothing meets is *not tested*. All intervals of the page hold together at 95 %
+*holds* if its interval lies wholly inside what it says and *does not hold* if wholly outside. Where a difference is
+smaller than the smallest that matters, stated with the claim, it is a *tie*. Otherwise it is *undecided*. What was not
+run is *not run*, and a claim whose own conditions nothing meets is *not tested*. All intervals of the page hold together at 95 %
 (Bonferroni over its claims and their comparisons), and each states its own level.
 
 The end of a run is its last tenth, where tuning judges as well. A floor is the mean over the last half of runs that
 have settled: from each of the last three quarters of the rounds to the next, the 95 % interval of the change meets
-±5 %, and the mean change is within ±20 %. Runs that have not go on, twice as long each time, up to the most that the spec states.
+±5 %, and the mean change is within ±20 %. Runs that have not go on, twice as long each time, up to the most
+that the spec states.
 """
 
 
@@ -172,7 +173,7 @@ def stable(tried: pl.DataFrame) -> str:
 
 def repeated(studies: dict[str, Study]) -> str:
     manifest = next(iter(next(iter(studies.values())).results.values())).manifest
-    kept = {key: value for key, value in manifest["versions"].items() if key != "source"}
+    kept = {key: value for key, value in manifest["versions"].items() if key not in ("source", "code")}
     versions = ", ".join(f"{name} {number}" for name, number in kept.items())
     return (
         "\n## To repeat it\n\n```console\n$ make reproduce\n$ make findings\n```\n\n"

@@ -1,6 +1,7 @@
 """Specs: what they accept, what they refuse, and how a run in a directory goes on."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import gossamer as gs
 from gossamer.engines import rows
 from gossamer.experiment import run
+from gossamer.files import atomic
 from gossamer.spec import Spec
 from gossamer.statistics import unsettled
 from gossamer.study import Study
@@ -249,11 +251,12 @@ def test_a_missing_spec_is_said(tmp_path):
 def test_what_a_killed_process_left_is_removed(spec, tmp_path):
     (tmp_path / "out" / "cells").mkdir(parents=True)
     (tmp_path / "out" / "spec.toml").write_text(spec.toml(), encoding="utf-8")
-    dead, alive = (tmp_path / "out" / "cells" / f".a.cell.{pid}.part" for pid in (2**22 + 1, 1))
-    dead.touch(), alive.touch()
-    run(spec, tmp_path / "out")
-    assert not dead.exists()
-    assert alive.exists()
+    dead = tmp_path / "out" / "cells" / f".a.cell.{os.getpid()}.part"  # the number of a process that lives
+    dead.touch()
+    with atomic(tmp_path / "out" / "cells" / "b.cell") as alive:
+        run(spec, tmp_path / "out")
+        assert not dead.exists()
+        assert alive.exists()
 
 
 def settling(steps, settle=None, **quadratic):

@@ -1,8 +1,13 @@
 """The store of finished cells."""
 
+import hashlib
+import io
 import os
+import re
 import subprocess
 import sys
+import tracemalloc
+import zipfile
 
 import numpy as np
 import pytest
@@ -29,17 +34,6 @@ def test_what_is_put_is_got(store):
     assert {name: value.tolist() for name, value in found.items()} == {"x": CELL["x"].tolist(), "diverged": -1}
     assert store.get(KEY | {"seed": 4}) is None
     assert [path.suffix for path in store.folder.iterdir()] == [".cell"]
-
-
-@pytest.mark.parametrize("where", range(0, 500, 50))
-def test_any_changed_byte_is_noticed(store, where):
-    store.put(KEY, CELL)
-    path = next(store.folder.iterdir())
-    data = bytearray(path.read_bytes())
-    data[where] ^= 0x20
-    path.write_bytes(data)
-    assert store.get(KEY) is None
-    assert "is damaged (its checksum does not match): computed anew" in store.said[0]
 
 
 @pytest.mark.parametrize("length", [0, 10, 77, 300])
@@ -86,3 +80,120 @@ def test_two_processes_may_write_one_cell(store):
 def test_nowhere_keeps_nothing():
     Nowhere().put(KEY, CELL)
     assert Nowhere().get(KEY) is None
+
+
+def with_code(seed=3, **made_by):
+    return {"setting": {"eta": 0.1, "made by": {"gossamer": "a", "yours": "b", "jaxlib": "1"} | made_by}, "seed": seed}
+
+
+def test_any_changed_bit_is_noticed(store):
+    store.put(KEY, CELL)
+    path = next(store.folder.iterdir())
+    data = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for bit in rng.choice(8 * len(data), 300, replace=False):
+        changed = bytearray(data)
+        changed[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(changed)
+        assert store.get(KEY) is None
+    assert len(store.said) == 300
+    assert all("is damaged (its checksum does not match): computed anew" in text for text in store.said)
+
+
+def test_a_cell_in_the_place_of_another_is_noticed(store):
+    store.put(with_code(3), CELL)
+    store.put(with_code(4), CELL)
+    one, other = store.folder.iterdir()
+    a, b = one.read_bytes(), other.read_bytes()
+    one.write_bytes(b), other.write_bytes(a)
+    assert store.get(with_code(3)) is None
+    assert store.get(with_code(4)) is None
+    assert [text.partition("(")[2] for text in store.said] == ["it is the cell of another run): computed anew"] * 2
+
+
+def forged(store, body, number=b"2"):
+    """A cell with a right checksum."""
+    store.put(KEY, CELL)
+    path = next(store.folder.iterdir())
+    rest = path.read_bytes().split(b"\n")[1] + b"\n" + body
+    path.write_bytes(
+        b"gossamer cell %s %s\n" % (number, hashlib.sha256(number + b"\n" + rest).hexdigest().encode()) + rest
+    )
+
+
+def zipped(method, **members):
+    made = io.BytesIO()
+    with zipfile.ZipFile(made, "w", method) as archive:
+        for name, data in members.items():
+            archive.writestr(f"{name}.npy", data)
+    return made.getvalue()
+
+
+def npy(shape="(2,)", kind="'<f8'", data=bytes(16)):
+    text = f"{{'descr': {kind}, 'fortran_order': False, 'shape': {shape}, }}".encode().ljust(117) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
+
+
+BODIES = {
+    "a bomb": (zipped(zipfile.ZIP_DEFLATED, x=npy("(200_000_000,)".replace("_", ""), data=bytes(10**7))), "compressed"),
+    "a huge shape": (zipped(zipfile.ZIP_STORED, x=npy("(1000000000000,)")), "declares 8,000,000,000,000 bytes"),
+    "a negative shape": (zipped(zipfile.ZIP_STORED, x=npy("(-2,)")), "declares"),
+    "objects": (zipped(zipfile.ZIP_STORED, x=npy(kind="'|O'")), "objects, which are not read"),
+    "code": (zipped(zipfile.ZIP_STORED, x=npy(shape="print(1)")), ""),
+    "no size": (zipped(zipfile.ZIP_STORED, x=npy("(99999999999,)", "'|V0'", b"")), "declares"),
+    "no array": (zipped(zipfile.ZIP_STORED, x=b"hello"), ""),
+    "no zip": (b"garbage", "holds no arrays"),
+    "nothing": (b"", "holds no arrays"),
+}
+
+
+@pytest.mark.parametrize("what", BODIES)
+def test_a_forged_cell_is_computed_anew_and_unpacks_nothing(store, what):
+    body, message = BODIES[what]
+    forged(store, body)
+    tracemalloc.start()
+    assert store.get(KEY) is None
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 4 * len(body) + 10**6
+    assert message in store.said[0]
+
+
+def test_a_cell_of_another_format_is_refused(store):
+    forged(store, b"whatever", b"3")
+    with pytest.raises(gs.InputError, match="is of format 3; this version reads format 2: remove it"):
+        store.get(KEY)
+
+
+def test_a_cell_of_other_code_is_kept_but_not_believed_and_said_once(store):
+    for seed in (3, 4):
+        store.put(with_code(seed), CELL)
+    again = Store(store.folder, store.said.append)
+    for seed in (3, 4, 5):
+        assert again.get(with_code(seed, gossamer="other")) is None
+    assert len(store.said) == 1
+    assert re.fullmatch(
+        rf"{store.folder.parent}: the code changed since 20\S+ \S+ \(gossamer\): computed anew", store.said[0]
+    )
+    again.put(with_code(3, gossamer="other"), CELL)
+    assert again.get(with_code(3, gossamer="other")) is not None
+    assert again.get(with_code(3)) is not None
+    assert again.get(with_code(3, jaxlib="2")) is None
+    assert "what computes it changed since" in store.said[1]
+    assert store.said[1].endswith("(jaxlib): computed anew")
+
+
+def test_cells_of_an_older_version_are_said(store):
+    store.folder.mkdir()
+    (store.folder / f"{'0' * 40}.cell").touch()
+    assert store.get(KEY) is None
+    assert store.said == [f"{store.folder.parent}: its cells are of another version of Gossamer: computed anew"]
+
+
+def test_what_cannot_be_known_is_not_stored_and_said(store):
+    key = {"setting": {"eta": 0.1, "made by": {"unknown": "<a lock> has no state"}}, "seed": 3}
+    for _ in range(2):
+        assert store.get(key) is None
+        store.put(key, CELL)
+    assert store.said == [f"{store.folder.parent}: not stored, because <a lock> has no state"]
+    assert not store.folder.exists()

@@ -13,14 +13,15 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, parts
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute
 from gossamer.engines.simulator import planned, result_of
+from gossamer.files import sweep, write
 from gossamer.problems import Empirical
 from gossamer.progress import Report, Tally, reporting, saying
-from gossamer.results import Result, atomic, sweep
-from gossamer.spec import Parts, Spec
+from gossamer.results import Result
+from gossamer.spec import Parts, Spec, left, tried
 from gossamer.statistics import unsettled
 from gossamer.store import Nowhere, Store
 from gossamer.study import TUNED, Study
-from gossamer.tuning import FIRST_SEED, Tuned, search
+from gossamer.tuning import Tuned, search
 
 
 class Variant(NamedTuple):
@@ -33,10 +34,20 @@ class Variant(NamedTuple):
 
     @staticmethod
     def of(spec: Spec) -> "Variant":
+        parts = spec.parts()
         plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
-        if spec.tuning is not None and max(seeds) >= FIRST_SEED:
-            raise InputError(f"[run] seeds from {FIRST_SEED:,} on are for tuning: choose others.")
-        return Variant(spec, spec.parts(), plan, seeds)
+        one = Variant(spec, parts, plan, seeds)
+        for name, hyper in parts.algorithms:
+            rule = (
+                tried(name, hyper, spec.tuning)[0] if spec.tuning and left(name, hyper) else ALGORITHMS[name](**hyper)
+            )
+            fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds, plan, one.width)
+        return one
+
+    @property
+    def width(self) -> Width:
+        """The size of a block of its runs."""
+        return Width(self.spec.run.together, self.spec.run.seeds_together or len(self.shares[0]))
 
     @property
     def shares(self) -> list[list[int]]:
@@ -80,9 +91,11 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     study = Study(name, spec.title or name, spec.toml(), joined, Tuned.table_of(tuned), facts)
     if out is not None:
         try:
-            study.save(Path(out))
+            study.save(Path(out), anew=store.written > 0)
         except OSError as error:
             raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
+    if out is not None and not store.written:
+        return Study.load(out)  # with the seconds and versions of the computation
     return study
 
 
@@ -113,12 +126,11 @@ def _tuned(one: Variant, store: Store, report: Report) -> list[Tuned]:
 def _wanted(name: str, one: Variant, tuned: list[Tuned]) -> list[Wanted]:
     """What is to be run in a variant: an algorithm that leaves nothing open on all seeds at once."""
     found = []
-    width = Width(one.spec.run.together, one.spec.run.seeds_together or len(one.shares[0]))
     for number, (algorithm, hyper) in enumerate(one.parts.algorithms):
         open_one = number in tuned[0].chosen
         for share, choice in zip(one.shares, tuned, strict=True) if open_one else [(one.seeds, tuned[0])]:
             rule = ALGORITHMS[algorithm](**(hyper | choice.chosen.get(number, {})))
-            found.append(Wanted(name, number, rule, share, one.parts, one.plan, width))
+            found.append(Wanted(name, number, rule, share, one.parts, one.plan, one.width))
     return found
 
 
@@ -258,8 +270,7 @@ def _claim(spec: Spec, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
-        with atomic(stored) as part:
-            part.write_text(spec.toml(), encoding="utf-8")
+        write(stored, spec.toml().encode())
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
 

@@ -1,6 +1,7 @@
 """Figures of results, in matplotlib."""
 
 import math
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from gossamer.core import InputError, nearest
+from gossamer.files import write
 from gossamer.results import PAID
 from gossamer.tables import band
 
@@ -104,7 +106,9 @@ def save(figure: Figure, path: str | Path) -> Path:
     undated = {"CreationDate": None} if path.suffix == ".pdf" else {"Date": None} if path.suffix == ".svg" else {}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, metadata=undated)
+        drawn = BytesIO()
+        figure.savefig(drawn, format=path.suffix.lstrip("."), metadata=undated)
+        write(path, drawn.getvalue())
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
     return path

@@ -1,5 +1,6 @@
 """Where a result came from: versions, machine, and the state of the source tree."""
 
+import hashlib
 import platform
 import subprocess
 from functools import cache
@@ -9,12 +10,44 @@ from typing import Any
 
 import jax
 
+from gossamer.core import InputError
+
+HERE = Path(__file__).resolve().parent
+
+OUTSIDE = (
+    *("cli", "report", "claims", "reproduction", "torch", "theory", "__main__.py", "audit.py", "catalogue.py"),
+    *("figures.py", "tables.py", "summary.py", "links.py", "progress.py", "results.py", "records.py", "study.py"),
+    *("tuning.py",),
+)
+"""What reads runs, chooses them or shows them, and cannot change one. Everything else of ours counts."""
+
+
+def _hashed(folder: Path) -> str | None:
+    """The hash of all source that can decide a number; None where there is no source."""
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    counted = [name for name in found if name.split("/")[0] not in OUTSIDE]
+    made = hashlib.sha256()
+    for name in counted:
+        data = (folder / name).read_bytes()
+        made.update(f"{name} {len(data)}\n".encode() + data)
+    return made.hexdigest() if "core.py" in counted else None
+
+
+_CODE = _hashed(HERE)  # now: a file that is edited later is not what this process runs
+
+
+def code() -> str:
+    """The fingerprint of our own code: the bytes of every module but those that read, choose or show runs."""
+    if _CODE is None:
+        raise InputError(f"the source of Gossamer is not at {HERE}, so that nothing can tell whether it changed.")
+    return _CODE
+
 
 @cache
 def versions() -> dict[str, str]:
     """The versions of all that can change a number."""
     packages = {name: version(name) for name in ("gossamer", "jax", "jaxlib", "numpy")}
-    return {**packages, "python": platform.python_version(), "source": _source()}
+    return {**packages, "python": platform.python_version(), "source": _source(), "code": code()[:16]}
 
 
 @cache
@@ -34,12 +67,11 @@ def _cpu() -> str:
 
 def _source() -> str:
     """The commit of the source tree that the package was imported from, with + if it was changed; else "installed"."""
-    here = Path(__file__).resolve().parent
-    if not (here.parents[1] / ".git").exists():
+    if not (HERE.parents[1] / ".git").exists():
         return "installed"
     try:
-        commit = _git(here, "rev-parse", "--short=12", "HEAD")
-        return commit + ("+" if _git(here, "status", "--porcelain", "--untracked-files=no") else "")
+        commit = _git(HERE, "rev-parse", "--short=12", "HEAD")
+        return commit + ("+" if _git(HERE, "status", "--porcelain", "--untracked-files=no") else "")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
 

@@ -1,20 +1,23 @@
 """What a run gives: a tidy table, the final iterates, the biases as drawn, and where it all came from."""
 
-import json
+import glob
 import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
+from io import BytesIO
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import polars as pl
 
+from gossamer import records
 from gossamer.core import InputError, nearest
+from gossamer.files import Damaged, atomic, read, sealed, sweep, unsealed, write
 from gossamer.links import LINKS
+from gossamer.npz import packed, unpacked
+from gossamer.records import Manifest, believed
 from gossamer.summary import Summary
 
 METRICS = {
@@ -29,6 +32,9 @@ METRICS = {
 
 PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent"} | {link: f"seconds_{link}" for link in LINKS}
 """What a method pays, as the x-axes of figures, and the columns that count it."""
+
+FILES = ("result.parquet", "arrays.npz")
+"""The files of a result that its manifest marks."""
 
 Key = tuple[str, str]
 """An algorithm and its setting."""
@@ -131,80 +137,64 @@ class Result:
             raise InputError(f"{target} is not empty: choose another directory, or remove it first.")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-            shutil.rmtree(draft, ignore_errors=True)
-            draft.mkdir()
-            self.write_into(draft)
-            os.replace(draft, target)
+            sweep(target.parent, f".{glob.escape(target.name)}.*.part", deep=False)
+            with atomic(target, folder=True) as draft:
+                self.write_into(draft)
         except OSError as error:
             raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
         return target
 
-    def write_into(self, directory: Path) -> None:
-        """Write the files into a directory that exists; the manifest comes last and says that all are there."""
+    def write_into(self, directory: Path, *, anew: bool = True) -> dict[str, Any]:
+        """Write the files into a directory that exists; the manifest comes last and says that all are there.
+
+        Files that hold what they should are not touched. Where nothing was computed `anew`, a manifest of the same
+        files stays as well: its seconds and versions are those of the computation. Returned is how to know it again.
+        """
         arrays = {f"iterates/{i}": array for i, array in enumerate(self.states.values())}
         if self.biases is not None:
             arrays["biases"] = self.biases
-        manifest = {"format": 1, "algorithms": list(self.states), "seeds": self.seeds, **self.manifest}
-        with atomic(directory / "arrays.npz") as part, part.open("wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        with atomic(directory / "result.parquet") as part:
-            self.table.write_parquet(part)
+        parquet = BytesIO()
+        self.table.write_parquet(parquet)
+        files = {"result.parquet": parquet.getvalue(), "arrays.npz": packed(arrays)}
         if self.spec is not None:
-            with atomic(directory / "spec.toml") as part:
-                part.write_text(self.spec, encoding="utf-8")
-        with atomic(directory / "manifest.json") as part:
-            part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+            files["spec.toml"] = self.spec.encode()
+        marks = {name: write(directory / name, data) for name, data in files.items()}
+        path = directory / "manifest.json"
+        manifest = {"files": marks, "algorithms": list(self.states), "seeds": self.seeds, **self.manifest}
+        kept = None if anew else _manifest_of(path, marks)
+        return write(path, sealed(manifest) if kept is None else kept)
 
     @staticmethod
     def load(directory: str | os.PathLike[str]) -> "Result":
-        """Read a result that `save` or `gossamer run` wrote. Nothing is unpickled or evaluated."""
+        """Read a result that `save` or `gossamer run` wrote. Nothing is unpickled or evaluated, and every file is
+        checked against its checksum."""
         source = Path(directory)
-        if not (source / "manifest.json").is_file():
-            missing = "does not exist" if not source.exists() else "has no manifest.json: it holds no finished run"
-            raise InputError(f"{source} {missing}. A finished run is a directory that `gossamer run --out` made.")
-        try:
-            manifest = json.loads((source / "manifest.json").read_text(encoding="utf-8"))
-            table = pl.read_parquet(source / "result.parquet")
-            with (source / "arrays.npz").open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                stored = {name: arrays[name] for name in arrays.files}
-            keys = [(str(algorithm), str(setting)) for algorithm, setting in manifest.pop("algorithms")]
-            seeds = [int(seed) for seed in manifest.pop("seeds")]
-            manifest.pop("format")
-            states = {key: stored[f"iterates/{i}"] for i, key in enumerate(keys)}
-        except (OSError, ValueError, KeyError, TypeError, EOFError, BadZipFile, pl.exceptions.PolarsError) as error:
-            raise InputError(f"{source} is damaged ({error}): remove it and run again.") from error
-        spec = source / "spec.toml"
-        text = spec.read_text(encoding="utf-8") if spec.is_file() else None
-        return Result(table, states, seeds, stored.get("biases"), manifest, text)
+        with believed(source):
+            if not os.path.lexists(source / "manifest.json"):
+                missing = "does not exist" if not source.exists() else "has no manifest.json: it holds no finished run"
+                raise InputError(f"{source} {missing}. A finished run is a directory that `gossamer run --out` made.")
+            known = unsealed("manifest.json", read(source / "manifest.json"))
+            record = Manifest.model_validate(known)
+            data = {name: read(source / name, known["files"][name]) for name in FILES}
+            keys = [(algorithm, setting) for algorithm, setting in record.algorithms]
+            table = records.table("result.parquet", data["result.parquet"])
+            table = records.checked_runs("result.parquet", table, keys, record.seeds, [*METRICS, "worst_loss"])
+            arrays = unpacked("arrays.npz", data["arrays.npz"])
+            models = records.checked_arrays("arrays.npz", arrays, len(keys), len(record.seeds))
+            states = dict(zip(keys, models, strict=True))
+            marked = known["files"].get("spec.toml")
+            spec = None if marked is None else read(source / "spec.toml", marked).decode()
+            manifest = {key: value for key, value in known.items() if key not in ("files", "algorithms", "seeds")}
+            return Result(table, states, record.seeds, arrays.get("biases"), manifest, spec)
 
 
-class atomic:
-    """A path to write to that takes the place of another when all went well."""
-
-    def __init__(self, path: Path):
-        self.path, self.part = path, path.with_name(f".{path.name}.{os.getpid()}.part")
-
-    def __enter__(self) -> Path:
-        return self.part
-
-    def __exit__(self, kind: Any, *_: Any) -> None:
-        try:
-            if kind is None:
-                os.replace(self.part, self.path)
-        finally:
-            self.part.unlink(missing_ok=True)
-
-
-def sweep(folder: Path) -> None:
-    """Remove what killed processes left half written."""
-    for part in folder.rglob(".*.part"):
-        try:
-            os.kill(int(part.name.split(".")[-2]), 0)
-        except (ProcessLookupError, ValueError):
-            part.unlink(missing_ok=True)
-        except PermissionError:
-            continue  # the process of another user is alive
+def _manifest_of(path: Path, marks: dict[str, Any]) -> bytes | None:
+    """The bytes of a manifest, if it is whole and one of these files."""
+    try:
+        data = read(path)
+        return data if unsealed(path.name, data).get("files") == marks else None
+    except (OSError, Damaged):
+        return None
 
 
 def runs_frame(

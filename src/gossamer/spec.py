@@ -18,13 +18,14 @@ from gossamer.compressors import COMPRESSORS
 from gossamer.core import InputError, brief, check_schedules, parts, ranges, setting
 from gossamer.data import DATASETS
 from gossamer.engines.simulator import check, planned
+from gossamer.fingerprint import made_by
 from gossamer.making import explained, made, placed, plain
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
-from gossamer.provenance import machine, versions
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.sections import FIRST_SEED, OracleSection, RunSection, Section, TuningSection, VariantSection
+from gossamer.store import MADE_BY
 
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
@@ -42,14 +43,16 @@ class Parts(NamedTuple):
 
     def key_of(self, rule: Any) -> dict[str, Any]:
         """All that determines a run of this rule, besides its seed, its length and its block."""
+        numbers = {name: getattr(rule, name) for name in ranges(type(rule))}
         return {
             **self.key,
             "algorithm": rule.name,
-            "hyper": {name: _stored(getattr(rule, name)) for name in ranges(type(rule))},
+            "hyper": {
+                name: "its own function" if callable(value) and not isinstance(value, Schedule) else _stored(value)
+                for name, value in numbers.items()
+            },
             "parts": {name: str(part) for name, part in parts(rule).items()},
-            "package": versions()["gossamer"],
-            "jaxlib": versions()["jaxlib"],
-            "cpu": machine()["cpu"],
+            MADE_BY: made_by(rule, self.oracle, self.problem, self.network),
         }
 
 

@@ -1,14 +1,17 @@
 """A study: one experiment under several variants (another network, split, bias …), each with a result of its own."""
 
-import json
+import os
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from gossamer.core import InputError
-from gossamer.results import Result, atomic
+from gossamer.files import Damaged, exclusive, read, sealed, unsealed, write
+from gossamer.records import Record, believed, checked_tuning, table
+from gossamer.results import Result
 
 TUNED = "tuned in each of"
 """How the setting of a method begins whose hyper-parameters were tuned anew in every replicate."""
@@ -72,36 +75,54 @@ class Study:
         columns = "replicate", "algorithm", "eta", "value", "stable"
         return pl.concat(parts).select(*columns).sort("replicate", "algorithm", "eta", maintain_order=True)
 
-    def save(self, folder: Path) -> None:
-        """Write it into a directory that exists: a directory for each variant, and `study.json` last."""
+    def save(self, folder: Path, *, anew: bool = True) -> None:
+        """Write it into a directory that exists: a directory for each variant, and `study.json` last.
+
+        Files that hold what they should are not touched; see `Result.write_into` for `anew`.
+        """
+        with exclusive(folder):
+            self._write_into(folder, anew)
+
+    def _write_into(self, folder: Path, anew: bool) -> None:
         places = {variant: place(variant, number) for number, variant in enumerate(self.results)}
+        marks = {}
         for variant, result in self.results.items():
             target = folder / places[variant]
             target.mkdir(exist_ok=True)
-            result.write_into(target)
+            own = replace(result, spec=self.spec) if target == folder else result
+            marks[f"{places[variant]}/manifest.json"] = own.write_into(target, anew=anew)
         if self.tuning is not None:
-            with atomic(folder / "tuning.parquet") as part:
-                self.tuning.write_parquet(part)
-        known = {"name": self.name, "title": self.title, "variants": places, "facts": self.facts}
-        for file, text in (("spec.toml", self.spec), ("study.json", json.dumps(known, indent=2) + "\n")):
-            with atomic(folder / file) as part:
-                part.write_text(text, encoding="utf-8")
+            tuning = BytesIO()
+            self.tuning.write_parquet(tuning)
+            marks["tuning.parquet"] = write(folder / "tuning.parquet", tuning.getvalue())
+        marks["spec.toml"] = write(folder / "spec.toml", self.spec.encode())
+        known = {"files": marks, "name": self.name, "title": self.title, "variants": places, "facts": self.facts}
+        write(folder / "study.json", sealed(known))
 
     @staticmethod
     def load(folder: str | Path) -> "Study":
-        """Read a study, or a single result as one. Nothing is unpickled or evaluated."""
+        """Read a study, or a single result as one. Nothing is unpickled or evaluated, and every file is checked
+        against its checksum."""
         source = Path(folder)
-        if not (source / "study.json").is_file():
+        if not os.path.lexists(source / "study.json"):
             result = Result.load(source)
             return Study(source.name, source.name, result.spec or "", {"": result}, None)
-        try:
-            known = json.loads((source / "study.json").read_text(encoding="utf-8"))
-            spec = (source / "spec.toml").read_text(encoding="utf-8")
-            tuning = pl.read_parquet(source / "tuning.parquet") if (source / "tuning.parquet").is_file() else None
-            results = {variant: Result.load(source / where) for variant, where in known["variants"].items()}
-            return Study(known["name"], known["title"], spec, results, tuning, known["facts"])
-        except (OSError, ValueError, KeyError, TypeError, pl.exceptions.PolarsError) as error:
-            raise InputError(f"{source} is damaged ({error}): remove it and run again.") from error
+        with believed(source):
+            known = unsealed("study.json", read(source / "study.json"))
+            record, marks = Record.model_validate(known), known["files"]
+            for number, (variant, where) in enumerate(record.variants.items()):
+                if where != place(variant, number):
+                    raise Damaged(
+                        f"study.json puts the variant {variant!r} at {where!r}, not {place(variant, number)!r}"
+                    )
+                read(source / where / "manifest.json", marks[f"{where}/manifest.json"])
+            results = {variant: Result.load(source / where) for variant, where in record.variants.items()}
+            spec = read(source / "spec.toml", marks["spec.toml"]).decode()
+            tuning = None
+            if "tuning.parquet" in marks:
+                tuning = table("tuning.parquet", read(source / "tuning.parquet", marks["tuning.parquet"]))
+                tuning = checked_tuning("tuning.parquet", tuning, record.variants)
+            return Study(record.name, record.title, spec, results, tuning, known["facts"])
 
 
 def _around_best(grid: pl.DataFrame) -> list[bool]:

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.core import InputError
-from gossamer.results import atomic
+from gossamer.files import write
 from gossamer.statistics import half_width
 
 HALF = "_±"
@@ -137,8 +137,7 @@ def _number(value: float) -> str:
 def _written(path: Path, text: str) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(path) as part:
-            part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        write(path, text.encode(errors="replace"))
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
     return path

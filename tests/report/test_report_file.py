@@ -81,7 +81,7 @@ def test_writing_is_atomic(study, tmp_path, monkeypatch):
     assert report.write([study], [], file, "first", "") == file
     before = file.read_bytes()
     monkeypatch.setattr(page, "made", lambda *_: "\ud800" * 10)
-    monkeypatch.setattr("gossamer.results.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk is full")))
+    monkeypatch.setattr("gossamer.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk is full")))
     with pytest.raises(InputError, match=r"cannot write .*disk is full"):
         report.write([study], [], file, "second", "")
     assert file.read_bytes() == before

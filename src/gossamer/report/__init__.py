@@ -5,10 +5,10 @@ from typing import Any
 
 import polars as pl
 
-from gossamer import figures, tables
+from gossamer import figures, files, tables
 from gossamer.core import InputError
 from gossamer.report import curves, page, sections, tuning
-from gossamer.results import METRICS, atomic
+from gossamer.results import METRICS
 from gossamer.study import Study, place
 
 
@@ -30,8 +30,7 @@ def write(studies: list[Study], verdicts: list[dict[str, Any]], file: Path, titl
     file = Path(file)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        with atomic(file) as part:
-            part.write_text(text, encoding="utf-8", errors="replace", newline="\n")
+        files.write(file, text.encode(errors="replace"))
     except OSError as error:
         raise InputError(f"cannot write {file}: {error.strerror or error}.") from error
     return file

@@ -16,11 +16,11 @@ from gossamer.claims import Verdict, judge
 from gossamer.core import InputError, nearest
 from gossamer.engines.block import Block
 from gossamer.engines.simulator import planned
+from gossamer.files import write
 from gossamer.oracles import AdditiveBias, Oracle, Stage
 from gossamer.problems import settling_point
 from gossamer.progress import Lines, Report
 from gossamer.reproduction.processes import cores, run_all
-from gossamer.results import atomic
 from gossamer.spec import Parts, Spec
 from gossamer.study import Study
 
@@ -105,8 +105,7 @@ def finish(studies: dict[str, Study], out: Path, title: str, how: str) -> list[V
     verdicts = [dataclasses.replace(verdict, experiment=shown[verdict.experiment]) for verdict in verdicts]
     rows = [verdict.asdict() for verdict in verdicts]
     try:
-        with atomic(out / "verdicts.json") as part:
-            part.write_text(json.dumps(rows, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())
         report.write(list(studies.values()), rows, out / "report.html", title, how)
         report.artifacts(list(studies.values()), rows, out)
     except OSError as error:
