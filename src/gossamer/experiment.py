@@ -11,7 +11,7 @@ import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, parts
-from gossamer.engines.rows import Plan, Row, Setting, Width, compute
+from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import planned, result_of
 from gossamer.files import sweep, write
 from gossamer.problems import Empirical
