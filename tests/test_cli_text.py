@@ -12,7 +12,7 @@ from gossamer import cli, progress, tables
 from gossamer.cli import base, running
 from gossamer.terminal import visible
 
-NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=http://z]\r\n\udcff\\"
+NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=z]\r\n\udcff\\"
 """Escape sequences, text from right to left, markup that opens and closes, half a character, a backslash."""
 
 ACTS = ("\x1b", "\x9b", "\x07", "\r", "\u202e", "\udcff")

@@ -66,7 +66,7 @@ class Record(pydantic.BaseModel, strict=True, extra="forbid"):
 
 
 LABELS = ("algorithm", "setting", "status")
-COUNTS = ("seed", "round")
+COUNTS = ("replicate", "seed", "round")
 PAID = ("queries", "bytes_sent", "messages")
 """Columns of a result's table that are never null: texts, whole numbers, and other numbers."""
 

@@ -227,11 +227,11 @@ BAD = {
     "steps type": (dict(steps=1.5), "steps must be a whole number"),
     "every": (dict(every=0), "every must be a whole number"),
     "seeds": (dict(seeds=0), "seeds must be a whole number"),
-    "negative seed": (dict(seeds=[-1]), "a seed must be a whole number from 0"),
+    "negative seed": (dict(seeds=[-1]), "a seed must be a whole number of at least 0"),
     "same seeds": (dict(seeds=[1, 1]), "seeds must be at least one, all different"),
     "dtype": (dict(dtype="float16"), 'dtype must be "float32" or "float64", but is \'float16\''),
     "start": (dict(start=np.ones(4)), "start must be 5 finite numbers"),
-    "infinite start": (dict(start=np.full(5, np.inf)), "start must be 5 finite numbers"),
+    "infinite start": (dict(start=np.full(5, np.inf)), "start must be finite, but is inf at index"),
     "oracle": (dict(oracle=gs.oracles.minibatch(4)), "needs a problem made of samples"),
 }
 

@@ -202,7 +202,7 @@ def _pair(every: Sequence[Any]) -> tuple[int, int]:
 
 def _seeds(seeds: Any) -> list[int]:
     if not isinstance(seeds, Iterable) or isinstance(seeds, (str, bytes)) or getattr(seeds, "ndim", 1) != 1:
-        return list(range(whole("seeds, if not a list,", seeds, most=MOST_SEEDS)))
+        return list(range(whole("seeds", seeds, most=MOST_SEEDS, advice="Or give a list of them.")))
     given = [whole("a seed", seed, least=0) for seed in seeds]
     if not given or len(set(given)) < len(given):
         raise InputError(f"seeds must be at least one, all different, but are {brief(given)}.")
