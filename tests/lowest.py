@@ -22,7 +22,7 @@ TESTS = (
     *("report/test_report_artifacts.py", "report/test_report_file.py"),
 )
 
-AGREE = "from benchmarks import agreement, task; print(agreement.check(task.synthetic(8)))"
+AGREE = "from benchmarks import agreement, task; print(agreement.check(task.a9a()))"
 
 
 def bounds() -> dict[str, str]:

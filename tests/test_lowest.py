@@ -1,0 +1,25 @@
+"""Lower bounds are those that `make lowest` installed, and the versions of `make install` are within them."""
+
+from pathlib import Path
+
+import pytest
+from lowest import INSTALLED, ROOT, bounds
+from packaging.version import Version
+
+LOWEST = bounds()
+
+
+def pinned(file: Path) -> dict[str, Version]:
+    lines = [line for line in file.read_text(encoding="utf-8").splitlines() if "==" in line and line[0] != "#"]
+    return {name: Version(version) for name, _, version in (line.partition("==") for line in lines)}
+
+
+@pytest.mark.parametrize("name", LOWEST)
+def test_a_lower_bound_is_a_version_that_was_tried(name):
+    """Another bound than in lowest.txt was not: run `make lowest`, which writes that file if all passes."""
+    assert pinned(INSTALLED)[name] == Version(LOWEST[name])
+
+
+@pytest.mark.parametrize("name", LOWEST)
+def test_what_is_installed_for_development_is_allowed(name):
+    assert pinned(ROOT / "constraints.txt")[name] >= Version(LOWEST[name])
