@@ -19,7 +19,8 @@ def launch(
 ) -> None:
     """Run a PyTorch training script in several processes on this machine: a thin front for torchrun.
 
-    All that is needed on one machine is set, and everything listens on loopback only. The exit code is torchrun's.
+    All that is needed on one machine is set, and everything listens on loopback only. The exit code is torchrun's. On
+    Linux no process outlives this one, even where it is killed.
 
     Examples:
 
