@@ -113,7 +113,7 @@ BAD = {
     # schedules
     "a schedule that leaves its range": (
         *("lam = 0.5", 'lam = { schedule = "cosine", start = 0.5, end = 2.0 }'),
-        r"lam=…\), a schedule, at round 29 must be a number in \(0, 1\]",
+        r"lam=…\), a schedule, at round 12 must be a number in \(0, 1\]",
     ),
     # paths
     "long path": (QUADRATIC, f'"logistic"\ndata = "{"x" * 5000}.csv"', "there is no file '.*xxx"),

@@ -25,9 +25,11 @@ def made_up(variants):
     tuning = pl.DataFrame(
         {
             "variant": [variant for variant in variants for _ in range(2)],
+            "replicate": [0] * 2 * len(variants),
             "algorithm": ["biased-dmt"] * 2 * len(variants),
             "setting": ["eta=0.1", "eta=1"] * len(variants),
             "eta": [0.1, 1.0] * len(variants),
+            "criterion": ["loss"] * 2 * len(variants),
             "value": [0.3, None] * len(variants),
             "diverged": [0, 2] * len(variants),
             "extension": [0, 1] * len(variants),
@@ -86,7 +88,7 @@ def test_any_changed_bit_is_found(run):
 
 @pytest.mark.parametrize("name", ["result.parquet", "arrays.npz", "manifest.json", "spec.toml"])
 def test_a_result_of_its_own_is_guarded_as_well(tmp_path, name):
-    result = gs.Result(**{**vars(fig1().results[""]), "spec": SPEC})
+    result = gs.Result(**{**vars(fig1().results["by loss"]), "spec": SPEC})
     result.save(tmp_path / "run")
     assert gs.Result.load(tmp_path / "run").spec == SPEC
     path = tmp_path / "run" / name

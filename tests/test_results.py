@@ -10,7 +10,7 @@ from scipy import stats
 
 import gossamer as gs
 from gossamer import figures, tables
-from gossamer.summary import interval
+from gossamer.summary import Summary
 
 PROBLEM, E = plain.heterogeneous()
 
@@ -25,7 +25,7 @@ def result():
 def test_the_frame_is_tidy(result):
     frame = result.frame()
     assert frame.columns == [
-        *("algorithm", "setting", "seed", "round", "status"),
+        *("algorithm", "setting", "replicate", "seed", "round", "status"),
         *("loss", "grad_norm_sq", "stationarity", "consensus", "tracking", "accuracy", "worst_loss"),
         *("queries", "bytes_sent", "messages", "seconds_datacenter", "seconds_campus", "seconds_internet"),
     ]
@@ -50,9 +50,12 @@ def test_final_and_summary_agree_with_the_frame(result):
     assert "3 of 3" in str(result.summary()).splitlines()[3]
 
 
-def test_one_value_has_no_interval():
-    assert interval(np.array([2.0])) == (2.0, None)
-    assert interval(np.array([])) == (None, None)
+def test_one_value_has_no_interval(result):
+    alone = result.table.filter(pl.col("seed") == 0)
+    row = Summary.of(alone).table.row(0, named=True)
+    assert row["loss"] is not None
+    assert row["loss_±"] is None
+    assert row["accuracy"] is None
 
 
 def test_saved_and_loaded_it_is_the_same(result, tmp_path):

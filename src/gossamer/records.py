@@ -130,8 +130,9 @@ def checked_runs(
 
 def checked_tuning(name: str, frame: pl.DataFrame, variants: Iterable[str]) -> pl.DataFrame:
     """The table of all settings that were tried."""
-    _columns(name, frame, {"variant": pl.String, "algorithm": pl.String, "setting": pl.String, "chosen": pl.Boolean})
-    _columns(name, frame, {"eta": pl.Float64, "diverged": pl.Int64, "extension": pl.Int64})
+    texts = dict.fromkeys(("variant", "algorithm", "setting", "criterion"), pl.String)
+    counts = dict.fromkeys(("replicate", "diverged", "extension"), pl.Int64)
+    _columns(name, frame, texts | counts | {"chosen": pl.Boolean, "eta": pl.Float64})
     _columns(name, frame, {"value": pl.Float64}, nulls=True)
     if set(frame["variant"].unique()) - set(variants):
         raise Damaged(f"{name} holds other variants than study.json names")

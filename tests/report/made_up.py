@@ -55,7 +55,7 @@ def tuning(variants):
     best = (pl.col("value") == pl.col("value").min().over("variant", "algorithm")).fill_null(False).alias("chosen")
     return frame.select(
         "variant",
-        pl.lit(0).alias("replicate"),
+        pl.lit(0, pl.Int64).alias("replicate"),
         "algorithm",
         setting,
         "eta",
