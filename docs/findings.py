@@ -76,8 +76,8 @@ A *replicate* is a seed, or, where hyper-parameters were tuned, a tuning on seed
 its own: what a choice owes to chance is part of every interval. Comparisons are paired over replicates. A claim
 *holds* if its interval lies wholly inside what it says and *does not hold* if wholly outside. Where a difference is
 smaller than the smallest that matters, stated with the claim, it is a *tie*. Otherwise it is *undecided*. What was not
-run is *not run*, and a claim whose own conditions nothing meets is *not tested*. All intervals of the page hold together at 95 %
-(Bonferroni over its claims and their comparisons), and each states its own level.
+run is *not run*, and a claim whose own conditions nothing meets is *not tested*. All intervals of the page hold
+together at 95 % (Bonferroni over its claims and their comparisons), and each states its own level.
 
 The end of a run is its last tenth, where tuning judges as well. A floor is the mean over the last half of runs that
 have settled: from each of the last three quarters of the rounds to the next, the 95 % interval of the change meets
