@@ -53,7 +53,7 @@ def corollary(graph: str, study: Study) -> Question:
         raise NotRun(f"nothing was run by the corollary on the {graph} graph")
     runs = {name: Runs.of(study, variant=name) for name in known}
     wanted = {name: least_rounds(fact(study, name, "agents"), fact(study, name, "gap")) for name in known}
-    if short := [name for name in known if runs[name].last < wanted[name]]:
+    if short := [name for name in known if runs[name].last < wanted[name] * (1 - 1e-9)]:
         raise Insufficient(f"{short[0]} has {runs[short[0]].last:,} rounds and needs {wanted[short[0]]:,.0f}")
     agents = {name: fact(study, name, "agents") for name in known}
     errors = {name: runs[name].mean() for name in known}
