@@ -9,7 +9,7 @@ import pytest
 SMALL = {
     *("compressors", "engines", "networks", "oracles", "problems", "theory"),
     *("test_audit.py", "test_docs.py", "test_experiment.py", "test_keys.py", "test_pytrees.py"),
-    *("test_rerun.py", "test_results.py", "test_tuning.py"),
+    *("test_rerun.py", "test_results.py", "test_settling.py", "test_tuning.py"),
 }
 """Directories and files whose programs run for less time than it takes to optimise them."""
 
