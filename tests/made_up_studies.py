@@ -1,5 +1,7 @@
 """Made-up studies, in which every claim of the paper holds unless something is changed."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 from scipy import stats
@@ -135,6 +137,7 @@ def sweep(values, fact, power=0.0, wobble=0.0, speed_power=0.0, speed_wobble=0.0
 def speedup(noise=-1.0, wobble=0.02, power=-0.5, seeds=Z, rounds=25_600):
     """Noise that falls with a power of n, and errors of the corollary that do."""
     results, facts = {}, {}
+    results["without noise"] = result({"biased-dmt": curves(seeds=seeds[:1])})
     for graph in ("ring", "exponential"):
         for n in (4, 8, 16, 32):
             noisy = result({"biased-dmt": curves(seeds=seeds)})
@@ -150,14 +153,21 @@ def speedup(noise=-1.0, wobble=0.02, power=-0.5, seeds=Z, rounds=25_600):
             own, "agents", power, wobble, seeds=seeds, rounds=np.linspace(0, rounds, 101).astype(int)
         ).results
         facts |= {name: {"agents": n, "gap": 1.0} for name, n in own.items()}
-    return study(results, facts)
+    settings = "".join(
+        f'[[variant]]\nname = "{name}"\nalgorithm = {{ eta = {1 if name == "without noise" else 0.03} }}\n'
+        f"run = {{ steps = {rounds} }}\n"
+        for name in results
+    )
+    return Study("made up", "", settings, results, None, facts)
 
 
 def topology(seeds=Z, **powers):
     given = {"wobble": 0.01} | powers
     fixed = sweep(GAPS, "gap", **given, seeds=seeds)
     tuned = sweep(GAPS, "gap", **given, seeds=seeds, setting=f"{TUNED} 6 replicates")
-    return study({name: both(tuned.results[name], fixed.results[name]) for name in GAPS}, fixed.facts)
+    made = {name: both(tuned.results[name], fixed.results[name]) for name in GAPS}
+    grids = pl.concat([tuning({"biased-dmt": 1.0}, name, 1.01, seeds) for name in GAPS])
+    return Study("made up", "", "[tuning]\ntarget = 0.35", made, grids, fixed.facts)
 
 
 def heterogeneity(absolute=(0.0, 0.01), relative=(0.5, 0.1), seeds=Z):
@@ -193,7 +203,7 @@ def without(world, algorithm="", variant=""):
     """The study without an algorithm or a variant."""
     kept = {name: one for name, one in world.results.items() if not variant or name != variant}
     tables = {name: one.table.filter(pl.col("algorithm") != algorithm) for name, one in kept.items()}
-    return study({name: replaced(one, tables[name]) for name, one in kept.items()}, world.facts, world.tuning)
+    return replace(world, results={name: replaced(one, tables[name]) for name, one in kept.items()})
 
 
 def replaced(one, table):
@@ -201,11 +211,11 @@ def replaced(one, table):
 
 
 def changed(world, variant, change):
-    return study({**world.results, variant: change(world.results[variant])}, world.facts, world.tuning)
+    return replace(world, results={**world.results, variant: change(world.results[variant])})
 
 
 def everywhere(world, change):
-    return study({name: change(one) for name, one in world.results.items()}, world.facts, world.tuning)
+    return replace(world, results={name: change(one) for name, one in world.results.items()})
 
 
 def diverged(algorithm):

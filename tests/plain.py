@@ -41,6 +41,9 @@ class Nothing:
     def compress(self, key, a):
         return a
 
+    def bits(self, size, itemsize):
+        return 8 * size * itemsize
+
 
 def states(rule, X, W, gradient, steps):
     """The states of a rule at rounds 0 … steps; `W` may be one matrix or one for each round, or a pair (R, C)."""

@@ -54,6 +54,9 @@ class Rounded:
     def compress(self, key, a):
         return np.round(a, 1)
 
+    def bits(self, size, itemsize):
+        return 8 * size * itemsize
+
 
 def rule(name, **changed):
     return ALGORITHMS[name](**(RULES[name][0] | changed))

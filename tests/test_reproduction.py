@@ -114,7 +114,7 @@ def test_any_spec_of_that_name_gets_no_verdicts(tmp_path):
         }
     )
     study = experiment.run(spec, tmp_path, name="fig2", progress=False)
-    assert finish({"fig2": study}, tmp_path, "Not the paper", "gossamer run") == []
+    assert finish({"fig2": study}, tmp_path, (), "Not the paper", "gossamer run") == []
 
 
 def test_an_error_in_one_experiment_ends_the_others(tmp_path):
@@ -122,6 +122,19 @@ def test_an_error_in_one_experiment_ends_the_others(tmp_path):
     done = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=300)
     assert done.returncode == 2
     assert "fig1 is a file; --out is a directory" in done.stderr
+    assert not (tmp_path / "fig2" / "study.json").exists()
+
+
+def test_the_corollary_s_own_step_sizes_are_what_it_says():
+    spec = spec_of("speedup")
+    chosen = {name: one for name, one in spec.variants().items() if name.startswith("corollary")}
+    assert len(chosen) == 7
+    for one in chosen.values():
+        (rule,) = one.algorithm
+        agents, steps = one.problem["agents"], one.run.steps
+        assert rule["lam"] == pytest.approx((agents / steps) ** 0.5, rel=1e-4)
+        smoothness = one.parts().problem.smoothness
+        assert 0.99 < rule["eta"] * 16 * smoothness / rule["lam"] <= 1
 
 
 def test_the_quick_list_is_part_of_the_whole():

@@ -7,9 +7,9 @@ import pytest
 import gossamer as gs
 from gossamer import experiment
 from gossamer.engines.rows import Row
-from gossamer.sections import TuningSection
+from gossamer.sections import FIRST_SEED, TuningSection
 from gossamer.spec import Spec
-from gossamer.tuning import FIRST_SEED, Trial, best, criterion, first_grid, further, on_edge
+from gossamer.tuning import Trial, best, criterion, first_grid, further, on_edge
 
 SECTION = TuningSection(eta=[0.01, 1.0])
 

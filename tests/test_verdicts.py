@@ -53,12 +53,17 @@ def test_what_intervals_say_of_a_claim_below_minus_one(intervals, word):
     assert asked(study({})).verdict == word
 
 
-def test_a_doubt_spoils_what_holds_but_not_what_does_not():
+def test_answers_that_are_doubted_count_as_undecided_and_others_do_not():
     for shift, word in ((-5.0, "undecided"), (5.0, "does not hold")):
-        question = Question("q", {"": shift + 0.1 * Z}, below=-1, tie=(-1, 1), doubt="some never arrived")
-        verdict = Claim("x", "c", "p", lambda _, question=question: question)(study({}))
-        assert verdict.verdict == word
-        assert verdict.measured.endswith("; some never arrived")
+        question = Question("q", {"": shift + 0.1 * Z}, below=-1, tie=(-1, 1), doubted={"": ("holds", "tie")})
+        assert Claim("x", "c", "p", lambda _, question=question: question)(study({})).verdict == word
+
+
+def test_the_interval_is_that_of_the_comparison_that_decides():
+    parts = {"close": -0.9 + 0.5 * Z, "worse": 3 + 0.01 * Z}
+    verdict = Claim("x", "c", "p", lambda _: Question("q", parts, below=-1, tie=(-1, 1)))(study({}))
+    assert verdict.verdict == "does not hold"
+    assert 2.9 < verdict.interval[0] < verdict.interval[1] < 3.1
 
 
 def test_seeds_of_one_replicate_are_averaged_before_any_interval():

@@ -165,7 +165,7 @@ def _result(several: list[Wanted], runs: dict[int, Row], variant: Variant, secon
     told = f"{TUNED} {len(several)} replicates" if len(several) > 1 else None
     parts, plan = variant.parts, variant.plan
     ordered = {seed: runs[seed] for seed in variant.seeds}
-    replicates = _replicates(variant) if len(several) > 1 else None
+    replicates = _replicates(variant) if len(variant.shares) > 1 else None
     return result_of(first.rule, ordered, parts.problem, parts.network, parts.oracle, plan, seconds, told, replicates)
 
 

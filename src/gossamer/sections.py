@@ -55,12 +55,14 @@ class TuningSection(Section):
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
     criterion: Literal["loss", "grad_norm_sq", "rounds"] = "loss"
     target: float | None = pydantic.Field(default=None, allow_inf_nan=False)
-    """The loss to reach, where the criterion is rounds."""
+    """The loss to reach for good, where the criterion is rounds."""
     steps: int | None = pydantic.Field(default=None, ge=1, le=LARGEST_INT)
     seeds: int = pydantic.Field(default=2, ge=1, le=WIDEST)
     """Tuning seeds of each replicate."""
     replicates: int = pydantic.Field(default=1, ge=1, le=WIDEST)
     """How often to tune anew; the seeds of the run are dealt to the replicates in order, equally many to each."""
+    first_seed: int = pydantic.Field(default=FIRST_SEED, ge=FIRST_SEED, le=LARGEST_INT - WIDEST)
+    """The first tuning seed."""
     together: int = pydantic.Field(default=16, ge=1, le=WIDEST)
 
     @pydantic.model_validator(mode="after")

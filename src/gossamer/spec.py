@@ -15,7 +15,7 @@ import tomlkit
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import InputError, brief, check_schedules, parts, ranges, setting
+from gossamer.core import InputError, brief, check_schedules, parts, ranges
 from gossamer.data import DATASETS
 from gossamer.engines.simulator import check, planned
 from gossamer.fingerprint import made_by
@@ -202,10 +202,13 @@ class Spec(Section):
                 with placed(f"[tuning] of [[algorithm]] number {number}:"):
                     rules = tried(name, hyper, self.tuning)
                     check(rules[:1], problem, network, oracle)
-                labels.append((name, setting(rules[0])))
-        twice = next((label for label in labels if labels.count(label) > 1), None)
+                labels.append(name)
+        twice = next((name for name in labels if labels.count(name) > 1), None)
         if twice:
-            raise InputError(f"{twice[0]} is given {labels.count(twice)} times with the same to tune; once is enough.")
+            raise InputError(
+                f"{twice} is given {labels.count(twice)} times with something to tune, and results could not be told "
+                "apart: tune it once, and give the others all their numbers."
+            )
 
     def _schedule(self, where: str, given: dict[str, Any], agents: int) -> Schedule:
         """A schedule; the number of rounds and of agents are the run's unless they are given."""

@@ -5,8 +5,8 @@ tuning seeds with the evaluation seeds that belong to them. Intervals are over r
 
 The *end* of a run is its last tenth, both where tuning judges and where results are judged. A run has *settled* on a
 metric if its means over the last three quarters of the rounds, $(T/4, T/2]$, $(T/2, 3T/4]$ and $(3T/4, T]$, show no
-change: from each to the next, the 95 % interval of the change over replicates meets ±5 %, and the mean change is within
-±20 %. Its *floor* is then the mean over the last half.
+change: from each to the next, the 95 % interval of the change over replicates meets ±5 % and lies within ±30 %, so that
+noise cannot hide a drift. Its *floor* is then the mean over the measured rounds of the last half.
 """
 
 import math
@@ -23,8 +23,8 @@ LEVEL = 0.95
 END = 0.9
 """Where the end of a run begins, as a share of its rounds."""
 
-DRIFT, MOST_DRIFT = math.log(1.05), math.log(1.2)
-"""The logarithms of the change that still counts as none, and of the mean change that never does."""
+DRIFT, HIDDEN = math.log(1.05), math.log(1.3)
+"""The logarithms of the change that counts as none, and of the largest that an interval may still hold."""
 
 
 def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> tuple[float, float]:
@@ -77,8 +77,9 @@ def unsettled(rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "rep
     for change, where in zip(changes, ("half", "quarter"), strict=True):
         mean, half = interval(change)
         half = 0.0 if math.isnan(half) else half
-        if abs(mean) > MOST_DRIFT or abs(mean) - half > DRIFT:
-            return f"it still changed by {100 * math.expm1(mean):+.1f} % before the last {where}"
+        if abs(mean) - half > DRIFT or abs(mean) + half > HIDDEN:
+            low, high = (100 * math.expm1(end) for end in (mean - half, mean + half))
+            return f"its change into the last {where} is {low:+.0f} to {high:+.0f} % (95 %)"
     return None
 
 
@@ -90,11 +91,14 @@ def floor(
 
 
 def arrival(rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float) -> float | None:
-    """The round in which a loss first falls to the target, on a straight line between measured rounds, if ever."""
-    below = np.flatnonzero(losses <= target)
-    if not len(below):
+    """The round from which on a loss stays at the target or below, on a straight line between measured rounds, if any.
+
+    A loss that falls below it in passing, as with too large a step, has not arrived.
+    """
+    above = np.flatnonzero(~(losses <= target))
+    k = int(above[-1]) + 1 if len(above) else 0
+    if k == len(losses):
         return None
-    k = int(below[0])
     if k == 0:
         return float(rounds[0])
     share = (losses[k - 1] - target) / (losses[k - 1] - losses[k])

@@ -58,8 +58,8 @@ class Study:
         """What each method ended at by its step size: a row for each replicate, algorithm and η that was tried.
 
         `value` is the criterion, the least over what else was varied (null where all diverged), and `stable` says
-        whether η belongs to the step sizes around the best that end within 5 % of the way from the start to the least
-        value of all methods. It needs a tuning by a metric.
+        whether η belongs to the step sizes around the best that end near the least value of all methods: by the loss,
+        within 5 % of the way from the start; by ‖∇F‖², within a factor of two. It needs a tuning by a metric.
         """
         tried = None if self.tuning is None else self.tuning.filter(pl.col("variant") == variant)
         if tried is None or tried.is_empty() or (criterion := tried["criterion"][0]) == "rounds":
@@ -67,7 +67,8 @@ class Study:
         least = tried.group_by("replicate", "algorithm", "eta", maintain_order=True).agg(pl.col("value").min())
         start = self.results[variant].table.filter(pl.col("round") == 0)[criterion].mean()
         best = pl.col("value").min().over("replicate")
-        near = (pl.col("value") <= best + 0.05 * (pl.lit(start) - best)).fill_null(False).alias("near")
+        enough = best + 0.05 * (pl.lit(start) - best) if criterion == "loss" else 2 * best
+        near = (pl.col("value") <= enough).fill_null(False).alias("near")
         parts = [
             grid.with_columns(stable=pl.Series(_around_best(grid)))
             for _, grid in least.with_columns(near).sort("eta").group_by("replicate", "algorithm", maintain_order=True)

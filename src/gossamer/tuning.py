@@ -27,7 +27,7 @@ from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.progress import Report, reporting, saying
-from gossamer.sections import FIRST_SEED, SECOND, TuningSection
+from gossamer.sections import SECOND, TuningSection
 from gossamer.spec import Parts, left, tried
 from gossamer.statistics import arrival, ending
 from gossamer.store import Nowhere, Store
@@ -245,8 +245,8 @@ def _run(
     replicate: int,
 ) -> list[list[Row]]:
     """For each setting, its runs on the tuning seeds of the replicate."""
-    every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 250), max(1, steps // 20))
-    first = FIRST_SEED + replicate * section.seeds
+    every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
+    first = section.first_seed + replicate * section.seeds
     seeds = list(range(first, first + section.seeds))
     plan, width = Plan(steps, every, dtype), Width(section.together, 1)
     one = Setting(ALGORITHMS[name](**grid[0]), parts.oracle, {})
@@ -273,7 +273,7 @@ def _judged(hyper: Hyper, runs: list[Row], section: TuningSection, extension: in
 
 
 def criterion(run: Row, section: TuningSection) -> float:
-    """What a run is judged by: the mean over its end, or the first round at which the target was reached."""
+    """What a run is judged by: the mean over its end, or the round from which on it stays at the target or below."""
     if section.criterion != "rounds":
         return float(run.metrics[section.criterion][ending(run.rounds, int(run.rounds[-1]))].mean())
     reached = arrival(run.rounds, run.metrics["loss"], section.target or 0.0)

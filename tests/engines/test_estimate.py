@@ -35,13 +35,13 @@ def test_the_state_is_as_large_as_its_shapes_say(rule, oracle):
 
 
 TOO_LARGE = {
-    "batch": (dict(oracle=minibatch(10**12)), r"batch = 1,000,000,000,000 needs about 80 TB .* free: lower batch"),
+    "batch": (dict(oracle=minibatch(2 * 10**9)), r"batch = 2,000,000,000 needs about 160 GB .* free: lower batch"),
     "steps": (
         dict(steps=2 * 10**9, every=1, seeds=9),
         r"table of 2,000,000,001 measured rounds \(steps = 2,000,000,000\) of 9 runs .* 18 TB .* lower steps, or meas",
     ),
     "dense start": (dict(steps=2 * 10**9, every=(1, 1), seeds=9), r"steps = 2,000,000,000\) of 9 runs"),
-    "seeds": (dict(seeds=10**12), r"seeds = 1,000,000,000,000 needs about 100 TB .* lower seeds"),
+    "seeds": (dict(seeds=10**12), r"seeds, if not a list, must be a whole number of at most 1,000,000"),
     "delay": (dict(oracle=gs.oracles.delay(2 * 10**9), seeds=100), r"what the oracle remembers .* lower the delay or"),
 }
 

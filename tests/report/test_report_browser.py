@@ -166,7 +166,7 @@ def test_hostile_names_are_shown_as_text_and_nothing_runs(browser, tmp_path, hos
         study, title=hostile, spec=hostile, results={hostile: bad, "b": base}, tuning=tuning, facts={hostile: noted}
     )
     verdict = {"experiment": hostile, "claim": hostile, "paper": hostile, "measured": hostile}
-    verdicts = [verdict | {"interval": [hostile, 1], "verdict": "undecided"}]
+    verdicts = [verdict | {"interval": [hostile, 1], "level": None, "verdict": "undecided"}]
     file = report.write([study], verdicts, tmp_path / "report.html", hostile, hostile)
     with opened(browser, file) as page:
         page.wait_for_timeout(300)

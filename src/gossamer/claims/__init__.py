@@ -12,6 +12,8 @@ A page of $k$ claims takes each at $1 - 0.05/k$, and a claim that makes $m$ comp
 `gossamer.statistics`.
 """
 
+from collections.abc import Sequence
+
 from gossamer.claims.comparison import COMPARISON
 from gossamer.claims.magnitude import MAGNITUDE
 from gossamer.claims.scaling import SCALING
@@ -24,12 +26,18 @@ CLAIMS: list[Claim] = [*COMPARISON, *SENSITIVITY, *MAGNITUDE, *SPEEDUP, *SCALING
 """Every claim, by experiment, in the order of the paper's figures and then of its theorems."""
 
 
-def judge(studies: dict[str, Study]) -> list[Verdict]:
+def judge(studies: dict[str, Study], wanted: Sequence[str] = ()) -> list[Verdict]:
     """The verdict on every claim whose study is among these, which are named "fig1", "fig2", "speedup" …
 
-    The level is that of a page with all claims of all experiments, whatever part of them is judged here.
+    Claims on other experiments that are `wanted` are not run. The level is that of a page with all claims of all
+    experiments, whatever part of them is judged here.
     """
-    return [claim(studies[claim.experiment], ERROR / len(CLAIMS)) for claim in CLAIMS if claim.experiment in studies]
+    error = ERROR / len(CLAIMS)
+    return [
+        claim(studies.get(claim.experiment), error)
+        for claim in CLAIMS
+        if claim.experiment in studies or claim.experiment in wanted
+    ]
 
 
 __all__ = ["CLAIMS", "WORDS", "Claim", "Verdict", "judge"]

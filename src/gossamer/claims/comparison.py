@@ -21,7 +21,7 @@ from gossamer.claims.evidence import (
     target,
     way,
 )
-from gossamer.claims.verdict import Claim, Insufficient, Question, Unanswered
+from gossamer.claims.verdict import Claim, Insufficient, Question, Unanswered, Word
 from gossamer.study import Study
 
 LOSS, GRADIENT = "by loss", "by gradient"
@@ -77,7 +77,12 @@ def fewest_rounds(study: Study) -> Question:
     steps = [grid_step(study, name) for name in (DMT, *RIVALS)]
     note = f"mean rounds to a loss of {goal:.5g}: {shown}; step of the coarsest grid {max(steps):.3g}"
     parts = {name: log_ratio(rounds, each) for name, each in theirs.items()}
-    return _smaller("ratio of rounds to the other's", parts, max(FACTOR, *steps), note)
+    late: tuple[Word, ...] = ("holds", "tie") if max(rounds.values()) > own.last else ()
+    never = {name for name, each in theirs.items() if max(each.values()) > rivals[name].last}
+    doubted = {name: (*late, "tie", "does not hold") if name in never else late for name in theirs}
+    if late or never:
+        note += "; a run that never arrived counts as its rounds + 1"
+    return _smaller("ratio of rounds to the other's", parts, max(FACTOR, *steps), note)._replace(doubted=doubted)
 
 
 def grid_step(study: Study, algorithm: str, variant: str = LOSS) -> float:
@@ -90,9 +95,11 @@ def grid_step(study: Study, algorithm: str, variant: str = LOSS) -> float:
     tried = study.tuning.filter((pl.col("variant") == variant) & (pl.col("algorithm") == algorithm))
     steps = []
     for _, own in tried.group_by("replicate"):
-        etas = sorted(own["eta"].unique().to_list())
-        chosen = own.filter("chosen")["eta"].to_list()
-        for place in (etas.index(eta) for eta in chosen):
+        second = [name for name in ("lam", "beta") if name in own.columns]
+        for row in own.filter("chosen").to_dicts():
+            alike = [pl.col(name).eq_missing(row[name]) for name in second]
+            etas = sorted(own.filter(*alike)["eta"].unique().to_list())
+            place = etas.index(row["eta"])
             beside = [etas[place + 1] / etas[place]] if place + 1 < len(etas) else []
             steps += [max([*beside, *([etas[place] / etas[place - 1]] if place else [])], default=1.0)]
     if not steps:

@@ -88,7 +88,7 @@ class Runs:
         return self._readings(np.trapezoid(values, rounds, axis=1) / (rounds[-1] - rounds[0]))
 
     def arrivals(self, target: float) -> Readings:
-        """The round in which the loss first falls to the target, on a straight line between measured rounds.
+        """The round from which on the loss stays at the target or below, on a straight line between measured rounds.
 
         A run that never gets there counts as its number of rounds + 1.
         """

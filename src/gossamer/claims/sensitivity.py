@@ -1,5 +1,7 @@
 """How much room Biased-DMT leaves for its step size, and how close its agents stay: claims of our own."""
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 
@@ -10,8 +12,8 @@ from gossamer.study import Study
 TRACKERS = ("gt-dsgd", "gnsd")
 """The trackers without momentum, whose step size means the same as that of Biased-DMT."""
 
-LARGER = 1.5
-"""The smallest ratio of stable step sizes that matters; the grid's own step is 1.26."""
+LARGER = 1.25
+"""The smallest ratio of stable step sizes that matters."""
 
 
 def largest_step(study: Study) -> Question:
@@ -19,10 +21,18 @@ def largest_step(study: Study) -> Question:
         raise NotRun("no step sizes were tried")
     tried = study.step_sizes()
     tops = {name: _tops(tried.filter(pl.col("algorithm") == name), name) for name in (DMT, *TRACKERS)}
+    etas = sorted(tried["eta"].unique().to_list())
+    step = max(b / a for a, b in pairwise(etas))
+    if any(top == etas[-1] for each in tops.values() for top in each.values()):
+        raise Insufficient(f"the largest step size that was tried, {etas[-1]:g}, is stable")
     note = "largest stable step sizes " + ", ".join(f"{name} {average(each):.4g}" for name, each in tops.items())
+    note += f"; step of the grid {step:.3g}"
     parts = {name: log_ratio(tops[DMT], tops[name]) for name in TRACKERS}
     quantity = "ratio of largest stable step sizes to the other's"
-    return Question(quantity, parts, above=LARGER, tie=(1 / LARGER, LARGER), ratio=True, note=note)
+    question = Question(quantity, parts, above=LARGER * step, tie=(1 / LARGER, LARGER), ratio=True, note=note)
+    # what is less than one step beyond the margin may be beyond it on a finer grid
+    near = {name for name, values in parts.items() if values.mean() > np.log(LARGER / step)}
+    return question._replace(doubted=dict.fromkeys(near, ("does not hold", "tie")))
 
 
 def _tops(tried: pl.DataFrame, name: str) -> Readings:
@@ -51,7 +61,7 @@ SENSITIVITY = [
     Claim(
         "sensitivity",
         f"Biased-DMT allows a larger step size than GT-DSGD and GNSD: the largest stable one is more than {LARGER} "
-        "times as large",
+        "times as large, by one step of the grid at least",
         OURS,
         largest_step,
     ),

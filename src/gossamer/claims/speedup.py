@@ -1,6 +1,7 @@
 """How the error falls as agents are added."""
 
 import math
+import tomllib
 from functools import partial
 
 import numpy as np
@@ -11,6 +12,9 @@ from gossamer.study import Study
 from gossamer.theory.lyapunov import kappa
 
 GRAPHS = ("ring", "exponential")
+FLOW = "without noise"
+"""The variant with exact gradients that the corollary's errors are compared with."""
+
 SIZES = (4, 8, 16, 32)
 
 AVERAGED = -0.8
@@ -60,14 +64,33 @@ def corollary(graph: str, study: Study) -> Question:
     told = ", ".join(f"{average(errors[name]):.4g} at {agents[name]:g}" for name in known)
     slope = log_slope(agents, errors)
     needed = max(wanted.values())
-    note = f"mean ‖∇F‖² over {runs[known[0]].last:,} rounds, of which up to {needed:,.0f} are needed, by n: {told}"
+    share = max(abs(average(errors[name]) / without_noise(study, name) - 1) for name in known)
+    note = f"mean ‖∇F‖² over {runs[known[0]].last:,} rounds, of which up to {needed:,.0f} are needed, by n: {told}; "
+    note += f"without noise, over the same ηT, it is the same within {100 * share:.2g} %"
+    if share < 0.05:
+        note += ", so that the fall is that of the step size, which grows as √n, and not of averaged noise"
     return Question("slope of log mean ‖∇F‖² against log n", {"": slope}, below=LINEAR, note=note)
+
+
+def without_noise(study: Study, name: str) -> float:
+    """The mean of ‖∇F‖² along exact gradients with a larger step size, over as long a way ηT as in a variant."""
+    if FLOW not in study.results:
+        raise NotRun(f'the study has no variant "{FLOW}"')
+    (run,) = (one for one in tomllib.loads(study.spec)["variant"] if one["name"] == name)
+    (flow,) = (one for one in tomllib.loads(study.spec)["variant"] if one["name"] == FLOW)
+    last = run["algorithm"]["eta"] * run["run"]["steps"] / flow["algorithm"]["eta"]
+    table = study.results[FLOW].table.sort("round")
+    rounds, values = table["round"].to_numpy().astype(float), table["grad_norm_sq"].to_numpy()
+    if last > rounds[-1]:
+        raise Insufficient(f"{FLOW} has {rounds[-1]:,.0f} rounds and needs {last:,.0f} for {name}")
+    kept = np.append(rounds[rounds < last], last)
+    return float(np.trapezoid(np.interp(kept, rounds, values), kept) / last)
 
 
 def corollary_on_ring(study: Study) -> Question:
     wanted = {n: least_rounds(n, fact(study, f"ring-{n} noisy", "gap")) for n in SIZES}
-    told = ", ".join(f"{_rounded(rounds)} for n = {n}" for n, rounds in wanted.items())
-    raise NotTested(f"{DMT} on a ring would need more rounds than can be run: at least {told}")
+    told = ", ".join(f"{_rounded(rounds)} rounds for n = {n}" for n, rounds in wanted.items())
+    raise NotTested(f"{DMT} on a ring would need at least {told}: too many for a slope over several sizes")
 
 
 def _rounded(rounds: float) -> str:
@@ -91,8 +114,8 @@ SPEEDUP = [
     *(
         Claim(
             "speedup",
-            f"Linear speed-up on the {graph} graph, where the corollary's condition on T is met: the slope of log mean "
-            f"‖∇F‖² against log n is below {LINEAR}",
+            f"The corollary's rate on the {graph} graph, where its condition on T is met: the slope of log mean ‖∇F‖² "
+            f"against log n is below {LINEAR}",
             COROLLARY,
             partial(corollary, graph),
         )
@@ -100,7 +123,7 @@ SPEEDUP = [
     ),
     Claim(
         "speedup",
-        f"Linear speed-up on the ring, where the corollary's condition on T is met: the slope of log mean ‖∇F‖² "
+        f"The corollary's rate on the ring, where its condition on T is met: the slope of log mean ‖∇F‖² "
         f"against log n is below {LINEAR}",
         COROLLARY,
         corollary_on_ring,

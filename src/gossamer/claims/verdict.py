@@ -1,7 +1,7 @@
 """Claims and verdicts: a claim asks a question of a study, and the answer makes the verdict."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -56,8 +56,8 @@ class Question(NamedTuple):
     ratio: bool = False
     """Whether the values are logarithms of what the regions are about."""
     note: str = ""
-    doubt: str = ""
-    """Why the claim cannot be said to hold, or to be a tie, whatever the numbers."""
+    doubted: Mapping[str, Sequence[Word]] = {}
+    """Answers that cannot be trusted, by part: where a run never arrived, its rounds are only known to be many."""
 
 
 @dataclass(frozen=True)
@@ -94,9 +94,11 @@ class Claim:
     paper: str
     ask: Callable[[Study], Question]
 
-    def __call__(self, study: Study, error: float = ERROR) -> Verdict:
+    def __call__(self, study: Study | None, error: float = ERROR) -> Verdict:
         """The verdict, judged wrongly with at most this probability."""
         try:
+            if study is None:
+                raise NotRun("the experiment was not run")
             return self._answered(self.ask(study), error)
         except Unanswered as reason:
             return Verdict(self.experiment, self.claim, self.paper, str(reason), None, None, reason.word)
@@ -113,18 +115,17 @@ class Claim:
         for name, values in question.parts.items():
             mean, half = interval(values, level)
             low, high = mean - half, mean + half
-            answers.append(_answer(low, high, above, below, tie))
+            answer = _answer(low, high, above, below, tie)
+            answers.append("undecided" if answer in question.doubted.get(name, ()) else answer)
             closest.append((min(low - above, below - high), (undo(low), undo(high))))
             texts.append(f"{name} {undo(mean):.4g} [{undo(low):.4g}, {undo(high):.4g}]".strip())
         word = _joined(answers)
-        if question.doubt and word in ("holds", "tie"):
-            word = "undecided"
+        _, deciding = min(each for each, answer in zip(closest, answers, strict=True) if answer == word)
         counts = sorted({len(values) for values in question.parts.values()})
         each = " each" if len(question.parts) > 1 else ""
         of = f"{100 * level:.4g} %{each}, {' to '.join(str(n) for n in counts)} replicates"
-        notes = [text for text in (question.note, question.doubt) if text]
-        measured = "; ".join([f"{question.quantity}: {', '.join(texts)} ({of})", *notes])
-        return Verdict(self.experiment, self.claim, self.paper, measured, min(closest)[1], level, word)
+        measured = f"{question.quantity}: {', '.join(texts)} ({of})" + (question.note and f"; {question.note}")
+        return Verdict(self.experiment, self.claim, self.paper, measured, deciding, level, word)
 
 
 def _answer(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:

@@ -146,6 +146,7 @@ def reproduce(
         gossamer reproduce fig2 --spec > mine.toml
     """
     from gossamer import reproduction  # it draws, and a drawing library takes a second to import
+    from gossamer.reproduction.processes import cores
 
     names = [name.value for name in experiments or []]
     if spec:
@@ -159,7 +160,7 @@ def reproduce(
 
     with resumable():
         verdicts = reproduction.reproduce(
-            names, folder, quick=quick, processes=processes, progress=progress(), say=tell
+            names, folder, quick=quick, processes=processes or cores(), progress=progress(), say=tell
         )
     if as_json:
         say_json([verdict.asdict() for verdict in verdicts])

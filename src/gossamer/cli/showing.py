@@ -48,7 +48,7 @@ def report_(directory: Annotated[Path, typer.Argument(help="A finished run.")]) 
     from gossamer import reproduction  # it draws, and a drawing library takes a second to import
 
     study = Study.load(existing(directory))
-    reproduction.finish({study.name: study}, directory, study.title, f"gossamer run {directory / 'spec.toml'}")
+    reproduction.finish({study.name: study}, directory, (), study.title, f"gossamer run {directory / 'spec.toml'}")
     say(visible(directory / "report.html"))
 
 

@@ -66,7 +66,8 @@ def _step_sizes(study: Study, stem: Path) -> list[Path]:
         return []
     written = []
     tuned = study.tuning.filter(pl.col("criterion") != "rounds").select("variant", "criterion").unique()
-    for number, (variant, criterion) in enumerate(tuned.sort("variant").iter_rows()):
+    for variant, criterion in tuned.sort("variant").iter_rows():
+        number = list(study.results).index(variant)
         figure = figures.step_sizes(study.step_sizes(variant), criterion)
         target = f"{stem}-{place(variant, number)}-step-sizes" if variant else f"{stem}-step-sizes"
         written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]

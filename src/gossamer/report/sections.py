@@ -47,6 +47,8 @@ def checked(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 raise InputError(
                     f"verdict {number} has no {key!r}; it has {', '.join(map(str, verdict)) or 'nothing'}."
                 )
+        if not isinstance(verdict["level"], (int, float, type(None))):
+            raise InputError(f"verdict {number} has the level {verdict['level']!r}, but a level is a number or None.")
         if verdict["verdict"] not in SYMBOLS:
             raise InputError(f"verdict {number} is {verdict['verdict']!r}; {nearest(str(verdict['verdict']), SYMBOLS)}")
     return verdicts

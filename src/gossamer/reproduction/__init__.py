@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from gossamer.files import write
 from gossamer.oracles import AdditiveBias, Oracle, Stage
 from gossamer.problems import settling_point
 from gossamer.progress import Lines, Report
-from gossamer.reproduction.processes import cores, run_all
+from gossamer.reproduction.processes import run_all
 from gossamer.spec import Parts, Spec
 from gossamer.study import Study
 
@@ -49,14 +49,14 @@ def reproduce(
     out: Path,
     *,
     quick: bool = False,
-    processes: int | None = None,
+    processes: int = 1,
     progress: bool | Report = True,
     say: Callable[[str], None] = print,
 ) -> list[Verdict]:
     """Run experiments (all if none is named), judge the paper's claims and write the report.
 
     The same call after an interruption goes on from what was finished, and ends with the same verdicts and tables.
-    Experiments run side by side in as many `processes` as there are cores, which changes no number.
+    Experiments may run side by side in several `processes`, with progress in lines, which changes no number.
     """
     chosen = names or list(QUICK if quick else EXPERIMENTS)
     specs = {name: spec_of(name, quick) for name in chosen}
@@ -65,7 +65,7 @@ def reproduce(
         if not (out / name / "spec.toml").exists():
             say(f"{name}: looking for the point where the bias lets a method settle")
             refuse_runaways(name, spec, settled)
-    if (side_by_side := min(len(specs), processes or cores())) > 1:
+    if (side_by_side := min(len(specs), processes)) > 1:
         say(f"{side_by_side} at a time: " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
         run_all({name: (quick, out / name) for name in specs}, side_by_side, say)
         studies = {name: Study.load(out / name) for name in specs}
@@ -77,6 +77,7 @@ def reproduce(
     return finish(
         studies,
         out,
+        () if names else EXPERIMENTS,
         "Biased-DMT, reproduced",
         f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}",
     )
@@ -97,12 +98,18 @@ def which(study: Study) -> str | None:
     return next((name for name, spec in known if spec.model_dump(exclude={"title"}) == given), None)
 
 
-def finish(studies: dict[str, Study], out: Path, title: str, how: str) -> list[Verdict]:
-    """Judge what are experiments of the paper, and write `verdicts.json`, the report, the figures and the tables."""
+def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: str, how: str) -> list[Verdict]:
+    """Judge what are experiments of the paper, and write `verdicts.json`, the report, the figures and the tables.
+
+    Claims on the experiments that are `wanted` but not there are not run.
+    """
     named = {study.name: which(study) for study in studies.values()}
-    verdicts = judge({name: study for study in studies.values() if (name := named[study.name])})
+    verdicts = judge({name: study for study in studies.values() if (name := named[study.name])}, wanted)
     shown = {name: study for study, name in named.items() if name}
-    verdicts = [dataclasses.replace(verdict, experiment=shown[verdict.experiment]) for verdict in verdicts]
+    verdicts = [
+        dataclasses.replace(verdict, experiment=shown.get(verdict.experiment, verdict.experiment))
+        for verdict in verdicts
+    ]
     rows = [verdict.asdict() for verdict in verdicts]
     try:
         write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())

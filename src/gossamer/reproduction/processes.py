@@ -6,8 +6,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
+
+from gossamer.core import InputError
 
 
 def cores() -> int:
@@ -28,10 +31,16 @@ def run_all(experiments: Mapping[str, tuple[bool, Path]], processes: int, say: C
             for done in as_completed(jobs):
                 done.result()
                 say(f"{jobs[done]}: done")
-        except BaseException:
+        except BaseException as error:
+            workers = list((getattr(pool, "_processes", None) or {}).values())  # what a shutdown forgets
             pool.shutdown(wait=False, cancel_futures=True)
-            for worker in list((getattr(pool, "_processes", None) or {}).values()):
+            for worker in workers:
                 worker.terminate()
+            if isinstance(error, BrokenProcessPool):
+                raise InputError(
+                    "a process that ran an experiment ended by itself, perhaps for want of memory: the same command "
+                    "goes on from what was finished, and with one process at a time it needs less."
+                ) from error
             raise
 
 

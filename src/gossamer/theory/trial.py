@@ -10,8 +10,8 @@ from gossamer.engines.block import Block
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
+from gossamer.sections import FIRST_SEED
 from gossamer.theory.stability import step_limit
-from gossamer.tuning import FIRST_SEED
 
 LAMBDAS = (1.0, 0.3, 0.1, 0.03)
 SHARES = (1 / 2, 1 / 8)
