@@ -17,7 +17,7 @@ def settling(steps, settle=None, **quadratic):
         {
             "problem": problem | quadratic,
             "network": {"name": "complete"},
-            "oracle": {"stages": [{"kind": "additive-bias", "std": 0.05, "redraw": True}]},
+            "oracle": {"stages": [{"kind": "additive-bias", "mean": 0.2, "std": 0.02, "redraw": True}]},
             "run": {"steps": steps, "every": [1, 20], "seeds": 3, "dtype": "float64"}
             | ({} if settle is None else {"settle": settle}),
             "algorithm": [{"name": "d-psgd", "eta": 0.1}],
@@ -26,13 +26,13 @@ def settling(steps, settle=None, **quadratic):
 
 
 def test_runs_that_have_not_settled_go_on_and_are_the_runs_that_were_asked_to_be_long(tmp_path):
-    short = run(settling(100), tmp_path / "short").result.table
-    settled = run(settling(100, 6400), tmp_path / "settled").result.table
+    short = run(settling(20), tmp_path / "short").result.table
+    settled = run(settling(20, 1280), tmp_path / "settled").result.table
     last = settled["round"].max()
-    assert last in (400, 800, 1600, 3200)  # twice as long each time, and not to the most
+    assert last in (40, 80, 160, 320, 640)  # twice as long each time, and not to the most
     long = run(settling(last), tmp_path / "long").result.table
     both = settled.join(long, on=["seed", "round"], suffix="_long")
-    assert len(both) >= 3 * 50
+    assert len(both) >= 3 * 20
     np.testing.assert_allclose(both["loss"].to_numpy(), both["loss_long"].to_numpy(), rtol=1e-12)
     assert set(short["round"]) <= set(settled["round"])
     values = settled.sort("seed", "round")["grad_norm_sq"].to_numpy().reshape(3, -1)
@@ -45,11 +45,11 @@ def test_runs_go_on_to_the_most_and_no_further():
 
 
 def test_going_on_computes_only_what_is_new(tmp_path, monkeypatch):
-    run(settling(100, 6400), tmp_path / "out")
+    run(settling(20, 1280), tmp_path / "out")
     cells = sorted((tmp_path / "out" / "cells").iterdir())
     driven = []
     monkeypatch.setattr(rows.Block, "drive", lambda *given, **options: driven.append(given))
-    run(settling(100, 6400), tmp_path / "out")
+    run(settling(20, 1280), tmp_path / "out")
     assert driven == []
     assert sorted((tmp_path / "out" / "cells").iterdir()) == cells
 

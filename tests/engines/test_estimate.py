@@ -41,7 +41,7 @@ TOO_LARGE = {
         r"table of 2,000,000,001 measured rounds \(steps = 2,000,000,000\) of 9 runs .* 18 TB .* lower steps, or meas",
     ),
     "dense start": (dict(steps=2 * 10**9, every=(1, 1), seeds=9), r"steps = 2,000,000,000\) of 9 runs"),
-    "seeds": (dict(seeds=10**12), r"seeds, if not a list, must be a whole number of at most 1,000,000"),
+    "seeds": (dict(seeds=10**12), r"seeds must be a whole number of at most 1,000,000"),
     "delay": (dict(oracle=gs.oracles.delay(2 * 10**9), seeds=100), r"what the oracle remembers .* lower the delay or"),
 }
 

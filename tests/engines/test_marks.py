@@ -79,5 +79,5 @@ def test_bad_pairs_are_refused(every, message):
 
 
 def test_more_rounds_than_can_be_counted_are_refused():
-    with pytest.raises(gs.InputError, match=r"steps must be a whole number of at most 2,147,483,647, but is 10000000000"):
+    with pytest.raises(gs.InputError, match="steps must be a whole number of at most 2,147,483,647"):
         planned(10**10, None, 1, "float32")

@@ -30,7 +30,7 @@ def folder(studies, tmp_path_factory):
 def test_each_metric_of_each_variant_is_a_figure(folder):
     metrics = ("loss", "consensus")
     stems = [f"{stem}-{metric}-rounds" for stem in ("bias-00-ring", "bias-01-complete", "a-b") for metric in metrics]
-    stems += ["bias-00-complete-step-sizes", "bias-01-ring-step-sizes", "a-b-step-sizes"]
+    stems += ["bias-00-ring-step-sizes", "bias-01-complete-step-sizes", "a-b-step-sizes"]
     names = sorted(path.name for path in (folder / "figures").iterdir())
     assert names == sorted(f"{stem}.{kind}" for stem in stems for kind in ("pdf", "png"))
     assert (folder / "figures" / "a-b-loss-rounds.pdf").read_bytes().startswith(b"%PDF")
