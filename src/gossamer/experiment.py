@@ -1,5 +1,6 @@
 """Run a spec: one result, or a study of several variants, through a store that an interrupted run goes on from."""
 
+import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,11 +10,11 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, parts, setting
+from gossamer.core import InputError, brief, parts, setting
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import planned, result_of
 from gossamer.facts import facts_of
-from gossamer.files import sweep, write
+from gossamer.files import FORMAT, sweep, write
 from gossamer.making import placed
 from gossamer.progress import Report, Tally, reporting, saying
 from gossamer.results import Result
@@ -248,6 +249,7 @@ def _claim(spec: Spec, folder: Path) -> None:
                 f"{folder} holds another run (its spec.toml differs from yours in more than longer steps or more "
                 "seeds): choose another --out, or remove it."
             )
+        _refuse_other_format(folder)
     elif folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
     try:
@@ -256,6 +258,21 @@ def _claim(spec: Spec, folder: Path) -> None:
         write(stored, spec.toml().encode())
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+
+
+def _refuse_other_format(folder: Path) -> None:
+    """Leave alone what a version wrote whose files this one cannot read."""
+    for name in ("study.json", "manifest.json"):
+        try:
+            known = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue  # not there, or damaged, and so written anew
+        number = known.get("format", FORMAT) if isinstance(known, dict) else FORMAT
+        if number != FORMAT:
+            raise InputError(
+                f"{folder / name} is of format {brief(number)}; this version knows format {FORMAT}: choose another "
+                "--out, remove it, or use the version that wrote it."
+            )
 
 
 def extends(spec: Spec, old: Spec) -> bool:
