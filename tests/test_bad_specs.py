@@ -11,6 +11,7 @@ import pytest
 import gossamer as gs
 from gossamer import cli
 from gossamer.core import InputError
+from gossamer.experiment import Variant
 from gossamer.spec import Spec
 
 GOOD = """
@@ -43,6 +44,8 @@ eta = 0.1
 
 QUADRATIC = GOOD[GOOD.index('"quadratic"') : GOOD.index("\n\n[network]")]
 CHOCO = '"choco-sgd"\ngamma = 0.5\ncompressor = { kind = "top-k", k = 2 }'
+
+B = '"biased-dmt"\neta = 0.1\nlam = 0.5'
 
 SITES = Path(__file__).parents[1] / "examples" / "sites.csv"
 
@@ -78,6 +81,10 @@ BAD = {
     "seeds": ("steps = 30", "steps = 30\nseeds = 2147483648000", "of at most 1,000,000"),
     "a seed": ("steps = 30", "steps = 30\nseeds = [2147483648]", "a seed must be"),
     "steps": ("steps = 30", "steps = 2147483648", "steps must be a whole number of at most"),
+    "tuning's size": (
+        *(B, '"d-psgd"', "0.01, 0.1]", "0.01, 0.1]\nbudget = 100000\nseeds = 100000"),
+        r"\[tuning\] the table .* of 10,000,000,000 runs needs about 160 TB",
+    ),
     "together": ("steps = 30", "steps = 30\ntogether = 1000000000", "less than or equal"),
     "hexadecimal": ("steps = 30", f"steps = 0x{'f' * 5000}", "a whole number of about 6,021 digits"),
     "digits": ("steps = 30", f"steps = {'9' * 5000}", "is not TOML"),
@@ -129,6 +136,16 @@ BAD = {
     "variant's oracle": ("[run]", '[[variant]]\nname = "a"\noracle = { batsh = 1 }\n[run]', "did you mean 'batch'"),
     "variant's algorithm": ("[run]", '[[variant]]\nname = "a"\nalgorithm = { x = 1 }\n[run]', "key 'x' is not known"),
     "variant's network": ("[run]", '[[variant]]\nname = "a"\nnetwork = {}\n[run]', "'' is not a network"),
+    "variant's problem": (
+        "[run]",
+        '[[variant]]\nname = "a"\nproblem = { A = "x" }\n[run]',
+        r"variant\]\] 'a': \[problem\] A must",
+    ),
+    "a network that is none": (
+        "[run]",
+        '[[variant]]\nname = "a"\nnetwork = { name = "rong" }\n[run]',
+        "'a': .*mean 'ring'",
+    ),
     "unnamed variant": ("[run]", '[[variant]]\nname = ""\n[run]', "at least 1 character"),
     "variants of one name": ("[run]", '[[variant]]\nname = "a"\n[[variant]]\nname = "a"\n[run]', "names must differ"),
 }
@@ -153,7 +170,7 @@ def test_a_bad_spec_ends_with_2_and_writes_nothing(case, tmp_path, monkeypatch, 
     (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        [one.parts() for one in Spec.read("spec.toml").variants().values()]
+        Spec.read("spec.toml").each(Variant.of)
     code, said = gossamer("run", "spec.toml", monkeypatch=monkeypatch, capsys=capsys)
     assert code == 2
     assert said.startswith("error: ")

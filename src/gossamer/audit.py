@@ -22,6 +22,7 @@ from gossamer.core import InputError, bind, setting, whole
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
+from gossamer.engines.rows import Setting, Width, fits
 from gossamer.engines.simulator import planned
 from gossamer.oracles import COVERED, Constants, Measured, measure
 from gossamer.oracles.measuring import count_of
@@ -149,10 +150,13 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
     """
     rounds = whole("rounds", rounds)
     queries = count_of(queries)
-    made = {variant: one.parts() for variant, one in spec.variants().items()}
+    made = spec.each(Spec.parts)
     wanted = [
         (variant, parts, _rule(name, hyper)) for variant, parts in made.items() for name, hyper in parts.algorithms
     ]
+    plan, seeds = planned(spec.run.steps, None, spec.run.seeds, spec.run.dtype)
+    for _, parts, rule in wanted:
+        fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds[:1], plan, Width(1, 1))
     with reporting(progress) as report:
         return Audit([_found(spec, *one, rounds, queries, seed, report) for one in wanted])
 

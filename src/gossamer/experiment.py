@@ -1,7 +1,7 @@
 """Run a spec: one result, or a study of several variants, through a store that an interrupted run goes on from."""
 
-import time
-from collections.abc import Iterable
+import json
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,18 +10,19 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, parts
+from gossamer.core import InputError, brief, parts, setting
 from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import planned, result_of
-from gossamer.files import sweep, write
-from gossamer.problems import Empirical
+from gossamer.facts import facts_of
+from gossamer.files import FORMAT, sweep, write
+from gossamer.making import placed
 from gossamer.progress import Report, Tally, reporting, saying
 from gossamer.results import Result
 from gossamer.spec import Parts, Spec, left, tried
 from gossamer.statistics import unsettled
 from gossamer.store import Nowhere, Store
 from gossamer.study import TUNED, Study
-from gossamer.tuning import Tuned, search
+from gossamer.tuning import Tuned, grid_fits, search
 
 
 class Variant(NamedTuple):
@@ -42,6 +43,9 @@ class Variant(NamedTuple):
                 tried(name, hyper, spec.tuning)[0] if spec.tuning and left(name, hyper) else ALGORITHMS[name](**hyper)
             )
             fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds, plan, one.width)
+        if spec.tuning:
+            with placed("[tuning]"):
+                grid_fits(parts, spec.tuning, spec.tuning.steps or plan.steps, plan.dtype)
         return one
 
     @property
@@ -76,7 +80,7 @@ Place = tuple[str, int]
 def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progress: bool | Report = True) -> Study:
     """Run a spec. With `out`, in a directory: every run is kept when it is done, so that the same call after an
     interruption goes on, and one with more rounds or seeds computes only what is missing."""
-    made = {variant: Variant.of(one) for variant, one in spec.variants().items()}
+    made = spec.each(Variant.of)
     store = Nowhere()
     if out is not None:
         _claim(spec, Path(out))
@@ -103,7 +107,7 @@ def tuned(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.
     """Only the tuning of a spec: one row for each setting that was tried, the chosen ones marked."""
     if spec.tuning is None:
         raise InputError("the spec has no [tuning] section: add one with eta = [lowest, highest].")
-    made = {variant: Variant.of(one) for variant, one in spec.variants().items()}
+    made = spec.each(Variant.of)
     _claim(spec, Path(out))
     with reporting(progress) as report:
         store = Store(Path(out) / "cells")
@@ -139,12 +143,10 @@ def _evaluated(
 ) -> dict[Place, Result]:
     """The result of each algorithm in each variant; runs that have not settled go on where the spec says so."""
     runs: dict[Place, dict[int, Row]] = {}
-    seconds: dict[Place, float] = {}
     going = wanted
     while going:
-        for place, (found, spent) in _computed(going, store, report, tally).items():
+        for place, found in _computed(going, store, report, tally).items():
             runs[place] = runs.get(place, {}) | found
-            seconds[place] = seconds.get(place, 0.0) + spent
         going = [
             one._replace(plan=one.plan.doubled())
             for one in going
@@ -152,19 +154,36 @@ def _evaluated(
             and not _settled(runs[one.variant, one.number], made[one.variant])
         ]
         tally.more(sum(len(one.seeds) for one in going))
+    titles = _titles(wanted)
     results = {}
     for variant, number in runs:
         several = [one for one in wanted if (one.variant, one.number) == (variant, number)]
-        results[variant, number] = _result(several, runs[variant, number], made[variant], seconds[variant, number])
+        results[variant, number] = _result(several, titles[variant, number], runs[variant, number], made[variant])
     return results
 
 
-def _result(several: list[Wanted], runs: dict[int, Row], variant: Variant, seconds: float) -> Result:
+def _titles(wanted: list[Wanted]) -> dict[Place, str]:
+    """What the setting of each algorithm is called. Tuning may choose what another `[[algorithm]]` of the variant has:
+    then each but the first says which it is."""
+    titles: dict[Place, str] = {}
+    taken = set()
+    for place, group in groupby(wanted, key=lambda one: (one.variant, one.number)):
+        several = list(group)
+        rule = several[0].rule
+        title = f"{TUNED} {len(several)} replicates" if len(several) > 1 else setting(rule)
+        if (place[0], rule.name, title) in taken:
+            title += f", as [[algorithm]] number {place[1]}"
+        taken.add((place[0], rule.name, title))
+        titles[place] = title
+    return titles
+
+
+def _result(several: list[Wanted], told: str, runs: dict[int, Row], variant: Variant) -> Result:
     """The result of one algorithm; several settings, each of a replicate of its own, are one method: tuned."""
     first = several[0]
-    told = f"{TUNED} {len(several)} replicates" if len(several) > 1 else None
     parts, plan = variant.parts, variant.plan
     ordered = {seed: runs[seed] for seed in variant.seeds}
+    seconds = sum(run.seconds for run in runs.values())
     replicates = _replicates(variant) if len(variant.shares) > 1 else None
     return result_of(first.rule, ordered, parts.problem, parts.network, parts.oracle, plan, seconds, told, replicates)
 
@@ -183,16 +202,14 @@ def _settled(runs: dict[int, Row], variant: Variant) -> bool:
     return unsettled(rounds, values) is None
 
 
-def _computed(
-    wanted: list[Wanted], store: Store, report: Report, tally: Tally
-) -> dict[Place, tuple[dict[int, Row], float]]:
-    """The runs by seed, and the seconds that they took. What differs in numbers only runs in common blocks."""
+def _computed(wanted: list[Wanted], store: Store, report: Report, tally: Tally) -> dict[Place, dict[int, Row]]:
+    """The runs by seed. What differs in numbers only runs in common blocks."""
     groups: dict[tuple[Any, ...], list[Wanted]] = {}
     for one in wanted:
         groups.setdefault(_alike(one), []).append(one)
-    found: dict[Place, tuple[dict[int, Row], float]] = {}
+    found: dict[Place, dict[int, Row]] = {}
     for some in groups.values():
-        began, first = time.perf_counter(), some[0]
+        first = some[0]
 
         def told(done: int, loss: float | None, first: Wanted = first) -> None:
             report(tally.label(first.rule.name), done, first.plan.last, loss)
@@ -209,11 +226,8 @@ def _computed(
             ended=tally.add,
             say=saying(report, first.rule.name),
         )
-        spent = (time.perf_counter() - began) / len(some)
         for k, one in enumerate(some):
-            earlier, before = found.get((one.variant, one.number), ({}, 0.0))
-            mine = {seed: runs[k, seed] for seed in one.seeds}
-            found[one.variant, one.number] = (earlier | mine, before + spent)
+            found.setdefault((one.variant, one.number), {}).update({seed: runs[k, seed] for seed in one.seeds})
     return found
 
 
@@ -222,36 +236,6 @@ def _alike(one: Wanted) -> tuple[Any, ...]:
     structure = str(jax.tree.structure((one.parts.oracle, parts(one.rule))))
     where = id(one.parts.problem), id(one.parts.network)
     return structure, *where, type(one.rule), tuple(one.seeds), one.plan, one.width
-
-
-def facts_of(parts: Parts, result: Result) -> dict[str, Any]:
-    """What a reader should know of a variant, besides its runs."""
-    problem, network = parts.problem, parts.network
-    facts: dict[str, Any] = {
-        "agents": network.agents,
-        "network": network.name,
-        "gap": network.gap if network.agents <= 1_000 or not network.changes else None,  # there it takes long
-        "links": network.links,
-        "edges": _edges(parts) if network.agents <= 200 else None,
-        "smoothness": problem.smoothness,
-        "heterogeneity": problem.heterogeneity(problem.start),
-    }
-    if isinstance(problem, Empirical):
-        held = [problem.own_targets(agent) for agent in range(problem.agents)]
-        classes = np.unique(np.concatenate(held))
-        facts["classes"] = [str(value) for value in classes]
-        facts["counts"] = [[int((own == value).sum()) for value in classes] for own in held]
-    if result.mean_bias is not None:
-        facts["bias_sq"] = float((result.mean_bias**2).sum(1).mean())
-    return facts
-
-
-def _edges(parts: Parts) -> list[list[int]]:
-    network = parts.network
-    pairs: Iterable[tuple[int, int]] = (
-        (agent, int(other)) for agent in range(network.agents) for other in network.neighbors(agent)
-    )
-    return [list(pair) for pair in sorted({(min(pair), max(pair)) for pair in pairs})]
 
 
 def _claim(spec: Spec, folder: Path) -> None:
@@ -265,6 +249,7 @@ def _claim(spec: Spec, folder: Path) -> None:
                 f"{folder} holds another run (its spec.toml differs from yours in more than longer steps or more "
                 "seeds): choose another --out, or remove it."
             )
+        _refuse_other_format(folder)
     elif folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
     try:
@@ -273,6 +258,21 @@ def _claim(spec: Spec, folder: Path) -> None:
         write(stored, spec.toml().encode())
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+
+
+def _refuse_other_format(folder: Path) -> None:
+    """Leave alone what a version wrote whose files this one cannot read."""
+    for name in ("study.json", "manifest.json"):
+        try:
+            known = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue  # not there, or damaged, and so written anew
+        number = known.get("format", FORMAT) if isinstance(known, dict) else FORMAT
+        if number != FORMAT:
+            raise InputError(
+                f"{folder / name} is of format {brief(number)}; this version knows format {FORMAT}: choose another "
+                "--out, remove it, or use the version that wrote it."
+            )
 
 
 def extends(spec: Spec, old: Spec) -> bool:

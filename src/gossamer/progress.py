@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
@@ -22,7 +23,8 @@ Report = Callable[[str, int, int, float | None], None]
 def reporting(wanted: bool | Report) -> Iterator[Report]:
     """The function to report to: the user's own, a bar where a terminal can show one, or one that does nothing.
 
-    Unless it is not wanted at all, it also `say`s in a line what cannot wait: that a run takes more than an hour.
+    Unless it is not wanted at all, it also `say`s in a line what cannot wait: that a run takes more than an hour. Where
+    progress shows, it says so of every run that takes more than some seconds, and how much memory it needs.
     """
     console = Console(file=sys.stderr)
     if callable(wanted):
@@ -37,14 +39,27 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
         yield Notices() if wanted else lambda *_: None
 
 
-def saying(report: Report, name: str) -> Callable[[str], None]:
+class Say(Protocol):
+    """Says a line; what is an aside, only to one who watches progress."""
+
+    def __call__(self, text: str, *, aside: bool = False) -> None: ...
+
+
+def saying(report: Report, name: str) -> Say:
     """The function that says a line about this algorithm where `report` reports to; silent where it is a user's own."""
     say = getattr(report, "say", lambda text: None)
-    return lambda text: say(f"{name}: {text}")
+
+    def said(text: str, *, aside: bool = False) -> None:
+        if not aside or getattr(report, "watched", False):
+            say(f"{name}: {text}")
+
+    return said
 
 
 class Notices:
     """No progress, but what must be said."""
+
+    watched = False
 
     def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
         pass
@@ -80,6 +95,7 @@ class Lines(Notices):
     """Progress where no bar can move: a line when an algorithm has come to its end, but not one every moment."""
 
     PAUSE = 10.0
+    watched = True
 
     def __init__(self) -> None:
         self._last, self._what = float("-inf"), ""
@@ -97,6 +113,8 @@ class Bar:
 
     What stands before a comma in its name says whether it is still the same one.
     """
+
+    watched = True
 
     def __init__(self, console: Console):
         self._bar = RichProgress(

@@ -4,7 +4,8 @@ import inspect
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
@@ -26,6 +27,8 @@ from gossamer.problems import PROBLEMS, Problem
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.sections import FIRST_SEED, OracleSection, RunSection, Section, TuningSection, VariantSection
 from gossamer.store import MADE_BY
+
+T = TypeVar("T")
 
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
@@ -136,6 +139,14 @@ class Spec(Section):
                     update["tuning"] = _changed(self.tuning, variant.tuning, "tuning ")
             found[variant.name] = self.model_copy(update=update)
         return found or {"": self}
+
+    def each(self, make: Callable[["Spec"], T]) -> dict[str, T]:
+        """What is made of the spec of each variant; what is wrong with one is said with its name."""
+        found = {}
+        for variant, one in self.variants().items():
+            with placed(f"[[variant]] {brief(variant)}:") if variant else nullcontext():
+                found[variant] = make(one)
+        return found
 
     def parts(self) -> Parts:
         """Everything that the spec names, made and checked; no run has begun."""

@@ -20,6 +20,7 @@ MADE_BY = "made by"
 """Where the key of a setting tells what code and machine computed it; see `gossamer.fingerprint.made_by`."""
 
 Key = Mapping[str, Any]
+Check = Callable[[dict[str, np.ndarray]], None]
 
 
 class Store:
@@ -28,7 +29,7 @@ class Store:
     Its name is a hash of what was asked for and one of all that determines the answer. So a store can tell a cell that
     other code computed, which it keeps but does not believe, from one that is not there.
 
-    Two processes may use one store: at worst both compute a cell, and the same bytes are written twice.
+    Two processes may use one store: at worst both compute a cell, and the same numbers are written twice.
     """
 
     def __init__(self, folder: Path, say: Callable[[str], None] | None = None):
@@ -39,14 +40,18 @@ class Store:
         self._said: set[str] = set()
         self._before: dict[str, Path] | None = None
 
-    def get(self, key: Key) -> dict[str, np.ndarray] | None:
-        """The arrays of a cell, or None if it is not there, or damaged, or of other code, which is said."""
+    def get(self, key: Key, check: Check = lambda arrays: None) -> dict[str, np.ndarray] | None:
+        """The arrays of a cell, or None if it is not there, or damaged, or of other code, which is said.
+
+        `check` raises `Damaged` if the arrays are none that were put."""
         if unknown := _unknown(key):
             self._say_once(unknown, f"not stored, because {unknown}")
             return None
         path = self._path(key)
         try:
-            return _opened(path.read_bytes(), key)
+            arrays = _opened(path.read_bytes(), key)
+            check(arrays)
+            return arrays
         except FileNotFoundError:
             self._explain(key)
             return None
@@ -114,7 +119,7 @@ class Nowhere(Store):
     def __init__(self) -> None:
         super().__init__(Path())
 
-    def get(self, key: Key) -> None:
+    def get(self, key: Key, check: Check = lambda arrays: None) -> None:
         return None
 
     def put(self, key: Key, arrays: Mapping[str, np.ndarray]) -> None:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import polars as pl
 from gossamer.core import InputError
 from gossamer.files import write
 from gossamer.statistics import half_width
+from gossamer.terminal import visible
 
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""
@@ -77,9 +79,12 @@ def csv(frame: pl.DataFrame, path: Path) -> Path:
     """Write a table as CSV, every digit of it.
 
     Text that a spreadsheet would take for a formula, because it begins with =, +, -, @, a tab or a line end, gets an
-    apostrophe before it, as OWASP recommends; numbers stay as they are.
+    apostrophe before it, as OWASP recommends; numbers stay as they are. What a terminal would act on is written as its
+    escape, but for tabs and line ends.
     """
     text = pl.col(pl.String)
+    frame = frame.with_columns(text.map_elements(partial(visible, keep="\t\r\n"), pl.String))
+    frame.columns = [visible(name) for name in frame.columns]
     acts = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
     safe = frame.with_columns(pl.when(acts).then("'" + text).otherwise(text).name.keep())
     names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}

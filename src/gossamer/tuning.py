@@ -130,6 +130,7 @@ def tune(
     for name in names:
         check(tried(name, {}, grid)[:1], problem, network, oracle)
     parts = Parts([(name, {}) for name in names], problem, network, oracle, {})
+    grid_fits(parts, grid, plan.steps, dtype)
     with reporting(progress) as report:
         return search(parts, grid, plan.steps, dtype, Nowhere(), report)
 
@@ -147,7 +148,7 @@ def search(
     open_ones = {number: (name, hyper) for number, (name, hyper) in enumerate(parts.algorithms) if left(name, hyper)}
     trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
     for extension in range(section.extensions + 1):
-        if extension and not any(on_edge(trials[number]) for number in open_ones):
+        if extension and not any(on_edge(trials[number], name) for number, (name, _) in open_ones.items()):
             break
         for number, (name, fixed) in open_ones.items():
             grid = first_grid(name, fixed, section) if not extension else further(trials[number], section.budget // 2)
@@ -162,28 +163,34 @@ def search(
     )
 
 
+def grid_fits(parts: Parts, section: TuningSection, steps: int, dtype: str) -> None:
+    """Refuse a first grid whose runs would not fit into memory, before any begins."""
+    plan, width, seeds = _sized(section, steps, dtype)
+    for name, hyper in parts.algorithms:
+        if left(name, hyper):
+            one = Setting(tried(name, hyper, section)[0], parts.oracle, {})
+            fits([one] * section.budget, parts.problem, parts.network, seeds, plan, width)
+
+
+def _sized(section: TuningSection, steps: int, dtype: str, replicate: int = 0) -> tuple[Plan, Width, list[int]]:
+    """How long tuning runs are, what runs together, and the tuning seeds of a replicate."""
+    every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
+    first = section.first_seed + replicate * section.seeds
+    return Plan(steps, every, dtype), Width(section.together, 1), list(range(first, first + section.seeds))
+
+
 def first_grid(name: str, fixed: Hyper, section: TuningSection) -> list[Hyper]:
-    """`budget` settings of what is open in an algorithm."""
-    keys = left(name, fixed)
-    if "eta" not in keys:
-        raise InputError(
-            f"[tuning] {name} fixes eta, so that there is no grid to extend: give all of it, or leave eta out."
-        )
-    if len(keys) > 2:
-        raise InputError(
-            f"[tuning] {name} leaves {', '.join(keys)} open, but the grid varies eta and one more: give all but one of "
-            f"{', '.join(keys[1:])}."
-        )
-    low, high = section.eta
+    """`budget` settings of what is open in an algorithm: of η, and of one number more at most, as `tried` saw to."""
+    keys, (low, high) = left(name, fixed), section.eta
     second = keys[1] if len(keys) > 1 else None
     values: Sequence[float] = getattr(section, second) if second else [0.0]
     etas = np.geomspace(low, high, section.budget // len(values)).tolist()
     return [fixed | {"eta": eta} | ({second: value} if second else {}) for value in values for eta in etas]
 
 
-def on_edge(trials: list[Trial]) -> str | None:
+def on_edge(trials: list[Trial], name: str = "") -> str | None:
     """Where the best setting lies: "eta low", "eta high", "second", or None inside the grid."""
-    top = best(trials)
+    top = best(trials, name)
     etas = sorted({trial.hyper["eta"] for trial in trials})
     if top.hyper["eta"] in (etas[0], etas[-1]):
         return "eta low" if top.hyper["eta"] == etas[0] else "eta high"
@@ -245,12 +252,7 @@ def _run(
     replicate: int,
 ) -> list[list[Row]]:
     """For each setting, its runs on the tuning seeds of the replicate."""
-    every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
-    first = section.first_seed + replicate * section.seeds
-    seeds = list(range(first, first + section.seeds))
-    plan, width = Plan(steps, every, dtype), Width(section.together, 1)
-    one = Setting(ALGORITHMS[name](**grid[0]), parts.oracle, {})
-    fits([one] * len(grid), parts.problem, parts.network, seeds, plan, width)
+    plan, width, seeds = _sized(section, steps, dtype, replicate)
     rules = [ALGORITHMS[name](**hyper) for hyper in grid]
     runs = compute(
         [Setting(rule, parts.oracle, parts.key_of(rule)) for rule in rules],

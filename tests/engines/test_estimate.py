@@ -11,6 +11,7 @@ from gossamer.engines.block import Block
 from gossamer.engines.estimate import Size, Stopwatch
 from gossamer.engines.rows import Plan, Setting, Width, fits
 from gossamer.oracles import minibatch
+from gossamer.progress import Lines
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 PROBLEM = gs.problems.logistic((ROWS, np.sign(ROWS[:, 0])), agents=5, split="iid")
@@ -35,13 +36,13 @@ def test_the_state_is_as_large_as_its_shapes_say(rule, oracle):
 
 
 TOO_LARGE = {
-    "batch": (dict(oracle=minibatch(2 * 10**9)), r"batch = 2,000,000,000 needs about 160 GB .* free: lower batch"),
+    "batch": (dict(oracle=minibatch(2 * 10**9), seeds=100), r"batch = 2,000,000,000 needs about 16 TB .* lower batch"),
     "steps": (
         dict(steps=2 * 10**9, every=1, seeds=9),
         r"table of 2,000,000,001 measured rounds \(steps = 2,000,000,000\) of 9 runs .* 18 TB .* lower steps, or meas",
     ),
     "dense start": (dict(steps=2 * 10**9, every=(1, 1), seeds=9), r"steps = 2,000,000,000\) of 9 runs"),
-    "seeds": (dict(seeds=10**12), r"seeds must be a whole number of at most 1,000,000"),
+    "seeds": (dict(seeds=10**6, steps=500_000, every=1), r"of 1,000,000 runs needs about 500 TB .* lower seeds"),
     "delay": (dict(oracle=gs.oracles.delay(2 * 10**9), seeds=100), r"what the oracle remembers .* lower the delay or"),
 }
 
@@ -97,10 +98,20 @@ def test_marks_are_counted_without_being_made(steps, every):
     assert len(plan.marks) <= plan.mark_count <= 1.1 * len(plan.marks) + 16
 
 
+class Said(list):
+    """What was said to everyone, and aside."""
+
+    def __init__(self):
+        self.aside = []
+
+    def __call__(self, text, *, aside=False):
+        (self.aside if aside else self).append(text)
+
+
 def timed(monkeypatch, rounds, seconds_a_round, kept=True):
-    now, said = [0.0], []
+    now, said = [0.0], Said()
     monkeypatch.setattr(estimate.time, "perf_counter", lambda: now[0])
-    watch = Stopwatch(rounds, 3.1e9, kept, said.append)
+    watch = Stopwatch(rounds, 3.1e9, kept, said)
     watch.begin(0)
     now[0] += 30.0  # compiling is no measure of the rounds
     watch(0)
@@ -119,7 +130,11 @@ def test_beyond_an_hour_it_is_said_once_how_long(monkeypatch):
     (said,) = timed(monkeypatch, 4_000 * 3600 * 24 * 365, 1 / 4_000, kept=False)
     assert said.startswith("about 365 days at")
     assert said.endswith("Ctrl-C stops, but nothing is kept")
-    assert timed(monkeypatch, 4_000 * 3000, 1 / 4_000) == []
+    short = timed(monkeypatch, 4_000 * 3000, 1 / 4_000)
+    assert short == []
+    assert short.aside == ["about 50 minutes at 4,000 rounds a second, and 3.1 GB of memory"]
+    assert timed(monkeypatch, 4_000 * 100, 1 / 4_000).aside[0].startswith("about 99 seconds at 4,000")
+    assert timed(monkeypatch, 4_000 * 3, 1 / 4_000).aside == []  # over before it is read
 
 
 def test_it_is_said_on_stderr_unless_progress_is_off(monkeypatch, capsys):
@@ -133,3 +148,12 @@ def test_it_is_said_on_stderr_unless_progress_is_off(monkeypatch, capsys):
     assert out == ""
     assert err.startswith("biased-dmt: about ")
     assert err.count("\n") == 1
+
+
+def test_one_who_watches_progress_is_told_of_shorter_runs(monkeypatch, capsys):
+    monkeypatch.setattr(estimate, "WORTH", 0.0)
+    monkeypatch.setattr(estimate, "ENOUGH", 0.0)
+    run(steps=20, every=4, progress=True)  # no terminal, so nobody watches
+    assert capsys.readouterr() == ("", "")
+    run(steps=20, every=4, progress=Lines())
+    assert "rounds a second, and " in capsys.readouterr().err.splitlines()[0]

@@ -30,14 +30,13 @@ def plan(
         gossamer plan my.toml --target 0.01 --no-trial --json
     """
     read = Spec.read(spec)
-    found = {}
+
+    def planned(one: Spec) -> theory.Plan:
+        parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
+        return theory.plan(parts.problem, parts.network, parts.oracle, steps=rounds, target=target, trial=trial)
+
     with resumable(), working("measuring the constants of the problem and trying settings"):
-        for variant, one in read.variants().items():
-            parts = one.parts()
-            rounds = one.run.steps if steps is None and target is None else steps
-            found[variant] = theory.plan(
-                parts.problem, parts.network, parts.oracle, steps=rounds, target=target, trial=trial
-            )
+        found = read.each(planned)
     tables = {variant: _orders(one) for variant, one in found.items()} if orders else {}
     _print(found, as_json, tables)
 
@@ -57,17 +56,21 @@ def certify(spec: SpecFile, as_json: AsJSON = False) -> None:
     """
     found = {}
     with resumable(), working("propagating moments, or running the seeds"):
-        for variant, one in Spec.read(spec).variants().items():
-            parts = one.parts()
-            rules = [hyper for name, hyper in parts.algorithms if name == "biased-dmt"]
-            if not rules:
-                raise InputError("the theory is of biased-dmt, but the spec runs none: add it as an [[algorithm]].")
-            for number, hyper in enumerate(rules):
-                label = f"{variant} ({number})" if len(rules) > 1 else variant
-                found[label] = _certificate(one, parts, hyper)
+        for variant, several in Spec.read(spec).each(_certificates).items():
+            for number, one in enumerate(several):
+                found[f"{variant} ({number})" if len(several) > 1 else variant] = one
     _print(found, as_json)
     if not all(one.holds for one in found.values()):
         raise typer.Exit(4)
+
+
+def _certificates(spec: Spec) -> list[theory.Certificate]:
+    """One for each Biased-DMT of a variant."""
+    parts = spec.parts()
+    rules = [hyper for name, hyper in parts.algorithms if name == "biased-dmt"]
+    if not rules:
+        raise InputError("the theory is of biased-dmt, but the spec runs none: add it as an [[algorithm]].")
+    return [_certificate(spec, parts, hyper) for hyper in rules]
 
 
 def _certificate(spec: Spec, parts: Any, hyper: dict[str, Any]) -> theory.Certificate:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.core import InputError, nearest
+from gossamer.core import InputError, brief, nearest
 from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, Features, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
@@ -68,19 +68,24 @@ def load(
     .csv or .parquet, with columns `label` and `holder`, else LIBSVM text with `dim` columns, or as many as occur.
     `test` is the test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
     """
+    for key, column in (("label", label), ("holder", holder)):
+        if not isinstance(column, str) and (key == "label" or column is not None):
+            raise InputError(f"load({key}=…) must be the name of a column, but is {brief(column)}.")
     named = isinstance(data, str) and data in DATASETS
     path = Path(data) if isinstance(data, (str, os.PathLike)) and not named else None
     table = path is not None and path.suffix.lower() in TABLES
     shown = data if named else data.name if isinstance(data, Dataset) else "the pair" if path is None else path
     if not table and (holder is not None or label != "label"):
-        asked = f"holder={holder!r}" if holder is not None else f"label={label!r}"
+        asked = f"holder={brief(holder)}" if holder is not None else f"label={brief(label)}"
         raise InputError(
             f"{asked} names a column, but only tables ({', '.join(TABLES)}) have columns; {shown} has none."
         )
     if dim is not None and (table or path is None):
-        raise InputError(f"dim={dim} is for LIBSVM files only, but {shown} has a width of its own. Leave it out.")
+        raise InputError(
+            f"dim={brief(dim)} is for LIBSVM files only, but {shown} has a width of its own. Leave it out."
+        )
     if test is not None and (named or isinstance(data, Dataset)):
-        raise InputError(f"{shown} is a whole data set, so test={test!r} cannot be added. Leave it out.")
+        raise InputError(f"{shown} is a whole data set, so test={brief(test)} cannot be added. Leave it out.")
     if isinstance(data, Dataset):
         return data
     if named:
@@ -95,7 +100,7 @@ def _load_table(data: str | os.PathLike[str], label: str, holder: str | None, te
     test_features = test_labels = None
     if test is not None:
         if not isinstance(test, (str, os.PathLike)) or Path(test).suffix.lower() not in TABLES:
-            raise InputError(f"test={test!r} must be a table ({', '.join(TABLES)}), as {data} is one.")
+            raise InputError(f"test={brief(test)} must be a table ({', '.join(TABLES)}), as {data} is one.")
         test_features, test_labels, *_ = read_test_table(test, label, holder, train.columns)
     name, source = Path(data).name, f"file {data}"
     return Dataset(name, *train[:2], test_features, test_labels, train.holders, source, holder)
@@ -106,7 +111,7 @@ def _load_libsvm(data: str | os.PathLike[str], test: Any, dim: int | None) -> Da
     hint = f"Nor is there a data set of that name: {nearest(str(data), DATASETS)}" if looks_like_a_name else ""
     file = existing_file(data, hint)
     if test is not None and (not isinstance(test, (str, os.PathLike)) or Path(test).suffix.lower() in TABLES):
-        raise InputError(f"test={test!r} must be a LIBSVM file, as {data} is one.")
+        raise InputError(f"test={brief(test)} must be a LIBSVM file, as {data} is one.")
     features, labels = read_libsvm(file, dim)
     test_features = test_labels = None
     if test is not None:

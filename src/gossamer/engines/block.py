@@ -67,7 +67,8 @@ class Block:
             constant = [name for name in ranges(self.kind) if name not in self._scheduled]
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}
             stacked = _stacked([cast(parts(rule), dtype) for rule in rules])
-            self._hyper = program.Hyper(numbers, self._tables(0), jnp.int32(0), stacked)
+            order = jnp.arange(len(rules), dtype=jnp.int32)
+            self._hyper = program.Hyper(numbers, self._tables(0), jnp.int32(0), stacked, order)
             self.keys = program.keys_of(self.seeds, problem.agents)
         self._run: program.Run | None = None
 

@@ -1,7 +1,6 @@
 """What runs will take: memory, from shapes before any array is made, and time, from the first seconds."""
 
 import time
-from collections.abc import Callable
 from functools import partial
 from math import prod
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from gossamer.engines.agents import BLOCK, World
 from gossamer.engines.block import WINDOW
 from gossamer.oracles import Oracle
 from gossamer.problems import Empirical, Problem
+from gossamer.progress import Say
 from gossamer.sizes import free_memory, shown
 
 ROW = 1_000
@@ -26,6 +26,9 @@ COPIES = 3
 
 LONG = 3600.0
 """Seconds beyond which it is said how long runs will take."""
+
+WORTH = 5.0
+"""Seconds beyond which it is said to one who watches."""
 
 ENOUGH = 1.0
 """Seconds that are timed before anything is said."""
@@ -112,12 +115,14 @@ def _run(rule: Any, world: World, oracle: Oracle, size: Size, dtype: str) -> pro
     of_world, of_oracle, of_parts = (_shapes(tree, dtype) for tree in (world, oracle, parts(rule)))
     number: Any = jax.ShapeDtypeStruct((size.together,), np.dtype(dtype))
     first: Any = jax.ShapeDtypeStruct((), np.dtype(np.int32))
+    order: Any = jax.ShapeDtypeStruct((size.together,), np.dtype(np.int32))
     table: Any = jax.ShapeDtypeStruct((size.together, WINDOW + 1), np.dtype(dtype))
     hyper = program.Hyper(
         {name: number for name in ranges(kind) if name not in scheduled},
         {name: table for name in ranges(kind) if name in scheduled},
         first,
         _stacked(of_parts, size.together),
+        order,
     )
     one_key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
     keys = jax.ShapeDtypeStruct((size.seeds_together, 2, world.problem.agents), one_key.dtype)
@@ -143,9 +148,10 @@ def _bytes(tree: Any, item: int | None = None) -> float:
 
 
 class Stopwatch:
-    """Times the rounds of blocks and says once how long all will take, if that is beyond an hour."""
+    """Times the rounds of blocks and says once how long all will take and in how much memory: beyond an hour to
+    everyone, beyond some seconds as an aside."""
 
-    def __init__(self, rounds: float, needed: float, kept: bool, say: Callable[[str], None]):
+    def __init__(self, rounds: float, needed: float, kept: bool, say: Say):
         """For so many rounds of blocks in all; `kept` is whether what was finished is kept when one stops it."""
         self._rounds, self._needed, self._kept, self._say = rounds, needed, kept, say
         self._at, self._done, self._told = 0, 0, False
@@ -166,12 +172,21 @@ class Stopwatch:
             self._tell(self._done / seconds)
 
     def _tell(self, speed: float) -> None:
-        hours = (self._rounds - self._done) / speed / 3600
-        if hours * 3600 > LONG:
-            long = f"{_short(hours)} hours" if hours < 96 else f"{_short(hours / 24)} days"
-            rate = f"{_short(speed)} rounds a second"
+        seconds = (self._rounds - self._done) / speed
+        text = f"about {_long(seconds)} at {_short(speed)} rounds a second, and {shown(self._needed)} of memory"
+        if seconds > LONG:
             after = "and the same command goes on from there" if self._kept else "but nothing is kept"
-            self._say(f"about {long} at {rate}, and {shown(self._needed)} of memory; Ctrl-C stops, {after}")
+            self._say(f"{text}; Ctrl-C stops, {after}")
+        elif seconds > WORTH:
+            self._say(text, aside=True)
+
+
+def _long(seconds: float) -> str:
+    """A time as a reader would write it."""
+    for unit, length, most in (("seconds", 1, 120), ("minutes", 60, 120), ("hours", 3600, 96)):
+        if seconds < most * length:
+            return f"{_short(seconds / length)} {unit}"
+    return f"{_short(seconds / 86400)} days"
 
 
 def _short(number: float) -> str:

@@ -43,6 +43,8 @@ class Setting(NamedTuple):
 
     hyper: dict[str, Any]
     oracle: Oracle
+    number: Int[Array, ""] | None = None
+    """Which one it is: where it has no other numbers, this tells how many there are."""
 
 
 class Hyper(NamedTuple):
@@ -56,6 +58,8 @@ class Hyper(NamedTuple):
     first: Int[Array, ""]
     parts: dict[str, Any]
     """What is not a number, a compressor: its leaves have a leading axis of settings."""
+    order: Int[Array, " settings"]
+    """The settings, counted from 0."""
 
 
 Keys = Key[Array, "seeds 2 agents"]
@@ -63,12 +67,12 @@ Keys = Key[Array, "seeds 2 agents"]
 
 def keys_of(seeds: list[int], agents: int) -> Keys:
     """For each seed and agent, the key of what is drawn once and the key of what is drawn every round."""
-    made = jnp.stack([jax.random.split(root(RUN, seed)) for seed in seeds])
-    return _each_agent(made, jnp.arange(agents))
+    return _each_agent(jnp.asarray(seeds, jnp.uint32), jnp.arange(agents))
 
 
 @jax.jit
-def _each_agent(keys: Key[Array, "seeds 2"], agents: Int[Array, " agents"]) -> Keys:
+def _each_agent(seeds: Int[Array, " seeds"], agents: Int[Array, " agents"]) -> Keys:
+    keys = jax.vmap(lambda seed: jax.random.split(root(RUN, seed)))(seeds)
     over_agents = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
     return jax.vmap(jax.vmap(over_agents, in_axes=(0, None)), in_axes=(0, None))(keys, agents)
 
@@ -83,7 +87,7 @@ def begin(kind: type, world: World, oracles: Oracle, hyper: Hyper, keys: Keys) -
         state = bind(kind, setting.hyper).init(_start(world), agents)
         return Run(state, agents.memory, jnp.int32(-1))
 
-    return _mapped(one, Setting(_at(hyper, 0), oracles), keys)
+    return _mapped(one, Setting(_at(hyper, 0), oracles, hyper.order), keys)
 
 
 @jax.jit

@@ -3,19 +3,18 @@
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-from jaxtyping import Float, Int
-
 from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
+from gossamer.engines.cells import Cell, Row, Run, believed, row, segment, state, thinned
 from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
+from gossamer.progress import Say
 from gossamer.store import Nowhere, Store
 
 SEGMENT = 5_000
@@ -102,23 +101,7 @@ class Plan(NamedTuple):
         return min(self.last, self.last // last + math.ceil(grown) + 9) + ends + 1
 
 
-@dataclass(frozen=True)
-class Row:
-    """One run: what was measured, and where it ended."""
-
-    rounds: Int[np.ndarray, " rounds"]
-    metrics: dict[str, Float[np.ndarray, " rounds"]]
-    diverged: int
-    """The round in which it diverged, or −1."""
-    worst: float
-    """max_i F(x_i) at the end."""
-    x: Float[np.ndarray, "agents d"]
-    bias: Float[np.ndarray, "agents d"] | None
-
-
 T = TypeVar("T")
-Run = tuple[int, int]
-"""The number of a setting, and a seed."""
 
 
 def fits(
@@ -140,13 +123,13 @@ def compute(
     store: Store,
     report: Callable[[int, float | None], None] = lambda done, loss: None,
     ended: Callable[[int], None] = lambda runs: None,
-    say: Callable[[str], None] = lambda text: None,
+    say: Say = lambda text, *, aside=False: None,
 ) -> dict[Run, Row]:
     """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
 
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
     before it ended. `report` is told of rounds, `ended` how many runs have come to their end, and `say`, once, how long
-    all will take if that is beyond an hour.
+    all will take, and how much memory, if that is beyond some seconds.
     """
     needed = fits(settings, problem, network, seeds, plan, width)
     blocks = math.ceil(len(settings) / width.settings) * math.ceil(len(seeds) / width.seeds)
@@ -158,12 +141,14 @@ def compute(
 
     check_schedules((setting.rule for setting in settings), plan.last)
     runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
-    cells: dict[Run, list[dict[str, np.ndarray]]] = {run: [] for run in runs}
+    cells: dict[Run, list[Cell]] = {run: [] for run in runs}
+    seconds = dict.fromkeys(runs, 0.0)
     for first, last in plan.segments:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
         going = [run for run in runs if not cells[run] or cells[run][-1]["diverged"] < 0]
         keys = {run: _key(settings[run[0]], run[1], plan, width, first, last, marks) for run in going}
-        found = {run: store.get(keys[run]) for run in going}
+        check = partial(believed, marks, (problem.agents, problem.dim))
+        found = {run: store.get(keys[run], check) for run in going}
         missing = [run for run in going if found[run] is None]
         ended(sum(cell is not None and _over(cell, last, plan) for cell in found.values()))
         for some in _chunks_alike(sorted({setting for setting, _ in missing}), settings, width.settings):
@@ -178,49 +163,22 @@ def compute(
                     dtype=plan.dtype,
                 )
                 if first:
-                    block.resume([[_state(cells[k, seed][-1]) for seed in chosen] for k in some])
+                    block.resume([[state(cells[k, seed][-1]) for seed in chosen] for k in some])
                 watch.begin(first)
-                for run, cell in _segment(block, some, chosen, first, last, marks, told).items():
+                for run, cell in segment(block, some, chosen, first, last, marks, told).items():
                     if run in going and found[run] is None:
                         found[run] = cell
                         store.put(keys[run], cell)
                         ended(int(_over(cell, last, plan)))
         for run, cell in found.items():
             assert cell is not None
-            cells[run] = [*_thinned(cells[run]), cell]
-    return {run: _row(parts) for run, parts in cells.items()}
+            seconds[run] += float(cell["seconds"])
+            cells[run] = [*thinned(cells[run]), cell]
+    return {run: row(parts, seconds[run]) for run, parts in cells.items()}
 
 
-def _over(cell: dict[str, np.ndarray], last: int, plan: Plan) -> bool:
+def _over(cell: Cell, last: int, plan: Plan) -> bool:
     return last == plan.last or bool(cell["diverged"] >= 0)
-
-
-def _thinned(cells: list[dict[str, np.ndarray]]) -> list[dict[str, np.ndarray]]:
-    """What is still needed of these cells once there is a later one: what was measured, not where the run stood."""
-    if not cells:
-        return []
-    last = {
-        name: array for name, array in cells[-1].items() if name == "rounds" or name.startswith(("metric/", "bias"))
-    }
-    return [*cells[:-1], last] if len(cells) == 1 or last["rounds"].size else cells[:-1]
-
-
-def _segment(
-    block: Block, some: list[int], chosen: list[int], first: int, last: int, marks: list[int], report: Any
-) -> dict[Run, dict[str, np.ndarray]]:
-    """The cells of one block; a padded block holds some runs more than once, and the copies are the same."""
-    bias = block.biases if first == 0 else None
-    outcome = block.drive(marks, report, first, last)
-    worst, states = block.worst, block.leaves()
-    cells = {}
-    for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
-        cell = {f"metric/{name}": values[:, g, s] for name, values in outcome.metrics.items()}
-        cell |= {f"state/{number}": leaf[g, s] for number, leaf in enumerate(states)}
-        cell |= {"rounds": np.array(outcome.rounds, np.int64), "diverged": outcome.diverged[g, s]}
-        cell |= {"worst": worst[g, s], "x": block.x[g, s]}
-        cell |= {} if bias is None else {"bias": bias[g, s]}
-        cells[k, seed] = cell
-    return cells
 
 
 def _key(
@@ -234,26 +192,6 @@ def _key(
         "dtype": plan.dtype,
         "width": list(width),
     }
-
-
-def _state(cell: dict[str, np.ndarray]) -> list[np.ndarray]:
-    return [cell[f"state/{number}"] for number in range(sum(name.startswith("state/") for name in cell))]
-
-
-def _row(cells: list[dict[str, np.ndarray]]) -> Row:
-    names = [name.removeprefix("metric/") for name in cells[0] if name.startswith("metric/")]
-    rounds = np.concatenate([cell["rounds"] for cell in cells])
-    diverged, worst = int(cells[-1]["diverged"]), float(cells[-1]["worst"])
-    if diverged < 0 and not np.isfinite(worst):  # one agent's model, of which the mean tells nothing
-        diverged = int(rounds[-1])
-    return Row(
-        rounds=rounds,
-        metrics={name: np.concatenate([cell[f"metric/{name}"] for cell in cells]) for name in names},
-        diverged=diverged,
-        worst=worst,
-        x=cells[-1]["x"],
-        bias=cells[0].get("bias"),
-    )
 
 
 def _chunks_alike(numbers: list[int], settings: Sequence[Setting], size: int) -> list[list[int]]:

@@ -29,6 +29,7 @@ from gossamer.oracles.sampling import completed
 from gossamer.problems import Problem
 from gossamer.problems.problem import cast, check_problem
 from gossamer.pytrees import refuse_mistakable
+from gossamer.sizes import refuse_beyond_memory
 
 TOGETHER = 16
 """Queries of one agent that are computed at once."""
@@ -174,7 +175,12 @@ def measure(
         oracle, problem = cast(oracle, np.float64), cast(problem, np.float64)
         once, _ = jax.random.split(root(RUN, seed))  # what is drawn once is drawn as in a run with this seed
         fresh = partial(_memories, oracle, problem, once)
-        held = fresh() if memory is None else _checked(memory, jax.eval_shape(fresh))
+        shapes = jax.eval_shape(fresh)
+        needed = 2 * sum(
+            float(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)
+        )  # one, and its copy
+        refuse_beyond_memory("what the oracle remembers", needed, "lower the delay or the number of agents")
+        held = fresh() if memory is None else _checked(memory, shapes)
         drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))
         found = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
         return Measured(*(np.asarray(values).T for values in found), queries=asked)

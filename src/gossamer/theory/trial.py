@@ -7,6 +7,7 @@ import numpy as np
 
 from gossamer.algorithms import BiasedDMT
 from gossamer.engines.block import Block
+from gossamer.engines.rows import Plan, Setting, Width, fits
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -51,6 +52,8 @@ def practical(
     limits = {lam: step_limit(network, lam, smoothness) for lam in LAMBDAS}
     grid = [(share * limit, lam, limit) for lam, limit in limits.items() for share in SHARES]
     rules = [BiasedDMT(eta=eta, lam=lam) for eta, lam, _ in grid]
+    whole = [Setting(rule, oracle, {}) for rule in rules]
+    fits(whole, problem, network, [seed], Plan(steps, max(1, steps // 30), "float32"), Width(len(rules), 1))
     block = Block(rules, problem, network, [oracle] * len(rules), seeds=[seed], steps=steps, dtype="float32")
     every = max(1, steps // 30)
     run = block.drive([*range(0, steps, every), steps], lambda done, loss: None)

@@ -1,0 +1,162 @@
+"""Runs that were interrupted, forged, tuned to what is there already, or made of no numbers at all."""
+
+import json
+
+import jax
+import numpy as np
+import polars as pl
+import pytest
+
+import gossamer as gs
+from gossamer import data, npz, store, tables
+from gossamer.audit import audit
+from gossamer.core import State, rule
+from gossamer.engines import program, rows
+from gossamer.experiment import run
+from gossamer.files import FORMAT, sealed, unsealed
+from gossamer.keys import RUN, root
+from gossamer.spec import Spec
+from gossamer.study import Study
+
+POINTS = [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 3.0]]
+
+
+def spec(algorithm=({"name": "d-psgd", "eta": 0.1},), steps=20, **sections):
+    given = {
+        "problem": {"name": "quadratic", "A": [[1.0, 0.0], [0.0, 2.0]], "b": POINTS},
+        "network": {"name": "ring"},
+        "run": {"steps": steps, "dtype": "float64"},
+        "algorithm": list(algorithm),
+    }
+    return Spec.of(given | sections)
+
+
+def test_seconds_are_those_of_all_calls(tmp_path, monkeypatch):
+    """A longer run takes what the shorter took, which another call computed, and more."""
+    monkeypatch.setattr(rows, "SEGMENT", 10)
+
+    def seconds(steps):
+        given = spec(run={"steps": steps, "every": 10, "dtype": "float64"})
+        return run(given, tmp_path, progress=False).result.manifest["seconds"]["d-psgd(eta=0.1)"]
+
+    short = seconds(20)
+    cells = list((tmp_path / "cells").iterdir())
+    split = [path.read_bytes().split(b"\n", 2) for path in cells]
+    arrays = [npz.unpacked("", body) for _, _, body in split]
+    assert sum(float(one["seconds"]) for one in arrays) == pytest.approx(short, abs=1e-3)
+    rest = split[0][1] + b"\n" + npz.packed(arrays[0] | {"seconds": np.float64(1000.0)})
+    cells[0].write_bytes(store._head(b"%d" % FORMAT, rest) + rest)
+    assert 1000 < seconds(40) < 1100
+
+
+def forged(cell, change):
+    made = dict(cell)
+    change(made)
+    return made
+
+
+FORGED = {
+    "no rounds": lambda cell: cell.pop("rounds"),
+    "no state": lambda cell: cell.pop("state/0"),
+    "other rounds": lambda cell: cell.update(rounds=cell["rounds"] + 1),
+    "fewer rounds": lambda cell: cell.update({"rounds": cell["rounds"][:1], "metric/loss": cell["metric/loss"][:1]}),
+    "text": lambda cell: cell.update({"metric/loss": cell["metric/loss"].astype("S")}),
+    "another shape": lambda cell: cell.update(x=cell["x"][:1]),
+    "several": lambda cell: cell.update(diverged=np.array([-1, -1])),
+}
+
+
+def test_a_cell_that_does_not_hold_a_run_is_computed_anew(tmp_path, capsys):
+    """Its checksum is right, so somebody made it."""
+    whole = run(spec(), tmp_path, progress=False).result.frame()
+    (path,) = (tmp_path / "cells").iterdir()
+    good = path.read_bytes()
+    _, key, body = good.split(b"\n", 2)
+    for change in FORGED.values():
+        rest = key + b"\n" + npz.packed(forged(npz.unpacked("", body), change))
+        path.write_bytes(store._head(b"%d" % FORMAT, rest) + rest)
+        assert run(spec(), tmp_path, progress=False).result.frame().equals(whole)
+        assert "is damaged (it" in capsys.readouterr().err
+
+
+def test_a_tuned_choice_that_is_there_already_keeps_a_name_of_its_own(tmp_path):
+    tuning = {"eta": [0.05, 0.1], "budget": 8, "extensions": 0, "seeds": 1}
+    both = spec([{"name": "d-psgd"}, {"name": "d-psgd", "eta": 0.1}], tuning=tuning)
+    study = run(both, tmp_path, progress=False)
+    titles = [("d-psgd", "eta=0.1"), ("d-psgd", "eta=0.1, as [[algorithm]] number 1")]
+    assert list(study.result.states) == titles
+    assert list(Study.load(tmp_path).result.states) == titles
+    assert study.result.table.group_by("setting").len()["len"].to_list() == [2, 2]
+
+
+def test_a_directory_of_another_format_is_left_alone(tmp_path):
+    run(spec(), tmp_path, progress=False)
+    path = tmp_path / "study.json"
+    path.write_bytes(path.read_bytes().replace(b'"format": 2', b'"format": 3'))
+    before = path.read_bytes()
+    with pytest.raises(gs.InputError, match=r"study\.json is of format 3; this version knows format 2: choose another"):
+        run(spec(steps=40), tmp_path, progress=False)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.filterwarnings("ignore:overflow encountered")
+def test_facts_of_an_absurd_problem_are_json(tmp_path):
+    huge = {"name": "quadratic", "A": [[1e99, 0.0], [0.0, 1e99]], "b": [[1e99, 0.0], *POINTS[1:]]}
+    study = run(spec(problem=huge, steps=2), tmp_path, progress=False)
+    assert study.facts[""]["heterogeneity"] is None
+    assert study.facts[""]["smoothness"] == 1e99
+    known = unsealed("study.json", (tmp_path / "study.json").read_bytes())
+    json.dumps(known, allow_nan=False)
+    assert sealed(known)
+
+
+@rule("no-numbers")
+class NoNumbers:
+    """A rule without hyper-parameters."""
+
+    def init(self, x, agent):
+        return State(x=x)
+
+    def step(self, s, agent):
+        return State(x=agent.gossip(s.x) - 0.1 * agent.gradient(s.x))
+
+
+def test_a_rule_without_numbers_runs():
+    problem, network = gs.problems.quadratic(np.eye(2), POINTS), gs.networks.ring(4)
+    given = dict(steps=20, seeds=2, dtype="float64", progress=False)
+    mine = gs.simulate(NoNumbers(), problem, network, **given).iterates["no-numbers"]
+    theirs = gs.simulate(gs.DPSGD(eta=0.1), problem, network, **given).iterates["d-psgd"]
+    np.testing.assert_allclose(mine, theirs, atol=1e-12)
+
+
+def test_keys_of_many_seeds_are_those_of_each():
+    seeds = [0, 7, 2**31 - 1]
+    made = jax.random.key_data(program.keys_of(seeds, 3))
+    for k, seed in enumerate(seeds):
+        for purpose, key in enumerate(jax.random.split(root(RUN, seed))):
+            one = jax.random.key_data(jax.random.fold_in(key, 2))
+            np.testing.assert_array_equal(made[k, purpose, 2], one)
+
+
+@pytest.mark.parametrize("value", [np.array(["a", "b"]), 10**5000, ["y"], None], ids=["array", "huge", "list", "none"])
+def test_a_column_is_named_by_text(value):
+    with pytest.raises(gs.InputError, match=r"load\(label=…\) must be the name of a column"):
+        data.load((np.eye(2), np.array([0, 1])), label=value)
+
+
+def test_a_table_holds_nothing_that_a_terminal_acts_on(tmp_path):
+    frame = pl.DataFrame({"\x1bname": ["\x1b[31mred", "=1+1", None, "plain"], "loss": [1.5, 2.0, 3.0, None]})
+    text = tables.csv(frame, tmp_path / "t.csv").read_text(encoding="utf-8")
+    assert text == "\\x1bname,loss\n\\x1b[31mred,1.5\n'=1+1,2.0\n,3.0\nplain,\n"
+
+
+def huge_delay(**sections):
+    return spec(oracle={"stages": [{"kind": "delay", "rounds": 2 * 10**9}]}, **sections)
+
+
+def test_what_an_audit_or_a_plan_cannot_hold_is_refused():
+    parts = huge_delay(problem={"name": "quadratic", "A": [[1.0]], "b": [[1.0]] * 400}).parts()
+    with pytest.raises(gs.InputError, match=r"what the oracle remembers .* TB of memory, .* lower the delay"):
+        gs.theory.plan(parts.problem, parts.network, parts.oracle, steps=10)
+    with pytest.raises(gs.InputError, match=r"what the oracle remembers .* TB of memory, .* lower the delay"):
+        audit(huge_delay(problem={"name": "quadratic", "A": [[1.0]], "b": [[1.0]] * 400}), progress=False)
