@@ -52,14 +52,14 @@ def segment(
     began = time.perf_counter()
     bias = block.biases if first == 0 else None
     outcome = block.drive(marks, report, first, last)
-    worst, states = block.worst, block.leaves()
+    worst, states, x = block.worst, block.leaves(), block.x
     seconds = (time.perf_counter() - began) / (len({*some}) * len({*chosen}))
     cells = {}
     for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
         cell = {f"metric/{name}": values[:, g, s] for name, values in outcome.metrics.items()}
         cell |= {f"state/{number}": leaf[g, s] for number, leaf in enumerate(states)}
         cell |= {"rounds": np.array(outcome.rounds, np.int64), "diverged": outcome.diverged[g, s]}
-        cell |= {"worst": worst[g, s], "x": block.x[g, s], "seconds": np.float64(seconds)}
+        cell |= {"worst": worst[g, s], "x": x[g, s], "seconds": np.float64(seconds)}
         cell |= {} if bias is None else {"bias": bias[g, s]}
         cells[k, seed] = cell
     return cells
