@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 OUTSIDE = (
     *("cli", "report", "claims", "reproduction", "torch", "theory", "__main__.py", "audit.py", "catalogue.py"),
-    *("figures.py", "tables.py", "summary.py", "links.py", "progress.py", "results.py", "records.py", "study.py"),
+    *("figures.py", "tables.py", "summary.py", "links.py", "results.py", "records.py", "study.py"),
     *("tuning.py",),
 )
 """What reads runs, chooses them or shows them, and cannot change one. Everything else of ours counts."""
