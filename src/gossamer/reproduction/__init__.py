@@ -169,9 +169,10 @@ def _shortened(name: str, spec: Spec) -> Spec:
         fewer |= {"replicates": 5, "together": 8}
         update["tuning"] = spec.tuning.model_copy(update=fewer)
     if name == "fig1":
-        kept = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd", "centralized-sgd")
+        kept = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd")
         update["algorithm"] = [options for options in spec.algorithm if options["name"] in kept]
         update["variant"] = spec.variant[:1]
     if name == "fig2":
-        update["variant"] = [one for one in spec.variant if not one.name.startswith("redrawn")]
+        once = [one for one in spec.variant if not one.name.startswith("redrawn")]
+        update["variant"] = [one.model_copy(update={"run": {}}) for one in once]
     return spec.model_copy(update=update)
