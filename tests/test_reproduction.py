@@ -40,7 +40,7 @@ def test_a_bias_without_a_fixed_point_is_refused_before_any_run():
     given["problem"]["data"] = "breast-cancer"
     given["oracle"]["stages"] = [{"kind": "additive-bias", "mean": 2.0, "std": 0.0}]
     with pytest.raises(gs.InputError, match=r"fig1, seed 0: no point has ∇F = −ē"):
-        refuse_runaways("fig1", Spec.of(given), set())
+        refuse_runaways("fig1", Spec.of(given))
 
 
 def command(folder, *names):

@@ -19,7 +19,7 @@ from gossamer.engines.simulator import planned
 from gossamer.files import write
 from gossamer.oracles import AdditiveBias, Oracle, Stage
 from gossamer.problems import settling_point
-from gossamer.progress import Lines, Report
+from gossamer.progress import Report
 from gossamer.reproduction.processes import run_all
 from gossamer.spec import Parts, Spec
 from gossamer.study import Study
@@ -60,11 +60,6 @@ def reproduce(
     """
     chosen = names or list(QUICK if quick else EXPERIMENTS)
     specs = {name: spec_of(name, quick) for name in chosen}
-    settled: set[tuple[Any, bytes]] = set()
-    for name, spec in specs.items():
-        if not (out / name / "spec.toml").exists():
-            say(f"{name}: looking for the point where the bias lets a method settle")
-            refuse_runaways(name, spec, settled)
     if (side_by_side := min(len(specs), processes)) > 1:
         say(f"{side_by_side} at a time: " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
         run_all({name: (quick, out / name) for name in specs}, side_by_side, say)
@@ -73,7 +68,7 @@ def reproduce(
         studies = {}
         for number, (name, spec) in enumerate(specs.items(), 1):
             say(f"{number} of {len(specs)}: {name}, {spec.title}")
-            studies[name] = experiment.run(spec, out / name, name=name, progress=progress)
+            studies[name] = run_one(name, quick, out / name, progress)
     return finish(
         studies,
         out,
@@ -83,9 +78,12 @@ def reproduce(
     )
 
 
-def run_one(name: str, quick: bool, folder: Path) -> None:
-    """Run one experiment in a process of its own, with progress in lines."""
-    experiment.run(spec_of(name, quick), folder, name=name, progress=Lines())
+def run_one(name: str, quick: bool, folder: Path, progress: bool | Report) -> Study:
+    """Run one experiment, if its bias lets methods settle."""
+    spec = spec_of(name, quick)
+    if not (folder / "spec.toml").exists():
+        refuse_runaways(name, spec)
+    return experiment.run(spec, folder, name=name, progress=progress)
 
 
 def which(study: Study) -> str | None:
@@ -120,26 +118,29 @@ def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: s
     return verdicts
 
 
-def refuse_runaways(name: str, spec: Spec, settled: set[tuple[Any, bytes]]) -> None:
-    """Refuse a bias under which no method can settle: solve ∇F = −ē for every seed, at the largest bias of the spec.
+def refuse_runaways(name: str, spec: Spec) -> None:
+    """Refuse a bias under which no method can settle: solve ∇F = −ē for every seed, at the largest biases of the spec.
 
-    The steps of a ladder of biases are multiples of one draw, so the largest pulls hardest in every coordinate.
-    `settled` holds what was solved before.
+    The steps of a ladder of biases are multiples of one draw, so the largest pulls hardest in every coordinate. Another
+    split of the data into equal parts leaves F as it is.
     """
-    biased = [parts for parts in (one.parts() for one in spec.variants().values()) if _bias_size(parts.oracle) > 0]
-    if not biased:
-        return
-    largest = max(biased, key=lambda parts: _bias_size(parts.oracle))
-    plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+    made = [one for one in spec.variants().values() if one.oracle.stages]
+    biased = [(one, parts) for one in made if _bias_size((parts := one.parts()).oracle) > 0]
+    most = max((_bias_size(parts.oracle) for _, parts in biased), default=0.0)
+    solved: set[tuple[str, bytes]] = set()
     start = None
-    for seed, mean in zip(seeds, _mean_biases(largest, seeds, plan.dtype), strict=True):
-        if (known := (largest.problem, mean.tobytes())) in settled:
+    for one, parts in biased:
+        if _bias_size(parts.oracle) < most:
             continue
-        try:
-            start = settling_point(largest.problem, mean, start=start)
-        except InputError as error:
-            raise InputError(f"{name}, seed {seed}: {error}") from error
-        settled.add(known)
+        plan, seeds = planned(one.run.steps, one.run.every, one.run.seeds, one.run.dtype)
+        objective = json.dumps({key: value for key, value in one.problem.items() if key != "split"}, sort_keys=True)
+        for seed, mean in zip(seeds, _mean_biases(parts, seeds, plan.dtype), strict=True):
+            if (known := (objective, mean.tobytes())) not in solved:
+                solved.add(known)
+                try:
+                    start = settling_point(parts.problem, mean, start=start)
+                except InputError as error:
+                    raise InputError(f"{name}, seed {seed}: {error}") from error
 
 
 def _mean_biases(parts: Parts, seeds: list[int], dtype: str) -> np.ndarray:

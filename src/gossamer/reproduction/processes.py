@@ -11,6 +11,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from gossamer.core import InputError
+from gossamer.progress import Lines
 
 
 def cores() -> int:
@@ -47,7 +48,7 @@ def run_all(experiments: Mapping[str, tuple[bool, Path]], processes: int, say: C
 def _run(name: str, quick: bool, folder: Path) -> None:
     from gossamer.reproduction import run_one  # this module is imported by that one
 
-    run_one(name, quick, folder)
+    run_one(name, quick, folder, Lines())
 
 
 def _end_with_parent(parent: int) -> None:
