@@ -3,6 +3,8 @@
 from functools import partial
 from itertools import pairwise
 
+import numpy as np
+
 from gossamer.claims.evidence import DMT, SHARE, Runs, average, bias_sq, difference, log_ratio, target, way
 from gossamer.claims.verdict import Claim, Question
 from gossamer.study import Study
@@ -47,9 +49,10 @@ def accelerated(reading: str, sign: str, study: Study) -> Question:
 
 
 def _profile(biased: Runs, unbiased: Runs) -> str:
-    changes = (biased.values("loss") - unbiased.values("loss")).mean(0)
-    places = dict.fromkeys(int(abs(unbiased.rounds - round).argmin()) for round in EARLY)
-    return ", ".join(f"{changes[k]:.2g} at {unbiased.rounds[k]}" for k in places)
+    shared, own, other = np.intersect1d(biased.rounds, unbiased.rounds, return_indices=True)
+    changes = biased.values("loss").mean(0)[own] - unbiased.values("loss").mean(0)[other]
+    places = dict.fromkeys(int(abs(shared - round).argmin()) for round in EARLY)
+    return ", ".join(f"{changes[k]:.2g} at {shared[k]}" for k in places)
 
 
 def _claims(reading: str, told: str) -> list[Claim]:
