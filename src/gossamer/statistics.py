@@ -5,8 +5,9 @@ tuning seeds with the evaluation seeds that belong to them. Intervals are over r
 
 The *end* of a run is its last tenth, both where tuning judges and where results are judged. A run has *settled* on a
 metric if its means over the last three quarters of the rounds, $(T/4, T/2]$, $(T/2, 3T/4]$ and $(3T/4, T]$, show no
-change: from each to the next, the 95 % interval of the change over replicates meets ±5 % and lies within ±30 %, so that
-noise cannot hide a drift. Its *floor* is then the mean over the measured rounds of the last half.
+change: from each to the next, the mean change over replicates is within ±5 %, or within its own standard error where
+that is more, and the 95 % interval of the change lies within ±30 %, so that noise cannot hide a drift. Its *floor* is
+then the mean over the measured rounds of the last half.
 """
 
 import math
@@ -77,7 +78,8 @@ def unsettled(rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "rep
     for change, where in zip(changes, ("half", "quarter"), strict=True):
         mean, half = interval(change)
         half = 0.0 if math.isnan(half) else half
-        if abs(mean) - half > DRIFT or abs(mean) + half > HIDDEN:
+        error = float(change.std(ddof=1)) / math.sqrt(len(change)) if len(change) > 1 else 0.0
+        if abs(mean) > max(DRIFT, error) or abs(mean) + half > HIDDEN:
             low, high = (100 * math.expm1(end) for end in (mean - half, mean + half))
             return f"its change into the last {where} is {low:+.0f} to {high:+.0f} % (95 %)"
     return None
