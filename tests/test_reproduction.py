@@ -134,7 +134,8 @@ def test_the_corollary_s_own_step_sizes_are_what_it_says():
         agents, steps = one.problem["agents"], one.run.steps
         assert rule["lam"] == pytest.approx((agents / steps) ** 0.5, rel=1e-4)
         smoothness = one.parts().problem.smoothness
-        assert 0.99 < rule["eta"] * 16 * smoothness / rule["lam"] <= 1
+        assert rule["eta"] == pytest.approx(rule["lam"] / (16 * 1.85), rel=2e-3)  # one L for all sizes
+        assert 1.8 < smoothness <= 1.85
 
 
 def test_the_quick_list_is_part_of_the_whole():
