@@ -162,8 +162,10 @@ def _bias_size(oracle: Oracle | None) -> float:
 def _shortened(name: str, spec: Spec) -> Spec:
     """The quick form: fewer methods, magnitudes, settings and replicates, in blocks that compile once."""
     changed: dict[str, Any] = {"seeds": 5, "together": 8, "seeds_together": 1}
+    if name == "fig1":
+        changed |= {"steps": 1500, "every": [4, 300]}
     if name == "fig2":
-        changed |= {"steps": 4000, "every": [2, 200], "together": 7}
+        changed |= {"steps": 4000, "every": [2, 200], "settle": 4000, "together": 7}
     update: dict[str, Any] = {"run": spec.run.model_copy(update=changed)}
     if spec.tuning:
         fewer: dict[str, Any] = {"budget": 16, "lam": [1.0, 0.1], "beta": [0.0, 0.9], "extensions": 0}
