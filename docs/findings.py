@@ -11,10 +11,10 @@ from pathlib import Path
 
 import polars as pl
 
-from gossamer.claims import WORDS
-from gossamer.reproduction import EXPERIMENTS
-from gossamer.study import Study
-from gossamer.tables import four
+from gossamer.paper import EXPERIMENTS
+from gossamer.paper.claims import WORDS
+from gossamer.report.tables import four
+from gossamer.results.study import Study
 
 HERE = Path(__file__).parent
 FIGURES = HERE / "assets" / "reproduction"

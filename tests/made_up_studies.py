@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from gossamer.claims import CLAIMS, judge
-from gossamer.results import Result
-from gossamer.study import TUNED, Study
+from gossamer.paper.claims import CLAIMS, judge
+from gossamer.results.result import Result
+from gossamer.results.study import TUNED, Study
 
 ROUNDS = np.unique(np.concatenate([np.arange(0, 200, 2), np.arange(200, 1001, 10)]))
 Z = np.linspace(-1, 1, 6)

@@ -9,9 +9,9 @@ import plain
 import pytest
 
 import gossamer as gs
-from gossamer.audit import audit
+from gossamer.experiments.audit import audit
 from gossamer.oracles import Constants
-from gossamer.spec import Spec
+from gossamer.specs.spec import Spec
 
 A = [[2.0, 0.5], [0.5, 1.0]]
 B = [[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]]

@@ -11,8 +11,8 @@ import pytest
 import gossamer as gs
 from gossamer import cli
 from gossamer.core import InputError
-from gossamer.experiment import Variant
-from gossamer.spec import Spec
+from gossamer.experiments.running import Variant
+from gossamer.specs.spec import Spec
 
 GOOD = """
 [problem]

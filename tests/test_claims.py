@@ -25,7 +25,7 @@ from made_up_studies import (
 )
 from scipy import stats
 
-from gossamer.claims import CLAIMS, judge
+from gossamer.paper.claims import CLAIMS, judge
 
 RING = 4
 """The place, among the claims on the speed-up, of the one that cannot be tested."""

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.catalogue import CATALOGUE
 from gossamer.cli import showing
 from gossamer.networks import NETWORKS
-from gossamer.results import METRICS, PAID
-from gossamer.spec import Spec
+from gossamer.results.result import METRICS, PAID
+from gossamer.specs.catalogue import CATALOGUE
+from gossamer.specs.spec import Spec
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

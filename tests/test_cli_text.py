@@ -8,9 +8,11 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from gossamer import cli, progress, tables
+from gossamer import cli
+from gossamer.basics.terminal import visible
 from gossamer.cli import base, running
-from gossamer.terminal import visible
+from gossamer.engines import progress
+from gossamer.report import tables
 
 NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=z]\r\n\udcff\\"
 """Escape sequences, text from right to left, markup that opens and closes, half a character, a backslash."""

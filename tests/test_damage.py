@@ -13,9 +13,9 @@ from made_up_studies import fig1, fig2
 
 import gossamer as gs
 from gossamer.cli import main
-from gossamer.files import mark, sealed, unsealed
-from gossamer.npz import packed
-from gossamer.study import Study
+from gossamer.results.files import mark, sealed, unsealed
+from gossamer.results.npz import packed
+from gossamer.results.study import Study
 
 SPEC = '[problem]\nname = "quadratic"\n'
 

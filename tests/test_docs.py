@@ -16,7 +16,7 @@ from mkdocs.exceptions import PluginError
 from gossamer import cli
 from gossamer.oracles import STAGES
 from gossamer.problems import PROBLEMS
-from gossamer.spec import Spec
+from gossamer.specs.spec import Spec
 
 ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.glob("docs/**/*.md"))}

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gossamer.spec import Spec
-from gossamer.study import Study
+from gossamer.results.study import Study
+from gossamer.specs.spec import Spec
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

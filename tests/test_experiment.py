@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.engines import rows
-from gossamer.experiment import run
-from gossamer.files import atomic
-from gossamer.spec import Spec
-from gossamer.study import Study
+from gossamer.engines import runs
+from gossamer.experiments.running import run
+from gossamer.results.files import atomic
+from gossamer.results.study import Study
+from gossamer.specs.spec import Spec
 
 GOOD = """
 [problem]
@@ -128,14 +128,14 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(spec, tmp_path):
 
 
 def test_a_longer_run_goes_on_from_the_last_segment(spec, tmp_path, monkeypatch):
-    monkeypatch.setattr(rows, "SEGMENT", 10)
+    monkeypatch.setattr(runs, "SEGMENT", 10)
     run(spec, tmp_path / "out")
     longer = spec.model_copy(update={"run": spec.run.model_copy(update={"steps": 50})})
     computed, extended = rounds_run(longer, tmp_path / "out")
     assert {name: min(rounds) for name, rounds in computed.items()} == {"biased-dmt": 30, "d-psgd": 30}
     whole = run(longer, tmp_path / "whole").result
     assert extended.result.frame().equals(whole.frame())
-    monkeypatch.setattr(rows, "SEGMENT", 5_000)
+    monkeypatch.setattr(runs, "SEGMENT", 5_000)
     assert run(longer).result.frame().equals(whole.frame())
 
 

@@ -9,11 +9,11 @@ import sys
 import numpy as np
 import pytest
 
-from gossamer.files import Damaged, OtherFormat, atomic, exclusive, mark, read, sealed, sweep, unsealed, write
-from gossamer.npz import packed, unpacked
+from gossamer.results.files import Damaged, OtherFormat, atomic, exclusive, mark, read, sealed, sweep, unsealed, write
+from gossamer.results.npz import packed, unpacked
 
 WRITER = (
-    "import sys, signal; from pathlib import Path; from gossamer.files import atomic\n"
+    "import sys, signal; from pathlib import Path; from gossamer.results.files import atomic\n"
     "with atomic(Path(sys.argv[1])) as part:\n"
     "    part.write_bytes(b'half'); print(part, flush=True); signal.pause()"
 )

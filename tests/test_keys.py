@@ -9,10 +9,10 @@ import pytest
 from jax.random import fold_in, key_data, split
 
 import gossamer as gs
-from gossamer import keys
+from gossamer.basics import keys
 from gossamer.compressors import Compressor, Errors
 from gossamer.engines.block import Block
-from gossamer.networks.rounds import round_key
+from gossamer.networks.mixing.rounds import round_key
 from gossamer.oracles import Oracle, Stage
 from gossamer.oracles.measuring import _keys
 

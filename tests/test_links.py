@@ -4,7 +4,7 @@ import plain
 import pytest
 
 import gossamer as gs
-from gossamer.links import LINKS
+from gossamer.results.links import LINKS
 
 
 @pytest.mark.parametrize("name", LINKS)

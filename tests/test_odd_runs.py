@@ -8,15 +8,17 @@ import polars as pl
 import pytest
 
 import gossamer as gs
-from gossamer import data, npz, store, tables
-from gossamer.audit import audit
+from gossamer import data
+from gossamer.basics.keys import RUN, keys_of, root
 from gossamer.core import State, rule
-from gossamer.engines import program, rows
-from gossamer.experiment import run
-from gossamer.files import FORMAT, sealed, unsealed
-from gossamer.keys import RUN, root
-from gossamer.spec import Spec
-from gossamer.study import Study
+from gossamer.engines import runs
+from gossamer.experiments.audit import audit
+from gossamer.experiments.running import run
+from gossamer.report import tables
+from gossamer.results import npz, store
+from gossamer.results.files import FORMAT, sealed, unsealed
+from gossamer.results.study import Study
+from gossamer.specs.spec import Spec
 
 POINTS = [[1.0, 0.0], [0.0, 1.0], [2.0, 1.0], [1.0, 3.0]]
 
@@ -33,7 +35,7 @@ def spec(algorithm=({"name": "d-psgd", "eta": 0.1},), steps=20, **sections):
 
 def test_seconds_are_those_of_all_calls(tmp_path, monkeypatch):
     """A longer run takes what the shorter took, which another call computed, and more."""
-    monkeypatch.setattr(rows, "SEGMENT", 10)
+    monkeypatch.setattr(runs, "SEGMENT", 10)
 
     def seconds(steps):
         given = spec(run={"steps": steps, "every": 10, "dtype": "float64"})
@@ -131,7 +133,7 @@ def test_a_rule_without_numbers_runs():
 
 def test_keys_of_many_seeds_are_those_of_each():
     seeds = [0, 7, 2**31 - 1]
-    made = jax.random.key_data(program.keys_of(seeds, 3))
+    made = jax.random.key_data(keys_of(seeds, 3))
     for k, seed in enumerate(seeds):
         for purpose, key in enumerate(jax.random.split(root(RUN, seed))):
             one = jax.random.key_data(jax.random.fold_in(key, 2))

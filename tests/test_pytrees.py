@@ -11,13 +11,13 @@ import pytest
 
 import gossamer as gs
 from gossamer import compressors, oracles
+from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.compressors import Compressor, Errors
 from gossamer.engines import program
 from gossamer.networks import Network
-from gossamer.networks.mixer import Mixer
+from gossamer.networks.mixing.mixer import Mixer
 from gossamer.oracles import Oracle, Stage
 from gossamer.problems import Problem
-from gossamer.pytrees import refuse_mistakable
 
 PROBLEM = gs.problems.quadratic(np.diag([1.0, 2.0, 3.0]), np.arange(6.0).reshape(2, 3) - 1)
 LINE = gs.networks.ring(2)

@@ -14,11 +14,11 @@ import polars as pl
 import pytest
 
 import gossamer as gs
-from gossamer import experiment
-from gossamer.claims import CLAIMS
-from gossamer.reproduction import EXPERIMENTS, QUICK, finish, refuse_runaways, spec_of, text_of, which
-from gossamer.spec import Spec
-from gossamer.study import Study
+from gossamer.experiments import running as experiment
+from gossamer.paper import EXPERIMENTS, QUICK, finish, refuse_runaways, spec_of, text_of, which
+from gossamer.paper.claims import CLAIMS
+from gossamer.results.study import Study
+from gossamer.specs.spec import Spec
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)

@@ -16,10 +16,10 @@ from made_up_studies import fig2
 
 import gossamer as gs
 from gossamer.core import State
-from gossamer.engines import rows
-from gossamer.experiment import run
-from gossamer.spec import Spec
-from gossamer.study import Study
+from gossamer.engines import runs
+from gossamer.experiments.running import run
+from gossamer.results.study import Study
+from gossamer.specs.spec import Spec
 
 SMALL = """
 [problem]
@@ -83,7 +83,7 @@ def test_a_run_that_finds_everything_done_changes_nothing_on_disk(tmp_path):
 
 def test_pieces_of_two_codes_are_never_joined(tmp_path, monkeypatch, capsys):
     """A longer run after a method changed starts anew, and ends as if the old had never run."""
-    monkeypatch.setattr(rows, "SEGMENT", 10)
+    monkeypatch.setattr(runs, "SEGMENT", 10)
     spec = written(tmp_path, SMALL.replace("steps = 4", "steps = 30"))
     run(spec, tmp_path / "out")
     old = gs.DPSGD.step

@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import gossamer as gs
-from gossamer import figures, tables
-from gossamer.summary import Summary
+from gossamer.report import figures, tables
+from gossamer.results.summary import Summary
 
 PROBLEM, E = plain.heterogeneous()
 

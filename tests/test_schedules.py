@@ -9,7 +9,7 @@ import pytest
 import gossamer as gs
 from gossamer import schedules
 from gossamer.core import check_schedules, setting, tabulate
-from gossamer.spec import Spec
+from gossamer.specs.spec import Spec
 
 
 def test_constant_is_the_number():

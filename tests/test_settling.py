@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.engines import rows
-from gossamer.experiment import run
-from gossamer.spec import Spec
-from gossamer.statistics import unsettled
+from gossamer.engines import runs
+from gossamer.experiments.running import run
+from gossamer.results.statistics import unsettled
+from gossamer.specs.spec import Spec
 
 
 def settling(steps, settle=None, **quadratic):
@@ -48,7 +48,7 @@ def test_going_on_computes_only_what_is_new(tmp_path, monkeypatch):
     run(settling(20, 1280), tmp_path / "out")
     cells = sorted((tmp_path / "out" / "cells").iterdir())
     driven = []
-    monkeypatch.setattr(rows.Block, "drive", lambda *given, **options: driven.append(given))
+    monkeypatch.setattr(runs.Block, "drive", lambda *given, **options: driven.append(given))
     run(settling(20, 1280), tmp_path / "out")
     assert driven == []
     assert sorted((tmp_path / "out" / "cells").iterdir()) == cells

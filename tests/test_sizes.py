@@ -3,7 +3,8 @@
 import pytest
 
 import gossamer as gs
-from gossamer import networks, sizes
+from gossamer import networks
+from gossamer.basics import sizes
 from gossamer.core import InputError
 
 

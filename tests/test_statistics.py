@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossamer.statistics import arrival, by_replicate, ending, floor, interval, unsettled
+from gossamer.results.statistics import arrival, by_replicate, ending, floor, interval, unsettled
 
 ROUNDS = np.arange(0, 4001, 100)
 

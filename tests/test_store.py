@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.store import Nowhere, Store
+from gossamer.results.store import Nowhere, Store
 
 KEY = {"setting": {"eta": 0.1}, "seed": 3}
 CELL = {"x": np.arange(6.0).reshape(2, 3), "diverged": np.int32(-1)}
@@ -64,7 +64,7 @@ def test_a_place_that_cannot_be_written_is_said(tmp_path):
 def test_two_processes_may_write_one_cell(store):
     """Both write the same cell again and again; whenever a third looks, it is whole."""
     code = (
-        "import sys, numpy as np; from pathlib import Path; from gossamer.store import Store\n"
+        "import sys, numpy as np; from pathlib import Path; from gossamer.results.store import Store\n"
         "store = Store(Path(sys.argv[1]))\n"
         "for _ in range(200): store.put({'a': 1}, {'x': np.arange(20000.0)})"
     )

@@ -5,11 +5,11 @@ import polars as pl
 import pytest
 
 import gossamer as gs
-from gossamer import experiment
-from gossamer.engines.rows import Row
-from gossamer.sections import FIRST_SEED, TuningSection
-from gossamer.spec import Spec
-from gossamer.tuning import Trial, best, criterion, first_grid, further, on_edge
+from gossamer.engines.runs import Row
+from gossamer.experiments import running as experiment
+from gossamer.experiments.tuning import Trial, best, criterion, first_grid, further, on_edge
+from gossamer.specs.sections import FIRST_SEED, TuningSection
+from gossamer.specs.spec import Spec
 
 SECTION = TuningSection(eta=[0.01, 1.0])
 

@@ -24,10 +24,10 @@ from made_up_studies import (
 )
 from scipy import stats
 
-from gossamer.claims import CLAIMS, WORDS, judge
-from gossamer.claims.evidence import Runs, target
-from gossamer.claims.verdict import Claim, Question
-from gossamer.study import Study
+from gossamer.paper.claims import CLAIMS, WORDS, judge
+from gossamer.paper.claims.evidence import Runs, target
+from gossamer.paper.claims.verdict import Claim, Question
+from gossamer.results.study import Study
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from mkdocs.exceptions import PluginError
 
-from gossamer import networks, reproduction, theory
+from gossamer import networks, paper, theory
 
 MARK = re.compile(r"\{\{ ([\w.-]+) \}\}")
 GRID = Path(__file__).parents[2] / "tests" / "theory" / "theory_grid.py"
@@ -73,7 +73,7 @@ def grid() -> dict[str, float]:
 @functools.cache
 def practical() -> dict[str, float]:
     """The setting of the reproduction's longest runs on the paper's problem, and how far beyond the theorem it is."""
-    parts = reproduction.spec_of("fig2").parts()
+    parts = paper.spec_of("fig2").parts()
     chosen = dict(parts.algorithms)["biased-dmt"]
     smoothness = parts.problem.smoothness
     lam, eta = largest(ring(smoothness), "repaired")

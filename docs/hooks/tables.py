@@ -7,14 +7,14 @@ from fractions import Fraction
 import numpy as np
 
 import gossamer as gs
-from gossamer import catalogue
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import parts, ranges
 from gossamer.data import DATASETS, SIZES, SPLITS
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
 from gossamer.networks import WEIGHTS
-from gossamer.results import METRICS
+from gossamer.results.result import METRICS
+from gossamer.specs import catalogue
 
 MARK = re.compile(r"^<!-- table: ([a-z]+) -->$", re.MULTILINE)
 

@@ -34,11 +34,11 @@ from gossamer.algorithms import (
     PushPullDMT,
     QGDSGDm,
 )
+from gossamer.basics.pytrees import pytree
 from gossamer.core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
 from gossamer.engines import simulate
-from gossamer.pytrees import pytree
-from gossamer.results import Result
-from gossamer.tuning import tune
+from gossamer.experiments.tuning import tune
+from gossamer.results.result import Result
 
 __version__ = version("gossamer")
 

@@ -1,4 +1,4 @@
-"""What is measured along a run: the metrics of `gossamer.results.METRICS`."""
+"""What is measured along a run: the metrics of `gossamer.results.result.METRICS`."""
 
 from typing import Any
 

@@ -9,9 +9,9 @@ from gossamer import schedules
 from gossamer.engines import estimate
 from gossamer.engines.block import Block
 from gossamer.engines.estimate import Size, Stopwatch
-from gossamer.engines.rows import Plan, Setting, Width, fits
+from gossamer.engines.progress import Lines
+from gossamer.engines.runs import Plan, Setting, Width, fits
 from gossamer.oracles import minibatch
-from gossamer.progress import Lines
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 PROBLEM = gs.problems.logistic((ROWS, np.sign(ROWS[:, 0])), agents=5, split="iid")

@@ -7,9 +7,9 @@ import plain
 import pytest
 
 import gossamer as gs
-from gossamer.engines.rows import Plan
+from gossamer.engines.runs import Plan
 from gossamer.engines.simulator import planned
-from gossamer.spec import Spec
+from gossamer.specs.spec import Spec
 
 
 def test_a_plain_number_measures_evenly():

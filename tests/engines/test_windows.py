@@ -7,8 +7,8 @@ import pytest
 import gossamer as gs
 from gossamer import schedules
 from gossamer.engines import block, program
-from gossamer.engines.rows import Plan, Setting, Width, compute
-from gossamer.store import Nowhere
+from gossamer.engines.runs import Plan, Setting, Width, compute
+from gossamer.results.store import Nowhere
 
 PROBLEM = gs.problems.quadratic([[2.0]], np.full((8, 1), 3.0))
 NETWORK = plain.irregular()

@@ -8,7 +8,7 @@ import pytest
 
 from gossamer import networks
 from gossamer.networks import spectrum
-from gossamer.networks.mixers import Shifts, choose
+from gossamer.networks.mixing.static import Shifts, choose
 
 SIZES = [4, 5, 8, 20, 33, 64, 101, 500]
 

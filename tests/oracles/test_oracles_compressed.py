@@ -28,7 +28,7 @@ from gossamer.oracles import (
     scaled_sign,
     top_k,
 )
-from gossamer.spec import Spec
+from gossamer.specs.spec import Spec
 
 G = np.array([3.0, -1.0, 0.5, 2.0])
 """The gradient of `FLAT` at this point."""

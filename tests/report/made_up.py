@@ -8,7 +8,7 @@ import plain
 import polars as pl
 
 import gossamer as gs
-from gossamer.study import Study
+from gossamer.results.study import Study
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 BREAKOUT = "</script><script>window.hacked=1</script>"

@@ -6,7 +6,8 @@ import made_up
 import polars as pl
 import pytest
 
-from gossamer import report, tables
+from gossamer import report
+from gossamer.report import tables
 
 
 @pytest.fixture(scope="module")

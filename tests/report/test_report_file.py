@@ -13,7 +13,7 @@ from gossamer import report
 from gossamer.core import InputError
 from gossamer.report import curves, drawings, page, tuning
 from gossamer.report.markup import embedded, tag
-from gossamer.results import Result
+from gossamer.results.result import Result
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,9 @@ def test_writing_is_atomic(study, tmp_path, monkeypatch):
     assert report.write([study], [], file, "first", "") == file
     before = file.read_bytes()
     monkeypatch.setattr(page, "made", lambda *_: "\ud800" * 10)
-    monkeypatch.setattr("gossamer.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk is full")))
+    monkeypatch.setattr(
+        "gossamer.results.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk is full"))
+    )
     with pytest.raises(InputError, match=r"cannot write .*disk is full"):
         report.write([study], [], file, "second", "")
     assert file.read_bytes() == before

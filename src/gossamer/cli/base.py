@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from gossamer.basics.terminal import visible
 from gossamer.core import InputError, brief
-from gossamer.progress import Lines
-from gossamer.terminal import visible
+from gossamer.engines.progress import Lines
 
 HELP = """Decentralized stochastic optimization when gradients are biased.
 

@@ -10,8 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gossamer import audit as auditing
-from gossamer import experiment
+from gossamer.basics.terminal import visible
 from gossamer.cli.base import (
     AsJSON,
     Out,
@@ -24,8 +23,9 @@ from gossamer.cli.base import (
     say,
     say_json,
 )
-from gossamer.spec import Spec
-from gossamer.terminal import visible
+from gossamer.experiments import audit as auditing
+from gossamer.experiments import running as experiment
+from gossamer.specs.spec import Spec
 
 
 class Experiment(StrEnum):
@@ -145,12 +145,12 @@ def reproduce(
 
         gossamer reproduce fig2 --spec > mine.toml
     """
-    from gossamer import reproduction  # it draws, and a drawing library takes a second to import
-    from gossamer.reproduction.processes import cores
+    from gossamer import paper  # it draws, and a drawing library takes a second to import
+    from gossamer.paper.processes import cores
 
     names = [name.value for name in experiments or []]
     if spec:
-        print("\n".join(reproduction.text_of(name) for name in names or reproduction.EXPERIMENTS))
+        print("\n".join(paper.text_of(name) for name in names or paper.EXPERIMENTS))
         return
     folder = directory(out, Path("runs") / ("quick" if quick else "reproduction"))
     stream = sys.stderr if as_json else sys.stdout
@@ -159,7 +159,7 @@ def reproduce(
         print(visible(text), file=stream, flush=True)
 
     with resumable():
-        verdicts = reproduction.reproduce(
+        verdicts = paper.reproduce(
             names, folder, quick=quick, processes=processes or cores(), progress=progress(), say=tell
         )
     if as_json:

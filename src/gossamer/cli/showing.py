@@ -9,11 +9,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer.catalogue import CATALOGUE
+from gossamer.basics.terminal import visible
 from gossamer.cli.base import AsJSON, app, existing, safe, say, say_json
 from gossamer.data.export import export as export_data
-from gossamer.study import Study, place
-from gossamer.terminal import visible
+from gossamer.results.study import Study, place
+from gossamer.specs.catalogue import CATALOGUE
 
 data_app = typer.Typer(help="The data sets that come with the package.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
@@ -45,10 +45,10 @@ def report_(directory: Annotated[Path, typer.Argument(help="A finished run.")]) 
 
         gossamer report runs/a9a-ring
     """
-    from gossamer import reproduction  # it draws, and a drawing library takes a second to import
+    from gossamer import paper  # it draws, and a drawing library takes a second to import
 
     study = Study.load(existing(directory))
-    reproduction.finish({study.name: study}, directory, (), study.title, f"gossamer run {directory / 'spec.toml'}")
+    paper.finish({study.name: study}, directory, (), study.title, f"gossamer run {directory / 'spec.toml'}")
     say(visible(directory / "report.html"))
 
 
@@ -96,7 +96,7 @@ def plot(
 
         gossamer plot runs/a9a-ring --metric grad_norm_sq --x bytes --format pdf
     """
-    from gossamer import figures  # a drawing library takes a second to import
+    from gossamer.report import figures  # a drawing library takes a second to import
 
     curves = Study.load(existing(directory)).curves()
     for number, (variant, result) in enumerate(curves.items()):

@@ -6,10 +6,10 @@ import typer
 
 from gossamer import theory
 from gossamer.algorithms import BiasedDMT
+from gossamer.basics.terminal import visible
 from gossamer.cli.base import AsJSON, SpecFile, app, resumable, say, say_json, working
 from gossamer.core import InputError
-from gossamer.spec import Spec
-from gossamer.terminal import visible
+from gossamer.specs.spec import Spec
 
 
 @app.command()

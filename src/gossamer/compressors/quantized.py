@@ -13,10 +13,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.arrays import LARGEST
+from gossamer.basics.arrays import LARGEST
+from gossamer.basics.pytrees import pytree
 from gossamer.compressors.compressor import Compressor, Errors
 from gossamer.core import Range, whole
-from gossamer.pytrees import pytree
 
 
 @pytree

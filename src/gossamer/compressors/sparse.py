@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from gossamer.basics.pytrees import pytree
 from gossamer.compressors.compressor import Compressor, Errors
 from gossamer.core import InputError, Range, brief, flag, whole
-from gossamer.pytrees import pytree
 
 SEED_BITS = 32
 """The seed from which a receiver draws the coordinates again."""

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
+from gossamer.basics.keys import of_array, of_query
 from gossamer.core import Over
-from gossamer.keys import of_array, of_query
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem

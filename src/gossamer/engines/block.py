@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
+from gossamer.basics.keys import keys_of
 from gossamer.core import parts, ranges, schedules, tabulate
 from gossamer.engines import program
 from gossamer.engines.agents import World
@@ -69,7 +70,7 @@ class Block:
             stacked = _stacked([cast(parts(rule), dtype) for rule in rules])
             order = jnp.arange(len(rules), dtype=jnp.int32)
             self._hyper = program.Hyper(numbers, self._tables(0), jnp.int32(0), stacked, order)
-            self.keys = program.keys_of(self.seeds, problem.agents)
+            self.keys = keys_of(self.seeds, problem.agents)
         self._run: program.Run | None = None
 
     def hyper(self, t: int, last: int | None = None) -> program.Hyper:

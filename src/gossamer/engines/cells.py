@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gossamer.engines.block import Block
-from gossamer.files import Damaged
+from gossamer.results.files import Damaged
 
 
 @dataclass(frozen=True)

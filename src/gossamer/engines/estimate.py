@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer.basics.sizes import free_memory, shown
 from gossamer.core import InputError, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import BLOCK, World
 from gossamer.engines.block import WINDOW
+from gossamer.engines.progress import Say
 from gossamer.oracles import Oracle
 from gossamer.problems import Empirical, Problem
-from gossamer.progress import Say
-from gossamer.sizes import free_memory, shown
 
 ROW = 1_000
 """Bytes that one measured round of one run takes, from the program to the table of the result."""

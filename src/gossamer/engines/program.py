@@ -11,9 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
+from gossamer.basics.keys import Keys, of_round
 from gossamer.core import State, bind
 from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
-from gossamer.keys import RUN, of_round, root
 from gossamer.metrics import measure, worst_loss
 from gossamer.oracles import Oracle, Site
 
@@ -60,21 +60,6 @@ class Hyper(NamedTuple):
     """What is not a number, a compressor: its leaves have a leading axis of settings."""
     order: Int[Array, " settings"]
     """The settings, counted from 0."""
-
-
-Keys = Key[Array, "seeds 2 agents"]
-
-
-def keys_of(seeds: list[int], agents: int) -> Keys:
-    """For each seed and agent, the key of what is drawn once and the key of what is drawn every round."""
-    return _each_agent(jnp.asarray(seeds, jnp.uint32), jnp.arange(agents))
-
-
-@jax.jit
-def _each_agent(seeds: Int[Array, " seeds"], agents: Int[Array, " agents"]) -> Keys:
-    keys = jax.vmap(lambda seed: jax.random.split(root(RUN, seed)))(seeds)
-    over_agents = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
-    return jax.vmap(jax.vmap(over_agents, in_axes=(0, None)), in_axes=(0, None))(keys, agents)
 
 
 @partial(jax.jit, static_argnums=0)

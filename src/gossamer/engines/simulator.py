@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.arrays import numbers
+from gossamer.basics.arrays import numbers
+from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.core import InputError, brief, check_schedules, parts, setting, whole
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
-from gossamer.engines.rows import Plan, Row, Setting, Width, compute, fits
-from gossamer.engines.suiting import suits
+from gossamer.engines.progress import Report, reporting, saying
+from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
 from gossamer.networks import Network
+from gossamer.networks.compatibility import suits
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
-from gossamer.progress import Report, reporting, saying
-from gossamer.provenance import machine, versions
-from gossamer.pytrees import refuse_mistakable
-from gossamer.results import Result, runs_frame
-from gossamer.store import Nowhere
+from gossamer.results.provenance import machine, versions
+from gossamer.results.result import Result, runs_frame
+from gossamer.results.store import Nowhere
 
 MOST_SEEDS = 1_000_000
 """The most seeds that a number of them can ask for: those from there on are for tuning."""

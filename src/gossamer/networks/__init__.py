@@ -1,13 +1,5 @@
 """Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
 
-from gossamer.networks.changing import (
-    every,
-    failing,
-    one_peer_exponential,
-    random_matching,
-    redrawn,
-    sequence,
-)
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
 from gossamer.networks.graphs import (
     complete,
@@ -24,6 +16,14 @@ from gossamer.networks.graphs import (
 )
 from gossamer.networks.network import Network
 from gossamer.networks.registry import NETWORKS, make, options
+from gossamer.networks.sequences import (
+    every,
+    failing,
+    one_peer_exponential,
+    random_matching,
+    redrawn,
+    sequence,
+)
 from gossamer.networks.weights import (
     WEIGHTS,
     check_connected,

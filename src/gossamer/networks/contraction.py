@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.networks.faults import Faults
-from gossamer.networks.mixer import Mixer
-from gossamer.networks.mixers import Dense, Hubs, Mean, Shifts, Table
-from gossamer.networks.rounds import Cycle, Every, Matching, Redrawn
+from gossamer.networks.mixing.faults import Faults
+from gossamer.networks.mixing.mixer import Mixer
+from gossamer.networks.mixing.rounds import Cycle, Every, Matching, Redrawn
+from gossamer.networks.mixing.static import Dense, Hubs, Mean, Shifts, Table
 from gossamer.networks.spectrum import EXACT_AGENTS, largest, matrix_gap, product_largest, shifts_gap
 
 DRAWN_ROUNDS = 256

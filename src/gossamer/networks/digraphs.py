@@ -20,9 +20,9 @@ from scipy.sparse.csgraph import breadth_first_order
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
 from gossamer.networks.graphs import call_name, name_of
-from gossamer.networks.mixers import Shifts, choose
+from gossamer.networks.mixing.rounds import Directed
+from gossamer.networks.mixing.static import Shifts, choose
 from gossamer.networks.network import Network
-from gossamer.networks.rounds import Directed
 from gossamer.networks.spectrum import size
 from gossamer.networks.weights import as_matrix, check_weights, clean, worst_sum
 

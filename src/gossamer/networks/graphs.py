@@ -8,8 +8,9 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief, whole
-from gossamer.networks.mixers import Mean, Shifts, choose
+from gossamer.networks.mixing.static import Mean, Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.spectrum import size
 from gossamer.networks.weights import (
@@ -21,7 +22,6 @@ from gossamer.networks.weights import (
     metropolis,
     scheme,
 )
-from gossamer.sizes import refuse_beyond_memory
 
 LEAST = 1e-15
 """The least chance of a link that networkx can draw with; no graph would be connected anyhow."""

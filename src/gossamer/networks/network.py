@@ -12,13 +12,13 @@ import scipy.sparse as sp
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
-from gossamer.arrays import array_of
+from gossamer.basics.arrays import array_of
+from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, whole
 from gossamer.networks.contraction import gap_of
-from gossamer.networks.mixer import Mixer, Over
-from gossamer.networks.mixers import DENSE_LIMIT, Mean, Shifts
+from gossamer.networks.mixing.mixer import Mixer, Over
+from gossamer.networks.mixing.static import DENSE_LIMIT, Mean, Shifts
 from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest, shifts_lowest
-from gossamer.pytrees import pytree
 
 PRINTED_AGENTS = 100
 """Up to so many agents `repr` works out the gap of a network that changes."""

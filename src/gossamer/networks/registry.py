@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gossamer.core import InputError, brief, nearest, whole
-from gossamer.networks import changing, digraphs, graphs
+from gossamer.networks import digraphs, graphs, sequences
 from gossamer.networks.network import Network
 
 COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
@@ -23,7 +23,7 @@ def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
             rounds.append(of_table(one, agents))
         except InputError as error:
             raise InputError(f"sequence: of[{k}]: {error}") from None
-    return changing.sequence(rounds)
+    return sequences.sequence(rounds)
 
 
 NETWORKS: dict[str, Callable[..., Network]] = {
@@ -36,9 +36,9 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "exponential": graphs.exponential,
     "erdos-renyi": graphs.erdos_renyi,
     "random-regular": graphs.random_regular,
-    "one-peer-exponential": changing.one_peer_exponential,
-    "random-matching": changing.random_matching,
-    "redrawn-erdos-renyi": changing.redrawn,
+    "one-peer-exponential": sequences.one_peer_exponential,
+    "random-matching": sequences.random_matching,
+    "redrawn-erdos-renyi": sequences.redrawn,
     "sequence": _sequence,
     "directed-ring": digraphs.directed_ring,
     "directed-erdos-renyi": digraphs.directed_erdos_renyi,
@@ -102,10 +102,12 @@ def _wrapped(
     rates = {"links_down": links_down, "agents_asleep": agents_asleep}
     if failure_seed is not None and all(rate is None for rate in rates.values()):
         raise InputError(f"{name}: failure_seed needs links_down or agents_asleep, but there is neither.")
-    down, asleep = (changing.RATE.check(f"{name}: {key}", 0.0 if rate is None else rate) for key, rate in rates.items())
-    seed = changing.draw_seed(f"{name}: failure_seed", 0 if failure_seed is None else failure_seed)
+    down, asleep = (
+        sequences.RATE.check(f"{name}: {key}", 0.0 if rate is None else rate) for key, rate in rates.items()
+    )
+    seed = sequences.draw_seed(f"{name}: failure_seed", 0 if failure_seed is None else failure_seed)
     steps = whole(f"{name}: every", every)
-    return changing.every(changing.failing(network, down, asleep, int(seed)), steps)
+    return sequences.every(sequences.failing(network, down, asleep, int(seed)), steps)
 
 
 def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:

@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.arrays import LARGEST
+from gossamer.basics.arrays import LARGEST
+from gossamer.basics.pytrees import pytree
 from gossamer.core import Range
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
-from gossamer.pytrees import pytree
 
 POSITIVE = Range(0, float("inf"), True, True, "")
 

@@ -10,12 +10,12 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from gossamer import compressors
+from gossamer.basics.pytrees import pytree
 from gossamer.compressors import Compressor
 from gossamer.core import InputError, brief
 from gossamer.oracles.constants import Constants, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
-from gossamer.pytrees import pytree
 
 
 @pytree

@@ -6,10 +6,10 @@ from typing import Any
 
 from jaxtyping import Array
 
+from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
-from gossamer.pytrees import pytree
 
 
 @pytree

@@ -6,11 +6,11 @@ from typing import Any
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, whole
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
-from gossamer.pytrees import pytree
 
 
 @pytree

@@ -20,16 +20,16 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 from scipy.special import stdtrit
 
-from gossamer.arrays import numbers
+from gossamer.basics.arrays import numbers
+from gossamer.basics.keys import MEASUREMENT, RUN, root
+from gossamer.basics.pytrees import refuse_mistakable
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, brief, whole
-from gossamer.keys import MEASUREMENT, RUN, root
 from gossamer.oracles.constants import COVERED
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.oracles.sampling import completed
 from gossamer.problems import Problem
 from gossamer.problems.problem import cast, check_problem
-from gossamer.pytrees import refuse_mistakable
-from gossamer.sizes import refuse_beyond_memory
 
 TOGETHER = 16
 """Queries of one agent that are computed at once."""

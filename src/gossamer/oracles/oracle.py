@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array, Float, Key
 
+from gossamer.basics.keys import of_stage
 from gossamer.core import InputError
-from gossamer.keys import of_stage
 from gossamer.oracles.constants import Constants
 from gossamer.problems import Problem
 
@@ -68,7 +68,7 @@ class Oracle(abc.ABC):
         return 0
 
     def own_key(self, site: Site) -> Key[Array, ""]:
-        """The key of this stage's, or this source's, own draws (see `gossamer.keys`)."""
+        """The key of this stage's, or this source's, own draws (see `gossamer.basics.keys`)."""
         return of_stage(site.key, self.depth)
 
     def asks(self, dim: int) -> int:

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.arrays import LARGEST, numbers
+from gossamer.basics.arrays import LARGEST, numbers
+from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, Range
 from gossamer.oracles.constants import Constants, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
-from gossamer.pytrees import pytree
 
 
 @pytree

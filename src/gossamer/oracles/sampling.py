@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int
 
+from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, flag, whole
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.problems import Empirical, Problem
-from gossamer.pytrees import pytree
 
 
 @pytree

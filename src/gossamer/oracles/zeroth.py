@@ -17,11 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, Range, brief, nearest, whole
 from gossamer.oracles.constants import Constants
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
-from gossamer.pytrees import pytree
 
 Method = Literal["gaussian", "sphere", "coordinate"]
 

@@ -11,11 +11,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from gossamer.arrays import numbers
+from gossamer.basics.arrays import numbers
+from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, Range, brief
 from gossamer.data import Dataset, load, split
 from gossamer.problems.problem import Problem
-from gossamer.pytrees import pytree
 
 
 class Model(NamedTuple):

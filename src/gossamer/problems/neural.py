@@ -11,10 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, brief, whole
 from gossamer.data import Dataset
 from gossamer.problems.empirical import Empirical, empirical, loaded, refuse_unseen
-from gossamer.sizes import refuse_beyond_memory
 
 MOST_PARAMETERS = 50_000_000
 """The most numbers that one agent's model may have."""

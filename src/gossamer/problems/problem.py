@@ -9,9 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gossamer.arrays import numbers
+from gossamer.basics.arrays import numbers
+from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.core import InputError, brief
-from gossamer.pytrees import refuse_mistakable
 
 
 class Problem(abc.ABC):

@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gossamer.arrays import numbers
+from gossamer.basics.arrays import numbers
+from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError
 from gossamer.problems.problem import Problem
-from gossamer.pytrees import pytree
 
 
 @pytree

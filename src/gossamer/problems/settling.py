@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gossamer.arrays import numbers
+from gossamer.basics.arrays import numbers
 from gossamer.core import InputError
 from gossamer.problems.problem import Problem, cast, check_problem
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import polars as pl
 
-from gossamer import figures, files, tables
 from gossamer.core import InputError
-from gossamer.report import curves, page, sections, tuning
-from gossamer.results import METRICS
-from gossamer.study import Study, place
+from gossamer.report import curves, figures, page, sections, tables, tuning
+from gossamer.results import files
+from gossamer.results.result import METRICS
+from gossamer.results.study import Study, place
 
 
 def write(studies: list[Study], verdicts: list[dict[str, Any]], file: Path, title: str, how_to_repeat: str) -> Path:

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gossamer import figures
-from gossamer.figures import COLORS, DASHES, LINEAR
-from gossamer.results import PAID, Result
-from gossamer.study import Study
-from gossamer.tables import band
+from gossamer.report import figures
+from gossamer.report.figures import COLORS, DASHES, LINEAR
+from gossamer.report.tables import band
+from gossamer.results.result import PAID, Result
+from gossamer.results.study import Study
 
 POINTS = 1000
 """The most points of a curve."""

@@ -7,7 +7,7 @@ from typing import Any
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
-from gossamer.figures import COLORS
+from gossamer.report.figures import COLORS
 from gossamer.report.markup import Markup, joined, tag
 
 LIMIT = 200

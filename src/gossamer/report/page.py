@@ -9,7 +9,7 @@ from typing import Any
 from gossamer.core import InputError
 from gossamer.report import curves, drawings, sections, tuning
 from gossamer.report.markup import Markup, embedded, joined, tag
-from gossamer.study import Study
+from gossamer.results.study import Study
 
 ROOM = 7_800_000
 """The bytes that a report may have; curves are thinned until it fits."""

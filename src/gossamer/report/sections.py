@@ -9,8 +9,8 @@ import polars as pl
 from gossamer.core import InputError, nearest
 from gossamer.report import tuning
 from gossamer.report.markup import Markup, joined, table, tag
-from gossamer.study import Study
-from gossamer.tables import HALF, four
+from gossamer.report.tables import HALF, four
+from gossamer.results.study import Study
 
 SYMBOLS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–", "not tested": "–"}
 """Verdicts, and the sign that says them without colour."""

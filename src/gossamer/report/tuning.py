@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from gossamer.study import Study
+from gossamer.results.study import Study
 
 KNOWN = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
 """The columns of a tuning frame that are not hyper-parameters."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gossamer.engines.program import keys_of
+from gossamer.basics.keys import keys_of
 from gossamer.oracles import AdditiveBias, Exact, GivenBias, GivenFactors, Oracle, RelativeBias, Site
 from gossamer.problems import Quadratic
 from gossamer.problems.problem import cast

@@ -19,7 +19,7 @@ from gossamer.engines.simulator import check, planned, simulate
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Problem, Quadratic
-from gossamer.statistics import interval
+from gossamer.results.statistics import interval
 from gossamer.theory.affine import Affine, affine_of
 from gossamer.theory.constants import Constants, constants_of
 from gossamer.theory.factors import PAPER, Factors

@@ -7,11 +7,11 @@ import numpy as np
 
 from gossamer.algorithms import BiasedDMT
 from gossamer.engines.block import Block
-from gossamer.engines.rows import Plan, Setting, Width, fits
+from gossamer.engines.runs import Plan, Setting, Width, fits
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
-from gossamer.sections import FIRST_SEED
+from gossamer.specs.sections import FIRST_SEED
 from gossamer.theory.stability import step_limit
 
 LAMBDAS = (1.0, 0.3, 0.1, 0.03)

@@ -11,9 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gossamer.basics.keys import keys_of, of_array, of_round
 from gossamer.core import Over
-from gossamer.engines.program import keys_of
-from gossamer.keys import of_array, of_round
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
 

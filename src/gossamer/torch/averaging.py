@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from gossamer.torch.flat import Flat
+from gossamer.torch.parameters import Flat
 from gossamer.torch.world import World
 
 

@@ -16,17 +16,17 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gossamer.core import InputError, State, parts, setting, shown
-from gossamer.engines.suiting import suits
 from gossamer.networks import Network
+from gossamer.networks.compatibility import suits
 from gossamer.torch import averaging, generators
 from gossamer.torch.agent import Agents
-from gossamer.torch.dials import Dials, checked_rate
+from gossamer.torch.arguments import groups_of, network_for, overlapping
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
 from gossamer.torch.finite import Guard, OnNonfinite
-from gossamer.torch.flat import Flat
-from gossamer.torch.given import groups_of, network_for, overlapping
-from gossamer.torch.rounds import Course, Memory, Rates, Rounds
+from gossamer.torch.hyperparameters import Dials, checked_rate
+from gossamer.torch.parameters import Flat
 from gossamer.torch.stopping import NeighborLost
+from gossamer.torch.suspension import Course, Memory, Rates, Rounds
 from gossamer.torch.world import World
 
 LONGEST = 30 * 86400.0

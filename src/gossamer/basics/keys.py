@@ -1,0 +1,94 @@
+"""Which key every draw has.
+
+A key is the end of a path of numbers that are folded in, one after the other, from a root. Different paths have
+different keys (but for a chance of 2⁻⁶⁴ a pair), so a draw's path names all that tells it from others:
+
+    root          its domain and the seed: a run has domain 0, a network 1, a measurement of an oracle 2
+    a run         once, or every round; then the agent
+      once        the stage: 0 is the source, 1 the innermost stage, …
+      a round     0 is the start, t + 1 round t; this is the key of the agent's round, and below it are
+                    itself         the first query
+                    2²¹ + q        the query q = 1, 2, …
+                    2²⁰ + k        the k-th array that is sent compressed, from 0
+                  and below every query's key
+                    0, 1, 2, …     the stage, as above
+    a network     the round; then, for faults, 2²⁰ + how deep they lie; then the pair of agents
+    a measurement the agent, the point, how often it was asked there; then as below a query's key
+
+Since the first query's key is that of the round, stages, compressed arrays and further queries share one row of
+numbers, and each has its own part of it. `minibatch` takes its random words from the query's key itself, which saves a
+fold for each agent and round: no other draw takes that key. All points of one query share its sample, so they share its
+keys; a network's draws of a round are the same for all that is gossiped in it, and for all runs.
+"""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, Key
+
+from gossamer.core import InputError
+
+RUN, NETWORK, MEASUREMENT = range(3)
+"""The domains."""
+
+ARRAYS = 1 << 20
+"""Where compressed arrays begin among the numbers below the key of a round; before it are the stages."""
+
+FAULTS = 1 << 20
+"""Where faults begin below the key of a network's round; JAX's own functions split that key into lower numbers."""
+
+QUERIES = 1 << 21
+"""Where the queries after the first begin."""
+
+
+def root(domain: int, seed: Any) -> Key[Array, ""]:
+    """The key of all that a domain draws with a seed of 32 bits; that of a run is ``jax.random.key(seed)``."""
+    words = jnp.stack([jnp.uint32(domain), jnp.asarray(seed).astype(jnp.uint32)])
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+
+Keys = Key[Array, "seeds 2 agents"]
+
+
+def keys_of(seeds: list[int], agents: int) -> Keys:
+    """For each seed and agent, the key of what is drawn once and the key of what is drawn every round."""
+    return _each_agent(jnp.asarray(seeds, jnp.uint32), jnp.arange(agents))
+
+
+@jax.jit
+def _each_agent(seeds: Int[Array, " seeds"], agents: Int[Array, " agents"]) -> Keys:
+    keys = jax.vmap(lambda seed: jax.random.split(root(RUN, seed)))(seeds)
+    over_agents = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+    return jax.vmap(jax.vmap(over_agents, in_axes=(0, None)), in_axes=(0, None))(keys, agents)
+
+
+def of_round(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
+    """The key of an agent's round, from the key of all its rounds: number 0 is the start, t + 1 is round t."""
+    return jax.random.fold_in(key, number)
+
+
+def of_query(key: Key[Array, ""], query: int) -> Key[Array, ""]:
+    """The key of a query, counted from 0, from the key of the round."""
+    return jax.random.fold_in(key, _placed("queries", query, QUERIES, 1 << 32)) if query else key
+
+
+def of_array(key: Key[Array, ""], number: int) -> Key[Array, ""]:
+    """The key of a compressed array, counted from 0, from the key of the round."""
+    return jax.random.fold_in(key, _placed("compressed arrays", number, ARRAYS, QUERIES))
+
+
+def of_stage(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
+    """The key of a stage's own draws, from the key of the query, or of what is drawn once."""
+    return jax.random.fold_in(key, _placed("stages", depth, 0, ARRAYS))
+
+
+def of_faults(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
+    """The key of the faults of a round that lie so deep, from the key of the network's round."""
+    return jax.random.fold_in(key, FAULTS + depth)
+
+
+def _placed(what: str, number: int, first: int, end: int) -> int:
+    if first + number >= end:
+        raise InputError(f"there are keys for {end - first:,} {what}, but number {number:,} was asked for.")
+    return first + number

@@ -1,0 +1,57 @@
+r"""The vocabulary: what an algorithm is and all that it may touch.
+
+An algorithm is a *rule*: a frozen object with a few hyper-parameters and two pure functions, ``init`` and ``step``.
+It is written in plain arithmetic on whatever arrays the engine gives it, so the same object runs stacked over all
+agents inside a compiled simulator and on one agent's own vector in a process of its own; it cannot tell which.
+"""
+
+from gossamer.core.contract import Agent, Array, Compressor, Needs, Over, PostingAgent, Rule, State, Value
+from gossamer.core.errors import LARGEST_INT, InputError, brief, flag, nearest, whole
+from gossamer.core.rules import (
+    Decay,
+    Mixing,
+    Range,
+    StepSize,
+    Weight,
+    bind,
+    check_schedules,
+    parts,
+    ranges,
+    rule,
+    schedules,
+    setting,
+    shown,
+    tabulate,
+)
+
+__all__ = [
+    "LARGEST_INT",
+    "Agent",
+    "Array",
+    "Compressor",
+    "Decay",
+    "InputError",
+    "Mixing",
+    "Needs",
+    "Over",
+    "PostingAgent",
+    "Range",
+    "Rule",
+    "State",
+    "StepSize",
+    "Value",
+    "Weight",
+    "bind",
+    "brief",
+    "check_schedules",
+    "flag",
+    "nearest",
+    "parts",
+    "ranges",
+    "rule",
+    "schedules",
+    "setting",
+    "shown",
+    "tabulate",
+    "whole",
+]

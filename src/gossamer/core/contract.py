@@ -1,0 +1,102 @@
+"""The contract: what an algorithm holds between two rounds, and all that it may touch."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Protocol
+
+Array = Any
+"""An array of the engine that runs the rule: all agents stacked, ``[agents, d]``, or one agent's ``[d]``."""
+
+Value = Any
+"""A hyper-parameter. A user gives a number, or a schedule that maps the round ``t = 0, 1, …`` to a number; a rule
+reads the number of its round (or an array of them, where the engine runs many settings at once)."""
+
+Needs = Literal["doubly", "column", "row+column", "nothing"]
+"""What a rule asks of the mixing matrix: doubly stochastic; column-stochastic, for push-sum; a row- and a
+column-stochastic one; or nothing because it never gossips. Doubly stochastic weights serve all of them."""
+
+Over = Literal["W", "R", "C", "RC"]
+"""Which matrix mixes: the doubly stochastic W, the row-stochastic R, the column-stochastic C; RC mixes the first array
+by R and the second by C."""
+
+
+Compressor = Annotated[Any, "compressor"]
+"""What shrinks messages, made by `gossamer.compressors`; a rule only hands it to `Agent.gossip_compressed`."""
+
+
+class State(Mapping[str, Array]):
+    """The immutable arrays of a rule between two rounds, by name: ``State(x=x, m=m).m``."""
+
+    __slots__ = ("_arrays",)
+
+    def __init__(self, **arrays: Array):
+        object.__setattr__(self, "_arrays", arrays)
+
+    def __getattr__(self, name: str) -> Array:
+        try:
+            return object.__getattribute__(self, "_arrays")[name]
+        except KeyError:
+            raise AttributeError(f"this state has {', '.join(self)}, but no {name!r}") from None
+
+    def __setattr__(self, name: str, value: Array) -> None:
+        raise AttributeError("a state is immutable; return a new State from `step`")
+
+    def __getitem__(self, name: str) -> Array:
+        return self._arrays[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def __repr__(self) -> str:
+        return f"State({', '.join(self)})"
+
+
+class Agent(Protocol):
+    """All that a rule may touch; the engine makes it anew each round.
+
+    Each method takes one array and returns one, or takes several and returns as many.
+    """
+
+    def gradient(self, *points: Array) -> Array:
+        """The oracle's gradients at the points. One call is one sample ξ for all its points."""
+        ...
+
+    def gossip(self, *arrays: Array, over: Over = "W") -> Array:
+        """Σ_j w_ij a_j for each array. One call is one message to every neighbour."""
+        ...
+
+    def gossip_compressed(self, *arrays: Array, by: Compressor) -> Any:
+        """The pair C(a_i), Σ_j w_ij C(a_j) for each array. One call is one message to every neighbour."""
+        ...
+
+    def mean(self, *arrays: Array) -> Array:
+        """The mean over all agents (an all-reduce), for the centralised rules and for starts that need it."""
+        ...
+
+    def ones(self) -> Array:
+        """The number 1 for each agent, shaped to divide its vector: push-sum's weights."""
+        ...
+
+
+class PostingAgent(Agent, Protocol):
+    """An agent in a process of its own, for a rule's ``ahead``: its messages may travel while it computes."""
+
+    def post(self, *arrays: Array, over: Over = "W") -> Callable[[], Any]:
+        """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
+        ...
+
+
+class Rule(Protocol):
+    """An algorithm. ``s.x`` is always the model that is evaluated; `@rule` adds what else an engine asks for."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    needs: ClassVar[Needs]
+    static: ClassVar[bool]
+    lowest: ClassVar[float | None]
+
+    def init(self, x: Array, agent: Agent) -> State: ...
+
+    def step(self, s: State, agent: Agent) -> State: ...

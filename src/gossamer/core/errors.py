@@ -1,0 +1,62 @@
+"""What is said of bad input, and the checks that every room shares."""
+
+import difflib
+import math
+import operator
+import reprlib
+from collections.abc import Iterable
+from typing import Any
+
+
+class InputError(ValueError):
+    """What the user gave cannot be used. The message says what, where, by how much and what to do."""
+
+
+def nearest(name: Any, known: Iterable[str]) -> str:
+    """The tail of an error about an unknown name: the closest match, then all that is known."""
+    known = sorted(known)
+    close = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.5) if isinstance(name, str) else []
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}Known: {', '.join(known)}."
+
+
+LARGEST_INT = 2**31 - 1
+"""The largest whole number that a compiled program counts with."""
+
+
+class _Brief(reprlib.Repr):
+    """Python's way of writing a value, cut where it is long or deep."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxstring = self.maxother = 80
+
+    def repr_int(self, x: int, level: int) -> str:
+        # Python itself refuses to write a whole number of more than 4,300 digits
+        digits = int(x.bit_length() * math.log10(2)) + 1
+        return repr(x) if digits <= 30 else f"a whole number of about {digits:,} digits"
+
+
+def brief(value: Any) -> str:
+    """A value that a user gave, as an error message shows it: one line, whatever it is."""
+    return " ".join(_Brief().repr(value).split())
+
+
+def whole(where: str, value: Any, *, least: int = 1, most: int = LARGEST_INT, advice: str = "") -> int:
+    """The value as an integer from `least` to `most`, or an `InputError` that names `where` it stood."""
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or not least <= number <= most:
+        bound = f"of at least {least}" if number is None or number < least else f"of at most {most:,}"
+        raise InputError(f"{where} must be a whole number {bound}, but is {brief(value)}.{advice and ' '}{advice}")
+    return number
+
+
+def flag(where: str, value: Any) -> bool:
+    """The value, if it is True or False, or an `InputError` that names `where` it stood."""
+    numpy_flag = getattr(getattr(value, "dtype", None), "kind", "") == "b" and not value.ndim
+    if not isinstance(value, bool) and not numpy_flag:
+        raise InputError(f"{where} must be True or False, but is {brief(value)}.")
+    return bool(value)

@@ -1,0 +1,208 @@
+"""Many runs of one rule, in blocks of a fixed width, through a store that keeps what was computed before."""
+
+import math
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise, product
+from typing import Any, NamedTuple, TypeVar
+
+from gossamer.core import check_schedules, schedules
+from gossamer.engines.block import Block
+from gossamer.engines.cells import Cell, Row, Run, believed, row, segment, state, thinned
+from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
+from gossamer.engines.progress import Say
+from gossamer.networks import Network
+from gossamer.oracles import Oracle
+from gossamer.problems import Problem
+from gossamer.results.store import Nowhere, Store
+
+SEGMENT = 5_000
+"""Rounds in one cell of the store: what a killed run loses at most, and where a longer run goes on."""
+
+
+ENDING = (0.9, 0.925, 0.95, 0.975, 1.0)
+"""The end of a run, as shares of its rounds: where it is measured if the other marks are dense at the start."""
+
+
+def growing(first: int, last: int, steps: int) -> Iterator[int]:
+    """Rounds below `steps` whose distance is an eighth of the rounds done, but from `first` to `last`.
+
+    They do not depend on `steps`, so that a longer run measures where a shorter one did.
+    """
+    t = 0
+    while t < steps:
+        yield t
+        t += min(max(first, t // 8), last)
+
+
+class Setting(NamedTuple):
+    """A rule and an oracle, and what the store calls them."""
+
+    rule: Any
+    oracle: Oracle
+    key: dict[str, Any]
+
+
+class Width(NamedTuple):
+    """The size of a block. It changes the last bits of a run, so it belongs to what determines one."""
+
+    settings: int
+    seeds: int
+
+
+class Plan(NamedTuple):
+    """How long a run is and what is kept of it."""
+
+    steps: int
+    every: int | tuple[int, int]
+    """Rounds between two that are measured; or, for rounds that are dense at the start, how many at first and how many
+    at last."""
+    dtype: str
+    doublings: int = 0
+    """How often the run went on for as long again."""
+
+    @property
+    def last(self) -> int:
+        """The last round."""
+        return self.steps << self.doublings
+
+    @property
+    def horizons(self) -> list[int]:
+        """The rounds at which the run ended, or would have if it had not gone on."""
+        return [self.steps << k for k in range(self.doublings + 1)]
+
+    @property
+    def marks(self) -> list[int]:
+        """The rounds that are measured: those of every shorter run too."""
+        if isinstance(self.every, int):
+            return sorted({*range(0, self.last, self.every), *self.horizons})
+        ends = (round(share * horizon) for share in ENDING for horizon in self.horizons)
+        return sorted({*growing(*self.every, self.last), *ends})
+
+    @property
+    def segments(self) -> list[tuple[int, int]]:
+        """The first and last rounds of the cells that a run is kept in."""
+        cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})
+        return list(pairwise(cuts))
+
+    def doubled(self) -> "Plan":
+        """The plan of the same run, twice as long; it goes on from the cells of this one."""
+        return self._replace(doublings=self.doublings + 1)
+
+    @property
+    def mark_count(self) -> int:
+        """How many marks there are, at most, without making them."""
+        if isinstance(self.every, int):
+            return -(-self.last // self.every) + 1 + self.doublings
+        first, last = self.every
+        grown = math.log(max(1.0, min(last, self.last / 8) / first), 9 / 8)  # by an eighth from one to the next
+        ends = len(ENDING) * (self.doublings + 1)
+        return min(self.last, self.last // last + math.ceil(grown) + 9) + ends + 1
+
+
+T = TypeVar("T")
+
+
+def fits(
+    settings: Sequence[Setting], problem: Problem, network: Network, seeds: Sequence[int], plan: Plan, width: Width
+) -> float:
+    """The bytes that `compute` needs for these runs, or an `InputError` that names the number that is too large."""
+    size = Size(len(settings), len(seeds), plan.last, plan.mark_count, *width)
+    return refuse_too_large(settings[0].rule, problem, network, settings[0].oracle, size, plan.dtype)
+
+
+def compute(
+    settings: Sequence[Setting],
+    problem: Problem,
+    network: Network,
+    seeds: Sequence[int],
+    plan: Plan,
+    *,
+    width: Width,
+    store: Store,
+    report: Callable[[int, float | None], None] = lambda done, loss: None,
+    ended: Callable[[int], None] = lambda runs: None,
+    say: Say = lambda text, *, aside=False: None,
+) -> dict[Run, Row]:
+    """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
+
+    Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
+    before it ended. `report` is told of rounds, `ended` how many runs have come to their end, and `say`, once, how long
+    all will take, and how much memory, if that is beyond some seconds.
+    """
+    needed = fits(settings, problem, network, seeds, plan, width)
+    blocks = math.ceil(len(settings) / width.settings) * math.ceil(len(seeds) / width.seeds)
+    watch = Stopwatch(blocks * plan.last, needed, not isinstance(store, Nowhere), say)
+
+    def told(done: int, loss: float | None) -> None:
+        watch(done)
+        report(done, loss)
+
+    check_schedules((setting.rule for setting in settings), plan.last)
+    runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
+    cells: dict[Run, list[Cell]] = {run: [] for run in runs}
+    seconds = dict.fromkeys(runs, 0.0)
+    for first, last in plan.segments:
+        marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
+        going = [run for run in runs if not cells[run] or cells[run][-1]["diverged"] < 0]
+        keys = {run: _key(settings[run[0]], run[1], plan, width, first, last, marks) for run in going}
+        check = partial(believed, marks, (problem.agents, problem.dim))
+        found = {run: store.get(keys[run], check) for run in going}
+        missing = [run for run in going if found[run] is None]
+        ended(sum(cell is not None and _over(cell, last, plan) for cell in found.values()))
+        for some in _chunks_alike(sorted({setting for setting, _ in missing}), settings, width.settings):
+            for chosen in _chunks(sorted({seed for setting, seed in missing if setting in some}), width.seeds):
+                block = Block(
+                    [settings[k].rule for k in some],
+                    problem,
+                    network,
+                    [settings[k].oracle for k in some],
+                    seeds=chosen,
+                    steps=plan.last,
+                    dtype=plan.dtype,
+                )
+                if first:
+                    block.resume([[state(cells[k, seed][-1]) for seed in chosen] for k in some])
+                watch.begin(first)
+                for run, cell in segment(block, some, chosen, first, last, marks, told).items():
+                    if run in going and found[run] is None:
+                        found[run] = cell
+                        store.put(keys[run], cell)
+                        ended(int(_over(cell, last, plan)))
+        for run, cell in found.items():
+            assert cell is not None
+            seconds[run] += float(cell["seconds"])
+            cells[run] = [*thinned(cells[run]), cell]
+    return {run: row(parts, seconds[run]) for run, parts in cells.items()}
+
+
+def _over(cell: Cell, last: int, plan: Plan) -> bool:
+    return last == plan.last or bool(cell["diverged"] >= 0)
+
+
+def _key(
+    setting: Setting, seed: int, plan: Plan, width: Width, first: int, last: int, marks: list[int]
+) -> dict[str, Any]:
+    return {
+        "setting": setting.key,
+        "seed": seed,
+        "rounds": [first, last],
+        "marks": marks,
+        "dtype": plan.dtype,
+        "width": list(width),
+    }
+
+
+def _chunks_alike(numbers: list[int], settings: Sequence[Setting], size: int) -> list[list[int]]:
+    """Chunks of settings with the same schedules: whether a number has one belongs to the compiled program."""
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for number in numbers:
+        groups.setdefault(tuple(schedules(settings[number].rule)), []).append(number)
+    return [chunk for group in groups.values() for chunk in _chunks(group, size)]
+
+
+def _chunks(values: list[T], size: int) -> list[list[T]]:
+    """Lists of this size; the last is filled up with copies of its last value."""
+    chunks = [values[k : k + size] for k in range(0, len(values), size)]
+    return [chunk + chunk[-1:] * (size - len(chunk)) for chunk in chunks]

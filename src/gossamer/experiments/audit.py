@@ -1,0 +1,238 @@
+"""Whether Assumption 3 holds along a run: an oracle's constants, measured where an algorithm really asks it.
+
+At some rounds of the first seed's run every agent's next query is repeated many times, at its point and with the
+oracle's own memory. What is found is said beside what the oracle states in closed form; a path says nothing of points
+that it does not visit.
+"""
+
+import math
+import textwrap
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import polars as pl
+from jaxtyping import Array, Float
+
+from gossamer.algorithms import ALGORITHMS
+from gossamer.core import InputError, bind, setting, whole
+from gossamer.engines import program
+from gossamer.engines.agents import StackedAgents
+from gossamer.engines.block import Block
+from gossamer.engines.progress import Report, reporting
+from gossamer.engines.runs import Setting, Width, fits
+from gossamer.engines.simulator import planned
+from gossamer.oracles import COVERED, Constants, Measured, measure
+from gossamer.oracles.measuring import count_of
+from gossamer.specs.spec import Parts, Spec, left
+
+WIDTH = 100
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What was found about the oracle of one algorithm in one variant."""
+
+    variant: str
+    algorithm: str
+    setting: str
+    rounds: list[int]
+    """The rounds whose query was repeated."""
+    stated: Constants
+    measured: Measured
+    diverged: int
+    """The round in which the run diverged, or −1."""
+
+    @property
+    def covered(self) -> bool | None:
+        """Whether the stated M_f is one that the theorem covers; None if none is stated."""
+        return None if self.stated.relative is None else self.stated.relative <= COVERED
+
+    @property
+    def exceeded(self) -> list[str]:
+        """Which of the stated bounds were exceeded by more than chance: a bias by the lower end of its interval."""
+        stated, measured, found = self.stated, self.measured, []
+        rounding = 1e-9 * float(measured.grad_sq.max())
+        if stated.relative is not None and stated.absolute is not None:
+            least = measured.absolute_interval(stated.relative)[0]
+            found += ["bias"] if least > stated.absolute * (1 + 1e-9) + rounding else []
+        # s² of K queries of one agent and point has a relative deviation of about √(2/K), more for heavy tails
+        doubt = 1 + 10 / math.sqrt(measured.queries)
+        if stated.variance is not None and measured.variance > doubt * stated.variance + rounding:
+            found.append("variance")
+        return found
+
+    @property
+    def words(self) -> list[str]:
+        """What it means, in sentences."""
+        stated, measured = self.stated, self.measured
+        needed, (low, high) = measured.absolute_at(COVERED), measured.absolute_interval(COVERED)
+        between = "" if measured.queries == 1 else f" (95 %: {low:.4g} to {high:.4g})"
+        found = [f"At these rounds Assumption 3 holds with M_f = 1/256 if σ_f² is at least {needed:.4g}{between}."]
+        if high == 0:
+            found = ["At these rounds Assumption 3 holds with M_f ≤ 1/256 and σ_f² = 0."]
+        if self.covered is False:
+            found.append(f"The stated M_f = {stated.relative:.4g} is above 1/256: the theorem does not cover it.")
+        if self.covered is None:
+            found.append("No M_f is stated in closed form: what was measured holds for this path only.")
+        elif stated.absolute is None:
+            found.append("No σ_f² is stated in closed form: what was measured holds for this path only.")
+        if stated.variance is None:
+            found.append(f"No bound on the variance is stated: along this path it is at most {measured.variance:.4g}.")
+        for name in self.exceeded:
+            found.append(f"The stated bound on the {name} is exceeded: the closed form is wrong for this problem.")
+        if self.diverged >= 0:
+            found.append(f"The run diverged in round {self.diverged}; only the rounds before it were measured.")
+        return found + ([stated.note] if stated.note else [])
+
+    def asdict(self) -> dict[str, Any]:
+        stated = self.stated
+        return {
+            "variant": self.variant,
+            "algorithm": self.algorithm,
+            "setting": self.setting,
+            "rounds": self.rounds,
+            "stated": {"relative": stated.relative, "absolute": stated.absolute, "variance": stated.variance},
+            "measured": self.measured.asdict(),
+            "covered": self.covered,
+            "exceeded": self.exceeded,
+            "diverged": None if self.diverged < 0 else self.diverged,
+            "words": self.words,
+        }
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The findings of a spec, in its order. Printed it is text for a terminal."""
+
+    findings: list[Finding]
+
+    def asdict(self) -> dict[str, Any]:
+        """All of it, for a JSON file."""
+        return {"findings": [finding.asdict() for finding in self.findings]}
+
+    @property
+    def table(self) -> pl.DataFrame:
+        """One row a finding: the stated constants and the largest measured ones."""
+        rows = [
+            {
+                "variant": one.variant,
+                "algorithm": one.algorithm,
+                "setting": one.setting,
+                "stated M_f": one.stated.relative,
+                "M_f": one.measured.relative,
+                "stated σ_f²": one.stated.absolute,
+                "σ_f² at M_f = 0": one.measured.absolute_at(0),
+                "σ_f² at M_f = 1/256": one.measured.absolute_at(COVERED),
+                "stated σ²": one.stated.variance,
+                "σ²": one.measured.variance,
+            }
+            for one in self.findings
+        ]
+        return pl.DataFrame(rows, schema_overrides={name: pl.Float64 for name in list(rows[0])[3:]})
+
+    def __str__(self) -> str:
+        return "\n\n".join(_told(finding) for finding in self.findings)
+
+
+def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, progress: bool | Report = True) -> Audit:
+    """Measure the oracle of a spec along the first seed's run of each of its algorithms, in each of its variants.
+
+    Args:
+        spec: an experiment whose hyper-parameters are all given.
+        rounds: at how many rounds of the run, the first and the last among them.
+        queries: how often each agent's query is repeated there.
+        seed: of the repeated queries' draws.
+        progress: as in `gossamer.simulate`.
+    """
+    rounds = whole("rounds", rounds)
+    queries = count_of(queries)
+    made = spec.each(Spec.parts)
+    wanted = [
+        (variant, parts, _rule(name, hyper)) for variant, parts in made.items() for name, hyper in parts.algorithms
+    ]
+    plan, seeds = planned(spec.run.steps, None, spec.run.seeds, spec.run.dtype)
+    for _, parts, rule in wanted:
+        fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds[:1], plan, Width(1, 1))
+    with reporting(progress) as report:
+        return Audit([_found(spec, *one, rounds, queries, seed, report) for one in wanted])
+
+
+def _rule(name: str, hyper: dict[str, Any]) -> Any:
+    missing = left(name, hyper)
+    if missing:
+        raise InputError(
+            f"an audit follows one run, but {name} has no {' and no '.join(missing)}: give what [tuning] would choose "
+            "(`gossamer tune` says it)."
+        )
+    return ALGORITHMS[name](**hyper)
+
+
+def _found(
+    spec: Spec, variant: str, parts: Parts, rule: Any, count: int, queries: int, seed: int, report: Report
+) -> Finding:
+    plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+    block = Block(
+        [rule], parts.problem, parts.network, [parts.oracle], seeds=seeds[:1], steps=plan.steps, dtype=plan.dtype
+    )
+    label = f"{variant}: {rule.name}" if variant else rule.name
+    asked, measured, now = [], [], 0
+    for t in np.unique(np.linspace(0, plan.steps - 1, min(count, plan.steps)).round().astype(int)).tolist():
+        if t > now:
+            block.drive([t], lambda done, loss: report(label, done, plan.steps, loss), now, t)
+        now, diverged = t, int(block.run.diverged[0, 0])
+        if diverged >= 0:
+            break
+        x, memory = _query(block, t)
+        if not np.isfinite(x).all():
+            break
+        found = measure(parts.oracle, parts.problem, x[None], memory=memory, queries=queries, seed=seed + t, round=t)
+        asked.append(t)
+        measured.append(found)
+    if not measured:
+        raise InputError(
+            f"{label} with {setting(rule)} diverged at once, and nothing was measured: take a smaller eta."
+        )
+    stated = parts.oracle.constants(parts.problem)
+    ended = int(block.run.diverged[0, 0])
+    return Finding(variant, rule.name, setting(rule), asked, stated, Measured.joined(measured), ended)
+
+
+class Watched(StackedAgents):
+    """Agents of whom it is noted where they first ask, and what the oracle then remembers."""
+
+    first: tuple[Array, Any] | None = None
+
+    def gradient(self, *points: Array) -> Array:
+        if self.first is None:
+            self.first = points[0], self.memory
+        return super().gradient(*points)
+
+
+def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
+    """The points of the first query in round t, and the oracle's memory before it."""
+    with block.precision():
+        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program._at(block.hyper(t), t), block.oracles))
+        run = jax.tree.map(lambda leaf: leaf[0, 0], block.run)
+        x, memory = _first(block.kind, block.world, oracle, hyper, block.keys[0], run, jnp.int32(t))
+        return np.asarray(x, np.float64), jax.tree.map(np.asarray, memory)
+
+
+@partial(jax.jit, static_argnums=0)
+def _first(kind: type, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.Run, t: Array) -> Any:
+    agents = Watched(world, oracle, program._round_keys(keys, t + 1), t, run.memory)
+    bind(kind, hyper).step(run.state, agents)
+    return agents.first
+
+
+def _told(finding: Finding) -> str:
+    stated = finding.stated
+    known = {"M_f": stated.relative, "σ_f²": stated.absolute, "σ²": stated.variance}
+    shown = ", ".join(f"{name} = {'–' if value is None else f'{value:.4g}'}" for name, value in known.items())
+    title = f"{finding.variant}: {finding.algorithm}" if finding.variant else finding.algorithm
+    lines = [f"{title} ({finding.setting}), rounds {', '.join(str(t) for t in finding.rounds)}", f"stated   {shown}"]
+    words = [textwrap.fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ") for line in finding.words]
+    return "\n".join([*lines, str(finding.measured), *words])

@@ -1,0 +1,1 @@
+"""What mixes: the weights of every round, held so that a product costs what the edges cost."""

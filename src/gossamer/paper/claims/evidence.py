@@ -1,0 +1,181 @@
+"""What a claim reads from a study: one number for each replicate, or the reason why there is none."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from gossamer.paper.claims.verdict import Insufficient, NotRun
+from gossamer.results import statistics
+from gossamer.results.study import TUNED, Study
+
+DMT = "biased-dmt"
+
+Readings = dict[int, float]
+"""A number for each replicate."""
+
+SHARE = 0.01
+"""The smallest difference of losses that matters, as a share of the way from the start to the lowest end."""
+
+FACTOR = 1.1
+"""The smallest ratio of floors, rounds or disagreements that matters."""
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The runs of one algorithm in one variant, all of which came to their end."""
+
+    name: str
+    replicates: list[int]
+    rounds: np.ndarray
+    """The measured rounds, the same for every run."""
+    table: pl.DataFrame
+    """Sorted by replicate, seed and round."""
+
+    @staticmethod
+    def of(study: Study, algorithm: str = DMT, variant: str = "", *, tuned: bool | None = None) -> "Runs":
+        """The runs, of those whose hyper-parameters were tuned, or were given, if `tuned` says which."""
+        if variant not in study.results:
+            raise NotRun(f'the study has no variant "{variant}"')
+        name = f'{algorithm} in "{variant}"' if variant else algorithm
+        table = study.results[variant].table.filter(pl.col("algorithm") == algorithm)
+        if tuned is not None:
+            table = table.filter(pl.col("setting").str.starts_with(TUNED) == tuned)
+        table = table.sort("replicate", "seed", "round")
+        if table.is_empty():
+            raise NotRun(f"there is no run of {name}")
+        if (settings := table["setting"].n_unique()) > 1:
+            raise Insufficient(f"{name} ran with {settings} settings, and none is singled out")
+        seeds, replicates = table["seed"].n_unique(), table["replicate"].unique().sort().to_list()
+        if lost := table.filter(pl.col("status") != "ok")["seed"].n_unique():
+            raise Insufficient(f"{name} diverged on {lost} of {seeds} seeds")
+        if len(replicates) < 2:
+            raise Insufficient(f"{name} has one replicate only, and an interval needs two")
+        if len(table) % seeds or len(np.unique(rounds := _by(table["round"], seeds), axis=0)) > 1:
+            raise Insufficient(f"the seeds of {name} were measured in different rounds")
+        if seeds % len(replicates) or table.group_by("replicate").agg(pl.col("seed").n_unique())["seed"].n_unique() > 1:
+            raise Insufficient(f"the replicates of {name} have different numbers of seeds")
+        return Runs(name, replicates, rounds[0], table)
+
+    def values(self, metric: str) -> np.ndarray:
+        """The metric, [replicates, rounds], each the mean over the replicate's seeds."""
+        if metric not in self.table.columns or self.table[metric].null_count():
+            raise Insufficient(f"{self.name} has no {metric}")
+        values = self.table[metric].to_numpy().astype(float).reshape(len(self.replicates), -1, len(self.rounds))
+        if not np.isfinite(values).all():
+            raise Insufficient(f"{metric} of {self.name} is not finite")
+        return values.mean(1)
+
+    def floor(self, metric: str = "grad_norm_sq") -> Readings:
+        """The mean over the last half of the rounds, of runs that have settled."""
+        values = self.values(metric)
+        if why := statistics.unsettled(self.rounds, values):
+            raise Insufficient(f"{metric} of {self.name} has not settled after {self.last:,} rounds: {why}")
+        return self._readings(statistics.floor(self.rounds, values))
+
+    def end(self, metric: str = "loss") -> Readings:
+        """The mean over the end, the last tenth of the rounds."""
+        return self._readings(self.values(metric)[:, statistics.ending(self.rounds, self.last)].mean(1))
+
+    def mean(self, metric: str = "grad_norm_sq", until: float = math.inf) -> Readings:
+        """The mean over all rounds up to one, on straight lines between measured rounds."""
+        kept = self.rounds <= until
+        if kept.sum() < 2:
+            raise Insufficient(f"{self.name} was measured {kept.sum()} times up to round {until:,.0f}")
+        rounds, values = self.rounds[kept].astype(float), self.values(metric)[:, kept]
+        return self._readings(np.trapezoid(values, rounds, axis=1) / (rounds[-1] - rounds[0]))
+
+    def arrivals(self, target: float) -> Readings:
+        """The round from which on the loss stays at the target or below, on a straight line between measured rounds.
+
+        A run that never gets there counts as its number of rounds + 1.
+        """
+        found = [statistics.arrival(self.rounds, losses, target) for losses in self.values("loss")]
+        return self._readings(np.array([self.last + 1 if at is None else at for at in found]))
+
+    @property
+    def last(self) -> int:
+        return int(self.rounds[-1])
+
+    def _readings(self, values: np.ndarray) -> Readings:
+        return dict(zip(self.replicates, values.tolist(), strict=True))
+
+
+def _by(column: pl.Series, seeds: int) -> np.ndarray:
+    return column.to_numpy().reshape(seeds, -1)
+
+
+def way(runs: list[Runs]) -> tuple[float, float]:
+    """The loss at the start, and the lowest mean loss at the end."""
+    start = float(np.mean([run.values("loss")[:, 0].mean() for run in runs]))
+    end = min(average(run.end()) for run in runs)
+    if not end < start:
+        raise Insufficient(f"no run lowers the loss: it starts at {start:.4g} and ends at {end:.4g} at best")
+    return start, end
+
+
+def target(runs: list[Runs], share: float = 0.95) -> float:
+    """The loss after this share of the way from the start to the lowest end."""
+    start, end = way(runs)
+    return end + (1 - share) * (start - end)
+
+
+def bias_sq(study: Study, variant: str = "") -> Readings:
+    """‖ē‖², the square of the agents' mean bias as drawn, the mean over the seeds of each replicate."""
+    result = study.results[variant]
+    if (bias := result.mean_bias) is None or len(bias) != len(result.seeds):
+        raise Insufficient(f'the mean bias of "{variant}" is not known' if variant else "the mean bias is not known")
+    squares = dict(zip(result.seeds, (np.asarray(bias, float) ** 2).sum(1).tolist(), strict=True))
+    return statistics.by_replicate(squares, dict(result.table.select("seed", "replicate").unique().iter_rows()))
+
+
+def fact(study: Study, variant: str, name: str) -> float:
+    """A positive number that the study knows of a variant."""
+    if variant not in study.results:
+        raise NotRun(f'the study has no variant "{variant}"')
+    value = study.facts.get(variant, {}).get(name)
+    if not isinstance(value, int | float | np.number) or not math.isfinite(value) or value <= 0:
+        raise Insufficient(f'the {name} of "{variant}" is {value}, and its logarithm is needed')
+    return float(value)
+
+
+def average(readings: Readings) -> float:
+    """The mean over replicates."""
+    return float(np.mean(list(readings.values())))
+
+
+def paired(*readings: Readings) -> np.ndarray:
+    """The readings on the replicates that all share, [readings, replicates]."""
+    shared = sorted(set.intersection(*(set(each) for each in readings)))
+    if len(shared) < 2:
+        raise Insufficient(f"the runs share {len(shared)} replicates, and an interval needs two")
+    return np.array([[each[replicate] for replicate in shared] for each in readings], float)
+
+
+def difference(a: Readings, b: Readings) -> np.ndarray:
+    """a − b, replicate by replicate."""
+    values = paired(a, b)
+    return values[0] - values[1]
+
+
+def log_ratio(a: Readings, b: Readings) -> np.ndarray:
+    """log a/b, replicate by replicate."""
+    values = _log(paired(a, b))
+    return values[0] - values[1]
+
+
+def log_slope(x: Mapping[str, float], y: Mapping[str, Readings]) -> np.ndarray:
+    """The slope of log y against log x by least squares, replicate by replicate."""
+    logs = np.log([x[name] for name in y])
+    if len(logs) < 2 or np.ptp(logs) < 1e-9:
+        raise Insufficient(f"a slope needs two different values, but there are {len(logs)}, all alike")
+    centred = logs - logs.mean()
+    return centred @ _log(paired(*y.values())) / (centred @ centred)
+
+
+def _log(values: np.ndarray) -> np.ndarray:
+    if not (values > 0).all():
+        raise Insufficient(f"a reading is {values.min():.4g}, which has no logarithm")
+    return np.log(values)

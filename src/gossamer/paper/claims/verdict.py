@@ -1,0 +1,153 @@
+"""Claims and verdicts: a claim asks a question of a study, and the answer makes the verdict."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+
+from gossamer.results.statistics import interval
+from gossamer.results.study import Study
+
+Word = Literal["holds", "does not hold", "tie", "undecided", "not run", "not tested"]
+WORDS: tuple[Word, ...] = get_args(Word)
+"""All that a verdict can say."""
+
+ERROR = 0.05
+"""How often a page of claims may hold one that is judged wrongly."""
+
+
+class Unanswered(Exception):
+    """There is no answer, and the message says why."""
+
+    word: Word
+
+
+class Insufficient(Unanswered):
+    """There are runs, but they do not suffice."""
+
+    word = "undecided"
+
+
+class NotRun(Unanswered):
+    """What the claim needs was not run."""
+
+    word = "not run"
+
+
+class NotTested(Unanswered):
+    """Nothing that was run meets the claim's own conditions."""
+
+    word = "not tested"
+
+
+class Question(NamedTuple):
+    """Whether the means of some numbers lie in a region."""
+
+    quantity: str
+    """What the numbers are, for the text."""
+    parts: Mapping[str, np.ndarray]
+    """By name, a value for each replicate. Each part takes an equal share of the claim's error (Bonferroni)."""
+    above: float = -math.inf
+    below: float = math.inf
+    tie: tuple[float, float] | None = None
+    """Where a difference is too small to matter."""
+    ratio: bool = False
+    """Whether the values are logarithms of what the regions are about."""
+    note: str = ""
+    doubted: Mapping[str, Sequence[Word]] = {}
+    """Answers that cannot be trusted, by part: where a run never arrived, its rounds are only known to be many."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one claim."""
+
+    experiment: str
+    claim: str
+    """What was judged, with its margin."""
+    paper: str
+    """What the paper says, in our words."""
+    measured: str
+    """One line with the numbers, or the reason why there is no verdict."""
+    interval: tuple[float, float] | None
+    """Of the number that decides; where a claim makes several comparisons, of the one that decides it."""
+    level: float | None
+    """The level of that interval: so high that all intervals of the page hold together at 95 %."""
+    verdict: Word
+
+    def asdict(self) -> dict[str, Any]:
+        """The verdict as JSON can write it."""
+        finite = self.interval is not None and all(math.isfinite(end) for end in self.interval)
+        bounds = [float(end) for end in self.interval] if self.interval is not None and finite else None
+        return {**vars(self), "interval": bounds}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A question to a study. It never raises for want of runs: the verdict then says what is missing."""
+
+    experiment: str
+    """The study that it needs."""
+    claim: str
+    paper: str
+    ask: Callable[[Study], Question]
+
+    def __call__(self, study: Study | None, error: float = ERROR) -> Verdict:
+        """The verdict, judged wrongly with at most this probability."""
+        try:
+            if study is None:
+                raise NotRun("the experiment was not run")
+            return self._answered(self.ask(study), error)
+        except Unanswered as reason:
+            return Verdict(self.experiment, self.claim, self.paper, str(reason), None, None, reason.word)
+
+    def _answered(self, question: Question, error: float) -> Verdict:
+        level, undo = 1 - error / len(question.parts), _exp if question.ratio else float
+        above, below, tie = question.above, question.below, question.tie
+        if question.ratio:
+            above, below = _log(above), _log(below)
+            tie = None if tie is None else (_log(tie[0]), _log(tie[1]))
+        answers: list[Word] = []
+        closest: list[tuple[float, tuple[float, float]]] = []
+        texts = []
+        for name, values in question.parts.items():
+            mean, half = interval(values, level)
+            low, high = mean - half, mean + half
+            answer = _answer(low, high, above, below, tie)
+            answers.append("undecided" if answer in question.doubted.get(name, ()) else answer)
+            closest.append((min(low - above, below - high), (undo(low), undo(high))))
+            texts.append(f"{name} {undo(mean):.4g} [{undo(low):.4g}, {undo(high):.4g}]".strip())
+        word = _joined(answers)
+        _, deciding = min(each for each, answer in zip(closest, answers, strict=True) if answer == word)
+        counts = sorted({len(values) for values in question.parts.values()})
+        each = " each" if len(question.parts) > 1 else ""
+        of = f"{100 * level:.4g} %{each}, {' to '.join(str(n) for n in counts)} replicates"
+        measured = f"{question.quantity}: {', '.join(texts)} ({of})" + (question.note and f"; {question.note}")
+        return Verdict(self.experiment, self.claim, self.paper, measured, deciding, level, word)
+
+
+def _answer(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:
+    """Of one comparison. What lies outside the claim's region refutes it, unless all of it is too small to matter."""
+    if above < low and high < below:
+        return "holds"
+    if tie is not None and tie[0] <= low and high <= tie[1]:
+        return "tie"
+    return "does not hold" if high <= above or below <= low else "undecided"
+
+
+def _joined(answers: list[Word]) -> Word:
+    """Of several comparisons, all of which should hold."""
+    for word in ("does not hold", "undecided", "tie"):
+        if word in answers:
+            return word
+    return "holds"
+
+
+def _log(value: float) -> float:
+    return math.log(value) if 0 < value < math.inf else value
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < 700 else math.inf

@@ -1,0 +1,148 @@
+"""What figures and reports have in common: bands over seeds, and tables as CSV and LaTeX files."""
+
+import math
+import re
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from gossamer.basics.terminal import visible
+from gossamer.core import InputError
+from gossamer.results.files import write
+from gossamer.results.statistics import half_width
+
+HALF = "_±"
+"""The end of a column's name that holds the half-width of the interval of the column before it."""
+
+FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
+"""How text begins that a spreadsheet evaluates; the wide letters count there as the others."""
+
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{letter: f"{{{letter}}}" for letter in "[]*"},  # after a line's end they would be its options
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "·": r"$\cdot$",
+    "−": "$-$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "≈": r"$\approx$",
+    "∞": r"$\infty$",
+    "∇": r"$\nabla$",
+    "‖": r"$\|$",
+    "²": "$^2$",
+    "√": r"$\surd$",
+    "η": r"$\eta$",
+    "λ": r"$\lambda$",
+    "β": r"$\beta$",
+    "σ": r"$\sigma$",
+    "ρ": r"$\rho$",
+    "\u0304": r"$\bar{}$",  # the bar over the letter before it
+}
+"""Characters that LaTeX takes for commands, or that its fonts lack."""
+
+
+def band(rows: pl.DataFrame, metric: str, paid: str, log: bool) -> dict[str, np.ndarray]:
+    """Mean and 95 % interval over replicates; on a log axis of the logarithm, so that the band stays above zero."""
+    rows = rows.filter(pl.col(metric).is_not_null() & pl.col(metric).is_finite())
+    if log:
+        rows = rows.filter(pl.col(metric) > 0)
+    value = pl.col(metric).log() if log else pl.col(metric)
+    rows = rows.group_by("replicate", paid, maintain_order=True).agg(pl.col(metric).mean())
+    groups = rows.group_by(paid, maintain_order=True).agg(
+        value.mean().alias("mean"), value.std().fill_null(0.0).alias("std"), value.len().alias("n")
+    )
+    groups = groups.sort(paid)
+    n = groups["n"].to_numpy()
+    mean, half = groups["mean"].to_numpy(), half_width(n, groups["std"].to_numpy())
+    undo = np.exp if log else (lambda values: values)
+    with np.errstate(over="ignore"):  # a run on its way to infinity
+        return {
+            "x": groups[paid].to_numpy().astype(float),
+            "mean": undo(mean),
+            "low": undo(mean - half),
+            "high": undo(mean + half),
+        }
+
+
+def csv(frame: pl.DataFrame, path: Path) -> Path:
+    """Write a table as CSV, every digit of it.
+
+    Text that a spreadsheet would take for a formula, because it begins with =, +, -, @, a tab or a line end, gets an
+    apostrophe before it, as OWASP recommends; numbers stay as they are. What a terminal would act on is written as its
+    escape, but for tabs and line ends.
+    """
+    text = pl.col(pl.String)
+    frame = frame.with_columns(text.map_elements(partial(visible, keep="\t\r\n"), pl.String))
+    frame.columns = [visible(name) for name in frame.columns]
+    acts = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
+    safe = frame.with_columns(pl.when(acts).then("'" + text).otherwise(text).name.keep())
+    names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}
+    return _written(path, safe.rename(names).write_csv())
+
+
+def latex(frame: pl.DataFrame, path: Path) -> Path:
+    """Write a table for LaTeX's package booktabs: four significant digits, intervals beside their means.
+
+    Columns without a value are left out.
+    """
+    known = [name for name in frame.columns if frame[name].null_count() < len(frame)]
+    shown = [name for name in known if not (name.endswith(HALF) and name.removesuffix(HALF) in known)]
+    align = "".join("r" if frame[name].dtype.is_numeric() else "l" for name in shown)
+    lines = [rf"\begin{{tabular}}{{{align or 'l'}}}", r"\toprule", _line([escaped(name) for name in shown])]
+    lines.append(r"\midrule")
+    for row in frame.iter_rows(named=True):
+        lines.append(_line([_cell(row[name], row.get(name + HALF)) for name in shown]))
+    return _written(path, "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""]))
+
+
+def escaped(text: str) -> str:
+    """Text as LaTeX shows it, letter by letter."""
+    single = " ".join(str(text).split())
+    shown = "".join(LATEX.get(letter, letter) for letter in single)
+    return re.sub("-(?=-)", "-{}", shown)
+
+
+def four(number: float | None) -> str:
+    """A number to four significant digits; a dash where there is none."""
+    return "–" if number is None or math.isnan(number) else f"{number:.4g}"
+
+
+def _line(cells: list[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def _cell(value: Any, half: float | None) -> str:
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return "--"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        return f"${_number(value)}$" if half is None else rf"${_number(value)} \pm {_number(half)}$"
+    return escaped(value)
+
+
+def _number(value: float) -> str:
+    digits, _, power = f"{value:.4g}".replace("inf", r"\infty").partition("e")
+    return rf"{digits} \cdot 10^{{{int(power)}}}" if power else digits
+
+
+def _written(path: Path, text: str) -> Path:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, text.encode(errors="replace"))
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
+    return path

@@ -1,0 +1,1 @@
+"""What runs leave: results, studies, the store, atomic files, provenance and statistics."""

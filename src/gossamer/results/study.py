@@ -1,0 +1,143 @@
+"""A study: one experiment under several variants (another network, split, bias …), each with a result of its own."""
+
+import os
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from gossamer.core import InputError
+from gossamer.results.files import Damaged, exclusive, read, sealed, unsealed, write
+from gossamer.results.records import Record, believed, checked_tuning, table
+from gossamer.results.result import Result
+
+TUNED = "tuned in each of"
+"""How the setting of a method begins whose hyper-parameters were tuned anew in every replicate."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """The outcome of a spec: a result for each variant, how the methods were tuned, and what the variants are."""
+
+    name: str
+    title: str
+    spec: str
+    """The TOML that it was made from."""
+    results: dict[str, Result]
+    """By variant, in the order of the spec; under "" where the spec has none."""
+    tuning: pl.DataFrame | None
+    """One row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
+    where the algorithm has none of that name), criterion, value (null where a seed diverged), diverged (how many
+    seeds), extension (0 for the first grid) and chosen."""
+    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of
+    each class that each agent holds), edges, bias_sq (the mean over seeds of ‖ē‖²)."""
+
+    @property
+    def result(self) -> Result:
+        """The result of a spec without variants."""
+        if len(self.results) > 1:
+            raise InputError(f"this study has {len(self.results)} variants: choose one from `results`.")
+        return next(iter(self.results.values()))
+
+    def curves(self) -> dict[str, Result]:
+        """What belongs into one figure: a result for each variant, or, where each has one algorithm, all in one."""
+        if len(self.results) < 2 or any(len(result.states) > 1 for result in self.results.values()):
+            return self.results
+        first = next(iter(self.results.values()))
+        named = [
+            result.table.with_columns(algorithm=pl.lit(variant), setting=pl.lit(""))
+            for variant, result in self.results.items()
+        ]
+        states = {(variant, ""): next(iter(result.states.values())) for variant, result in self.results.items()}
+        return {"": replace(first, table=pl.concat(named), states=states, biases=None)}
+
+    def step_sizes(self, variant: str = "") -> pl.DataFrame:
+        """What each method ended at by its step size: a row for each replicate, algorithm and η that was tried.
+
+        `value` is the criterion, the least over what else was varied (null where all diverged), and `stable` says
+        whether η belongs to the step sizes around the best that end near the least value of all methods: by the loss,
+        within 5 % of the way from the start; by ‖∇F‖², within a factor of two. It needs a tuning by a metric.
+        """
+        tried = None if self.tuning is None else self.tuning.filter(pl.col("variant") == variant)
+        if tried is None or tried.is_empty() or (criterion := tried["criterion"][0]) == "rounds":
+            raise InputError(f"step sizes were not compared{f' in {variant!r}' if variant else ''}: tune by a metric.")
+        least = tried.group_by("replicate", "algorithm", "eta", maintain_order=True).agg(pl.col("value").min())
+        start = self.results[variant].table.filter(pl.col("round") == 0)[criterion].mean()
+        best = pl.col("value").min().over("replicate")
+        enough = best + 0.05 * (pl.lit(start) - best) if criterion == "loss" else 2 * best
+        near = (pl.col("value") <= enough).fill_null(False).alias("near")
+        parts = [
+            grid.with_columns(stable=pl.Series(_around_best(grid)))
+            for _, grid in least.with_columns(near).sort("eta").group_by("replicate", "algorithm", maintain_order=True)
+        ]
+        columns = "replicate", "algorithm", "eta", "value", "stable"
+        return pl.concat(parts).select(*columns).sort("replicate", "algorithm", "eta", maintain_order=True)
+
+    def save(self, folder: Path, *, anew: bool = True) -> None:
+        """Write it into a directory that exists: a directory for each variant, and `study.json` last.
+
+        Files that hold what they should are not touched; see `Result.write_into` for `anew`.
+        """
+        with exclusive(folder):
+            self._write_into(folder, anew)
+
+    def _write_into(self, folder: Path, anew: bool) -> None:
+        places = {variant: place(variant, number) for number, variant in enumerate(self.results)}
+        marks = {}
+        for variant, result in self.results.items():
+            target = folder / places[variant]
+            target.mkdir(exist_ok=True)
+            own = replace(result, spec=self.spec) if target == folder else result
+            marks[f"{places[variant]}/manifest.json"] = own.write_into(target, anew=anew)
+        if self.tuning is not None:
+            tuning = BytesIO()
+            self.tuning.write_parquet(tuning)
+            marks["tuning.parquet"] = write(folder / "tuning.parquet", tuning.getvalue())
+        marks["spec.toml"] = write(folder / "spec.toml", self.spec.encode())
+        known = {"files": marks, "name": self.name, "title": self.title, "variants": places, "facts": self.facts}
+        write(folder / "study.json", sealed(known))
+
+    @staticmethod
+    def load(folder: str | Path) -> "Study":
+        """Read a study, or a single result as one. Nothing is unpickled or evaluated, and every file is checked
+        against its checksum."""
+        source = Path(folder)
+        if not os.path.lexists(source / "study.json"):
+            result = Result.load(source)
+            return Study(source.name, source.name, result.spec or "", {"": result}, None)
+        with believed(source):
+            known = unsealed("study.json", read(source / "study.json"))
+            record, marks = Record.model_validate(known), known["files"]
+            for number, (variant, where) in enumerate(record.variants.items()):
+                if where != place(variant, number):
+                    raise Damaged(
+                        f"study.json puts the variant {variant!r} at {where!r}, not {place(variant, number)!r}"
+                    )
+                read(source / where / "manifest.json", marks[f"{where}/manifest.json"])
+            results = {variant: Result.load(source / where) for variant, where in record.variants.items()}
+            spec = read(source / "spec.toml", marks["spec.toml"]).decode()
+            tuning = None
+            if "tuning.parquet" in marks:
+                tuning = table("tuning.parquet", read(source / "tuning.parquet", marks["tuning.parquet"]))
+                tuning = checked_tuning("tuning.parquet", tuning, record.variants)
+            return Study(record.name, record.title, spec, results, tuning, known["facts"])
+
+
+def _around_best(grid: pl.DataFrame) -> list[bool]:
+    """Which rows of a grid, sorted by η, are near without a gap from the best on; none if the best is not."""
+    near, values = grid["near"].to_list(), grid["value"].fill_null(float("inf")).to_list()
+    low = high = values.index(min(values))
+    while low > 0 and near[low - 1]:
+        low -= 1
+    while high + 1 < len(near) and near[high + 1]:
+        high += 1
+    return [near[k] and low <= k <= high for k in range(len(near))]
+
+
+def place(variant: str, number: int) -> str:
+    """The directory of a variant: its number and what of its name is safe in a path; the study's own if unnamed."""
+    safe = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in variant)
+    return f"{number:02d}-{safe[:40]}" if variant else "."

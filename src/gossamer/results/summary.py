@@ -1,0 +1,76 @@
+"""The end of every run in a few lines of text."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from gossamer.results.statistics import interval
+
+SHOWN = ("loss", "grad_norm_sq", "consensus", "accuracy")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table of the last measured round: means over the runs that did not diverge, with 95 % intervals.
+
+    Intervals are over replicates: seeds, or tunings with their seeds.
+
+    Printed it is text for a terminal; `table` is the same as a polars frame.
+    """
+
+    table: pl.DataFrame
+
+    @staticmethod
+    def of(frame: pl.DataFrame) -> "Summary":
+        rows = []
+        for (algorithm, setting), group in frame.group_by("algorithm", "setting", maintain_order=True):
+            last = group.group_by("seed", maintain_order=True).last()
+            alive = last.filter(pl.col("status") == "ok")
+            row: dict[str, Any] = {"algorithm": algorithm, "setting": setting, "round": last["round"].max()}
+            for name in (*SHOWN, "worst_loss"):
+                mean, half = over_replicates(alive, name)
+                row |= {name: mean, f"{name}_±": half}
+            row |= {"queries": last["queries"].max(), "bytes_sent": last["bytes_sent"].max()}
+            row |= {"seeds": len(last), "diverged": len(last) - len(alive)}
+            rows.append(row)
+        floats = {name: pl.Float64 for base in (*SHOWN, "worst_loss") for name in (base, f"{base}_±")}
+        return Summary(pl.DataFrame(rows, schema_overrides=floats))
+
+    def __str__(self) -> str:
+        names = [name for name in SHOWN if self.table[name].null_count() < len(self.table)]
+        head = ["algorithm", "setting", *names, "queries", "MB sent", "diverged"]
+        body = []
+        for row in self.table.iter_rows(named=True):
+            cells = [row["algorithm"], row["setting"]]
+            cells += [_with_interval(row[name], row[f"{name}_±"]) for name in names]
+            cells += [
+                f"{row['queries']:,.0f}",
+                f"{row['bytes_sent'] / 1e6:.2f}",
+                f"{row['diverged']} of {row['seeds']}",
+            ]
+            body.append(cells)
+        widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [head, *body]
+        ]
+        return "\n".join(line.rstrip() for line in lines)
+
+    __repr__ = __str__
+
+
+def over_replicates(rows: pl.DataFrame, name: str) -> tuple[float | None, float | None]:
+    """The mean of a column and the half-width of its interval, where there is one."""
+    known = rows.filter(pl.col(name).is_not_null())
+    means = known.group_by("replicate", maintain_order=True).agg(pl.col(name).mean())[name].to_numpy()
+    if not len(means):
+        return None, None
+    mean, half = interval(means)
+    return mean, None if math.isnan(half) else half
+
+
+def _with_interval(mean: float | None, half: float | None) -> str:
+    if mean is None:
+        return "-"
+    return f"{mean:.4g}" if half is None else f"{mean:.4g} ± {half:.1g}"
