@@ -9,9 +9,9 @@ import pytest
 from rich.console import Console
 
 from gossamer import cli
+from gossamer.basics import progress
 from gossamer.basics.terminal import visible
-from gossamer.cli import base, running
-from gossamer.engines import progress
+from gossamer.cli import reproduce
 from gossamer.report import tables
 
 NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=z]\r\n\udcff\\"
@@ -68,7 +68,7 @@ def test_runs_of_a_variant_with_a_nasty_name_print_it_as_it_is(tmp_path, monkeyp
 
 def test_tables_show_text_as_it_is(capsys):
     row = {"experiment": NASTY, "claim": "[red]claim[/red] [/]", "measured": "a\\", "verdict": "holds"}
-    running.print_verdicts([row])
+    reproduce.print_verdicts([row])
     out = capsys.readouterr().out
     assert "[red]claim[/red] [/]" in out
     assert not any(letter in out for letter in ACTS)

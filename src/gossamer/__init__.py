@@ -2,96 +2,9 @@
 
 from importlib.metadata import version
 
-from gossamer import algorithms, compressors, data, networks, oracles, problems, schedules, theory
-from gossamer.algorithms import (
-    BEER,
-    D2,
-    DPSGD,
-    DPSGDATC,
-    DSGT,
-    EXTRA,
-    GNSD,
-    GTDSGD,
-    GTHSGD,
-    GTSTORM,
-    SGP,
-    STEM,
-    BiasedDMT,
-    BiasedDMTATC,
-    BiasedDSGD,
-    CentralizedMomentum,
-    CentralizedSGD,
-    ChocoSGD,
-    DecentLaM,
-    DSGDm,
-    DSGDmGossip,
-    ExactDiffusion,
-    MomentumTracking,
-    MoTEF,
-    PushDIGing,
-    PushDIGingDMT,
-    PushPull,
-    PushPullDMT,
-    QGDSGDm,
-)
-from gossamer.basics.pytrees import pytree
-from gossamer.core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
-from gossamer.engines import simulate
-from gossamer.experiments.tuning import tune
-from gossamer.results.result import Result
+import lazy_loader
 
 __version__ = version("gossamer")
 
-__all__ = [
-    "BEER",
-    "D2",
-    "DPSGD",
-    "DPSGDATC",
-    "DSGT",
-    "EXTRA",
-    "GNSD",
-    "GTDSGD",
-    "GTHSGD",
-    "GTSTORM",
-    "SGP",
-    "STEM",
-    "Agent",
-    "Array",
-    "BiasedDMT",
-    "BiasedDMTATC",
-    "BiasedDSGD",
-    "CentralizedMomentum",
-    "CentralizedSGD",
-    "ChocoSGD",
-    "Compressor",
-    "DSGDm",
-    "DSGDmGossip",
-    "Decay",
-    "DecentLaM",
-    "ExactDiffusion",
-    "InputError",
-    "Mixing",
-    "MoTEF",
-    "MomentumTracking",
-    "PushDIGing",
-    "PushDIGingDMT",
-    "PushPull",
-    "PushPullDMT",
-    "QGDSGDm",
-    "Result",
-    "State",
-    "StepSize",
-    "Weight",
-    "algorithms",
-    "compressors",
-    "data",
-    "networks",
-    "oracles",
-    "problems",
-    "pytree",
-    "rule",
-    "schedules",
-    "simulate",
-    "theory",
-    "tune",
-]
+# what a name needs is imported when it is first used: JAX comes in with the simulator
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

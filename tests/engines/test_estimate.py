@@ -6,10 +6,10 @@ import pytest
 
 import gossamer as gs
 from gossamer import schedules
+from gossamer.basics.progress import Lines
 from gossamer.engines import estimate
 from gossamer.engines.block import Block
 from gossamer.engines.estimate import Size, Stopwatch
-from gossamer.engines.progress import Lines
 from gossamer.engines.runs import Plan, Setting, Width, fits
 from gossamer.oracles import minibatch
 

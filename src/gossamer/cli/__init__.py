@@ -1,4 +1,7 @@
-"""The command line: parse and print; the work is done elsewhere."""
+"""The command line, one file a command: parse and print; the work is done elsewhere.
+
+Commands import what they need when they run, so that help costs nothing.
+"""
 
 import sys
 from typing import Annotated
@@ -8,11 +11,12 @@ from rich.console import Console
 from rich.text import Text
 
 import gossamer
-from gossamer.cli import launching, running, showing, theorizing
-from gossamer.cli.base import app, safe
+from gossamer.cli import audit, certify, data, launch, list, plan, plot, report, reproduce, run, tune
+from gossamer.cli.shared import app, safe
 from gossamer.core import InputError
 
-__all__ = ["app", "launching", "main", "running", "showing", "theorizing"]
+COMMANDS = (run, tune, audit, plan, certify, reproduce, report, plot, list, data, launch)
+"""The commands: importing one adds it to the app."""
 
 
 def main() -> None:

@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gossamer.basics.progress import Say
 from gossamer.basics.sizes import free_memory, shown
 from gossamer.core import InputError, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import BLOCK, World
 from gossamer.engines.block import WINDOW
-from gossamer.engines.progress import Say
 from gossamer.oracles import Oracle
 from gossamer.problems import Empirical, Problem
 

@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from gossamer.basics.keys import Keys, of_round
+from gossamer.basics.keys import Keys, keys_of, of_round
 from gossamer.core import State, bind
 from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
 from gossamer.metrics import measure, worst_loss

@@ -7,11 +7,11 @@ from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple, TypeVar
 
+from gossamer.basics.progress import Say
 from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
 from gossamer.engines.cells import Cell, Row, Run, believed, row, segment, state, thinned
 from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
-from gossamer.engines.progress import Say
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from gossamer.basics.arrays import numbers
+from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.core import InputError, brief, check_schedules, parts, setting, whole
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
-from gossamer.engines.progress import Report, reporting, saying
 from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits

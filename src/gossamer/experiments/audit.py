@@ -18,11 +18,11 @@ import polars as pl
 from jaxtyping import Array, Float
 
 from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.progress import Report, reporting
 from gossamer.core import InputError, bind, setting, whole
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
-from gossamer.engines.progress import Report, reporting
 from gossamer.engines.runs import Setting, Width, fits
 from gossamer.engines.simulator import planned
 from gossamer.oracles import COVERED, Constants, Measured, measure

@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.progress import Report, Tally, reporting, saying
 from gossamer.core import InputError, brief, parts, setting
-from gossamer.engines.progress import Report, Tally, reporting, saying
 from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import planned, result_of
 from gossamer.experiments.facts import facts_of

@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import InputError, brief, nearest, setting
-from gossamer.engines.progress import Report, reporting, saying
 from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, planned
 from gossamer.networks import Network

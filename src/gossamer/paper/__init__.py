@@ -12,9 +12,9 @@ import numpy as np
 
 from gossamer import report
 from gossamer.algorithms import CentralizedSGD
+from gossamer.basics.progress import Report
 from gossamer.core import InputError, nearest
 from gossamer.engines.block import Block
-from gossamer.engines.progress import Report
 from gossamer.engines.simulator import planned
 from gossamer.experiments import running as experiment
 from gossamer.oracles import AdditiveBias, Oracle, Stage

@@ -10,8 +10,8 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
 
+from gossamer.basics.progress import Lines
 from gossamer.core import InputError
-from gossamer.engines.progress import Lines
 
 
 def cores() -> int:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.base import app
+from gossamer.cli.shared import app
 from gossamer.core import InputError, brief
 
 

@@ -14,9 +14,9 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from gossamer.basics.progress import Lines
 from gossamer.basics.terminal import visible
 from gossamer.core import InputError, brief
-from gossamer.engines.progress import Lines
 
 HELP = """Decentralized stochastic optimization when gradients are biased.
 
@@ -91,6 +91,19 @@ def finite(value: Any) -> Any:
         case float() if not math.isfinite(value):
             return None
     return value
+
+
+def say_each(found: dict[str, Any], as_json: bool, tables: dict[str, Any] | None = None) -> None:
+    """Print what was found of every variant, each with its table, if it has one."""
+    tables = tables or {}
+    if as_json:
+        extra = {variant: {"orders": table.asdict()} for variant, table in tables.items()}
+        rows = [{"variant": variant, **one.asdict(), **extra.get(variant, {})} for variant, one in found.items()]
+        say_json(rows[0] if list(found) == [""] else rows)
+        return
+    for variant, one in found.items():
+        blocks = [visible(variant), str(one), str(tables.get(variant, ""))]
+        say("\n\n".join(block for block in blocks if block) + "\n")
 
 
 def directory(out: Path | None, otherwise: Path) -> Path:

@@ -1,0 +1,35 @@
+"""gossamer audit."""
+
+from typing import Annotated
+
+import typer
+
+from gossamer.cli.shared import AsJSON, SpecFile, app, progress, resumable, say, say_json
+
+
+@app.command()
+def audit(
+    spec: SpecFile,
+    rounds: Annotated[int, typer.Option(help="At how many rounds of a run to measure.")] = 10,
+    queries: Annotated[int, typer.Option(help="How often each agent's query is repeated there.")] = 64,
+    as_json: AsJSON = False,
+) -> None:
+    """Measure the constants of a spec's oracle along its runs: M_f, σ_f² and σ², beside what is stated of them.
+
+    Exit code 0 whether or not the theory's assumption holds; the text says so.
+
+    Examples:
+
+        gossamer audit examples/zeroth-order.toml
+
+        gossamer audit my.toml --rounds 5 --json
+    """
+    from gossamer.experiments import audit as auditing
+    from gossamer.specs.spec import Spec
+
+    with resumable():
+        found = auditing.audit(Spec.read(spec), rounds=rounds, queries=queries, progress=progress())
+    if as_json:
+        say_json(found.asdict())
+    else:
+        say(found)

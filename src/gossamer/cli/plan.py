@@ -1,0 +1,50 @@
+"""gossamer plan."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gossamer.cli.shared import AsJSON, SpecFile, app, resumable, say_each, working
+
+if TYPE_CHECKING:
+    from gossamer import theory
+
+
+@app.command()
+def plan(
+    spec: SpecFile,
+    steps: Annotated[int | None, typer.Option(help="Rounds to plan for [default: the spec's]")] = None,
+    target: Annotated[float | None, typer.Option(help="Or the mean of ‖∇F‖² that the bound should promise.")] = None,
+    trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
+    orders: Annotated[bool, typer.Option("--orders", help="Add the paper's Table I for these constants.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """What the theory admits for a spec's problem, network and oracle, what it promises, and what works in practice.
+
+    Examples:
+
+        gossamer plan examples/a9a-ring.toml
+
+        gossamer plan my.toml --target 0.01 --no-trial --json
+    """
+    from gossamer import theory
+    from gossamer.specs.spec import Spec
+
+    read = Spec.read(spec)
+
+    def planned(one: Spec) -> theory.Plan:
+        parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
+        return theory.plan(parts.problem, parts.network, parts.oracle, steps=rounds, target=target, trial=trial)
+
+    with resumable(), working("measuring the constants of the problem and trying settings"):
+        found = read.each(planned)
+    tables = {variant: _orders(one) for variant, one in found.items()} if orders else {}
+    say_each(found, as_json, tables)
+
+
+def _orders(found: "theory.Plan") -> "theory.Orders":
+    from gossamer import theory
+
+    bounds = [one.bound for one in found.prescriptions if one.bound is not None]
+    steps = found.steps or (bounds[-1].steps if bounds else 1)
+    return theory.orders_of(found.constants, steps)

@@ -1,0 +1,77 @@
+"""gossamer reproduce."""
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gossamer.basics.terminal import visible
+from gossamer.cli.shared import AsJSON, app, directory, progress, resumable, safe, say, say_json
+
+
+class Experiment(StrEnum):
+    fig1 = "fig1"
+    sensitivity = "sensitivity"
+    fig2 = "fig2"
+    speedup = "speedup"
+    topology = "topology"
+    heterogeneity = "heterogeneity"
+
+
+@app.command()
+def reproduce(
+    experiments: Annotated[list[Experiment] | None, typer.Argument(help="Which; all if none is given.")] = None,
+    out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Figures 1 and 2 only, with less of everything.")] = False,
+    processes: Annotated[int | None, typer.Option(min=1, help="Experiments at a time [default: one a core]")] = None,
+    spec: Annotated[bool, typer.Option("--spec", help="Print the spec of an experiment, and run nothing.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Reproduce the paper's experiments, judge its claims and write a report.
+
+    Examples:
+
+        gossamer reproduce
+
+        gossamer reproduce fig1 --quick --out runs/look
+
+        gossamer reproduce fig2 --spec > mine.toml
+    """
+    from gossamer import paper
+    from gossamer.paper.processes import cores
+
+    names = [name.value for name in experiments or []]
+    if spec:
+        print("\n".join(paper.text_of(name) for name in names or paper.EXPERIMENTS))
+        return
+    folder = directory(out, Path("runs") / ("quick" if quick else "reproduction"))
+    stream = sys.stderr if as_json else sys.stdout
+
+    def tell(text: str) -> None:
+        print(visible(text), file=stream, flush=True)
+
+    with resumable():
+        verdicts = paper.reproduce(
+            names, folder, quick=quick, processes=processes or cores(), progress=progress(), say=tell
+        )
+    if as_json:
+        say_json([verdict.asdict() for verdict in verdicts])
+        return
+    print_verdicts([verdict.asdict() for verdict in verdicts])
+    say(f"report: {visible(folder / 'report.html')}")
+
+
+def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False, title="verdicts", title_justify="left", title_style="bold")
+    for column in ("experiment", "claim", "measured", "verdict"):
+        table.add_column(column, no_wrap=column in ("experiment", "verdict"))
+    colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
+    for row in verdicts:
+        cells = [safe(row[key]) for key in ("experiment", "claim", "measured")]
+        table.add_row(*cells, Text(row["verdict"], style=colors.get(row["verdict"], "yellow")))
+    Console(highlight=False, width=None if sys.stdout.isatty() else 180).print(table)

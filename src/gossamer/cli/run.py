@@ -1,0 +1,44 @@
+"""gossamer run."""
+
+from pathlib import Path
+
+import typer
+
+from gossamer.basics.terminal import visible
+from gossamer.cli.shared import AsJSON, Out, SpecFile, app, directory, progress, resumable, say, say_json
+
+
+@app.command()
+def run(
+    spec: SpecFile,
+    out: Out = None,
+    as_json: AsJSON = False,
+) -> None:
+    """Run an experiment and save its result.
+
+    Every run is kept when it is done: after an interruption the same command goes on, after the end it only shows the
+    result again, and with more rounds or seeds in the spec it computes what is missing.
+
+    Examples:
+
+        gossamer run examples/a9a-ring.toml
+
+        gossamer run my.toml --out results/my --json
+    """
+    from gossamer.experiments import running
+    from gossamer.specs.spec import Spec
+
+    given = Spec.read(spec)
+    folder = directory(out, Path("runs") / spec.stem)
+    with resumable():
+        study = running.run(given, folder, name=spec.stem, progress=progress())
+    summaries = {variant: result.summary() for variant, result in study.results.items()}
+    rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
+    if as_json:
+        say_json({"out": str(folder), "algorithms": rows})
+    else:
+        for variant, summary in summaries.items():
+            say(f"{visible(variant)}\n{summary}\n" if variant else f"{summary}\n")
+        say(f"result: {visible(folder)}    figures: gossamer plot {visible(folder)}")
+    if all(row["seeds"] == row["diverged"] for row in rows):
+        raise typer.Exit(3)
