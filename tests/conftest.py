@@ -7,11 +7,10 @@ import jax
 import pytest
 
 SMALL = {
-    *("compressors", "engines", "networks", "oracles", "problems", "theory"),
-    *("test_audit.py", "test_docs.py", "test_experiment.py", "test_keys.py", "test_pytrees.py"),
-    *("test_rerun.py", "test_results.py", "test_settling.py", "test_tuning.py"),
+    *("basics", "compressors", "engines", "experiments", "networks", "oracles", "problems", "results", "specs"),
+    *("theory", "test_docs.py"),
 }
-"""Directories and files whose programs run for less time than it takes to optimise them."""
+"""Rooms and files whose programs run for less time than it takes to optimise them."""
 
 
 @pytest.fixture(autouse=True)

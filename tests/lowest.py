@@ -18,7 +18,7 @@ INSTALLED = Path(__file__).with_name("lowest.txt")
 EXTRAS = ("test", "docs", "bench")
 BOUND = re.compile(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)")
 TESTS = (
-    *("data", "networks", "problems", "test_cli.py", "test_contract.py", "test_core.py", "test_results.py"),
+    *("data", "networks", "problems", "cli/test_cli.py", "test_contract.py", "test_core.py", "results/test_results.py"),
     *("report/test_report_artifacts.py", "report/test_report_file.py"),
 )
 

@@ -2,15 +2,14 @@
 
 import jax
 import numpy as np
-import plain
 import pytest
-import reference
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import ranges
 from gossamer.engines import program
 from gossamer.engines.block import Block
+from tests import plain, reference
 
 TOP_2 = gs.compressors.top_k(k=2)
 

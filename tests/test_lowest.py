@@ -3,8 +3,9 @@
 from pathlib import Path
 
 import pytest
-from lowest import INSTALLED, ROOT, bounds
 from packaging.version import Version
+
+from tests.lowest import INSTALLED, ROOT, bounds
 
 LOWEST = bounds()
 

@@ -3,13 +3,13 @@
 import math
 
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer import schedules
 from gossamer.core import check_schedules, setting, tabulate
 from gossamer.specs.spec import Spec
+from tests import plain
 
 
 def test_constant_is_the_number():

@@ -3,13 +3,13 @@
 import itertools
 import time
 
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer.engines.runs import Plan
 from gossamer.engines.simulator import planned
 from gossamer.specs.spec import Spec
+from tests import plain
 
 
 def test_a_plain_number_measures_evenly():

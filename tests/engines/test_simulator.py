@@ -4,14 +4,13 @@ import math
 import time
 
 import numpy as np
-import plain
 import pytest
-import reference
 
 import gossamer as gs
 from gossamer.engines import agents as stacked
 from gossamer.engines import program
 from gossamer.engines.block import calls
+from tests import plain, reference
 
 PROBLEM, E = plain.heterogeneous()
 NETWORK = plain.irregular()

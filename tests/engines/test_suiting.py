@@ -2,12 +2,12 @@
 
 import networkx as nx
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import parts, ranges
+from tests import plain
 
 PROBLEM, E = plain.heterogeneous()
 

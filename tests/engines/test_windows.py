@@ -1,7 +1,6 @@
 """Hyper-parameters in the compiled program: one compilation serves any number of rounds, with schedules too."""
 
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
@@ -9,6 +8,7 @@ from gossamer import schedules
 from gossamer.engines import block, program
 from gossamer.engines.runs import Plan, Setting, Width, compute
 from gossamer.results.store import Nowhere
+from tests import plain
 
 PROBLEM = gs.problems.quadratic([[2.0]], np.full((8, 1), 3.0))
 NETWORK = plain.irregular()

@@ -3,13 +3,13 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import plain
 import pytest
 from scipy.stats import chi2, kstest
-from sites import DIM, FLAT, POINTS, PROBLEM, RNG, ask, at, key
 
 import gossamer as gs
 from gossamer.oracles import Site, additive_bias, custom, exact, minibatch
+from tests import plain
+from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, RNG, ask, at, key
 
 VECTORS = RNG.normal(size=(3, DIM))
 

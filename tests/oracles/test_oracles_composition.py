@@ -4,10 +4,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sites import DIM, FLAT, POINTS, ask, at
 
 import gossamer as gs
 from gossamer.oracles import additive_bias, completed, custom, exact, minibatch
+from tests.oracles.sites import DIM, FLAT, POINTS, ask, at
 
 NOISE = additive_bias(0, 0.5, redraw=True)
 BIAS = additive_bias(0.1, 0.5)

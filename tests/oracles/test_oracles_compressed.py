@@ -3,12 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import plain
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from sites import DIM, FLAT, POINTS, PROBLEM, ask, at
 
 import gossamer as gs
 from gossamer.oracles import (
@@ -29,6 +27,8 @@ from gossamer.oracles import (
     top_k,
 )
 from gossamer.specs.spec import Spec
+from tests import plain
+from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, ask, at
 
 G = np.array([3.0, -1.0, 0.5, 2.0])
 """The gradient of `FLAT` at this point."""

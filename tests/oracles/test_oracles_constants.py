@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-from sites import DIM, FLAT, POINTS, PROBLEM
 
 import gossamer as gs
 from gossamer.oracles import (
@@ -25,6 +24,7 @@ from gossamer.oracles import (
     top_k,
     zeroth_order,
 )
+from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM
 
 VECTORS = np.array([[1.0, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0.5]])
 NOISE = additive_bias(0, 0.5, redraw=True)

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import stats
-from sites import DIM, FLAT, POINTS, PROBLEM, at
 
 import gossamer as gs
 from gossamer.oracles import (
@@ -23,6 +22,7 @@ from gossamer.oracles import (
     rand_k,
     top_k,
 )
+from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, at
 
 MANY = gs.problems.quadratic(np.eye(3), np.zeros((600, 3)))
 CLOUD = additive_bias([0.3, 0, 0.4], 0.5, redraw=True)

@@ -1,10 +1,10 @@
 """Relative bias."""
 
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
+from tests import plain
 
 
 def test_the_error_is_exactly_delta_times_the_gradient():

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sites import DIM, FLAT, POINTS, PROBLEM, RNG, ask, at
 
 from gossamer.oracles import additive_bias, custom, exact, minibatch
+from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, RNG, ask, at
 
 SOURCES = {"exact": exact(), "minibatch": minibatch(3), "epochs": minibatch(3, replace=False)}
 STAGES = {

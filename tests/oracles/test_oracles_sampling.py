@@ -3,12 +3,10 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import plain
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare
-from sites import DIM, POINTS, PROBLEM, SIZES, ask, at, key
 
 import gossamer as gs
 from gossamer.data import from_arrays
@@ -17,6 +15,8 @@ from gossamer.oracles import exact, minibatch
 from gossamer.oracles.sampling import below
 from gossamer.problems import logistic
 from gossamer.problems.problem import cast
+from tests import plain
+from tests.oracles.sites import DIM, POINTS, PROBLEM, SIZES, ask, at, key
 
 
 @jax.jit

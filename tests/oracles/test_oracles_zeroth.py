@@ -6,12 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from sites import DIM, FLAT, POINTS, PROBLEM, ask, at
 
 import gossamer as gs
 from gossamer.oracles import clip, custom, exact, measure, minibatch, top_k, zeroth_order
 from gossamer.oracles.zeroth import along, direction_variance, forward_difference
 from gossamer.problems.quadratic import Quadratic
+from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, ask, at
 
 RADII = np.geomspace(0.02, 0.2, 5)
 RNG = np.random.default_rng(5)

@@ -1,11 +1,11 @@
 """Quadratics: closed forms, the solution under a bias, and what is refused."""
 
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer.problems import quadratic
+from tests import plain
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=5)

@@ -1,11 +1,11 @@
 """Where a constant bias lets a method settle."""
 
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer.problems import settling_point
+from tests import plain
 
 
 def test_on_quadratics_it_is_the_closed_form():

@@ -4,11 +4,11 @@ from dataclasses import replace
 from functools import cache
 
 import networkx as nx
-import plain
 import polars as pl
 
 import gossamer as gs
 from gossamer.results.study import Study
+from tests import plain
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 BREAKOUT = "</script><script>window.hacked=1</script>"

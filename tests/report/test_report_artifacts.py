@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-import made_up
 import polars as pl
 import pytest
 
 from gossamer import report
 from gossamer.report import tables
+from tests.report import made_up
 
 
 @pytest.fixture(scope="module")

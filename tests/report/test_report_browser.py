@@ -3,11 +3,11 @@
 from contextlib import contextmanager
 from dataclasses import replace
 
-import made_up
 import polars as pl
 import pytest
 
 from gossamer import report
+from tests.report import made_up
 
 OPENED = "() => document.querySelectorAll('#curves-0 .main-svg').length > 0"
 

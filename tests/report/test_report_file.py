@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 
-import made_up
 import numpy as np
 import polars as pl
 import pytest
@@ -14,6 +13,7 @@ from gossamer.core import InputError
 from gossamer.report import curves, drawings, page, tuning
 from gossamer.report.markup import embedded, tag
 from gossamer.results.result import Result
+from tests.report import made_up
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ import json
 import math
 
 import pytest
-import theory_settings as ts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from gossamer.theory import Factors, certify, corollary, propagate, step_limit, 
 from gossamer.theory.checking import judged
 from gossamer.theory.factors import PAPER
 from gossamer.theory.lemmas import lemmas, lyapunov
+from tests.theory import theory_settings as ts
 
 RULE = gs.BiasedDMT(eta=0.05, lam=0.1)
 

@@ -3,14 +3,14 @@
 import itertools
 
 import numpy as np
-import plain
 import pytest
-import theory_settings as ts
 
 import gossamer as gs
 from gossamer.core import InputError
 from gossamer.theory import Affine, affine_of, propagate
 from gossamer.theory.moments import CHANGES
+from tests import plain
+from tests.theory import theory_settings as ts
 
 ETA, LAM = 0.13, 0.4
 

@@ -7,7 +7,6 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
-import theory_settings as ts
 
 import gossamer as gs
 from gossamer.core import InputError
@@ -28,6 +27,7 @@ from gossamer.theory import (
 )
 from gossamer.theory.moments import System
 from gossamer.theory.stability import largest, spectrum
+from tests.theory import theory_settings as ts
 
 SOME = Constants(5, 0.4, 2.0, 3.0, 0.003, 0.07, 0.2, 1.5, heterogeneity_at_start=1.0, gradients_at_start=4.0)
 

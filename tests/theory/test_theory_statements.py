@@ -6,7 +6,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from theory_grid import RHO, M, N, on_the_grid
 
 import gossamer as gs
 from gossamer.theory import (
@@ -24,6 +23,7 @@ from gossamer.theory import (
     steps_limit,
     weights,
 )
+from tests.theory.theory_grid import RHO, M, N, on_the_grid
 
 RING = Constants(20, gs.networks.ring(20).gap, 1.841, 0.31, variance=0.03, heterogeneity=1.11)
 

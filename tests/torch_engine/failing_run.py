@@ -63,6 +63,6 @@ def main(folder, faults):
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(Path(__file__).parents[1]))
+    sys.path.insert(0, str(Path(__file__).parents[2]))
     given = json.loads(sys.argv[2])
     main(sys.argv[1], [(rank, step, getattr(signal, name)) for rank, step, name in given])

@@ -13,7 +13,7 @@ LIGHT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "GLOO_SOCKET_IFNAM
 def _context():
     os.environ.update(LIGHT)  # before the server starts, which hands them on
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["torch._dynamo", "gossamer", "gossamer.torch"])
+    context.set_forkserver_preload(["torch._dynamo", "gossamer.engines", "gossamer.theory", "gossamer.torch"])
     return context
 
 

@@ -1,10 +1,10 @@
 """Modelled seconds."""
 
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer.results.links import LINKS
+from tests import plain
 
 
 @pytest.mark.parametrize("name", LINKS)

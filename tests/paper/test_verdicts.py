@@ -5,7 +5,13 @@ import json
 import numpy as np
 import polars as pl
 import pytest
-from made_up_studies import (
+from scipy import stats
+
+from gossamer.paper.claims import CLAIMS, WORDS, judge
+from gossamer.paper.claims.evidence import Runs, target
+from gossamer.paper.claims.verdict import Claim, Question
+from gossamer.results.study import Study
+from tests.paper.made_up_studies import (
     GAPS,
     METHODS,
     Z,
@@ -22,12 +28,6 @@ from made_up_studies import (
     topology,
     words,
 )
-from scipy import stats
-
-from gossamer.paper.claims import CLAIMS, WORDS, judge
-from gossamer.paper.claims.evidence import Runs, target
-from gossamer.paper.claims.verdict import Claim, Question
-from gossamer.results.study import Study
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ CHOCO = '"choco-sgd"\ngamma = 0.5\ncompressor = { kind = "top-k", k = 2 }'
 
 B = '"biased-dmt"\neta = 0.1\nlam = 0.5'
 
-SITES = Path(__file__).parents[1] / "examples" / "sites.csv"
+SITES = Path(__file__).parents[2] / "examples" / "sites.csv"
 
 BAD = {
     # who chooses the numbers makes no difference to what suits what

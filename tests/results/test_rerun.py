@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
-from made_up_studies import fig2
 
 import gossamer as gs
 from gossamer.core import State
@@ -20,6 +19,7 @@ from gossamer.engines import runs
 from gossamer.experiments.running import run
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
+from tests.paper.made_up_studies import fig2
 
 SMALL = """
 [problem]

@@ -5,13 +5,13 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer.experiments.audit import audit
 from gossamer.oracles import Constants
 from gossamer.specs.spec import Spec
+from tests import plain
 
 A = [[2.0, 0.5], [0.5, 1.0]]
 B = [[1.0, 0.0], [0.0, 2.0], [-1.0, 1.0]]

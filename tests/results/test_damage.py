@@ -9,13 +9,13 @@ import sys
 import numpy as np
 import polars as pl
 import pytest
-from made_up_studies import fig1, fig2
 
 import gossamer as gs
 from gossamer.cli import main
 from gossamer.results.files import mark, sealed, unsealed
 from gossamer.results.npz import packed
 from gossamer.results.study import Study
+from tests.paper.made_up_studies import fig1, fig2
 
 SPEC = '[problem]\nname = "quadratic"\n'
 

@@ -18,7 +18,7 @@ from gossamer.results.result import METRICS, PAID
 from gossamer.specs.catalogue import CATALOGUE
 from gossamer.specs.spec import Spec
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def gossamer(*arguments, **options):

@@ -1,11 +1,11 @@
 """Where the algorithms settle on quadratics with a constant bias, against closed forms."""
 
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer.core import setting
+from tests import plain
 
 PROBLEM, E = plain.heterogeneous()
 NETWORK = plain.irregular()

@@ -3,7 +3,6 @@
 import json
 
 import numpy as np
-import plain
 import polars as pl
 import pytest
 from scipy import stats
@@ -11,6 +10,7 @@ from scipy import stats
 import gossamer as gs
 from gossamer.report import figures, tables
 from gossamer.results.summary import Summary
+from tests import plain
 
 PROBLEM, E = plain.heterogeneous()
 

@@ -5,7 +5,10 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from made_up_studies import (
+from scipy import stats
+
+from gossamer.paper.claims import CLAIMS, judge
+from tests.paper.made_up_studies import (
     GAPS,
     WORLDS,
     Z,
@@ -23,9 +26,6 @@ from made_up_studies import (
     without,
     words,
 )
-from scipy import stats
-
-from gossamer.paper.claims import CLAIMS, judge
 
 RING = 4
 """The place, among the claims on the speed-up, of the one that cannot be tested."""

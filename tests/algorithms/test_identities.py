@@ -1,11 +1,11 @@
 """Exact relations between the algorithms."""
 
 import numpy as np
-import plain
 import pytest
 
 import gossamer as gs
 from gossamer.core import State
+from tests import plain
 
 PROBLEM, E = plain.heterogeneous()
 G = plain.gradient_of(PROBLEM, E)

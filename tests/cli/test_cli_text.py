@@ -11,7 +11,7 @@ from rich.console import Console
 from gossamer import cli
 from gossamer.basics import progress
 from gossamer.basics.terminal import visible
-from gossamer.cli import reproduce
+from gossamer.cli import reproduce, shared
 from gossamer.report import tables
 
 NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=z]\r\n\udcff\\"
@@ -87,7 +87,7 @@ def test_progress_shows_names_as_they_are(monkeypatch, capsys):
 
 
 def test_json_has_null_for_what_is_not_finite(capsys):
-    base.say_json({"a": [math.nan, (math.inf, 1.5)], "b": {"c": -math.inf}, "λ": "\x9b"})
+    shared.say_json({"a": [math.nan, (math.inf, 1.5)], "b": {"c": -math.inf}, "λ": "\x9b"})
     out = capsys.readouterr().out
     assert json.loads(out, parse_constant=pytest.fail) == {"a": [None, [None, 1.5]], "b": {"c": None}, "λ": "\x9b"}
     assert "λ" in out

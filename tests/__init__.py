@@ -1,0 +1,1 @@
+"""The tests, in the rooms of the package, and what they share."""
