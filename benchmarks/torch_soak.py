@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from torch_engine import forked
-from torch_engine.failing_run import STEPS, TIMEOUT
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.torch_engine import forked
+from tests.torch_engine.failing_run import STEPS, TIMEOUT
 
 SCRIPT = Path(__file__).parents[1] / "tests" / "torch_engine" / "failing_run.py"
 LIMIT = 300

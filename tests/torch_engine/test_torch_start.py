@@ -5,10 +5,10 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
-from torch_engine.small import weight
 
 import gossamer as gs
 from gossamer.torch import Decentralized, NeighborLost, joining
+from tests.torch_engine.small import weight
 
 START = timedelta(seconds=1)
 
