@@ -1,21 +1,44 @@
-"""Most of the time that tests take is compilation, so small programs are not optimised.
+"""Most of the time that tests take is compilation, so small programs are compiled in haste.
 
 Those that compare every rule with a plain loop, run the examples or reproduce the paper are compiled as for users.
 """
 
+import os
+
+SHAPES = ("basics", "compressors", "data", "engines", "metrics", "networks", "oracles", "problems", "results.statistics")
+"""Rooms whose annotations, shapes among them, are checked at every call if GOSSAMER_SHAPES is set."""
+
+if os.environ.get("GOSSAMER_SHAPES"):
+    from jaxtyping import install_import_hook
+
+    install_import_hook([f"gossamer.{room}" for room in SHAPES], "beartype.beartype")
+
 import jax
 import pytest
+from jax._src import compiler
 
 SMALL = {
-    *("basics", "compressors", "engines", "experiments", "networks", "oracles", "problems", "results", "specs"),
-    *("theory", "test_docs.py"),
+    *("algorithms", "basics", "compressors", "engines", "experiments", "networks", "oracles", "problems", "results"),
+    *("specs", "theory", "test_docs.py"),
 }
 """Rooms and files whose programs run for less time than it takes to optimise them."""
 
+HASTE = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+"""XLA's older way to write kernels, each program in one piece: half the time. JAX sets no such option for all programs,
+so they are added where it makes up its options."""
 
-@pytest.fixture(autouse=True)
-def _quickly_compiled(request):
-    small = not SMALL.isdisjoint((request.path.parent.name, request.path.name))
+
+as_for_users = compiler.get_compile_options
+
+
+def in_haste(*given, env_options_overrides=None, **named):
+    return as_for_users(*given, env_options_overrides=HASTE | dict(env_options_overrides or {}), **named)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Around a test and the fixtures that it sets up, those of its module too."""
+    small = not SMALL.isdisjoint((item.path.parent.name, item.path.name))
     jax.config.update("jax_disable_most_optimizations", small)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    compiler.get_compile_options = in_haste if small else as_for_users
+    return (yield)
