@@ -33,7 +33,21 @@ from .algorithms import (
     QGDSGDm,
 )
 from .basics.pytrees import pytree
-from .core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
+from .core import (
+    Agent,
+    Array,
+    Compressor,
+    Count,
+    Decay,
+    InputError,
+    Mixing,
+    Range,
+    State,
+    StepSize,
+    Value,
+    Weight,
+    rule,
+)
 from .engines import simulate
 from .experiments.tuning import tune
 from .results.result import Result
@@ -62,6 +76,7 @@ __all__ = [
     "CentralizedSGD",
     "ChocoSGD",
     "Compressor",
+    "Count",
     "DSGDm",
     "DSGDmGossip",
     "Decay",
@@ -76,9 +91,11 @@ __all__ = [
     "PushPull",
     "PushPullDMT",
     "QGDSGDm",
+    "Range",
     "Result",
     "State",
     "StepSize",
+    "Value",
     "Weight",
     "algorithms",
     "compressors",
