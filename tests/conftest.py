@@ -18,8 +18,9 @@ import pytest
 from jax._src import compiler
 
 SMALL = {
-    *("algorithms", "basics", "compressors", "engines", "experiments", "networks", "oracles", "problems", "results"),
-    *("specs", "theory", "test_docs.py"),
+    *("algorithms", "basics", "cli", "compressors", "data", "engines", "experiments", "networks", "oracles", "problems"),
+    *("report", "results", "specs", "theory"),
+    *("test_bad_calls.py", "test_docs.py", "test_odd_runs.py", "test_schedules.py"),
 }
 """Rooms and files whose programs run for less time than it takes to optimise them."""
 

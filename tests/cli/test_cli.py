@@ -8,11 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.cli import showing
+from gossamer.cli.list import Kind
+from gossamer.cli.plot import Axis, Metric
 from gossamer.networks import NETWORKS
 from gossamer.results.result import METRICS, PAID
 from gossamer.specs.catalogue import CATALOGUE
@@ -58,9 +60,9 @@ def test_list_names_everything():
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_library():
-    assert list(showing.Metric) == list(METRICS)
-    assert set(showing.Axis.__args__) == set(PAID)
-    assert list(showing.Kind.__args__) == list(CATALOGUE)
+    assert list(Metric) == list(METRICS)
+    assert set(get_args(Axis)) == set(PAID)
+    assert list(get_args(Kind)) == list(CATALOGUE)
 
 
 @pytest.mark.parametrize(
