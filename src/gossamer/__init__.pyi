@@ -49,6 +49,7 @@ from .core import (
     rule,
 )
 from .engines import simulate
+from .experiments.study import study
 from .experiments.tuning import tune
 from .results.result import Result
 
@@ -107,6 +108,7 @@ __all__ = [
     "rule",
     "schedules",
     "simulate",
+    "study",
     "theory",
     "tune",
 ]
