@@ -3,7 +3,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: install test lowest lint docs reproduce findings bench soak clean
+# Contracts, registries, what is refused and how, results and the command line: what a change most often breaks.
+QUICK := tests/test_contract.py tests/test_core.py tests/test_schedules.py tests/basics/test_keys.py tests/cli/test_cli_text.py \
+	tests/data tests/networks/test_networks_registry.py tests/results tests/specs
+
+.PHONY: install test test-quick coverage lowest lint format check types layers docs reproduce findings bench soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -20,10 +24,18 @@ test: $(READY)
 lowest:
 	$(PYTHON) tests/lowest.py
 
-lint: $(READY)
+lint: format check types layers
+
+format: $(READY)
 	$(BIN)/ruff format --check .
+
+check: $(READY)
 	$(BIN)/ruff check .
+
+types: $(READY)
 	$(BIN)/basedpyright
+
+layers: $(READY)
 	$(BIN)/lint-imports
 
 docs: $(READY)

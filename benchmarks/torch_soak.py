@@ -30,7 +30,7 @@ MARGIN = 3.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--times", type=int, default=10, help="trials of each kind")
     parser.add_argument("--seed", type=int, default=0, help="of the ranks and steps that are hit")
     options = parser.parse_args()

@@ -5,21 +5,23 @@ Those that compare every rule with a plain loop, run the examples or reproduce t
 
 import os
 
-SHAPES = ("basics", "compressors", "data", "engines", "metrics", "networks", "oracles", "problems", "results.statistics")
-"""Rooms whose annotations, shapes among them, are checked at every call if GOSSAMER_SHAPES is set."""
-
-if os.environ.get("GOSSAMER_SHAPES"):
-    from jaxtyping import install_import_hook
-
-    install_import_hook([f"gossamer.{room}" for room in SHAPES], "beartype.beartype")
-
 import jax
 import pytest
 from jax._src import compiler
+from jaxtyping import install_import_hook
+
+from tests import shapes
+
+SHAPES = ("basics", "compressors", "engines", "metrics", "networks", "oracles", "problems", "results.statistics")
+"""Rooms whose arrays are checked against their annotations at every call, where GOSSAMER_SHAPES is set."""
+
+if os.environ.get("GOSSAMER_SHAPES"):
+    name = f"{shapes.__name__}.{shapes.checked.__name__}"
+    install_import_hook([f"gossamer.{room}" for room in SHAPES], name)
 
 SMALL = {
-    *("algorithms", "basics", "cli", "compressors", "data", "engines", "experiments", "networks", "oracles", "problems"),
-    *("report", "results", "specs", "theory"),
+    *("algorithms", "basics", "cli", "compressors", "data", "engines", "experiments", "networks", "oracles"),
+    *("problems", "report", "results", "specs", "theory"),
     *("test_bad_calls.py", "test_docs.py", "test_odd_runs.py", "test_schedules.py"),
 }
 """Rooms and files whose programs run for less time than it takes to optimise them."""

@@ -74,7 +74,7 @@ class KeyCompressor(Compressor):
 
     name = "key"
     needs_key = True
-    unbiased = False
+    unbiased = property(lambda _: False)
 
     def compress(self, key, a):
         return jnp.zeros_like(a).at[:2].set(words(key))

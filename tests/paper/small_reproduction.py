@@ -3,22 +3,28 @@
 A script, which the processes that it starts import again: they have the small specs too.
 """
 
+import os
+from typing import Any
+
 from gossamer import paper
 from gossamer.cli import main
 
 quick = paper._shortened
+STEPS = int(os.environ.get("STEPS", "60"))
 
 
 def small(name, spec):
     short = quick(name, spec)
-    changed = {"steps": 60, "every": 20, "seeds": 3, "settle": 120 if name == "fig2" else None, "together": 4}
-    update = {"problem": spec.problem | {"data": "breast-cancer", "agents": 4}, "run": short.run.model_copy(update=changed)}
-    if short.tuning:
-        update["tuning"] = short.tuning.model_copy(update={"budget": 8, "grids": {"lam": [0.5]}, "replicates": 3, "together": 4})
-        update["algorithm"] = short.algorithm[:2]
+    run = {"steps": STEPS, "every": STEPS // 3, "seeds": 3, "together": 4}
+    problem = spec.problem | {"data": "breast-cancer", "agents": 4, "alpha": 0.1}
+    update: dict[str, Any] = {"problem": problem}
+    if name == "fig1":
+        fewer = {"budget": 8, "grids": {"lam": [0.5]}, "replicates": 3, "together": 4}
+        update |= {"tuning": short.tuning.model_copy(update=fewer), "algorithm": short.algorithm[:2]}
     else:
+        run["settle"] = 2 * STEPS
         update["variant"] = short.variant[:4]
-    return short.model_copy(update=update)
+    return short.model_copy(update=update | {"run": short.run.model_copy(update=run)})
 
 
 paper._shortened = small

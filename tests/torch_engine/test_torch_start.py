@@ -3,6 +3,7 @@
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -38,7 +39,7 @@ def come(ranks, size):
 
 @pytest.mark.usefixtures("place")
 def test_all_that_come_find_each_other():
-    stores = come(range(4), 4)
+    stores: list[Any] = come(range(4), 4)
     stores[3].set("said by", "rank 3")
     assert [store.get("said by") for store in stores] == [b"rank 3"] * 4
 
