@@ -3,11 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-# Contracts, registries, what is refused and how, results and the command line: what a change most often breaks.
-QUICK := tests/test_contract.py tests/test_core.py tests/test_schedules.py tests/basics/test_keys.py tests/cli/test_cli_text.py \
-	tests/data tests/networks/test_networks_registry.py tests/results tests/specs
+# Rules of each kind, registries, what is refused and how, results and the command line: what a change most often breaks.
+RULES := $(patsubst %,'tests/test_contract.py::test_agrees_with_a_plain_loop[%]',biased-dmt d-psgd gt-hsgd beer push-pull)
+QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.py tests/cli/test_cli_text.py tests/data \
+	tests/networks/test_networks_registry.py tests/results tests/specs
+# Rooms in which arrays are handed from function to function.
+ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
+	tests/results/test_statistics.py
 
-.PHONY: install test test-quick coverage lowest lint format check types layers docs reproduce findings bench soak clean
+.PHONY: install test test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -18,8 +22,19 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+# the tests of a file share what they compile, so they run in one process
 test: $(READY)
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+
+test-quick: $(READY)
+	$(BIN)/pytest -n auto --dist loadfile $(QUICK)
+
+shapes: $(READY)
+	GOSSAMER_SHAPES=1 $(BIN)/pytest -n auto --dist loadfile $(ROOMS)
+
+# slower: Python 3.11 has no cheap way to watch which lines run
+coverage: $(READY)
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lowest:
 	$(PYTHON) tests/lowest.py
@@ -55,4 +70,4 @@ soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py
 
 clean:
-	rm -rf .venv site .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

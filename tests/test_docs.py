@@ -53,7 +53,7 @@ def test_code_runs_and_specs_build(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", having("console", "bash"))
 def test_commands_exist(page):
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     for _, text in blocks(page, "console", "bash"):
         for line in text.splitlines():
             program, *words = shlex.split(line.removeprefix("$ "), comments=True) or [""]

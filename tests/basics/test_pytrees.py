@@ -92,7 +92,10 @@ class Scaled(Compressor):
 
     scale: Any
     name = "scaled"
-    unbiased = property(lambda _: False)
+
+    @property
+    def unbiased(self):
+        return False
 
     def compress(self, key, a):
         return self.scale * a
@@ -161,7 +164,10 @@ def by_jax():
     @dataclass(frozen=True)
     class Half(Compressor):
         name = "half"
-        unbiased = property(lambda _: False)
+
+        @property
+        def unbiased(self):
+            return False
 
         def compress(self, key, a):
             return 0.5 * a

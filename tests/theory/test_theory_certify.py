@@ -143,7 +143,7 @@ def test_the_right_constants_hold_on_all_of_them(runs):
 def test_a_wrong_constant_is_caught(runs, name):
     share, where = WRONG[name]
     wrong = Factors(**{name: share * getattr(PAPER, name)})
-    caught = {one for run in runs for one in violated(judge(*run, wrong))}
+    caught = {one for run in runs for one in violated(judge(*run, factors=wrong))}
     assert any(where in one for one in caught), caught
 
 
@@ -193,6 +193,7 @@ def test_other_problems_are_simulated():
     found = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, oracle, steps=100, seeds=3, **given)
     assert found.kind == "simulated"
     assert [one.verdict for one in found.checks] == ["holds", "holds"]
+    assert found.interval
     low, high = found.interval
     assert low <= found.measured <= high
     exactly = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, steps=100)

@@ -96,10 +96,10 @@ class Failed:
 
 def _main(pipe, store, function, rank, size, args):
     import torch.distributed as dist
-    from torch.distributed.distributed_c10d import FileStore
 
     try:
-        dist.init_process_group("gloo", store=FileStore(store, size), rank=rank, world_size=size)
+        kept = dist.FileStore(store, size)  # pyright: ignore[reportPrivateImportUsage]
+        dist.init_process_group("gloo", store=kept, rank=rank, world_size=size)
         result = function(rank, size, *args)
     except BaseException as error:
         result = Failed(error)

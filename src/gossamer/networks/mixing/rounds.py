@@ -21,7 +21,7 @@ from gossamer.networks.mixing.mixer import Mixer, Over, mixer
 from gossamer.networks.mixing.static import Dense, Explicit, Table
 
 
-def round_key(seed: UInt[np.ndarray, ""], t: Any) -> Key[Array, ""]:
+def round_key(seed: UInt[Array | np.ndarray, ""], t: Any) -> Key[Array, ""]:
     """The key of all that is drawn in round t."""
     return jax.random.fold_in(root(NETWORK, seed), t)
 
