@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from gossamer.paper.claims import CLAIMS, WORDS, judge
+from gossamer.paper.claims import CLAIMS, judge
 from gossamer.paper.claims.evidence import Runs, target
-from gossamer.paper.claims.verdict import Claim, Question
+from gossamer.paper.verdicts import WORDS, Claim, Question
 from gossamer.results.study import Study
 from tests.paper.made_up_studies import (
     GAPS,
