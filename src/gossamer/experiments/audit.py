@@ -215,7 +215,7 @@ class Watched(StackedAgents):
 def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
     """The points of the first query in round t, and the oracle's memory before it."""
     with block.precision():
-        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program._at(block.hyper(t), t), block.oracles))
+        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program.hyper_at(block.hyper(t), t), block.oracles))
         run = jax.tree.map(lambda leaf: leaf[0, 0], block.run)
         x, memory = _first(block.kind, block.world, oracle, hyper, block.keys[0], run, jnp.int32(t))
         return np.asarray(x, np.float64), jax.tree.map(np.asarray, memory)
@@ -223,7 +223,7 @@ def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
 
 @partial(jax.jit, static_argnums=0)
 def _first(kind: type, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.Run, t: Array) -> Any:
-    agents = Watched(world, oracle, program._round_keys(keys, t + 1), t, run.memory)
+    agents = Watched(world, oracle, program.round_keys(keys, t + 1), t, run.memory)
     bind(kind, hyper).step(run.state, agents)
     return agents.first
 

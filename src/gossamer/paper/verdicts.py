@@ -129,7 +129,7 @@ class Claim:
 
 
 def _answer(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:
-    """The answer of one comparison. An interval outside the claim's region refutes it, unless it is too small to matter."""
+    """The answer of one comparison: an interval outside the claim's region refutes it, unless it is within the tie."""
     if above < low and high < below:
         return "holds"
     if tie is not None and tie[0] <= low and high <= tie[1]:
