@@ -7,7 +7,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.oracles import (
-    Constants,
+    ErrorBounds,
     additive_bias,
     clip,
     custom,
@@ -106,7 +106,7 @@ def test_zeroth_order_without_a_known_smoothness_has_no_bound():
 def test_a_batch_of_all_samples_is_exact():
     even = gs.problems.logistic("breast-cancer", 2, split="iid")
     whole = minibatch(int(even.sizes[0]), replace=False).constants(even)
-    assert (len(set(even.sizes)) == 1) == (whole == Constants(0.0, 0.0, 0.0))
+    assert (len(set(even.sizes)) == 1) == (whole == ErrorBounds(0.0, 0.0, 0.0))
 
 
 RNG = np.random.default_rng(2)

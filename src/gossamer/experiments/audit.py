@@ -25,7 +25,7 @@ from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
 from gossamer.engines.runs import Setting, Width, fits
 from gossamer.engines.simulator import planned
-from gossamer.oracles import COVERED, Constants, Measured, measure
+from gossamer.oracles import COVERED, ErrorBounds, Measured, measure
 from gossamer.oracles.measuring import count_of
 from gossamer.specs.spec import Parts, Spec, left
 
@@ -41,7 +41,7 @@ class Finding:
     setting: str
     rounds: list[int]
     """The rounds whose query was repeated."""
-    stated: Constants
+    stated: ErrorBounds
     measured: Measured
     diverged: int
     """The round in which the run diverged, or −1."""
