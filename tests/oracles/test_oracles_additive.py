@@ -176,7 +176,7 @@ def test_refuses(options, message):
         ({"mean": np.zeros((3, 4))}, r"but has shape \(3, 4\)"),
         (
             {"vectors": np.zeros((4, 3))},
-            r"must have shape \(3, 4\), .* or \(4,\), one vector for all, but has shape \(4, 3\)",
+            r"must have shape \(3, 4\), .* \(4,\), one vector for all, but has shape \(4, 3\)",
         ),
         ({"vectors": np.zeros(3)}, r"but has shape \(3,\)"),
         ({"vectors": 1.0}, r"but has shape \(\)"),

@@ -148,9 +148,7 @@ def test_a_run_with_late_gradients_is_the_late_recursion():
 
 
 def test_a_delay_at_two_points_says_that_it_cannot():
-    with pytest.raises(
-        gs.InputError, match=r"delay\(2\) keeps one point for each query, but this rule asks at 2 points"
-    ):
+    with pytest.raises(gs.InputError, match=r"delay\(2\) keeps one point for each query, but .* asks at 2 points"):
         ask(exact() | delay(2), at(dtype=np.float32, problem=FLAT), POINTS[0], POINTS[1])
 
 

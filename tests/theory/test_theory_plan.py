@@ -159,7 +159,7 @@ def test_plan_of_the_papers_problem():
     assert best.eta < best.limit
     text = str(found)
     assert "0.032629" in text
-    assert "a heuristic, no statement" in text
+    assert "a heuristic, not a theorem" in text
     assert "The printed proof of Corollary 1 fails here" in text
     assert max(map(len, text.splitlines())) <= 120
     assert json.loads(json.dumps(found.asdict(), allow_nan=False))["theory"]["repaired"]["bound"]["applies"] is True
