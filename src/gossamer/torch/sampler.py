@@ -132,8 +132,8 @@ def _labels(labels: Any) -> np.ndarray:
         known = [getattr(labels, name) for name in LABEL_NAMES if hasattr(labels, name)]
         if not known:
             raise InputError(
-                f"{type(labels).__name__} has no labels that can be found: it has none of {', '.join(LABEL_NAMES)}. Give the "
-                "labels themselves, one for each row."
+                f"{type(labels).__name__} has no labels that can be found: it has none of "
+                f"{', '.join(LABEL_NAMES)}. Give the labels themselves, one for each row."
             )
         labels = known[0]
     return np.asarray(labels.cpu() if isinstance(labels, torch.Tensor) else labels)
