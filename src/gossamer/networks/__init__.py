@@ -15,7 +15,7 @@ from gossamer.networks.graphs import (
     torus,
 )
 from gossamer.networks.network import Network
-from gossamer.networks.registry import NETWORKS, make, options
+from gossamer.networks.registry import NETWORKS, make, options, register
 from gossamer.networks.sequences import (
     every,
     failing,
@@ -62,6 +62,7 @@ __all__ = [
     "random_matching",
     "random_regular",
     "redrawn",
+    "register",
     "ring",
     "sequence",
     "star",

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gossamer.core import InputError, brief, nearest, whole
+from gossamer.core import InputError, Registry, brief, nearest, whole
 from gossamer.networks import digraphs, graphs, sequences
 from gossamer.networks.network import Network
 
@@ -26,24 +26,31 @@ def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
     return sequences.sequence(rounds)
 
 
-NETWORKS: dict[str, Callable[..., Network]] = {
-    "ring": graphs.ring,
-    "path": graphs.path,
-    "star": graphs.star,
-    "complete": graphs.complete,
-    "torus": graphs.torus,
-    "hypercube": graphs.hypercube,
-    "exponential": graphs.exponential,
-    "erdos-renyi": graphs.erdos_renyi,
-    "random-regular": graphs.random_regular,
-    "one-peer-exponential": sequences.one_peer_exponential,
-    "random-matching": sequences.random_matching,
-    "redrawn-erdos-renyi": sequences.redrawn,
-    "sequence": _sequence,
-    "directed-ring": digraphs.directed_ring,
-    "directed-erdos-renyi": digraphs.directed_erdos_renyi,
-}
+NETWORKS: Registry[Callable[..., Network]] = Registry(
+    "network",
+    "gossamer.networks",
+    {
+        "ring": graphs.ring,
+        "path": graphs.path,
+        "star": graphs.star,
+        "complete": graphs.complete,
+        "torus": graphs.torus,
+        "hypercube": graphs.hypercube,
+        "exponential": graphs.exponential,
+        "erdos-renyi": graphs.erdos_renyi,
+        "random-regular": graphs.random_regular,
+        "one-peer-exponential": sequences.one_peer_exponential,
+        "random-matching": sequences.random_matching,
+        "redrawn-erdos-renyi": sequences.redrawn,
+        "sequence": _sequence,
+        "directed-ring": digraphs.directed_ring,
+        "directed-erdos-renyi": digraphs.directed_erdos_renyi,
+    },
+)
 """The networks by name."""
+
+register = NETWORKS.register
+"""Make a function of the number of agents, and of options, that returns a network known by a name."""
 
 
 def options(name: str) -> tuple[str, ...]:
