@@ -72,7 +72,8 @@ def test_a_spec_names_schedules_and_fills_in_agents_and_rounds():
     parts = spec(
         name="biased-dmt", eta={"schedule": "cosine", "start": 0.2, "end": 0.01}, lam={"schedule": "sqrt-n-over-t"}
     ).parts()
-    ((_, hyper),) = parts.algorithms
+    (candidate,) = parts.candidates
+    hyper = candidate.fixed
     assert setting(gs.BiasedDMT(**hyper)) == "eta=cosine(0.2, 0.01, 64), lam=sqrt-n-over-t(4, 64, 1)"
     assert hyper["lam"](0) == 0.25
     assert parts.key_of(gs.BiasedDMT(**hyper))["hyper"]["eta"] == {

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,8 +74,10 @@ class Runs:
 
     def floor(self, metric: str = "grad_norm_sq") -> Readings:
         """The mean over the last half of the rounds, of runs that have settled."""
-        values = self.values(metric)
-        if why := statistics.unsettled(self.rounds, values, self.values("loss")):
+        values, losses = self.values(metric), None
+        with suppress(Insufficient):  # without losses, the values alone must show that runs have settled
+            losses = self.values("loss")
+        if why := statistics.unsettled(self.rounds, values, losses):
             raise Insufficient(f"{metric} of {self.name} has not settled after {self.last:,} rounds: {why}")
         return self._readings(statistics.floor(self.rounds, values))
 
