@@ -8,7 +8,7 @@ import gossamer as gs
 
 @gs.rule("tracked-heavy-ball")
 class TrackedHeavyBall:
-    """Gradient tracking along directions that keep a share of the last one, with several exchanges of models a round."""
+    """Gradient tracking along directions that keep a share of the last one, with several exchanges a round."""
 
     eta: gs.StepSize
     kept: gs.Decay
