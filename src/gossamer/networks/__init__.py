@@ -1,6 +1,7 @@
 """Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
 
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
+from gossamer.networks.files import from_file
 from gossamer.networks.graphs import (
     complete,
     erdos_renyi,
@@ -15,7 +16,7 @@ from gossamer.networks.graphs import (
     torus,
 )
 from gossamer.networks.network import Network
-from gossamer.networks.registry import NETWORKS, make, options
+from gossamer.networks.registry import NETWORKS, make, of, options
 from gossamer.networks.sequences import (
     every,
     failing,
@@ -48,6 +49,7 @@ __all__ = [
     "every",
     "exponential",
     "failing",
+    "from_file",
     "from_graph",
     "from_matrices",
     "from_matrix",
@@ -56,6 +58,7 @@ __all__ = [
     "make",
     "max_degree",
     "metropolis",
+    "of",
     "one_peer_exponential",
     "options",
     "path",

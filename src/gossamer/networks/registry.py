@@ -1,12 +1,21 @@
 """Networks by name, for spec files and the command line."""
 
+import hashlib
 import inspect
 import math
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+
 from gossamer.core import InputError, brief, nearest, whole
+from gossamer.data.files import existing_file
 from gossamer.networks import digraphs, graphs, sequences
+from gossamer.networks.files import from_file, is_network_file
 from gossamer.networks.network import Network
 
 COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
@@ -15,15 +24,20 @@ COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
 
 def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
     """The networks of a list in turn, and from the start again; each is a table, such as { name = "ring" }."""
-    if not isinstance(of, list) or not of or not all(isinstance(one, dict) for one in of):
+    if not isinstance(of, list) or not of or not all(isinstance(table, dict) for table in of):
         raise InputError(f'sequence: of must be a list of tables, such as [{{ name = "ring" }}], but is {brief(of)}.')
     rounds = []
-    for k, one in enumerate(of):
+    for k, table in enumerate(of):
         try:
-            rounds.append(of_table(one, agents))
+            rounds.append(of_table(table, agents))
         except InputError as error:
             raise InputError(f"sequence: of[{k}]: {error}") from None
     return sequences.sequence(rounds)
+
+
+def _file(agents: int, file: str, *, weights: str | None = None, directed: bool | None = None) -> Network:
+    """A network in a file: a list of links, a graph or a matrix, as its ending says."""
+    return from_file(file, weights=weights, directed=directed, agents=agents)
 
 
 NETWORKS: dict[str, Callable[..., Network]] = {
@@ -42,6 +56,7 @@ NETWORKS: dict[str, Callable[..., Network]] = {
     "sequence": _sequence,
     "directed-ring": digraphs.directed_ring,
     "directed-erdos-renyi": digraphs.directed_erdos_renyi,
+    "file": _file,
 }
 """The networks by name."""
 
@@ -61,8 +76,8 @@ def make(name: str, agents: int, **values: Any) -> Network:
     """The network of this name for so many agents: ``make("erdos-renyi", 20, probability=0.3)``.
 
     A torus takes its rows, its columns, both or neither; with neither it is as square as can be. Every network takes
-    ``every`` (gossip in every so manieth round), ``links_down`` and ``agents_asleep`` (the chance of a fault in one
-    round) and ``failure_seed``.
+    ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep`` (the chance of a fault
+    in one round) and ``failure_seed``.
     """
     known = options(name)
     n = whole(f"{name}: agents", agents)
@@ -88,6 +103,70 @@ def of_table(given: dict[str, Any], agents: int) -> Network:
     if "agents" in values:
         raise InputError(f"the problem says how many agents there are, here {agents}: leave out the key 'agents'.")
     return make(name, agents, **values)
+
+
+def of(given: Any, agents: int, *, counted: str = "agents") -> Network:
+    """The network that `given` means for this number of agents.
+
+    `given` is a `Network`, a name in `NETWORKS`, a spec's table such as ``{"name": "ring", "links_down": 0.1}``, the
+    path of a file (`from_file`), a networkx graph, or a doubly stochastic matrix, dense or sparse. `counted` says in
+    errors what there are so many of.
+    """
+    n = whole("the number of agents", agents)
+    network = _meant(given, n)
+    if network.agents != n:
+        raise InputError(
+            f"the network {network.name} has {network.agents} agents, but there are {n} {counted}: take "
+            f"{network.agents} {counted}, or give the network by name."
+        )
+    return network
+
+
+def _meant(given: Any, agents: int) -> Network:
+    if isinstance(given, Network):
+        return given
+    if is_network_file(given) and given not in NETWORKS:
+        return from_file(given)
+    if isinstance(given, str):
+        options(given)
+        # an agent that is alone has no neighbours, whatever the name
+        return make(given, agents) if agents > 1 else graphs.from_matrix(np.eye(1))
+    if isinstance(given, Mapping):
+        return of_table(dict(given), agents)
+    if isinstance(given, nx.Graph):
+        return digraphs.directed(given) if isinstance(given, nx.DiGraph) else graphs.from_graph(given)
+    if sp.issparse(given) or isinstance(given, (list, tuple)) or hasattr(given, "__array__"):
+        return graphs.from_matrix(given)
+    raise InputError(
+        f"the network must be a name, such as 'ring', a Network, a networkx graph, a doubly stochastic matrix or the "
+        f"path of a file, but is {brief(given)}."
+    )
+
+
+def files_of(given: Mapping[str, Any]) -> list[str]:
+    """The files that a spec's table names, those of the networks of a sequence included."""
+    own = [given["file"]] if isinstance(given.get("file"), str) else []
+    return own + [file for table in _inner(given) for file in files_of(table)]
+
+
+def located(given: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The same table with the paths of its files absolute; relative ones start at `folder`."""
+    table = dict(given)
+    if isinstance(table.get("file"), str):
+        table["file"] = os.path.realpath(Path(folder) / Path(table["file"]).expanduser())
+    if isinstance(table.get("of"), list):
+        table["of"] = [located(inner, folder) if isinstance(inner, Mapping) else inner for inner in table["of"]]
+    return table
+
+
+def digests_of(given: Mapping[str, Any]) -> list[str]:
+    """The SHA-256 of each file that a spec's table names, as hex digits: what is in a file belongs to a run."""
+    return [hashlib.sha256(existing_file(file).read_bytes()).hexdigest() for file in files_of(given)]
+
+
+def _inner(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    tables = given.get("of")
+    return [table for table in tables if isinstance(table, Mapping)] if isinstance(tables, list) else []
 
 
 def _wrapped(
