@@ -12,8 +12,7 @@ import scipy.sparse as sp
 
 from gossamer import networks
 from gossamer.core import InputError
-from gossamer.networks.files import reading
-from gossamer.networks.registry import digests_of, files_of, located
+from gossamer.networks.files import digests_of, files_of, located, reading
 
 UNDIRECTED = nx.star_graph(4)
 DIRECTED = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])

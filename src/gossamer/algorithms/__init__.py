@@ -31,6 +31,7 @@ from gossamer.algorithms.push_pull_dmt import PushPullDMT
 from gossamer.algorithms.qg_dsgdm import QGDSGDm
 from gossamer.algorithms.sgp import SGP
 from gossamer.algorithms.stem import STEM
+from gossamer.core import InputError, Registry, brief
 
 _ALL: tuple[Any, ...] = (
     BiasedDMT,
@@ -64,5 +65,13 @@ _ALL: tuple[Any, ...] = (
     STEM,
 )
 
-ALGORITHMS: dict[str, Any] = {kind.name: kind for kind in _ALL}
+ALGORITHMS: Registry[Any] = Registry("algorithm", "gossamer.algorithms", {kind.name: kind for kind in _ALL})
 """Every algorithm by its name in spec files."""
+
+
+def register(kind: Any) -> Any:
+    """Make a rule of one's own known by its name, so that a spec can name it."""
+    if not isinstance(kind, type) or not all(hasattr(kind, part) for part in ("init", "step", "name", "needs")):
+        raise InputError(f"{brief(kind)} is not a rule: make a class one by @rule.")
+    ALGORITHMS.add(kind.name, kind)  # pyright: ignore[reportAttributeAccessIssue]
+    return kind

@@ -16,18 +16,26 @@ from gossamer.compressors.quantized import (
     scaled_sign,
 )
 from gossamer.compressors.sparse import Identity, RandK, TopK, identity, rand_k, top_k
+from gossamer.core import Registry
 
-COMPRESSORS: dict[str, Callable[..., Compressor]] = {
-    "identity": identity,
-    "top-k": top_k,
-    "rand-k": rand_k,
-    "scaled-sign": scaled_sign,
-    "qsgd": qsgd,
-    "round-linf": round_linf,
-    "round-step": round_to,
-    "bf16": bf16,
-}
+COMPRESSORS: Registry[Callable[..., Compressor]] = Registry(
+    "compressor",
+    "gossamer.compressors",
+    {
+        "identity": identity,
+        "top-k": top_k,
+        "rand-k": rand_k,
+        "scaled-sign": scaled_sign,
+        "qsgd": qsgd,
+        "round-linf": round_linf,
+        "round-step": round_to,
+        "bf16": bf16,
+    },
+)
 """The compressors by name."""
+
+register = COMPRESSORS.register
+"""Make a function that returns a compressor of one's own known by a name, so that a spec can name it."""
 
 __all__ = [
     "BF16",
@@ -45,6 +53,7 @@ __all__ = [
     "identity",
     "qsgd",
     "rand_k",
+    "register",
     "round_linf",
     "round_to",
     "scaled_sign",

@@ -5,16 +5,42 @@ It is written in plain arithmetic on whatever arrays the engine gives it, so the
 agents inside a compiled simulator and on one agent's own vector in a process of its own; it cannot tell which.
 """
 
-from gossamer.core.contract import Agent, Array, Compressor, Needs, Over, PostingAgent, Rule, State, Value
-from gossamer.core.errors import LARGEST_INT, InputError, brief, flag, nearest, whole
-from gossamer.core.rules import (
+from gossamer.core.contract import (
+    Agent,
+    Array,
+    Compressor,
+    Needs,
+    Over,
+    PostingAgent,
+    Rule,
+    State,
+    Value,
+)
+from gossamer.core.errors import (
+    LARGEST_INT,
+    InputError,
+    brief,
+    flag,
+    nearest,
+    whole,
+)
+from gossamer.core.hyperparameters import (
+    Count,
     Decay,
     Mixing,
     Range,
     StepSize,
     Weight,
+    Whole,
+)
+from gossamer.core.registry import (
+    Registry,
+)
+from gossamer.core.rules import (
     bind,
     check_schedules,
+    counts,
+    hyperparameters,
     parts,
     ranges,
     rule,
@@ -29,6 +55,7 @@ __all__ = [
     "Agent",
     "Array",
     "Compressor",
+    "Count",
     "Decay",
     "InputError",
     "Mixing",
@@ -36,15 +63,19 @@ __all__ = [
     "Over",
     "PostingAgent",
     "Range",
+    "Registry",
     "Rule",
     "State",
     "StepSize",
     "Value",
     "Weight",
+    "Whole",
     "bind",
     "brief",
     "check_schedules",
+    "counts",
     "flag",
+    "hyperparameters",
     "nearest",
     "parts",
     "ranges",

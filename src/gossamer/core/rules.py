@@ -3,57 +3,12 @@
 import collections
 import dataclasses
 import functools
-import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar, dataclass_transform, get_type_hints
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
-from gossamer.core.contract import Array, Needs, Value
+from gossamer.core.contract import Array, Needs
 from gossamer.core.errors import InputError, brief
-
-
-@dataclasses.dataclass(frozen=True)
-class Range:
-    """An interval that a hyper-parameter must lie in, with the way out when it does not."""
-
-    low: float
-    high: float
-    low_open: bool
-    high_open: bool
-    advice: str
-
-    def __str__(self) -> str:
-        left, right = "[("[self.low_open], "])"[self.high_open]
-        return f"{left}{self.low:g}, {'∞' if math.isinf(self.high) else f'{self.high:g}'}{right}"
-
-    def holds(self, value: float) -> bool:
-        above = value > self.low if self.low_open else value >= self.low
-        below = value < self.high if self.high_open else value <= self.high
-        return math.isfinite(value) and above and below
-
-    def check(self, where: str, value: Any) -> float:
-        """The value as a float, or an `InputError` that names `where` it stood."""
-        kind = getattr(getattr(value, "dtype", None), "kind", "")
-        one = not isinstance(value, (bool, str, bytes, bytearray)) and kind not in ("b", "c")
-        try:
-            number = float(value) if one and not getattr(value, "ndim", 0) else math.nan
-        except (TypeError, ValueError, OverflowError):
-            number = math.nan
-        if not self.holds(number):
-            raise InputError(f"{where} must be a number in {self}, but is {brief(value)}. {self.advice}".rstrip())
-        return number + 0.0  # −0 becomes 0
-
-
-StepSize = Annotated[Value, Range(0, math.inf, True, True, "A common start is 0.1 divided by the smoothness L.")]
-"""η, the step size: above 0."""
-
-Weight = Annotated[Value, Range(0, 1, True, False, "It is the weight of the newest gradient; 1 switches momentum off.")]
-"""λ, the weight of the newest gradient in a running mean: in (0, 1]."""
-
-Decay = Annotated[Value, Range(0, 1, False, True, "It is the share of the momentum that is kept; 0 switches it off.")]
-"""β, the share of a momentum that is kept from round to round: in [0, 1)."""
-
-Mixing = Annotated[Value, Range(0, 1, True, False, "The coarser the compression, the smaller it must be.")]
-"""γ, the step of compressed gossip: in (0, 1]."""
+from gossamer.core.hyperparameters import Range, Whole
 
 R = TypeVar("R", bound=type)
 
@@ -62,8 +17,9 @@ R = TypeVar("R", bound=type)
 def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: float | None = None) -> Callable[[R], R]:
     """Make a class a rule: frozen, with its hyper-parameters checked when a user makes one.
 
-    Hyper-parameters are annotated `StepSize`, `Weight`, `Decay` or `Mixing`. A rule that tracks also defines
-    ``tracker(self, s)``, the array whose mean over agents is the mean of what is tracked.
+    Hyper-parameters are annotated `StepSize`, `Weight`, `Decay`, `Mixing` or `Count`, or with a `Range` of their own,
+    which says what tuning tries. A rule that tracks also defines ``tracker(self, s)``, the array whose mean over agents
+    is the mean of what is tracked.
 
     Args:
         name: its name in spec files.
@@ -73,9 +29,9 @@ def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: fl
     """
 
     def check(self: Any) -> None:
-        for key, allowed in ranges(type(self)).items():
+        for key, allowed in hyperparameters(type(self)).items():
             value = getattr(self, key)
-            if not callable(value):
+            if isinstance(allowed, Whole) or not callable(value):
                 object.__setattr__(self, key, allowed.check(f"{type(self).__name__}({key}=…)", value))
         for key in parts(self):
             part = getattr(self, key)
@@ -86,6 +42,12 @@ def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: fl
                 )
 
     def make(cls: R) -> R:
+        missing = [method for method in ("init", "step") if not callable(getattr(cls, method, None))]
+        if missing:
+            raise InputError(
+                f"the rule {cls.__name__} has no {missing[0]}: it needs init(self, x, agent) and step(self, s, agent), "
+                "which return a State."
+            )
         cls.name = name
         cls.title = (cls.__doc__ or name).splitlines()[0].rstrip(".")
         cls.needs = needs
@@ -97,21 +59,42 @@ def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: fl
     return make
 
 
+def hyperparameters(kind: type) -> dict[str, Range | Whole]:
+    """The numbers that a rule takes, and what each may be."""
+    return {key: kept for key, kept in _fields(kind).items() if isinstance(kept, (Range, Whole))}
+
+
 def ranges(kind: type) -> dict[str, Range]:
-    """The numbers that a rule takes and the interval that each must lie in."""
+    """The numbers of a rule that may change with the round, and the interval that each must lie in."""
     return {key: kept for key, kept in _fields(kind).items() if isinstance(kept, Range)}
+
+
+def counts(rule: Any) -> dict[str, int]:
+    """The whole numbers of a rule, which are static."""
+    return {key: getattr(rule, key) for key, kept in _fields(type(rule)).items() if isinstance(kept, Whole)}
 
 
 def parts(rule: Any) -> dict[str, Any]:
     """What a rule is made of besides numbers: its compressor, if it has one."""
     kind = rule if isinstance(rule, type) else type(rule)
-    return {key: getattr(rule, key, None) for key, kept in _fields(kind).items() if not isinstance(kept, Range)}
+    numbers = hyperparameters(kind)
+    return {key: getattr(rule, key, None) for key in _fields(kind) if key not in numbers}
 
 
 @functools.cache
 def _fields(kind: type) -> dict[str, Any]:
+    """What the annotation of each field of a rule says of it."""
     hints = get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(kind)}
+    known = {}
+    for field in dataclasses.fields(kind):
+        metadata = getattr(hints[field.name], "__metadata__", ())
+        if not metadata:
+            raise InputError(
+                f"{kind.__name__}.{field.name} is annotated {field.type}: annotate a hyper-parameter as StepSize, "
+                "Weight, Decay, Mixing, Count or Compressor, or as Annotated[Value, Range(low, high)]."
+            )
+        known[field.name] = metadata[0]
+    return known
 
 
 def bind(kind: type, values: Mapping[str, Array]) -> Any:
@@ -156,7 +139,7 @@ def setting(rule: Any) -> str:
 def shown(rule: Any) -> dict[str, str]:
     """Each hyper-parameter as a reader would write it."""
     texts = {}
-    for key in ranges(type(rule)):
+    for key in hyperparameters(type(rule)):
         value = getattr(rule, key)
         named = getattr(value, "__name__", None) or getattr(value, "title", "schedule")
         texts[key] = named if callable(value) else f"{value:g}"

@@ -2,6 +2,7 @@
 
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
 from gossamer.networks.files import from_file
+from gossamer.networks.given import of
 from gossamer.networks.graphs import (
     complete,
     erdos_renyi,
@@ -16,7 +17,7 @@ from gossamer.networks.graphs import (
     torus,
 )
 from gossamer.networks.network import Network
-from gossamer.networks.registry import NETWORKS, make, of, options
+from gossamer.networks.registry import NETWORKS, make, options, register
 from gossamer.networks.sequences import (
     every,
     failing,
@@ -65,6 +66,7 @@ __all__ = [
     "random_matching",
     "random_regular",
     "redrawn",
+    "register",
     "ring",
     "sequence",
     "star",

@@ -1,21 +1,13 @@
 """Networks by name, for spec files and the command line."""
 
-import hashlib
 import inspect
 import math
-import os
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
-import networkx as nx
-import numpy as np
-import scipy.sparse as sp
-
-from gossamer.core import InputError, brief, nearest, whole
-from gossamer.data.files import existing_file
+from gossamer.core import InputError, Registry, brief, nearest, whole
 from gossamer.networks import digraphs, graphs, sequences
-from gossamer.networks.files import from_file, is_network_file
+from gossamer.networks.files import from_file
 from gossamer.networks.network import Network
 
 COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
@@ -40,25 +32,32 @@ def _file(agents: int, file: str, *, weights: str | None = None, directed: bool 
     return from_file(file, weights=weights, directed=directed, agents=agents)
 
 
-NETWORKS: dict[str, Callable[..., Network]] = {
-    "ring": graphs.ring,
-    "path": graphs.path,
-    "star": graphs.star,
-    "complete": graphs.complete,
-    "torus": graphs.torus,
-    "hypercube": graphs.hypercube,
-    "exponential": graphs.exponential,
-    "erdos-renyi": graphs.erdos_renyi,
-    "random-regular": graphs.random_regular,
-    "one-peer-exponential": sequences.one_peer_exponential,
-    "random-matching": sequences.random_matching,
-    "redrawn-erdos-renyi": sequences.redrawn,
-    "sequence": _sequence,
-    "directed-ring": digraphs.directed_ring,
-    "directed-erdos-renyi": digraphs.directed_erdos_renyi,
-    "file": _file,
-}
+NETWORKS: Registry[Callable[..., Network]] = Registry(
+    "network",
+    "gossamer.networks",
+    {
+        "ring": graphs.ring,
+        "path": graphs.path,
+        "star": graphs.star,
+        "complete": graphs.complete,
+        "torus": graphs.torus,
+        "hypercube": graphs.hypercube,
+        "exponential": graphs.exponential,
+        "erdos-renyi": graphs.erdos_renyi,
+        "random-regular": graphs.random_regular,
+        "one-peer-exponential": sequences.one_peer_exponential,
+        "random-matching": sequences.random_matching,
+        "redrawn-erdos-renyi": sequences.redrawn,
+        "sequence": _sequence,
+        "directed-ring": digraphs.directed_ring,
+        "directed-erdos-renyi": digraphs.directed_erdos_renyi,
+        "file": _file,
+    },
+)
 """The networks by name."""
+
+register = NETWORKS.register
+"""Make a function of the number of agents, and of options, that returns a network known by a name."""
 
 
 def options(name: str) -> tuple[str, ...]:
@@ -103,70 +102,6 @@ def of_table(given: dict[str, Any], agents: int) -> Network:
     if "agents" in values:
         raise InputError(f"the problem says how many agents there are, here {agents}: leave out the key 'agents'.")
     return make(name, agents, **values)
-
-
-def of(given: Any, agents: int, *, counted: str = "agents") -> Network:
-    """The network that `given` means for this number of agents.
-
-    `given` is a `Network`, a name in `NETWORKS`, a spec's table such as ``{"name": "ring", "links_down": 0.1}``, the
-    path of a file (`from_file`), a networkx graph, or a doubly stochastic matrix, dense or sparse. `counted` says in
-    errors what there are so many of.
-    """
-    n = whole("the number of agents", agents)
-    network = _meant(given, n)
-    if network.agents != n:
-        raise InputError(
-            f"the network {network.name} has {network.agents} agents, but there are {n} {counted}: take "
-            f"{network.agents} {counted}, or give the network by name."
-        )
-    return network
-
-
-def _meant(given: Any, agents: int) -> Network:
-    if isinstance(given, Network):
-        return given
-    if is_network_file(given) and given not in NETWORKS:
-        return from_file(given)
-    if isinstance(given, str):
-        options(given)
-        # an agent that is alone has no neighbours, whatever the name
-        return make(given, agents) if agents > 1 else graphs.from_matrix(np.eye(1))
-    if isinstance(given, Mapping):
-        return of_table(dict(given), agents)
-    if isinstance(given, nx.Graph):
-        return digraphs.directed(given) if isinstance(given, nx.DiGraph) else graphs.from_graph(given)
-    if sp.issparse(given) or isinstance(given, (list, tuple)) or hasattr(given, "__array__"):
-        return graphs.from_matrix(given)
-    raise InputError(
-        f"the network must be a name, such as 'ring', a Network, a networkx graph, a doubly stochastic matrix or the "
-        f"path of a file, but is {brief(given)}."
-    )
-
-
-def files_of(given: Mapping[str, Any]) -> list[str]:
-    """The files that a spec's table names, those of the networks of a sequence included."""
-    own = [given["file"]] if isinstance(given.get("file"), str) else []
-    return own + [file for table in _inner(given) for file in files_of(table)]
-
-
-def located(given: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The same table with the paths of its files absolute; relative ones start at `folder`."""
-    table = dict(given)
-    if isinstance(table.get("file"), str):
-        table["file"] = os.path.realpath(Path(folder) / Path(table["file"]).expanduser())
-    if isinstance(table.get("of"), list):
-        table["of"] = [located(inner, folder) if isinstance(inner, Mapping) else inner for inner in table["of"]]
-    return table
-
-
-def digests_of(given: Mapping[str, Any]) -> list[str]:
-    """The SHA-256 of each file that a spec's table names, as hex digits: what is in a file belongs to a run."""
-    return [hashlib.sha256(existing_file(file).read_bytes()).hexdigest() for file in files_of(given)]
-
-
-def _inner(given: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    tables = given.get("of")
-    return [table for table in tables if isinstance(table, Mapping)] if isinstance(tables, list) else []
 
 
 def _wrapped(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from gossamer.core import Registry
 from gossamer.oracles.additive import AdditiveBias, GivenBias, additive_bias
 from gossamer.oracles.clipping import Clip, clip
 from gossamer.oracles.compressed import (
@@ -23,20 +24,27 @@ from gossamer.oracles.relative import GivenFactors, RelativeBias, relative_bias
 from gossamer.oracles.sampling import Exact, MiniBatch, completed, exact, minibatch
 from gossamer.oracles.zeroth import ZerothOrder, zeroth_order
 
-STAGES: dict[str, Callable[..., Stage]] = {
-    "additive-bias": additive_bias,
-    "relative-bias": relative_bias,
-    "clip": clip,
-    "top-k": top_k,
-    "rand-k": rand_k,
-    "scaled-sign": scaled_sign,
-    "qsgd": qsgd,
-    "round-linf": round_linf,
-    "round-step": round_to,
-    "zeroth-order": zeroth_order,
-    "delay": delay,
-}
+STAGES: Registry[Callable[..., Stage]] = Registry(
+    "kind of oracle stage",
+    "gossamer.oracles",
+    {
+        "additive-bias": additive_bias,
+        "relative-bias": relative_bias,
+        "clip": clip,
+        "top-k": top_k,
+        "rand-k": rand_k,
+        "scaled-sign": scaled_sign,
+        "qsgd": qsgd,
+        "round-linf": round_linf,
+        "round-step": round_to,
+        "zeroth-order": zeroth_order,
+        "delay": delay,
+    },
+)
 """The stages that a spec file can name."""
+
+register = STAGES.register
+"""Make a function that returns a stage of one's own known by a name, so that a spec can name it."""
 
 __all__ = [
     "COVERED",
@@ -68,6 +76,7 @@ __all__ = [
     "minibatch",
     "qsgd",
     "rand_k",
+    "register",
     "relative_bias",
     "round_linf",
     "round_to",

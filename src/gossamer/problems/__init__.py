@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from gossamer.core import Registry
 from gossamer.problems.empirical import Empirical, empirical
 from gossamer.problems.logistic import logistic
 from gossamer.problems.neural import neural
@@ -9,8 +10,13 @@ from gossamer.problems.problem import Problem
 from gossamer.problems.quadratic import Quadratic, quadratic
 from gossamer.problems.settling import settling_point
 
-PROBLEMS: dict[str, Callable[..., Problem]] = {"logistic": logistic, "neural": neural, "quadratic": quadratic}
+PROBLEMS: Registry[Callable[..., Problem]] = Registry(
+    "problem", "gossamer.problems", {"logistic": logistic, "neural": neural, "quadratic": quadratic}
+)
 """The problems that a spec file can name."""
+
+register = PROBLEMS.register
+"""Make a function that returns a problem of one's own known by a name, so that a spec can name it."""
 
 
 __all__ = [
@@ -22,5 +28,6 @@ __all__ = [
     "logistic",
     "neural",
     "quadratic",
+    "register",
     "settling_point",
 ]
