@@ -17,6 +17,9 @@ Labels = Shaped[np.ndarray, " rows"]
 DENSE_LIMIT = 8e9
 """The largest dense matrix, in bytes, that a sparse one is unpacked to."""
 
+MOST_CLASSES = 20
+"""Fractions that differ more often than this are no classes."""
+
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
@@ -72,7 +75,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         test = "" if self.test_features is None else f", test_rows={len(self.test_features)}"
-        return f"Dataset({self.name!r}, rows={self.rows}, dim={self.dim}, classes={len(self.classes)}{test})"
+        labels = "real labels" if self.continuous else f"classes={len(self.classes)}"
+        return f"Dataset({self.name!r}, rows={self.rows}, dim={self.dim}, {labels}{test})"
 
     @property
     def rows(self) -> int:
@@ -86,6 +90,14 @@ class Dataset:
     def classes(self) -> Shaped[np.ndarray, " classes"]:
         """The labels that occur in the training part, sorted."""
         return np.unique(self.labels)
+
+    @functools.cached_property
+    def continuous(self) -> bool:
+        """Whether labels are the targets of a regression by their look: fractions, and too many to be classes.
+
+        Too many are more than `MOST_CLASSES` or, of few rows, more than half as many as there are rows.
+        """
+        return self.labels.dtype.kind == "f" and len(self.classes) > min(MOST_CLASSES, max(2, self.rows // 2))
 
     @functools.cached_property
     def sha256(self) -> str:
