@@ -1,5 +1,7 @@
 """Least squares: the loss as written out, the optimum in closed form, the exact smoothness, and splits by target."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -55,7 +57,7 @@ def test_the_smoothness_is_exact():
     problem = problems.least_squares((A, Y), AGENTS, alpha=ALPHA)
     for agent, L in enumerate(problem.local_smoothness):
         own = problem.own_inputs(agent)
-        assert L == pytest.approx(np.linalg.norm(own, 2) ** 2 / len(own) + ALPHA, rel=1e-13)
+        assert pytest.approx(np.linalg.norm(own, 2) ** 2 / len(own) + ALPHA, rel=1e-13) == L
         values, vectors = np.linalg.eigh(own.T @ own)
         step = problem.gradients(vectors[:, -1])[agent] - problem.gradients(np.zeros(DIM))[agent]
         np.testing.assert_allclose(step, L * vectors[:, -1], rtol=1e-10)
@@ -72,7 +74,7 @@ def test_by_label_gives_each_agent_a_range_of_targets():
     problem = problems.least_squares((A, Y), AGENTS, split="by-label")
     ranges = [problem.own_targets(i) for i in range(AGENTS)]
     assert [len(own) for own in ranges] == [14, 14, 13]
-    assert all(low.max() < high.min() for low, high in zip(ranges, ranges[1:], strict=False))
+    assert all(low.max() < high.min() for low, high in pairwise(ranges))
     problem = problems.least_squares((A, Y), AGENTS, split="mixed:0.5")
     assert sorted(np.concatenate([problem.own_targets(i) for i in range(AGENTS)])) == sorted(Y)
 
