@@ -33,8 +33,23 @@ from .algorithms import (
     QGDSGDm,
 )
 from .basics.pytrees import pytree
-from .core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
+from .core import (
+    Agent,
+    Array,
+    Compressor,
+    Count,
+    Decay,
+    InputError,
+    Mixing,
+    Range,
+    State,
+    StepSize,
+    Value,
+    Weight,
+    rule,
+)
 from .engines import simulate
+from .experiments.study import study
 from .experiments.tuning import tune
 from .results.result import Result
 
@@ -62,6 +77,7 @@ __all__ = [
     "CentralizedSGD",
     "ChocoSGD",
     "Compressor",
+    "Count",
     "DSGDm",
     "DSGDmGossip",
     "Decay",
@@ -76,9 +92,11 @@ __all__ = [
     "PushPull",
     "PushPullDMT",
     "QGDSGDm",
+    "Range",
     "Result",
     "State",
     "StepSize",
+    "Value",
     "Weight",
     "algorithms",
     "compressors",
@@ -90,6 +108,7 @@ __all__ = [
     "rule",
     "schedules",
     "simulate",
+    "study",
     "theory",
     "tune",
 ]
