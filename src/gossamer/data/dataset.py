@@ -14,7 +14,7 @@ from gossamer.core import InputError
 Features = Real[np.ndarray, "rows d"]
 Labels = Shaped[np.ndarray, " rows"]
 
-DENSE_LIMIT = 8e9
+DENSE_BYTES = 8e9
 """The largest dense matrix, in bytes, that a sparse one is unpacked to."""
 
 MOST_CLASSES = 20
@@ -151,7 +151,7 @@ def matrix(given: Any, what: str) -> Features:
 
 
 def dense(sparse: Any, what: str) -> Features:
-    """A sparse matrix unpacked, or an error when that takes more than `DENSE_LIMIT` bytes."""
+    """A sparse matrix unpacked, or an error when that takes more than `DENSE_BYTES` bytes."""
     sparse = scipy.sparse.csr_array(sparse)
     if not sparse.has_canonical_format:
         sparse = sparse.copy()  # the caller's matrix stays as it is
@@ -159,10 +159,10 @@ def dense(sparse: Any, what: str) -> Features:
     kind = np.dtype(np.int8 if fits_int8(sparse.data) else np.float64)
     rows, columns = sparse.shape
     size = rows * columns * kind.itemsize
-    if size > DENSE_LIMIT:
+    if size > DENSE_BYTES:
         raise InputError(
             f"{what}: {rows:,} rows of {columns:,} columns take {size / 1e9:,.1f} GB as a dense matrix; "
-            f"the limit is {DENSE_LIMIT / 1e9:g} GB. Keep fewer rows or columns."
+            f"the limit is {DENSE_BYTES / 1e9:g} GB. Keep fewer rows or columns."
         )
     # unpacked as int8 at once: a detour over float64 takes eight times the memory
     return matrix(sparse.astype(kind).toarray(), what)

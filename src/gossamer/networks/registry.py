@@ -72,7 +72,7 @@ def _own_options(name: str) -> tuple[str, ...]:
 
 
 def make(name: str, agents: int, **values: Any) -> Network:
-    """The network of this name for so many agents: ``make("erdos-renyi", 20, probability=0.3)``.
+    """The network of this name for this number of agents: ``make("erdos-renyi", 20, probability=0.3)``.
 
     A torus takes its rows, its columns, both or neither; with neither it is as square as can be. Every network takes
     ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep`` (the chance of a fault
@@ -125,7 +125,7 @@ def _wrapped(
 
 
 def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:
-    """The sides of a torus of so many agents."""
+    """The sides of a torus with this number of agents."""
     given = {key: value for key, value in (("rows", rows), ("columns", columns)) if value is not None}
     sides = {key: whole(f"torus({key})", value) for key, value in given.items()}
     if not sides:

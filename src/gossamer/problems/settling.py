@@ -32,7 +32,7 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
     e = np.broadcast_to(e, (problem.dim,))
     with jax.enable_x64(True):
         held = cast(problem, np.float64)
-        found = minimize(
+        answer = minimize(
             lambda x: float(_loss(held, jnp.asarray(x))) + float(e @ x),
             first,
             jac=lambda x: np.asarray(_gradient(held, jnp.asarray(x))) + e,
@@ -41,15 +41,15 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
             callback=_stop_far_away,
             options={"initial_trust_radius": 0.5, "max_trust_radius": 1.0, "gtol": 1e-8, "maxiter": 200},
         )
-    left = float(np.linalg.norm(found.jac))
-    if np.abs(found.x).max() > FAR or left > 1e-6:
-        worst = int(np.abs(found.x).argmax())
+    left = float(np.linalg.norm(answer.jac))
+    if np.abs(answer.x).max() > FAR or left > 1e-6:
+        worst = int(np.abs(answer.x).argmax())
         raise InputError(
             f"no point has ∇F = −ē for this bias (‖ē‖ = {np.linalg.norm(e):.3g}): coordinate {worst}, where ē is "
-            f"{e[worst]:.3g}, went to {found.x[worst]:.3g} and ‖∇F + ē‖ is still {left:.3g}. Use a smaller bias, or a "
+            f"{e[worst]:.3g}, went to {answer.x[worst]:.3g} and ‖∇F + ē‖ is still {left:.3g}. Use a smaller bias, or a "
             "larger alpha."
         )
-    return found.x
+    return answer.x
 
 
 def _stop_far_away(intermediate_result: Any) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import networkx as nx
 
 from gossamer.core import InputError, brief
-from gossamer.networks.files.links import Links, link
+from gossamer.networks.files.filegraph import FileGraph, edge
 
 
-def read_gml(text: str) -> Links:
+def read_gml(text: str) -> FileGraph:
     """The graph of a GML file; nodes are known by their ids."""
     try:
         graph = nx.parse_gml(text.splitlines(), label="id")  # without a destringizer no value is evaluated
@@ -18,13 +18,13 @@ def read_gml(text: str) -> Links:
     except RecursionError:
         raise InputError("this is not GML: it nests too many lists.") from None
     links = [
-        link(source, target, data.get("weight"), f"edge {number}")
+        edge(source, target, data.get("weight"), f"edge {number}")
         for number, (source, target, data) in enumerate(graph.edges(data=True))
     ]
-    return Links(list(graph.nodes), graph.is_directed(), links)
+    return FileGraph(list(graph.nodes), graph.is_directed(), links)
 
 
-def read_node_link(text: str) -> Links:
+def read_node_link(text: str) -> FileGraph:
     """``{"nodes": [{"id": …}, …], "links": [{"source": …, "target": …}, …], "directed": …}``; "edges" is "links"."""
     try:
         document = json.loads(text)
@@ -41,11 +41,11 @@ def read_node_link(text: str) -> Links:
     links = []
     for k, item in enumerate(_list(document, edges)):
         place = f"{edges}[{k}]"
-        links.append(link(_name(item, "source", place), _name(item, "target", place), item.get("weight"), place))
+        links.append(edge(_name(item, "source", place), _name(item, "target", place), item.get("weight"), place))
     directed = document.get("directed", False)
     if not isinstance(directed, bool):
         raise InputError(f'"directed" must be true or false, but is {brief(directed)}.')
-    return Links(nodes, directed, links)
+    return FileGraph(nodes, directed, links)
 
 
 def _list(document: Any, key: str) -> list[Any]:

@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Iterator
 
 from gossamer.core import InputError
-from gossamer.networks.files.links import Links, link
+from gossamer.networks.files.filegraph import FileGraph, edge
 
 Numbered = tuple[int, int, str | None, str]
 """Both ends of a link, its weight if it has one, and its place."""
 
 
-def read_edges(text: str, directed: bool) -> Links:
+def read_edges(text: str, directed: bool) -> FileGraph:
     """One link a line, ``i j`` or ``i j weight``, between agents 0, 1, …; what follows # or % is a comment."""
     links: list[Numbered] = []
     for place, words in _lines(text):
@@ -23,7 +23,7 @@ def read_edges(text: str, directed: bool) -> Links:
     return _checked(links, directed)
 
 
-def read_neighbours(text: str, directed: bool) -> Links:
+def read_neighbours(text: str, directed: bool) -> FileGraph:
     """One agent a line, followed by its neighbours: ``i j k …``."""
     links: list[Numbered] = []
     alone: list[Numbered] = []
@@ -51,7 +51,7 @@ def _agent(word: str, place: str) -> int:
     return int(word)
 
 
-def _checked(links: list[Numbered], directed: bool) -> Links:
+def _checked(links: list[Numbered], directed: bool) -> FileGraph:
     """The links, if their ends are 0, 1, …, n − 1 without a gap."""
     if not links:
         raise InputError("there is no link in the file. Expected lines such as `0 1`.")
@@ -65,7 +65,7 @@ def _checked(links: list[Numbered], directed: bool) -> Links:
         raise InputError(
             f"agents are 0, 1, …, n − 1, and the largest is {last} ({place}), but agent {missing} has no link.{hint}"
         )
-    return Links(list(range(last + 1)), directed, [link(*ends) for ends in links])
+    return FileGraph(list(range(last + 1)), directed, [edge(*ends) for ends in links])
 
 
 def _shown(words: list[str]) -> str:

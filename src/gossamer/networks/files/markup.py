@@ -8,12 +8,12 @@ from typing import Any
 from xml.parsers import expat
 
 from gossamer.core import InputError
-from gossamer.networks.files.links import Link, Links, link
+from gossamer.networks.files.filegraph import Edge, FileGraph, edge
 
 REFUSED = {"hyperedge": "links of more than two nodes", "port": "ports"}
 
 
-def read_markup(content: bytes, format: str) -> Links:
+def read_markup(content: bytes, format: str) -> FileGraph:
     """The graph in a file of this format, "graphml" or "gexf"."""
     reader = _Reader(format)
     try:
@@ -23,7 +23,7 @@ def read_markup(content: bytes, format: str) -> Links:
         raise InputError(f"line {error.lineno}: this is not XML: {reason}.") from None
     if reader.directed is None:
         raise InputError("there is no graph in the file.")
-    return Links(list(reader.nodes), reader.directed, reader.links)
+    return FileGraph(list(reader.nodes), reader.directed, reader.links)
 
 
 class _Reader:
@@ -32,7 +32,7 @@ class _Reader:
     def __init__(self, format: str):
         self.format = format
         self.nodes: dict[str, str] = {}
-        self.links: list[Link] = []
+        self.links: list[Edge] = []
         self.directed: bool | None = None
         self._depth = 0
         self._weight_key: str | None = None
@@ -77,7 +77,7 @@ class _Reader:
             self._in_edge = False
         elif name == "data" and self._text is not None:
             last = self.links[-1]
-            self.links[-1] = link(last.source, last.target, "".join(self._text).strip(), last.place)
+            self.links[-1] = edge(last.source, last.target, "".join(self._text).strip(), last.place)
             self._text = None
 
     def _read_text(self, text: str) -> None:
@@ -110,7 +110,7 @@ class _Reader:
                 f"{self._place}: this edge is {one_way!r}, unlike the graph: links all go one way, or all go both."
             )
         weight = given.get("weight") if self.format == "gexf" else None
-        self.links.append(link(source, target, weight, self._place))
+        self.links.append(edge(source, target, weight, self._place))
         self._in_edge = True
 
     def _attribute(self, given: dict[str, str], tag: str, key: str) -> str:

@@ -13,8 +13,8 @@ from gossamer.basics.sizes import shown
 from gossamer.core import InputError, brief, flag
 from gossamer.data.files import existing_file
 from gossamer.networks import digraphs, graphs
+from gossamer.networks.files.filegraph import FileGraph, graph_of, matrix_of
 from gossamer.networks.files.graphs import read_gml, read_node_link
-from gossamer.networks.files.links import Links, graph_of, matrix_of
 from gossamer.networks.files.lists import read_edges, read_neighbours
 from gossamer.networks.files.markup import read_markup
 from gossamer.networks.files.matrices import READERS as MATRICES
@@ -25,12 +25,12 @@ from gossamer.networks.weights import WHAT, as_matrix, check_weights, worst_sum
 LARGEST_FILE = 200e6
 """Bytes that a file may have."""
 
-LISTS: dict[str, Callable[[str, bool], Links]] = {
+LISTS: dict[str, Callable[[str, bool], FileGraph]] = {
     ".edges": read_edges,
     ".edgelist": read_edges,
     ".adjlist": read_neighbours,
 }
-GRAPHS: dict[str, Callable[[bytes], Links]] = {
+GRAPHS: dict[str, Callable[[bytes], FileGraph]] = {
     ".graphml": lambda content: read_markup(content, "graphml"),
     ".gexf": lambda content: read_markup(content, "gexf"),
     ".gml": lambda content: read_gml(decoded(content)),
@@ -104,7 +104,7 @@ def _content(path: Path) -> bytes:
         raise InputError(f"it cannot be read: {error.strerror}.") from None
 
 
-def _from_links(read: Links, weights: str | None) -> Network:
+def _from_links(read: FileGraph, weights: str | None) -> Network:
     graph = graph_of(read)
     if isinstance(graph, nx.DiGraph):
         if weights not in (None, "equal"):
