@@ -266,6 +266,8 @@ def test_what_only_lists_and_only_undirected_links_take(tmp_path):
     same(networks.from_file(path, weights="equal", directed=True), networks.directed_ring(2))
     with pytest.raises(InputError, match=r"there is no file '.*nowhere\.csv'"):
         networks.from_file(tmp_path / "nowhere.csv")
+    with pytest.raises(InputError, match="the file of a network must be a path, but is 5"):
+        networks.make("file", 2, file=5)
 
 
 def test_a_table_names_its_files_and_what_is_in_them(tmp_path):

@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.basics.sizes import shown
+from gossamer.basics.sizes import refuse_beyond_memory, shown
 from gossamer.core import InputError, brief, flag
 from gossamer.data.files import existing_file
 from gossamer.networks import digraphs, graphs
@@ -24,6 +24,9 @@ from gossamer.networks.weights import WHAT, as_matrix, check_weights, worst_sum
 
 LARGEST_FILE = 200e6
 """Bytes that a file may have."""
+
+ROOM = {"lists": 60, "graphs": 20, "matrices": 7}
+"""Bytes of memory for each byte of a file while it is read (measured)."""
 
 LISTS: dict[str, Callable[[str, bool], FileGraph]] = {
     ".edges": read_edges,
@@ -61,6 +64,8 @@ def from_file(
     links alone: one of both must be given. Directed links get equal shares, as in `directed`; ``weights="equal"`` says
     so where they have weights. `agents`, if given, is how many there must be.
     """
+    if not isinstance(file, (str, os.PathLike)):
+        raise InputError(f"the file of a network must be a path, but is {brief(file)}.")
     path = existing_file(file)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
@@ -71,7 +76,7 @@ def from_file(
     try:
         if directed is not None and ending not in LISTS:
             raise InputError(f"directed is for {', '.join(LISTS)} only, as this file says so itself. Leave it out.")
-        content = _content(path)
+        content = _content(path, ROOM["lists" if ending in LISTS else "graphs" if ending in GRAPHS else "matrices"])
         one_way = False if directed is None else flag("directed", directed)
         if ending in MATRICES:
             network = _from_matrix(MATRICES[ending](content), weights)
@@ -94,11 +99,12 @@ def is_network_file(given: Any) -> bool:
     return isinstance(given, os.PathLike) or (isinstance(given, str) and Path(given).suffix.lower() in ENDINGS)
 
 
-def _content(path: Path) -> bytes:
+def _content(path: Path, room: int) -> bytes:
     try:
         size = path.stat().st_size
         if size > LARGEST_FILE:
             raise InputError(f"it has {shown(size)}, but at most {shown(LARGEST_FILE)} are read.")
+        refuse_beyond_memory("reading it", room * size, "use a smaller network")
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"it cannot be read: {error.strerror}.") from None
