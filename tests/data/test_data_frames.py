@@ -1,5 +1,7 @@
 """Frames in memory give what the same table in a file gives, and are refused alike."""
 
+import datetime
+
 import numpy as np
 import polars as pl
 import pytest
@@ -123,6 +125,13 @@ def test_what_pandas_alone_can_hold():
         load(Pandas({"x": [1, 2, 3], "label": [0.0, np.nan, 1.0]}))
     with pytest.raises(InputError, match="column 'x', row 1: 'a' is not a number"):
         load(Pandas({"x": np.array(["a", 1, 2.5], object), "label": [0, 1, 0]}))
+    mixed = Pandas({"x": np.array([np.int64(1), 2.5, True], object), "label": np.array([1, np.int64(0), 1], object)})
+    data = load(mixed)
+    assert data.features.ravel().tolist() == [1, 2.5, 1], "no number is rounded to the type of another"
+    assert data.labels.tolist() == [1, 0, 1]
+    dates = np.array([datetime.date(2020, 1, 1), 3], object)
+    with pytest.raises(InputError, match="column 'x' has type Object, not numbers"):
+        load(Pandas({"x": dates, "label": [0, 1]}))
     with pytest.raises(InputError, match=r"column 'when' has type Datetime.*, not numbers"):
         load(Pandas({"when": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), "label": [0, 1]}))
     with pytest.raises(InputError, match="column 'z' "):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -54,13 +55,27 @@ def _series(name: str, column: Any) -> pl.Series:
     values = np.asarray(column.to_numpy())
     try:
         if values.dtype.kind == "O":
-            return pl.Series(name, [None if _is_missing(value) else value for value in values], strict=False)
+            return _of_objects(name, values)
         if values.dtype.kind == "f":
             values = values.astype(np.float64)
         return pl.Series(name, values, nan_to_null=True)  # pandas writes NaN where a value is missing
     except (TypeError, ValueError, OverflowError, pl.exceptions.PolarsError) as error:
         reason = str(error).strip().splitlines()[0]
         raise InputError(f"the frame, column {name!r} cannot be read: {reason}.") from None
+
+
+def _of_objects(name: str, values: np.ndarray) -> pl.Series:
+    """A column whose values are Python's: all numbers, or all text, or, as a CSV reader would, text for both."""
+    # NumPy's own numbers as Python's: polars would round a 2.5 that comes after an np.int64
+    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
+    given = [None if _is_missing(value) else value for value in plain]
+    kinds = {type(value) for value in given if value is not None}
+    if kinds <= {str, bool, int, float, Decimal}:
+        if str in kinds:
+            return pl.Series(name, [None if value is None else str(value) for value in given], dtype=pl.String)
+        whole = kinds <= {bool, int}
+        return pl.Series(name, given if whole else [None if value is None else float(value) for value in given])
+    return pl.Series(name, given, dtype=pl.Object)
 
 
 def _is_missing(value: Any) -> bool:

@@ -18,8 +18,8 @@ def of(given: Any, agents: int, *, counted: str = "agents") -> Network:
     """The network that `given` means for this number of agents.
 
     `given` is a `Network`, a name in `NETWORKS`, a spec's table such as ``{"name": "ring", "links_down": 0.1}``, the
-    path of a file (`from_file`), a networkx graph, or a doubly stochastic matrix, dense or sparse. `counted` says in
-    errors what there are so many of.
+    path of a file (`from_file`), a networkx graph, or a doubly stochastic matrix, dense or sparse. `counted` is the
+    word for what `agents` counts, in error messages.
     """
     n = whole("the number of agents", agents)
     network = _meant(given, n)

@@ -61,8 +61,8 @@ def from_file(
 
     `weights` names a scheme for undirected links, by default ``"metropolis"``; a matrix has weights of its own, and a
     scheme takes its links alone. Where links have weights, ``weights="file"`` mixes with these, and a scheme takes the
-    links alone: one of both must be given. Directed links get equal shares, as in `directed`; ``weights="equal"`` says
-    so where they have weights. `agents`, if given, is how many there must be.
+    links alone: one of the two must be given. Directed links get equal shares, as in `directed`; ``weights="equal"``
+    says so where they have weights. `agents`, if given, is how many there must be.
     """
     if not isinstance(file, (str, os.PathLike)):
         raise InputError(f"the file of a network must be a path, but is {brief(file)}.")
