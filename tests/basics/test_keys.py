@@ -12,7 +12,7 @@ import gossamer as gs
 from gossamer.basics import keys
 from gossamer.compressors import Compressor, Errors
 from gossamer.engines.block import Block
-from gossamer.networks.mixing.rounds import round_key
+from gossamer.networks.mixing.drawn import round_key
 from gossamer.oracles import Oracle, Stage
 from gossamer.oracles.measuring import _keys
 
