@@ -36,7 +36,10 @@ from .basics.pytrees import pytree
 from .core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
 from .engines import simulate
 from .experiments.tuning import tune
+from .results.comparison import Comparison, compare
+from .results.concat import concat
 from .results.result import Result
+from .results.study import Study
 
 __version__: str
 
@@ -61,6 +64,7 @@ __all__ = [
     "CentralizedMomentum",
     "CentralizedSGD",
     "ChocoSGD",
+    "Comparison",
     "Compressor",
     "DSGDm",
     "DSGDmGossip",
@@ -79,9 +83,12 @@ __all__ = [
     "Result",
     "State",
     "StepSize",
+    "Study",
     "Weight",
     "algorithms",
+    "compare",
     "compressors",
+    "concat",
     "data",
     "networks",
     "oracles",

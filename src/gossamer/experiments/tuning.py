@@ -23,6 +23,7 @@ from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import InputError, brief, nearest, setting
 from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, planned
+from gossamer.experiments.tried import tuning_html, tuning_line
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
@@ -55,6 +56,12 @@ class Tuned:
     names: dict[int, str]
     replicate: int = 0
     criterion: str = "loss"
+
+    def __repr__(self) -> str:
+        return tuning_line(self.table())
+
+    def _repr_html_(self) -> str:
+        return tuning_html(self.table())
 
     @property
     def rules(self) -> list[Any]:

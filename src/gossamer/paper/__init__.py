@@ -18,7 +18,7 @@ from gossamer.engines.block import Block
 from gossamer.engines.simulator import planned
 from gossamer.experiments import running as experiment
 from gossamer.oracles import AdditiveBias, Oracle, Stage
-from gossamer.paper.claims import Verdict, judge
+from gossamer.paper.claims import Verdicts, judge
 from gossamer.paper.processes import run_all
 from gossamer.problems import settling_point
 from gossamer.results.files import write
@@ -53,7 +53,7 @@ def reproduce(
     processes: int = 1,
     progress: bool | Report = True,
     say: Callable[[str], None] = print,
-) -> list[Verdict]:
+) -> Verdicts:
     """Run experiments (all if none is named), judge the paper's claims and write the report.
 
     The same call after an interruption goes on from what was finished, and ends with the same verdicts and tables.
@@ -97,7 +97,7 @@ def which(study: Study) -> str | None:
     return next((name for name, spec in known if spec.model_dump(exclude={"title"}) == given), None)
 
 
-def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: str, how: str) -> list[Verdict]:
+def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: str, how: str) -> Verdicts:
     """Judge what are experiments of the paper, and write `verdicts.json`, the report, the figures and the tables.
 
     Claims on the experiments that are `wanted` but not there are not run.
@@ -105,10 +105,10 @@ def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: s
     named = {study.name: which(study) for study in studies.values()}
     verdicts = judge({name: study for study in studies.values() if (name := named[study.name])}, wanted)
     shown = {name: study for study, name in named.items() if name}
-    verdicts = [
+    verdicts = Verdicts(
         dataclasses.replace(verdict, experiment=shown.get(verdict.experiment, verdict.experiment))
         for verdict in verdicts
-    ]
+    )
     rows = [verdict.asdict() for verdict in verdicts]
     try:
         write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())

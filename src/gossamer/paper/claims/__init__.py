@@ -19,25 +19,25 @@ from gossamer.paper.claims.fig2 import MAGNITUDE
 from gossamer.paper.claims.scaling import SCALING
 from gossamer.paper.claims.sensitivity import SENSITIVITY
 from gossamer.paper.claims.speedup import SPEEDUP
-from gossamer.paper.claims.verdict import ERROR, WORDS, Claim, Verdict
+from gossamer.paper.claims.verdict import ERROR, WORDS, Claim, Verdict, Verdicts
 from gossamer.results.study import Study
 
 CLAIMS: list[Claim] = [*COMPARISON, *SENSITIVITY, *MAGNITUDE, *SPEEDUP, *SCALING]
 """Every claim, by experiment, in the order of the paper's figures and then of its theorems."""
 
 
-def judge(studies: dict[str, Study], wanted: Sequence[str] = ()) -> list[Verdict]:
+def judge(studies: dict[str, Study], wanted: Sequence[str] = ()) -> Verdicts:
     """The verdict on every claim whose study is among these, which are named "fig1", "fig2", "speedup" …
 
     Claims on other experiments that are `wanted` are not run. The level is that of a page with all claims of all
     experiments, whatever part of them is judged here.
     """
     error = ERROR / len(CLAIMS)
-    return [
+    return Verdicts(
         claim(studies.get(claim.experiment), error)
         for claim in CLAIMS
         if claim.experiment in studies or claim.experiment in wanted
-    ]
+    )
 
 
-__all__ = ["CLAIMS", "WORDS", "Claim", "Verdict", "judge"]
+__all__ = ["CLAIMS", "WORDS", "Claim", "Verdict", "Verdicts", "judge"]
