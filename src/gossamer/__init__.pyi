@@ -33,7 +33,21 @@ from .algorithms import (
     QGDSGDm,
 )
 from .basics.pytrees import pytree
-from .core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
+from .core import (
+    Agent,
+    Array,
+    Compressor,
+    Count,
+    Decay,
+    InputError,
+    Mixing,
+    Range,
+    State,
+    StepSize,
+    Value,
+    Weight,
+    rule,
+)
 from .engines import simulate
 from .experiments.tuning import tune
 from .results.comparison import Comparison, compare
@@ -66,6 +80,7 @@ __all__ = [
     "ChocoSGD",
     "Comparison",
     "Compressor",
+    "Count",
     "DSGDm",
     "DSGDmGossip",
     "Decay",
@@ -80,10 +95,12 @@ __all__ = [
     "PushPull",
     "PushPullDMT",
     "QGDSGDm",
+    "Range",
     "Result",
     "State",
     "StepSize",
     "Study",
+    "Value",
     "Weight",
     "algorithms",
     "compare",

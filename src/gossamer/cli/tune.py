@@ -50,7 +50,7 @@ def tune(
         table = running.tuned(given, folder, progress=progress())
     if write is not None:
         chosen = tuned_spec.tuned_spec(given, table, variant=variant, replicate=replicate)
-        _write(write, tuned_spec.text_of(chosen, write, visible(spec), _told_of(table, variant, replicate)))
+        _write(write, tuned_spec.text_of(chosen, write, str(spec), _told_of(table, variant, replicate)))
     if as_json:
         edges = {(found.variant, found.replicate, found.algorithm): found.on_edge() for found in tried.searches(table)}
         rows = table.to_dicts()
@@ -71,13 +71,15 @@ def _print(table: "pl.DataFrame") -> None:
     from gossamer.experiments import tried
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    several = table["replicate"].n_unique() > 1
+    several, variants = table["replicate"].n_unique() > 1, table["variant"].unique().to_list() != [""]
     rows = []
     for found in tried.searches(table):
         lost, best = int((found.rows["diverged"] > 0).sum()), found.chosen
-        cells: list[Any] = [found.variant, *([found.replicate] if several else []), found.algorithm, best["setting"]]
-        rows.append([*cells, f"{best['value']:.6g}", len(found.rows), lost])
-    head = ["variant", *(["replicate"] if several else []), "algorithm", "setting", "value", "tried", "diverged"]
+        where: list[Any] = [found.variant] * variants + [found.replicate] * several
+        numbers = [f"{best['value']:.6g}", len(found.rows), lost]
+        rows.append([*where, found.algorithm, best["setting"], *numbers])
+    head = ["variant"] * variants + ["replicate"] * several
+    head += ["algorithm", "setting", "value", "tried", "diverged"]
     console.print(_table(head, rows))
     for found in tried.searches(table):
         if found.replicate == 0:  # the others have grids of the same kind, and --json has them all

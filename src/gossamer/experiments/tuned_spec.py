@@ -13,14 +13,15 @@ import polars as pl
 import tomlkit
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, Whole, brief, hyperparameters, nearest
+from gossamer.basics.terminal import visible
+from gossamer.core import InputError, Whole, brief, nearest
 from gossamer.engines.simulator import planned
-from gossamer.experiments.tried import Search, numbers_of, searches
+from gossamer.experiments.tried import COLUMNS, Search, numbers_of, searches
+from gossamer.specs.candidates import Candidate
 from gossamer.specs.spec import PATHS, Spec
 
-Numbers = dict[str, float | int]
-Chosen = dict[str, Numbers]
-"""By algorithm, the numbers that were chosen."""
+Chosen = dict[str, dict[str, float]]
+"""By algorithm, the columns of the setting that was chosen."""
 
 
 def tuned_spec(
@@ -61,9 +62,9 @@ def text_of(given: dict[str, Any], file: Path, source: str, table: pl.DataFrame)
         for key in PATHS:
             if os.path.isabs(str(section.get(key, ""))) and _below(section[key], folder):
                 section[key] = os.path.relpath(section[key], folder)
-    heading = [f"Tuned by `gossamer tune {' '.join(source.split())}`: of what was tried, these were best."]
+    heading = [f"Tuned by `gossamer tune {source}`: of what was tried, these were best."]
     heading += [f"  {_told(search)}" for search in searches(table)]
-    return "".join(f"# {line}\n" for line in heading) + "\n" + tomlkit.dumps(given)
+    return "".join(f"# {visible(line)}\n" for line in heading) + "\n" + tomlkit.dumps(given)
 
 
 def _of_replicate(spec: Spec, table: pl.DataFrame, replicate: int) -> pl.DataFrame:
@@ -79,9 +80,8 @@ def _choices(table: pl.DataFrame) -> dict[str, Chosen]:
     """What each variant chose, if all its replicates chose the same."""
     choices: dict[str, Chosen] = {}
     for search in searches(table):
-        known = choices.setdefault(search.variant, {})
-        numbers = {name: _number(search, name) for name in numbers_of(search.rows) if search.chosen[name] is not None}
-        if known.setdefault(search.algorithm, numbers) != numbers:
+        chosen = {name: search.chosen[name] for name in numbers_of(search.rows)}
+        if choices.setdefault(search.variant, {}).setdefault(search.algorithm, chosen) != chosen:
             raise InputError(
                 f"the replicates of the tuning chose different numbers for {search.title}: one spec with either would "
                 "hide how much the choice owes to chance. Run the spec with its [tuning] as it is, or name a replicate."
@@ -89,19 +89,12 @@ def _choices(table: pl.DataFrame) -> dict[str, Chosen]:
     return choices
 
 
-def _number(search: Search, name: str) -> float | int:
-    kind = ALGORITHMS.get(search.algorithm)
-    whole = kind is not None and isinstance(hyperparameters(kind).get(name), Whole)
-    return int(search.chosen[name]) if whole else search.chosen[name]
-
-
 def _fill(given: dict[str, Any], choices: dict[str, Chosen]) -> None:
     """Write the numbers into the algorithms, or, if there is one algorithm, into the variants that differ."""
     several = list(choices.values())
     if all(chosen == several[0] for chosen in several):
         for options in given["algorithm"]:
-            numbers = several[0].get(options["name"], {})
-            options |= {name: value for name, value in numbers.items() if name not in options}
+            options |= _open_numbers(options, several[0])
         return
     if len(given["algorithm"]) > 1:
         differ = next(name for name in several[0] if any(chosen.get(name) != several[0][name] for chosen in several))
@@ -111,9 +104,20 @@ def _fill(given: dict[str, Any], choices: dict[str, Chosen]) -> None:
         )
     fixed = given["algorithm"][0]
     for changes in given["variant"]:
-        numbers = choices[changes["name"]].get(fixed["name"], {})
-        own = fixed | changes.get("algorithm", {})
-        changes["algorithm"] = changes.get("algorithm", {}) | {k: v for k, v in numbers.items() if k not in own}
+        own = changes.get("algorithm", {})
+        changes["algorithm"] = own | _open_numbers(fixed | own, choices.get(changes["name"], {}))
+
+
+def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | int]:
+    """What an algorithm leaves open, as it was chosen. The table has the step size as eta, whatever its own name."""
+    fixed = {key: value for key, value in options.items() if key != "name"}
+    candidate = Candidate(ALGORITHMS[options["name"]], fixed)
+    numbers: dict[str, float | int] = {}
+    for key, allowed in candidate.open.items():
+        column = "eta" if key == candidate.step else f"{key}_" if key in COLUMNS else key
+        value = chosen[candidate.name][column]
+        numbers[key] = int(value) if isinstance(allowed, Whole) else value
+    return numbers
 
 
 def _seeds_of(spec: Spec, replicate: int) -> list[int]:
@@ -124,8 +128,7 @@ def _seeds_of(spec: Spec, replicate: int) -> list[int]:
 
 
 def _told(search: Search) -> str:
-    where = " ".join(search.title.split())
-    return f"{where}: {search.chosen['setting']}, {search.chosen['criterion']} {search.chosen['value']:.6g}"
+    return f"{search.title}: {search.chosen['setting']}, {search.chosen['criterion']} {search.chosen['value']:.6g}"
 
 
 def _below(path: str, folder: str) -> bool:
