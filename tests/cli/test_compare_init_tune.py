@@ -146,7 +146,7 @@ def test_tune_writes_a_spec_that_runs_and_says_what_lies_on_an_edge(gossamer, tm
     assert code == 2
     assert "tuned.toml exists" in errors
     assert gossamer("run", "tuned.toml")[0] == 0
-    assert gossamer("audit", "tuned.toml", "--rounds", "1", "--queries", "2")[0] == 0
+    assert gossamer("audit", "tuned.toml", "--rounds", "1", "--queries", "8")[0] == 0
     assert gossamer("certify", "tuned.toml")[0] == 0
 
 
