@@ -49,6 +49,7 @@ from .core import (
     rule,
 )
 from .engines import simulate
+from .experiments.study import study
 from .experiments.tuning import tune
 from .results.comparison import Comparison, compare
 from .results.concat import concat
@@ -114,6 +115,7 @@ __all__ = [
     "rule",
     "schedules",
     "simulate",
+    "study",
     "theory",
     "tune",
 ]

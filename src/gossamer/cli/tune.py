@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, Out, app, directory, progress, resumable, safe, say, say_json
+from gossamer.cli.shared import AsJSON, Out, With, app, directory, progress, resumable, safe, say, say_json, take
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ def tune(
     variant: Annotated[str | None, typer.Option(help="Of which variant, where their choices differ.")] = None,
     replicate: Annotated[int | None, typer.Option(help="Of which replicate, where their choices differ.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --write.")] = False,
+    own: With = None,
     as_json: AsJSON = False,
 ) -> None:
     """Choose hyper-parameters by the spec's [tuning], without the final runs, and print what was tried.
@@ -37,6 +38,7 @@ def tune(
 
         gossamer tune my.toml --write tuned.toml
     """
+    take(own)
     from gossamer.experiments import running, tried, tuned_spec
     from gossamer.specs.spec import Spec
 

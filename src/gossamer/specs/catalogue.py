@@ -54,7 +54,7 @@ def problems() -> list[Entry]:
 
 
 def datasets() -> list[Entry]:
-    return [Entry(name=name, about=about, options=[]) for name, (_, about) in DATASETS.items()]
+    return [Entry(name=name, about=_about(load), options=[]) for name, load in DATASETS.items()]
 
 
 CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
