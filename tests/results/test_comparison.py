@@ -106,6 +106,13 @@ def test_lists_of_tables_are_told_apart_by_name_or_by_number():
     assert changed({"p": 1, "q": 2}, {"q": 2, "r": 3}) == [("p", 1, None), ("r", None, 3)]
 
 
+def test_results_are_compared_as_they_are_and_nothing_else_is():
+    first, second = made_up({"gnsd": BASE}), made_up({"gnsd": BASE + 1})
+    assert gs.compare(first, second).table.equals(gs.compare(study({"gnsd": BASE}), study({"gnsd": BASE + 1})).table)
+    with pytest.raises(InputError, match="'B' must be a Result or a Study, but is 'runs/b'"):
+        gs.compare(first, "runs/b")
+
+
 def test_a_comparison_is_one_line_at_a_prompt():
     assert repr(gs.compare(study({"gnsd": BASE}), study({"gnsd": BASE}))) == (
         "Comparison('A' and 'B': 1 comparisons, 0 significant)"

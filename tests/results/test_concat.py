@@ -69,7 +69,7 @@ def test_problems_of_specs_are_compared_and_the_place_of_a_file_is_not():
         ([("a", A), ("a", A)], "two results are called 'a'"),
         ({"a": A}, "several results side by side, but got 1"),
         ({"": A, "b": A}, "a label must be text"),
-        ({"a": A, "b": 3}, "a Result or a Study for 'b', but got 3"),
+        ({"a": A, "b": 3}, "'b' must be a Result or a Study, but is 3"),
         ([A, A], r"pairs \(label, result\)"),
     ],
 )

@@ -13,7 +13,7 @@ from gossamer.core import InputError, brief
 from gossamer.results.result import Key, Result
 from gossamer.results.settings import ROUNDING, differing, flattened, told
 from gossamer.results.statistics import LEVEL, by_replicate, difference, interval
-from gossamer.results.study import Study
+from gossamer.results.study import Study, study_of
 
 COMPARED = ("loss", "grad_norm_sq", "accuracy")
 """The metrics that are compared at the ends of runs, where both measured them."""
@@ -39,7 +39,9 @@ class Ends:
         own = result.table.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
         last = own.group_by("seed", maintain_order=True).last()
         replicates = dict(last.select("seed", "replicate").iter_rows())
-        alive = last.filter((pl.col("status") == "ok") & pl.col(metric).is_not_null() & pl.col(metric).is_finite())
+        alive = last.filter(
+            (pl.col("status") != "diverged") & pl.col(metric).is_not_null() & pl.col(metric).is_finite()
+        )
         seeds: dict[int, set[int]] = {}
         for seed, replicate in replicates.items():
             seeds.setdefault(replicate, set()).add(seed)
@@ -123,13 +125,14 @@ class Comparison:
         return "\n\n".join("\n".join(part) for part in parts)
 
 
-def compare(first: Study, second: Study, labels: tuple[str, str] = ("A", "B")) -> Comparison:
-    """Compare two runs at their ends, method by method.
+def compare(first: Result | Study, second: Result | Study, labels: tuple[str, str] = ("A", "B")) -> Comparison:
+    """Compare two results, or two studies, at the ends of their runs, method by method.
 
     Methods are matched by algorithm and setting, or by the algorithm alone where each run has it once. Where both ran
     the same seeds in the same replicates, values are paired by them; else Welch's interval is taken. The level is
     such that all intervals hold together at 95 %. Differences that rounding can make count as none.
     """
+    first, second = (study_of(given, label) for given, label in zip((first, second), labels, strict=True))
     pairs, only = _pairs(first, second)
     if not pairs:
         raise InputError(

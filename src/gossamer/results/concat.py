@@ -9,7 +9,7 @@ import polars as pl
 from gossamer.core import InputError, brief, nearest
 from gossamer.results.result import Result
 from gossamer.results.settings import PROBLEM, Differences, differing, problem_of, told
-from gossamer.results.study import Study
+from gossamer.results.study import Study, study_of
 
 REFUSED = {"problem": PROBLEM, "agents": ("agents",), "dtype": ("dtype",)}
 """What results must have in common unless it is allowed to differ, and the settings that show it."""
@@ -64,10 +64,7 @@ def _studies(results: Any) -> dict[str, Study]:
             raise InputError(f"a label must be text that says what a result is, but is {brief(label)}.")
         if label in studies:
             raise InputError(f"two results are called {brief(label)}: give each a label of its own.")
-        if not isinstance(given, (Result, Study)):
-            raise InputError(f"concat takes a Result or a Study for {brief(label)}, but got {brief(given)}.")
-        whole = given if isinstance(given, Study) else Study(label, label, given.spec or "", {"": given}, None)
-        studies[label] = whole
+        studies[label] = study_of(given, label)
     if len(studies) < 2:
         raise InputError(f"concat puts several results side by side, but got {len(studies)}.")
     return studies

@@ -186,3 +186,12 @@ def place(variant: str, number: int) -> str:
     """The directory of a variant: its number and what of its name is safe in a path; the study's own if unnamed."""
     safe = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in variant)
     return f"{number:02d}-{safe[:40]}" if variant else "."
+
+
+def study_of(given: Any, name: str) -> Study:
+    """A study as it is, and a result as one; anything else is refused, with the name that it was given."""
+    if isinstance(given, Study):
+        return given
+    if not isinstance(given, Result):
+        raise InputError(f"{brief(name)} must be a Result or a Study, but is {brief(given)}.")
+    return Study(name, name, given.spec or "", {"": given}, None)
