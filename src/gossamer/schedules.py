@@ -25,6 +25,9 @@ class Schedule:
     def __call__(self, t: int) -> float:
         return self.function(t)
 
+    def __repr__(self) -> str:
+        return self.title
+
     @property
     def title(self) -> str:
         return f"{self.name}({', '.join(f'{value:g}' for _, value in self.numbers)})"

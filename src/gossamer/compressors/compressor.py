@@ -58,6 +58,13 @@ class Compressor(abc.ABC):
     def errors(self, dim: int) -> Errors:
         """The bounds on its bias and its variance."""
 
+    def __init_subclass__(cls) -> None:
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Compressor.__repr__  # so that no dataclass writes another
+
+    def __repr__(self) -> str:
+        return str(self)
+
     def __str__(self) -> str:
         """The call that makes it."""
         options = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore

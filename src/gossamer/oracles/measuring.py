@@ -24,6 +24,7 @@ from gossamer.basics.arrays import numbers
 from gossamer.basics.keys import MEASUREMENT, RUN, root
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.basics.sizes import refuse_beyond_memory
+from gossamer.basics.text import counted
 from gossamer.core import InputError, brief, whole
 from gossamer.oracles.constants import COVERED
 from gossamer.oracles.oracle import Oracle, Site
@@ -111,6 +112,11 @@ class Measured:
             "mean_variance": self.mean_variance,
         }
         return {name: _finite(value) for name, value in summary.items()}
+
+    def __repr__(self) -> str:
+        points, agents = self.bias_sq.shape
+        found = f"M_f={self.relative:.4g}, sigma_f_sq={self.absolute_at(0):.4g}, sigma_sq={self.variance:.4g}"
+        return f"Measured({found}; {counted(points, 'point')}, {counted(agents, 'agent')})"
 
     def __str__(self) -> str:
         points, agents = self.bias_sq.shape

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, Float, Key
 
 from gossamer.basics.keys import of_stage
+from gossamer.basics.text import called, fields_of
 from gossamer.core import InputError
 from gossamer.oracles.constants import ErrorBounds
 from gossamer.problems import Problem
@@ -29,6 +30,15 @@ class Oracle(abc.ABC):
     An oracle may hold state (a bias drawn once, the order of an epoch). It is a frozen dataclass under
     `gossamer.pytree`: its numbers are leaves, so that another magnitude needs no new compilation.
     """
+
+    def __init_subclass__(cls) -> None:
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Oracle.__repr__  # so that no dataclass writes one that prints arrays
+
+    def __repr__(self) -> str:
+        own = called(type(self).__name__, fields_of(self, "inner"))
+        inner = getattr(self, "inner", None)
+        return own if inner is None else f"{inner} | {own}"
 
     @abc.abstractmethod
     def check(self, problem: Problem) -> None:

@@ -21,7 +21,7 @@ from gossamer.oracles import AdditiveBias, Oracle, Stage
 from gossamer.paper.claims import judge
 from gossamer.paper.experiments import EXPERIMENTS, QUICK, text_of
 from gossamer.paper.processes import run_all
-from gossamer.paper.verdicts import Verdict
+from gossamer.paper.verdicts import Verdicts
 from gossamer.problems import settling_point
 from gossamer.results.files import write
 from gossamer.results.study import Study
@@ -43,7 +43,7 @@ def reproduce(
     processes: int = 1,
     progress: bool | Report = True,
     say: Callable[[str], None] = print,
-) -> list[Verdict]:
+) -> Verdicts:
     """Run experiments (all if none is named), judge the paper's claims and write the report.
 
     The same call after an interruption goes on from what was finished, and ends with the same verdicts and tables.
@@ -87,7 +87,7 @@ def which(study: Study) -> str | None:
     return next((name for name, spec in known if spec.model_dump(exclude={"title"}) == contents), None)
 
 
-def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: str, how: str) -> list[Verdict]:
+def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: str, how: str) -> Verdicts:
     """Judge the studies that are experiments of the paper, and write `verdicts.json`, the report, figures and tables.
 
     A claim about an experiment that is `wanted` but not among the studies gets the verdict "not run".
@@ -95,10 +95,10 @@ def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: s
     experiment_of = {study.name: which(study) for study in studies.values()}
     verdicts = judge({name: study for study in studies.values() if (name := experiment_of[study.name])}, wanted)
     shown = {name: study for study, name in experiment_of.items() if name}
-    verdicts = [
+    verdicts = Verdicts(
         dataclasses.replace(verdict, experiment=shown.get(verdict.experiment, verdict.experiment))
         for verdict in verdicts
-    ]
+    )
     rows = [verdict.asdict() for verdict in verdicts]
     try:
         write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())

@@ -7,6 +7,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from gossamer.basics.html import grid, panel, tag
+from gossamer.basics.text import counted, short
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
@@ -77,11 +79,28 @@ class Verdict:
     """The level of that interval: so high that all intervals of the page hold together at 95 %."""
     verdict: Word
 
+    def __repr__(self) -> str:
+        return f"Verdict({self.experiment}, {short(self.claim)}: {self.verdict})"
+
     def asdict(self) -> dict[str, Any]:
         """The verdict as JSON can write it."""
         finite = self.interval is not None and all(math.isfinite(end) for end in self.interval)
         bounds = [float(end) for end in self.interval] if self.interval is not None and finite else None
         return {**vars(self), "interval": bounds}
+
+
+class Verdicts(list[Verdict]):
+    """Several verdicts, in the order of the claims. A notebook shows them as a table."""
+
+    def __repr__(self) -> str:
+        words = [verdict.verdict for verdict in self]
+        told = ", ".join(f"{words.count(word)} {word}" for word in WORDS if word in words)
+        return f"Verdicts({counted(len(self), 'claim')}: {told or 'none'})"
+
+    def _repr_html_(self) -> str:
+        head = ["experiment", "claim", "measured", "verdict"]
+        rows = [[v.experiment, v.claim, v.measured, tag("b", v.verdict)] for v in self]
+        return panel(repr(self), grid(head, rows))
 
 
 @dataclass(frozen=True)

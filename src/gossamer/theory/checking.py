@@ -14,6 +14,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import BiasedDMT
+from gossamer.basics.html import tag
 from gossamer.core import InputError
 from gossamer.engines.simulator import check, planned, simulate
 from gossamer.networks import Network
@@ -78,6 +79,14 @@ class Certificate:
     def holds(self) -> bool:
         """Whether nothing was violated, among the inequalities that apply."""
         return not self.violated
+
+    def __repr__(self) -> str:
+        words = [check.verdict for check in self.checks]
+        told = ", ".join(f"{words.count(word)} {word}" for word in dict.fromkeys(words))
+        return f"Certificate({self.kind}, eta={self.eta:g}, lam={self.lam:g}, {self.steps:,} rounds: {told})"
+
+    def _repr_html_(self) -> str:
+        return tag("pre", str(self))
 
     def asdict(self) -> dict[str, Any]:
         nested = {

@@ -9,6 +9,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gossamer.basics.html import tag
 from gossamer.core import InputError, Range
 from gossamer.engines.simulator import check
 from gossamer.networks import Network
@@ -77,6 +78,14 @@ class Plan:
     """What the bound never goes below, however many rounds there are."""
     prescriptions: tuple[Prescription, ...]
     practical: Practical | None
+
+    def __repr__(self) -> str:
+        about = f"{self.network}, n={self.constants.agents}, rho={self.constants.gap:.4g}"
+        bounds = (f"{one.form} bound {one.bound.total:.4g}" for one in self.prescriptions if one.bound is not None)
+        return f"Plan({about}: {', '.join(bounds) or 'no bound'})"
+
+    def _repr_html_(self) -> str:
+        return tag("pre", str(self))
 
     def asdict(self) -> dict[str, Any]:
         nested = {

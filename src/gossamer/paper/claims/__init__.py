@@ -20,25 +20,25 @@ from gossamer.paper.claims.heterogeneity import HETEROGENEITY
 from gossamer.paper.claims.sensitivity import SENSITIVITY
 from gossamer.paper.claims.speedup import SPEEDUP
 from gossamer.paper.claims.topology import TOPOLOGY
-from gossamer.paper.verdicts import ERROR, Claim, Verdict
+from gossamer.paper.verdicts import ERROR, Claim, Verdicts
 from gossamer.results.study import Study
 
 CLAIMS: list[Claim] = [*FIG1, *SENSITIVITY, *FIG2, *SPEEDUP, *TOPOLOGY, *HETEROGENEITY]
 """Every claim, by experiment, in the order of the paper's figures and then of its theorems."""
 
 
-def judge(studies: dict[str, Study], wanted: Sequence[str] = ()) -> list[Verdict]:
+def judge(studies: dict[str, Study], wanted: Sequence[str] = ()) -> Verdicts:
     """The verdict on every claim whose study is among these; studies go by the names of their experiments.
 
     A claim about another experiment that is `wanted` gets the verdict "not run". The level is that of a page with all
     claims of all experiments, whatever part of them is judged here.
     """
     error = ERROR / len(CLAIMS)
-    return [
+    return Verdicts(
         claim(studies.get(claim.experiment), error)
         for claim in CLAIMS
         if claim.experiment in studies or claim.experiment in wanted
-    ]
+    )
 
 
 __all__ = ["CLAIMS", "judge"]
