@@ -59,7 +59,7 @@ def ends(result, metric):
     return dict(zip(last["algorithm"], last[metric], strict=True))
 
 
-@pytest.mark.parametrize("name", ["digits-neural", "own-data"])
+@pytest.mark.parametrize("name", ["digits-neural", "own-data", "own-network"])
 def test_other_examples_run(name, run):
     run(name)
 
@@ -82,6 +82,7 @@ def test_every_example_is_run_here():
         "a9a-ring",
         "digits-neural",
         "own-data",
+        "own-network",
         "quadratic",
         "compressed",
         "zeroth-order",

@@ -171,7 +171,7 @@ def test_tune_prints_what_was_chosen(tmp_path):
 
 def test_the_spec_of_an_experiment_can_be_copied(tmp_path):
     (tmp_path / "mine.toml").write_text(gossamer("reproduce", "fig2", "--spec").stdout)
-    assert Spec.read(tmp_path / "mine.toml").run.steps == 20_000
+    assert Spec.read(tmp_path / "mine.toml").run.steps == 10_000
 
 
 def test_help_shows_examples_and_exit_codes():

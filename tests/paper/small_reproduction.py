@@ -6,10 +6,10 @@ A script, which the processes that it starts import again: they have the small s
 import os
 from typing import Any
 
-from gossamer import paper
 from gossamer.cli import main
+from gossamer.paper import reproduction
 
-quick = paper._shortened
+quick = reproduction._shortened
 STEPS = int(os.environ.get("STEPS", "60"))
 
 
@@ -27,7 +27,7 @@ def small(name, spec):
     return short.model_copy(update=update | {"run": short.run.model_copy(update=run)})
 
 
-paper._shortened = small
+reproduction._shortened = small
 
 if __name__ == "__main__":
     main()

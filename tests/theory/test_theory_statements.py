@@ -42,11 +42,11 @@ def test_ring_of_twenty():
 def test_corollary_1_fails_on_the_ring_of_twenty_and_the_repair_does_not():
     eta, lam = corollary(RING, steps_limit(RING, "printed"))
     assert descent(RING, eta, lam, "printed").A3 / eta == pytest.approx(-8.63, abs=5e-3)
-    missed = [one for one in conditions(RING, eta, lam, "printed") if not one.holds]
-    assert [one.text for one in missed] == ["η ≤ ρλ/(8L)"]
+    missed = [condition for condition in conditions(RING, eta, lam, "printed") if not condition.holds]
+    assert [condition.text for condition in missed] == ["η ≤ ρλ/(8L)"]
     assert missed[0].missed_by == pytest.approx(1 / (2 * RING.gap))
     eta, lam = corollary(RING, steps_limit(RING, "repaired"))
-    assert all(one.holds for one in conditions(RING, eta, lam, "repaired"))
+    assert all(condition.holds for condition in conditions(RING, eta, lam, "repaired"))
     assert descent(RING, eta, lam, "repaired").A3 > 0
 
 
