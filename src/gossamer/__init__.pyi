@@ -36,6 +36,8 @@ from .basics.pytrees import pytree
 from .core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
 from .engines import simulate
 from .experiments.tuning import tune
+from .metrics import metric
+from .results.links import Link
 from .results.result import Result
 
 __version__: str
@@ -68,6 +70,7 @@ __all__ = [
     "DecentLaM",
     "ExactDiffusion",
     "InputError",
+    "Link",
     "Mixing",
     "MoTEF",
     "MomentumTracking",
@@ -83,6 +86,7 @@ __all__ = [
     "algorithms",
     "compressors",
     "data",
+    "metric",
     "networks",
     "oracles",
     "problems",

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from gossamer.cli.shared import AsJSON, app, safe, say_json
 
-Kind = Literal["algorithms", "networks", "oracles", "compressors", "schedules", "problems", "datasets"]
+Kind = Literal["algorithms", "networks", "oracles", "compressors", "schedules", "problems", "datasets", "metrics"]
 
 
 @app.command(name="list")

@@ -36,7 +36,7 @@ class Variant(NamedTuple):
     @staticmethod
     def of(spec: Spec) -> "Variant":
         parts = spec.parts()
-        plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+        plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype, spec.run.until)
         one = Variant(spec, parts, plan, seeds)
         for name, hyper in parts.algorithms:
             rule = (
@@ -185,7 +185,18 @@ def _result(several: list[Wanted], told: str, runs: dict[int, Row], variant: Var
     ordered = {seed: runs[seed] for seed in variant.seeds}
     seconds = sum(run.seconds for run in runs.values())
     replicates = _replicates(variant) if len(variant.shares) > 1 else None
-    return result_of(first.rule, ordered, parts.problem, parts.network, parts.oracle, plan, seconds, told, replicates)
+    return result_of(
+        first.rule,
+        ordered,
+        parts.problem,
+        parts.network,
+        parts.oracle,
+        plan,
+        seconds,
+        told,
+        replicates,
+        variant.spec.modelled(),
+    )
 
 
 def _replicates(variant: Variant) -> dict[int, int]:
@@ -282,5 +293,6 @@ def extends(spec: Spec, old: Spec) -> bool:
     )
     longer = plan.steps >= old_plan.steps and set(old_seeds) <= set(seeds)
     update = {"steps": spec.run.steps, "seeds": spec.run.seeds}
-    same = old.model_copy(update={"run": old.run.model_copy(update=update)}).model_dump() == spec.model_dump()
+    update = {"run": old.run.model_copy(update=update), "links": spec.links}  # links only change what is shown
+    same = old.model_copy(update=update).model_dump() == spec.model_dump()
     return longer and same

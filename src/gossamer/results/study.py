@@ -52,7 +52,12 @@ class Study:
             for variant, result in self.results.items()
         ]
         states = {(variant, ""): next(iter(result.states.values())) for variant, result in self.results.items()}
-        return {"": replace(first, table=pl.concat(named), states=states, biases=None)}
+        metrics, links = (
+            {k: v for result in self.results.values() for k, v in getattr(result, part).items()}
+            for part in ("metrics", "links")
+        )
+        table = pl.concat(named, how="diagonal")
+        return {"": replace(first, table=table, states=states, biases=None, metrics=metrics, links=links)}
 
     def step_sizes(self, variant: str = "") -> pl.DataFrame:
         """What each method ended at by its step size: a row for each replicate, algorithm and η that was tried.

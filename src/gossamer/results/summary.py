@@ -1,14 +1,14 @@
 """The end of every run in a few lines of text."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
 
+from gossamer.metrics import OURS, Label
 from gossamer.results.statistics import interval
-
-SHOWN = ("loss", "grad_norm_sq", "consensus", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -21,26 +21,31 @@ class Summary:
     """
 
     table: pl.DataFrame
+    shown: tuple[str, ...]
+    """The metrics that are printed."""
 
     @staticmethod
-    def of(frame: pl.DataFrame) -> "Summary":
-        rows = []
+    def of(frame: pl.DataFrame, metrics: Mapping[str, Label] = OURS) -> "Summary":
+        names, rows = [name for name, label in metrics.items() if label.summary or label.end], []
         for (algorithm, setting), group in frame.group_by("algorithm", "setting", maintain_order=True):
             last = group.group_by("seed", maintain_order=True).last()
-            alive = last.filter(pl.col("status") == "ok")
+            alive = last.filter(pl.col("status") != "diverged")
+            reached = last.filter(pl.col("status") == "reached").height
             row: dict[str, Any] = {"algorithm": algorithm, "setting": setting, "round": last["round"].max()}
-            for name in (*SHOWN, "worst_loss"):
+            for name in names:
                 mean, half = over_replicates(alive, name)
                 row |= {name: mean, f"{name}_±": half}
             row |= {"queries": last["queries"].max(), "bytes_sent": last["bytes_sent"].max()}
-            row |= {"seeds": len(last), "diverged": len(last) - len(alive)}
+            row |= {"seeds": len(last), "diverged": len(last) - len(alive), "reached": reached or None}
             rows.append(row)
-        floats = {name: pl.Float64 for base in (*SHOWN, "worst_loss") for name in (base, f"{base}_±")}
-        return Summary(pl.DataFrame(rows, schema_overrides=floats))
+        kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
+        table = pl.DataFrame(rows, schema_overrides=kinds | {"reached": pl.Int64})
+        return Summary(table, tuple(name for name in names if metrics[name].summary))
 
     def __str__(self) -> str:
-        names = [name for name in SHOWN if self.table[name].null_count() < len(self.table)]
-        head = ["algorithm", "setting", *names, "queries", "MB sent", "diverged"]
+        names = [name for name in self.shown if self.table[name].null_count() < len(self.table)]
+        arrived = self.table["reached"].null_count() < len(self.table)
+        head = ["algorithm", "setting", *names, "queries", "MB sent", "diverged", *(["reached"] if arrived else [])]
         body = []
         for row in self.table.iter_rows(named=True):
             cells = [row["algorithm"], row["setting"]]
@@ -49,6 +54,7 @@ class Summary:
                 f"{row['queries']:,.0f}",
                 f"{row['bytes_sent'] / 1e6:.2f}",
                 f"{row['diverged']} of {row['seeds']}",
+                *([f"{row['reached'] or 0} of {row['seeds']}"] if arrived else []),
             ]
             body.append(cells)
         widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]

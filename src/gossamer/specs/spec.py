@@ -19,14 +19,24 @@ from gossamer.compressors import COMPRESSORS
 from gossamer.core import InputError, brief, check_schedules, parts, ranges
 from gossamer.data import DATASETS
 from gossamer.engines.simulator import check, planned
+from gossamer.metrics import own
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
 from gossamer.results.fingerprint import made_by
+from gossamer.results.links import Link, together
 from gossamer.results.store import MADE_BY
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.specs.making import explained, made, placed, plain
-from gossamer.specs.sections import FIRST_SEED, OracleSection, RunSection, Section, TuningSection, VariantSection
+from gossamer.specs.sections import (
+    FIRST_SEED,
+    LinkSection,
+    OracleSection,
+    RunSection,
+    Section,
+    TuningSection,
+    VariantSection,
+)
 
 T = TypeVar("T")
 
@@ -55,7 +65,7 @@ class Parts(NamedTuple):
                 for name, value in numbers.items()
             },
             "parts": {name: str(part) for name, part in parts(rule).items()},
-            MADE_BY: made_by(rule, self.oracle, self.problem, self.network),
+            MADE_BY: made_by(rule, self.oracle, self.problem, self.network, own()),
         }
 
 
@@ -67,6 +77,7 @@ class Spec(Section):
     network: dict[str, Any]
     oracle: OracleSection = OracleSection()
     run: RunSection
+    links: dict[str, LinkSection] = pydantic.Field(default={})
     tuning: TuningSection | None = None
     variant: list[VariantSection] = pydantic.Field(default=[])
     algorithm: list[dict[str, Any]]
@@ -159,13 +170,16 @@ class Spec(Section):
         for number, stage in enumerate(self.oracle.stages):
             oracle = oracle | made(f"[oracle] stage {number}:", "kind", STAGES, stage)
         with placed("[run]"):
-            _, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype)
+            plan, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype, self.run.until)
+            if plan.until and self.run.settle is not None:
+                raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
             if self.tuning and max(seeds) >= FIRST_SEED:
                 raise InputError(f"seeds from {FIRST_SEED:,} on are for tuning: choose others.")
             if self.run.settle is not None and self.run.settle < self.run.steps:
                 raise InputError(
                     f"settle = {self.run.settle} is the most rounds, but steps = {self.run.steps} is more."
                 )
+        self.modelled()
         if self.tuning and len(seeds) % self.tuning.replicates:
             raise InputError(
                 f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
@@ -182,6 +196,11 @@ class Spec(Section):
             "oracle": self.oracle.model_dump(),
         }
         return Parts(algorithms, problem, network, oracle, key)
+
+    def modelled(self) -> dict[str, Link]:
+        """The links that seconds are modelled on: the presets and those of the spec."""
+        with placed("[links]"):
+            return together({name: Link(**link.model_dump()) for name, link in self.links.items()})
 
     def _algorithm(self, number: int, given: dict[str, Any], agents: int) -> tuple[str, dict[str, Any]]:
         """The name and the hyper-parameters of an algorithm; numbers may be missing if there is a `[tuning]`."""
