@@ -219,7 +219,7 @@ def _within(target: Target, dtype: str) -> np.ndarray:
     """The target in the precision of the run: the nearest number that is as good, so that both compare alike."""
     with np.errstate(over="ignore"):
         near = np.asarray(target.value, dtype)
-    worse = near < target.value if target.better == "higher" else near > target.value
+    worse = float(near) < target.value if target.better == "higher" else float(near) > target.value
     return np.nextafter(near, np.asarray(np.inf if target.better == "higher" else -np.inf, dtype)) if worse else near
 
 

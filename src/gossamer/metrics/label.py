@@ -40,7 +40,7 @@ class Label:
     """Whether it is measured at the end of a run only."""
 
     def __post_init__(self) -> None:
-        for key in ("about", "text", "latex"):
+        for key in ("text", "about", "latex"):
             text = getattr(self, key)
             if text is None and key == "latex":
                 continue

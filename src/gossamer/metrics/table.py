@@ -132,7 +132,7 @@ def metric(
         if not callable(measure):
             raise InputError(f"the metric {name!r} must be a function of a Snapshot, but is {brief(measure)}.")
         plain = name.replace("_", " ") if text is None else text
-        told = (inspect.getdoc(measure) or plain).splitlines()[0] if about is None else about
+        told = (inspect.getdoc(measure) or plain).partition("\n")[0] if about is None else about
         METRICS[name] = Metric(name, Label(told, plain, latex, log, better, summary), measure)
         return measure
 
