@@ -81,8 +81,9 @@ together at 95 % (Bonferroni over its claims and their comparisons), and each st
 
 The end of a run is its last tenth, where tuning judges as well. A floor is the mean over the last half of runs that
 have settled: from each of the last three quarters of the rounds to the next, the mean change is within ±5 %, or within
-its own standard error where that is more, and its 95 % interval lies within ±30 %. Runs that have not go on, twice as
-long each time, up to the most that the spec states.
+its own standard error where that is more, and its 95 % interval lies within ±30 %; or no change is significant, and the
+loss has stopped, to 0.05 % of the way from the start. Runs that have not settled go on, twice as long each time, up to
+the most that the spec states.
 
 Grids, margins and lengths were fixed on other seeds; the seeds of this page were first used for it.
 """

@@ -74,7 +74,7 @@ def grid() -> dict[str, float]:
 def practical() -> dict[str, float]:
     """The setting of the reproduction's longest runs on the paper's problem, and how far beyond the theorem it is."""
     parts = paper.spec_of("fig2").parts()
-    chosen = dict(parts.algorithms)["biased-dmt"]
+    chosen = next(each.fixed for each in parts.candidates if each.name == "biased-dmt")
     smoothness = parts.problem.smoothness
     lam, eta = largest(ring(smoothness), "repaired")
     over = {"lam.over": chosen["lam"] / lam, "eta.over": chosen["eta"] / eta}

@@ -33,7 +33,21 @@ from .algorithms import (
     QGDSGDm,
 )
 from .basics.pytrees import pytree
-from .core import Agent, Array, Compressor, Decay, InputError, Mixing, State, StepSize, Weight, rule
+from .core import (
+    Agent,
+    Array,
+    Compressor,
+    Count,
+    Decay,
+    InputError,
+    Mixing,
+    Range,
+    State,
+    StepSize,
+    Value,
+    Weight,
+    rule,
+)
 from .engines import simulate
 from .experiments.tuning import tune
 from .metrics import metric
@@ -64,6 +78,7 @@ __all__ = [
     "CentralizedSGD",
     "ChocoSGD",
     "Compressor",
+    "Count",
     "DSGDm",
     "DSGDmGossip",
     "Decay",
@@ -79,9 +94,11 @@ __all__ = [
     "PushPull",
     "PushPullDMT",
     "QGDSGDm",
+    "Range",
     "Result",
     "State",
     "StepSize",
+    "Value",
     "Weight",
     "algorithms",
     "compressors",

@@ -39,7 +39,7 @@ def test_a_bias_without_a_fixed_point_is_refused_before_any_run():
     given = spec_of("fig1").model_dump(exclude_unset=True)
     given["problem"]["data"] = "breast-cancer"
     given["oracle"]["stages"] = [{"kind": "additive-bias", "mean": 2.0, "std": 0.0}]
-    with pytest.raises(gs.InputError, match=r"fig1, seed 4000: no point has ∇F = −ē"):
+    with pytest.raises(gs.InputError, match=r"fig1, seed 5000: no point has ∇F = −ē"):
         refuse_runaways("fig1", Spec.of(given))
 
 

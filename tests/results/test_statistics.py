@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from gossamer.results.statistics import arrival, by_replicate, ending, floor, interval, unsettled
+from gossamer.results.statistics import arrival, by_replicate, ending, floor, interval, stopped, unsettled
 
 ROUNDS = np.arange(0, 4001, 100)
 
@@ -89,6 +89,30 @@ def test_noise_in_which_a_drift_could_hide_has_not_settled():
     longer = np.arange(0, 400_001, 100)
     rng = np.random.default_rng(3)
     assert unsettled(longer, 3e-4 * np.exp(rng.normal(size=(6, len(longer))))) is None
+
+
+def test_a_floor_of_noise_has_settled_when_the_loss_has_stopped():
+    rng = np.random.default_rng(4)
+    wild = 3e-4 * np.exp(rng.normal(size=(6, len(ROUNDS))))
+    still = 0.4 + 0.3 * np.exp(-ROUNDS / 100) * np.ones((6, 1))
+    moving = 0.4 + 0.3 * np.exp(-ROUNDS / 1500) * np.ones((6, 1))
+    assert unsettled(ROUNDS, wild) is not None
+    assert unsettled(ROUNDS, wild, still) is None
+    assert unsettled(ROUNDS, wild, moving) is not None
+
+
+def test_a_loss_that_has_stopped_excuses_no_significant_change():
+    still = 0.4 + 0.3 * np.exp(-ROUNDS / 100) * np.ones((6, 1))
+    assert unsettled(ROUNDS, noisy(3e-4 * np.exp(1e-3 * ROUNDS)), still) is not None
+    apart = np.exp(0.002 * ROUNDS) * np.ones((6, 1))
+    assert unsettled(ROUNDS, 3e-4 * apart, still) is not None  # every replicate alike: the interval is a point
+
+
+def test_the_last_change_of_the_loss_that_counts_as_none_is_a_share_of_the_way():
+    level = np.where(ROUNDS > 3000, 0.4 + 0.3 * np.array([[4.9e-4], [5.1e-4]]), 0.4)
+    level[:, 0] = 0.7
+    assert stopped(ROUNDS, level[:1])
+    assert not stopped(ROUNDS, level[1:])
 
 
 def test_settling_needs_positive_values_in_every_quarter():

@@ -40,7 +40,7 @@ def certify(spec: SpecFile, as_json: AsJSON = False) -> None:
 def _certificates(spec: "Spec") -> "list[Certificate]":
     """One for each Biased-DMT of a variant."""
     parts = spec.parts()
-    rules = [hyper for name, hyper in parts.algorithms if name == "biased-dmt"]
+    rules = [candidate.fixed for candidate in parts.candidates if candidate.name == "biased-dmt"]
     if not rules:
         raise InputError("the theory is of biased-dmt, but the spec runs none: add it as an [[algorithm]].")
     return [_certificate(spec, parts, hyper) for hyper in rules]

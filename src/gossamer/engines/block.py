@@ -68,14 +68,13 @@ class Block:
         until: Sequence[Target] = (),
     ):
         self.metrics = measured()
-        self.kind, self.dtype, self.steps, self.seeds = type(rules[0]), dtype, steps, list(seeds)
+        self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
         self._rules = list(rules)
         self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
         with self.precision():
             self.world = World(cast(problem, dtype), cast(network, dtype))
-            self._oracle = cast(oracles[0], dtype)
             self.oracles = _stacked([cast(oracle, dtype) for oracle in oracles])
-            constant = [name for name in ranges(self.kind) if name not in self._scheduled]
+            constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}
             stacked = _stacked([cast(parts(rule), dtype) for rule in rules])
             order = jnp.arange(len(rules), dtype=jnp.int32)
@@ -122,7 +121,7 @@ class Block:
         return run._replace(reached=jnp.full_like(run.diverged, -1)) if self._targets else run
 
     def _start(self) -> tuple[Any, ...]:
-        return self.kind, self.world, self.oracles, self.hyper(0), self.keys
+        return self.form, self.world, self.oracles, self.hyper(0), self.keys
 
     @property
     def x(self) -> Float[np.ndarray, "settings seeds agents d"]:
@@ -142,17 +141,12 @@ class Block:
         with self.precision():
             return np.asarray(program.worst(self.world, self.run.state.x))
 
-    def costs(self) -> tuple[program.Cost, program.Cost]:
-        """What one agent pays at the start, and in every round."""
-        with self.precision():
-            return program.costs(self.kind, self.world, self._oracle, self.hyper(0))
-
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Go on from round t to each of the stops; the metrics of those that are wanted, [stops, settings, seeds]."""
         padding = LEGS - len(stops)
         with self.precision():
             self._run, rows = program.advance(
-                self.kind,
+                self.form,
                 self.metrics,
                 self.world,
                 self.oracles,
@@ -174,8 +168,8 @@ class Block:
     def resume(self, states: list[list[Sequence[np.ndarray]]]) -> None:
         """Put the runs where `leaves` left them: for each setting and seed, its part of every leaf."""
         with self.precision():
-            kind, *arrays = self._start()
-            started = jax.eval_shape(lambda *given: self._aiming(program.begin(kind, *given)), *arrays)
+            form, *arrays = self._start()
+            started = jax.eval_shape(lambda *given: self._aiming(program.begin(form, *given)), *arrays)
             tree = jax.tree.structure(started)
             stacked = [
                 jnp.asarray(np.array([[run[k] for run in runs] for runs in states])) for k in range(tree.num_leaves)

@@ -6,7 +6,6 @@ from math import prod
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from gossamer.basics.progress import Say
@@ -15,6 +14,7 @@ from gossamer.core import InputError, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import BLOCK, World
 from gossamer.engines.block import WINDOW
+from gossamer.engines.costs import shapes_of
 from gossamer.oracles import Oracle
 from gossamer.problems import Empirical, Problem
 
@@ -112,7 +112,7 @@ def _samples(problem: Problem, oracle: Oracle | None, width: dict[str, int], ite
 def _run(rule: Any, world: World, oracle: Oracle, size: Size, dtype: str) -> program.Run:
     """The shapes of a block before round 0."""
     scheduled, kind = schedules(rule), type(rule)
-    of_world, of_oracle, of_parts = (_shapes(tree, dtype) for tree in (world, oracle, parts(rule)))
+    of_world, of_oracle, of_parts = (shapes_of(tree, dtype) for tree in (world, oracle, parts(rule)))
     number: Any = jax.ShapeDtypeStruct((size.together,), np.dtype(dtype))
     first: Any = jax.ShapeDtypeStruct((), np.dtype(np.int32))
     order: Any = jax.ShapeDtypeStruct((size.together,), np.dtype(np.int32))
@@ -126,16 +126,9 @@ def _run(rule: Any, world: World, oracle: Oracle, size: Size, dtype: str) -> pro
     )
     one_key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
     keys = jax.ShapeDtypeStruct((size.seeds_together, 2, world.problem.agents), one_key.dtype)
-    return jax.eval_shape(partial(program.begin, kind), of_world, _stacked(of_oracle, size.together), hyper, keys)
-
-
-def _shapes(tree: Any, dtype: str) -> Any:
-    def leaf(a: Any) -> jax.ShapeDtypeStruct:
-        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype
-        kept = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
-        return jax.ShapeDtypeStruct(np.shape(a), kept)
-
-    return jax.tree.map(leaf, tree)
+    return jax.eval_shape(
+        partial(program.begin, program.Form.of(rule)), of_world, _stacked(of_oracle, size.together), hyper, keys
+    )
 
 
 def _stacked(tree: Any, count: int) -> Any:

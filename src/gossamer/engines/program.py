@@ -11,8 +11,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from gossamer.basics.keys import Keys, keys_of, of_round
-from gossamer.core import InputError, State, bind
+from gossamer.basics.keys import Keys, of_round
+from gossamer.core import InputError, State, bind, counts
 from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import measure, worst_loss
@@ -65,14 +65,29 @@ class Hyper(NamedTuple):
     """The settings, counted from 0."""
 
 
+class Form(NamedTuple):
+    """What of a rule is static: its class, and its whole numbers."""
+
+    kind: Any
+    counts: tuple[tuple[str, int], ...] = ()
+
+    @staticmethod
+    def of(rule: Any) -> "Form":
+        return Form(type(rule), tuple(counts(rule).items()))
+
+    def bind(self, hyper: dict[str, Any]) -> Any:
+        """The rule with these values, unchecked."""
+        return bind(self.kind, hyper | dict(self.counts))
+
+
 @partial(jax.jit, static_argnums=0)
-def begin(kind: type, world: World, oracles: Oracle, hyper: Hyper, keys: Keys) -> Run:
+def begin(form: Form, world: World, oracles: Oracle, hyper: Hyper, keys: Keys) -> Run:
     """All runs of the block before round 0."""
 
     def one(setting: Setting, key: Array) -> Run:
         memory = _memory(world, setting.oracle, key)
         agents = StackedAgents(world, setting.oracle, _round_keys(key, 0), jnp.int32(0), memory)
-        state = bind(kind, setting.hyper).init(_start(world), agents)
+        state = form.bind(setting.hyper).init(_start(world), agents)
         return Run(state, agents.memory, jnp.int32(-1))
 
     return _mapped(one, Setting(_at(hyper, 0), oracles, hyper.order), keys)
@@ -90,7 +105,7 @@ def biases(world: World, oracles: Oracle, keys: Keys, run: Run) -> Float[Array, 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def advance(
-    kind: type,
+    form: Form,
     metrics: tuple[Metric, ...],
     world: World,
     oracles: Oracle,
@@ -111,8 +126,8 @@ def advance(
     def one_round(t: Array, run: Run) -> Run:
         def one(setting: Setting, key: Array, run: Run) -> Run:
             agents = StackedAgents(world, setting.oracle, _round_keys(key, t + 1), t, run.memory)
-            state = bind(kind, setting.hyper).step(run.state, agents)
-            state, memory = _woken(kind, world, t, (run.state, run.memory), (state, agents.memory))
+            state = form.bind(setting.hyper).step(run.state, agents)
+            state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
             state, memory = _held(run, (state, memory))
             size = jnp.sum(state.x**2)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
@@ -125,7 +140,7 @@ def advance(
     def rows(t: Array, run: Run) -> tuple[dict[str, Array], Array]:
         def one(setting: Setting, key: Array, run: Run) -> tuple[dict[str, Array], Array]:
             bias = _bias(world, setting.oracle, key, run)
-            found = measure(metrics, world.problem, bind(kind, setting.hyper), run.state, bias)
+            found = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
             deciding = {name: value for name, value in found.items() if name in OURS}
             return found, jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((deciding, run.state))]).all()
 
@@ -140,7 +155,7 @@ def advance(
         lost = wanted & ~finite & (run.diverged < 0)
         run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
         if run.reached is not None:
-            there = wanted & (run.diverged < 0) & (run.reached < 0) & _at_targets(kind, metrics, targets, found)
+            there = wanted & (run.diverged < 0) & (run.reached < 0) & _at_targets(form.kind, metrics, targets, found)
             run = run._replace(reached=jnp.where(there, stop, run.reached))
         return (stop, run), found
 
@@ -155,19 +170,20 @@ def worst(world: World, x: Float[Array, "settings seeds agents d"]) -> Float[Arr
     return jax.lax.map(lambda x: worst_loss(world.problem, x, BLOCK), flat).reshape(x.shape[:2])
 
 
-def costs(kind: type, world: World, oracle: Oracle, hyper: Hyper) -> tuple[Cost, Cost]:
-    """What one agent pays at the start, and in every round, with an oracle that is not stacked."""
-    start, each_round = Cost(), Cost()
-
-    def trace(world: World, oracle: Oracle, hyper: Any, key: Array) -> State:
-        first = StackedAgents(world, oracle, key[1], jnp.int32(0), _memory(world, oracle, key), start)
-        rule = bind(kind, hyper)
-        state = rule.init(_start(world), first)
-        return rule.step(state, StackedAgents(world, oracle, key[1], jnp.int32(0), first.memory, each_round))
-
-    keys = keys_of([0], world.problem.agents)[0]
-    jax.eval_shape(trace, world, oracle, jax.tree.map(lambda a: a[0], _at(hyper, 0)), keys)
-    return start, each_round
+def trace(
+    form: Form,
+    start: Cost,
+    each_round: Cost,
+    world: World,
+    oracle: Oracle,
+    hyper: dict[str, Any],
+    keys: Array,
+) -> tuple[State, State]:
+    """The states before and after a round, and, counted while it is traced, what the start and the round cost."""
+    first = StackedAgents(world, oracle, keys[1], jnp.int32(0), _memory(world, oracle, keys), start)
+    rule = form.bind(hyper)
+    before = rule.init(_start(world), first)
+    return before, rule.step(before, StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round))
 
 
 def _bias(world: World, oracle: Oracle, keys: Array, run: Run) -> Float[Array, "agents d"] | None:

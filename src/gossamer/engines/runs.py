@@ -11,7 +11,9 @@ from gossamer.basics.progress import Say
 from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
 from gossamer.engines.cells import Cell, Row, Run, believed, ended_early, row, segment, state, thinned
+from gossamer.engines.costs import costs
 from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
+from gossamer.engines.program import Form
 from gossamer.metrics import Target, own
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -113,9 +115,14 @@ Watched = Callable[[int, list[int], dict[str, Any]], bool]
 def fits(
     settings: Sequence[Setting], problem: Problem, network: Network, seeds: Sequence[int], plan: Plan, width: Width
 ) -> float:
-    """The bytes that `compute` needs for these runs, or an `InputError` that names the number that is too large."""
+    """The bytes that `compute` needs for these runs, or an `InputError` that names the number that is too large.
+
+    A rule that breaks the contract is refused, too: this is the first time that it runs.
+    """
+    first = settings[0]
+    costs(first.rule, problem, network, first.oracle, plan.dtype)
     size = Size(len(settings), len(seeds), plan.last, plan.mark_count, *width)
-    return refuse_too_large(settings[0].rule, problem, network, settings[0].oracle, size, plan.dtype)
+    return refuse_too_large(first.rule, problem, network, first.oracle, size, plan.dtype)
 
 
 def compute(
@@ -206,10 +213,11 @@ def _key(
 
 
 def _chunks_alike(numbers: list[int], settings: Sequence[Setting], size: int) -> list[list[int]]:
-    """Chunks of settings with the same schedules: whether a number has one belongs to the compiled program."""
-    groups: dict[tuple[str, ...], list[int]] = {}
+    """Chunks of settings of one program: whether a number has a schedule, and what is static, belongs to it."""
+    groups: dict[Any, list[int]] = {}
     for number in numbers:
-        groups.setdefault(tuple(schedules(settings[number].rule)), []).append(number)
+        rule = settings[number].rule
+        groups.setdefault((tuple(schedules(rule)), Form.of(rule)), []).append(number)
     return [chunk for group in groups.values() for chunk in _chunks(group, size)]
 
 

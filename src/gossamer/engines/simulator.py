@@ -11,8 +11,7 @@ from gossamer.basics.arrays import numbers
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.core import InputError, brief, check_schedules, flag, parts, setting, whole
-from gossamer.engines.agents import Cost
-from gossamer.engines.block import Block
+from gossamer.engines.costs import paid
 from gossamer.engines.runs import Plan, Row, Setting, Watched, Width, compute, fits
 from gossamer.metrics import labels, targets
 from gossamer.networks import Network
@@ -209,31 +208,6 @@ def result_of(
     states = {key: np.stack([run.x for run in runs.values()])}
     drawn = np.stack(biases) if biases else None
     return Result(frame, states, list(runs), drawn, manifest, metrics=known, links=dict(links))
-
-
-def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:
-    """What an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
-
-    All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
-    a round without gossip as nothing, and an agent that sleeps pays nothing. An all-reduce is counted as a ring's:
-    2(n − 1)/n vectors in 2(n − 1) messages.
-    """
-    n, size = network.agents, np.dtype(dtype).itemsize
-    costs = Block([rule], problem, network, [oracle], seeds=[0], steps=1, dtype=dtype).costs()
-    awake = (1.0, 1.0 if rule.needs == "nothing" else network.activity)
-
-    def sent(cost: Cost) -> float:
-        gossiped = size * cost.gossiped + cost.bits / 8
-        return gossiped * network.traffic + size * cost.reduced * 2 * (n - 1) / n
-
-    def waits(cost: Cost) -> float:
-        return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
-
-    return {
-        "queries": (costs[0].queries * awake[0], costs[1].queries * awake[1]),
-        "bytes_sent": (sent(costs[0]), sent(costs[1])),
-        "messages": (waits(costs[0]), waits(costs[1])),
-    }
 
 
 def _pair(every: Sequence[Any]) -> tuple[int, int]:

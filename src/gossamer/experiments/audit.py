@@ -17,9 +17,8 @@ import numpy as np
 import polars as pl
 from jaxtyping import Array, Float
 
-from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.progress import Report, reporting
-from gossamer.core import InputError, bind, setting, whole
+from gossamer.core import InputError, Rule, setting, whole
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
@@ -27,7 +26,9 @@ from gossamer.engines.runs import Setting, Width, fits
 from gossamer.engines.simulator import planned
 from gossamer.oracles import COVERED, Constants, Measured, measure
 from gossamer.oracles.measuring import count_of
-from gossamer.specs.spec import Parts, Spec, left
+from gossamer.specs.candidates import Candidate
+from gossamer.specs.parts import Parts
+from gossamer.specs.spec import Spec
 
 WIDTH = 100
 
@@ -151,9 +152,7 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
     rounds = whole("rounds", rounds)
     queries = count_of(queries)
     made = spec.each(Spec.parts)
-    wanted = [
-        (variant, parts, _rule(name, hyper)) for variant, parts in made.items() for name, hyper in parts.algorithms
-    ]
+    wanted = [(variant, parts, _rule(candidate)) for variant, parts in made.items() for candidate in parts.candidates]
     plan, seeds = planned(spec.run.steps, None, spec.run.seeds, spec.run.dtype)
     for _, parts, rule in wanted:
         fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds[:1], plan, Width(1, 1))
@@ -161,14 +160,13 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
         return Audit([_found(spec, *one, rounds, queries, seed, report) for one in wanted])
 
 
-def _rule(name: str, hyper: dict[str, Any]) -> Any:
-    missing = left(name, hyper)
-    if missing:
+def _rule(candidate: Candidate) -> Rule:
+    if candidate.open:
         raise InputError(
-            f"an audit follows one run, but {name} has no {' and no '.join(missing)}: give what [tuning] would choose "
-            "(`gossamer tune` says it)."
+            f"an audit follows one run, but {candidate.name} has no {' and no '.join(candidate.open)}: give what "
+            "[tuning] would choose (`gossamer tune --write` does it)."
         )
-    return ALGORITHMS[name](**hyper)
+    return candidate.whole
 
 
 def _found(
@@ -217,14 +215,14 @@ def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
     with block.precision():
         hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program._at(block.hyper(t), t), block.oracles))
         run = jax.tree.map(lambda leaf: leaf[0, 0], block.run)
-        x, memory = _first(block.kind, block.world, oracle, hyper, block.keys[0], run, jnp.int32(t))
+        x, memory = _first(block.form, block.world, oracle, hyper, block.keys[0], run, jnp.int32(t))
         return np.asarray(x, np.float64), jax.tree.map(np.asarray, memory)
 
 
 @partial(jax.jit, static_argnums=0)
-def _first(kind: type, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.Run, t: Array) -> Any:
+def _first(form: program.Form, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.Run, t: Array) -> Any:
     agents = Watched(world, oracle, program._round_keys(keys, t + 1), t, run.memory)
-    bind(kind, hyper).step(run.state, agents)
+    form.bind(hyper).step(run.state, agents)
     return agents.first
 
 

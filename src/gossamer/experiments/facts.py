@@ -8,7 +8,7 @@ import numpy as np
 
 from gossamer.problems import Empirical
 from gossamer.results.result import Result
-from gossamer.specs.spec import Parts
+from gossamer.specs.parts import Parts
 
 
 def facts_of(parts: Parts, result: Result) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """Run a spec: one result, or a study of several variants, through a store that an interrupted run goes on from."""
 
-import json
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,55 +8,21 @@ import jax
 import numpy as np
 import polars as pl
 
-from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.progress import Report, Tally, reporting, saying
-from gossamer.core import InputError, brief, parts, setting
-from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
-from gossamer.engines.simulator import planned, result_of
+from gossamer.core import InputError, Rule, parts, setting
+from gossamer.engines.program import Form
+from gossamer.engines.runs import Plan, Row, Setting, Width, compute
+from gossamer.engines.simulator import result_of
+from gossamer.experiments.directory import claim
 from gossamer.experiments.facts import facts_of
-from gossamer.experiments.tuning import Tuned, grid_fits, search
-from gossamer.results.files import FORMAT, sweep, write
+from gossamer.experiments.tuning import Tuned
+from gossamer.experiments.variants import Variant
 from gossamer.results.result import Result
 from gossamer.results.statistics import unsettled
 from gossamer.results.store import Nowhere, Store
 from gossamer.results.study import TUNED, Study
-from gossamer.specs.making import placed
-from gossamer.specs.spec import Parts, Spec, left, tried
-
-
-class Variant(NamedTuple):
-    """One variant of a spec: all that it names, made and checked, and how long it runs on which seeds."""
-
-    spec: Spec
-    parts: Parts
-    plan: Plan
-    seeds: list[int]
-
-    @staticmethod
-    def of(spec: Spec) -> "Variant":
-        parts = spec.parts()
-        plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype, spec.run.until)
-        one = Variant(spec, parts, plan, seeds)
-        for name, hyper in parts.algorithms:
-            rule = (
-                tried(name, hyper, spec.tuning)[0] if spec.tuning and left(name, hyper) else ALGORITHMS[name](**hyper)
-            )
-            fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds, plan, one.width)
-        if spec.tuning:
-            with placed("[tuning]"):
-                grid_fits(parts, spec.tuning, spec.tuning.steps or plan.steps, plan.dtype)
-        return one
-
-    @property
-    def width(self) -> Width:
-        """The size of a block of its runs."""
-        return Width(self.spec.run.together, self.spec.run.seeds_together or len(self.shares[0]))
-
-    @property
-    def shares(self) -> list[list[int]]:
-        """The seeds of each tuning replicate; all in one where nothing is tuned."""
-        size = len(self.seeds) // (self.spec.tuning.replicates if self.spec.tuning else 1)
-        return [self.seeds[k : k + size] for k in range(0, len(self.seeds), size)]
+from gossamer.specs.parts import Parts
+from gossamer.specs.spec import Spec
 
 
 class Wanted(NamedTuple):
@@ -66,7 +31,7 @@ class Wanted(NamedTuple):
     variant: str
     number: int
     """Which `[[algorithm]]` of the spec it is."""
-    rule: Any
+    rule: Rule
     seeds: list[int]
     parts: Parts
     plan: Plan
@@ -80,85 +45,91 @@ Place = tuple[str, int]
 def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progress: bool | Report = True) -> Study:
     """Run a spec. With `out`, in a directory: every run is kept when it is done, so that the same call after an
     interruption goes on, and one with more rounds or seeds computes only what is missing."""
-    made = spec.each(Variant.of)
+    variants = spec.each(Variant.of)
     store = Nowhere()
     if out is not None:
-        _claim(spec, Path(out))
+        claim(spec, Path(out))
         store = Store(Path(out) / "cells")
+    study = studied(variants, store, name, spec.title or name, spec.toml(), progress)
+    if out is None:
+        return study
+    try:
+        study.save(Path(out), anew=store.written > 0)
+    except OSError as error:
+        raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
+    return study if store.written else Study.load(out)  # with the seconds and versions of the computation
+
+
+def studied(
+    variants: dict[str, Variant], store: Store, name: str, title: str, spec: str, progress: bool | Report
+) -> Study:
+    """Tune what is open in each variant, run all, and put together what it gives."""
     with reporting(progress) as report:
-        tuned = {variant: _tuned(one, store, report) for variant, one in made.items()}
-        wanted = [one for variant in made for one in _wanted(variant, made[variant], tuned[variant])]
-        tally = Tally(name, sum(len(one.seeds) for one in wanted), several=spec.is_study)
-        results = _evaluated(made, wanted, store, report, tally)
-    joined = {variant: Result.joined([results[variant, k] for k in range(len(spec.algorithm))]) for variant in made}
-    facts = {variant: facts_of(one.parts, joined[variant]) for variant, one in made.items()}
-    study = Study(name, spec.title or name, spec.toml(), joined, Tuned.table_of(tuned), facts)
-    if out is not None:
-        try:
-            study.save(Path(out), anew=store.written > 0)
-        except OSError as error:
-            raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
-    if out is not None and not store.written:
-        return Study.load(out)  # with the seconds and versions of the computation
-    return study
+        tuned = {label: _tuned(variant, store, report) for label, variant in variants.items()}
+        wanted = [each for label in variants for each in _wanted(label, variants[label], tuned[label])]
+        alone = list(variants) == [""] and variants[""].tuning is None
+        tally = Tally(name, sum(len(each.seeds) for each in wanted), several=not alone)
+        results = _evaluated(variants, wanted, store, report, tally)
+    numbers = {label: range(len(variant.parts.candidates)) for label, variant in variants.items()}
+    joined = {label: Result.joined([results[label, k] for k in numbers[label]]) for label in variants}
+    facts = {label: facts_of(variant.parts, joined[label]) for label, variant in variants.items()}
+    return Study(name, title, spec, joined, Tuned.table_of(tuned), facts)
 
 
 def tuned(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.DataFrame:
     """Only the tuning of a spec: one row for each setting that was tried, the chosen ones marked."""
     if spec.tuning is None:
         raise InputError("the spec has no [tuning] section: add one with eta = [lowest, highest].")
-    made = spec.each(Variant.of)
-    _claim(spec, Path(out))
+    variants = spec.each(Variant.of)
+    if not any(candidate.open for variant in variants.values() for candidate in variant.parts.candidates):
+        raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
+    claim(spec, Path(out))
     with reporting(progress) as report:
         store = Store(Path(out) / "cells")
-        found = {variant: _tuned(one, store, report) for variant, one in made.items()}
-    table = Tuned.table_of(found)
-    if table is None:
-        raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
+        table = Tuned.table_of({label: _tuned(variant, store, report) for label, variant in variants.items()})
+    assert table is not None
     return table
 
 
-def _tuned(one: Variant, store: Store, report: Report) -> list[Tuned]:
+def _tuned(variant: Variant, store: Store, report: Report) -> list[Tuned]:
     """What was chosen in each replicate."""
-    section = one.spec.tuning
-    if section is None:
-        return [Tuned({}, {}, {})]
-    steps, dtype = section.steps or one.plan.steps, one.plan.dtype
-    return [search(one.parts, section, steps, dtype, store, report, replicate) for replicate in range(len(one.shares))]
+    if (trying := variant.trying) is None:
+        return [Tuned({}, {})]
+    return [trying.search(store, report, replicate) for replicate in range(len(variant.shares))]
 
 
-def _wanted(name: str, one: Variant, tuned: list[Tuned]) -> list[Wanted]:
+def _wanted(label: str, variant: Variant, tuned: list[Tuned]) -> list[Wanted]:
     """What is to be run in a variant: an algorithm that leaves nothing open on all seeds at once."""
-    found = []
-    for number, (algorithm, hyper) in enumerate(one.parts.algorithms):
-        open_one = number in tuned[0].chosen
-        for share, choice in zip(one.shares, tuned, strict=True) if open_one else [(one.seeds, tuned[0])]:
-            rule = ALGORITHMS[algorithm](**(hyper | choice.chosen.get(number, {})))
-            found.append(Wanted(name, number, rule, share, one.parts, one.plan, one.width))
-    return found
+    wanted = []
+    choices = [choice.chosen for choice in tuned]
+    for number, candidate in enumerate(variant.parts.candidates):
+        for share, chosen in zip(variant.shares, choices, strict=True) if candidate.open else [(variant.seeds, {})]:
+            rule = candidate.rule(chosen[number]) if candidate.open else candidate.whole
+            wanted.append(Wanted(label, number, rule, share, variant.parts, variant.plan, variant.width))
+    return wanted
 
 
 def _evaluated(
-    made: dict[str, Variant], wanted: list[Wanted], store: Store, report: Report, tally: Tally
+    variants: dict[str, Variant], wanted: list[Wanted], store: Store, report: Report, tally: Tally
 ) -> dict[Place, Result]:
     """The result of each algorithm in each variant; runs that have not settled go on where the spec says so."""
     runs: dict[Place, dict[int, Row]] = {}
     going = wanted
     while going:
-        for place, found in _computed(going, store, report, tally).items():
-            runs[place] = runs.get(place, {}) | found
+        for place, by_seed in _computed(going, store, report, tally).items():
+            runs[place] = runs.get(place, {}) | by_seed
         going = [
-            one._replace(plan=one.plan.doubled())
-            for one in going
-            if one.plan.last * 2 <= (made[one.variant].spec.run.settle or 0)
-            and not _settled(runs[one.variant, one.number], made[one.variant])
+            task._replace(plan=task.plan.doubled())
+            for task in going
+            if task.plan.last * 2 <= (variants[task.variant].run.settle or 0)
+            and not _settled(runs[task.variant, task.number], variants[task.variant])
         ]
-        tally.more(sum(len(one.seeds) for one in going))
+        tally.more(sum(len(task.seeds) for task in going))
     titles = _titles(wanted)
     results = {}
-    for variant, number in runs:
-        several = [one for one in wanted if (one.variant, one.number) == (variant, number)]
-        results[variant, number] = _result(several, titles[variant, number], runs[variant, number], made[variant])
+    for label, number in runs:
+        several = [task for task in wanted if (task.variant, task.number) == (label, number)]
+        results[label, number] = _result(several, titles[label, number], runs[label, number], variants[label])
     return results
 
 
@@ -167,7 +138,7 @@ def _titles(wanted: list[Wanted]) -> dict[Place, str]:
     then each but the first says which it is."""
     titles: dict[Place, str] = {}
     taken = set()
-    for place, group in groupby(wanted, key=lambda one: (one.variant, one.number)):
+    for place, group in groupby(wanted, key=lambda task: (task.variant, task.number)):
         several = list(group)
         rule = several[0].rule
         title = f"{TUNED} {len(several)} replicates" if len(several) > 1 else setting(rule)
@@ -185,18 +156,8 @@ def _result(several: list[Wanted], told: str, runs: dict[int, Row], variant: Var
     ordered = {seed: runs[seed] for seed in variant.seeds}
     seconds = sum(run.seconds for run in runs.values())
     replicates = _replicates(variant) if len(variant.shares) > 1 else None
-    return result_of(
-        first.rule,
-        ordered,
-        parts.problem,
-        parts.network,
-        parts.oracle,
-        plan,
-        seconds,
-        told,
-        replicates,
-        variant.spec.modelled(),
-    )
+    made_of = parts.problem, parts.network, parts.oracle
+    return result_of(first.rule, ordered, *made_of, plan, seconds, told, replicates, variant.links)
 
 
 def _replicates(variant: Variant) -> dict[int, int]:
@@ -209,24 +170,27 @@ def _settled(runs: dict[int, Row], variant: Variant) -> bool:
         return True
     rounds = next(iter(runs.values())).rounds
     shares = variant.shares if len(variant.shares) > 1 else [[seed] for seed in variant.seeds]
-    values = np.array([np.mean([runs[seed].metrics["grad_norm_sq"] for seed in share], axis=0) for share in shares])
-    return unsettled(rounds, values) is None
+
+    def mean(metric: str) -> np.ndarray:
+        return np.array([np.mean([runs[seed].metrics[metric] for seed in share], axis=0) for share in shares])
+
+    return unsettled(rounds, mean("grad_norm_sq"), mean("loss")) is None
 
 
 def _computed(wanted: list[Wanted], store: Store, report: Report, tally: Tally) -> dict[Place, dict[int, Row]]:
     """The runs by seed. What differs in numbers only runs in common blocks."""
     groups: dict[tuple[Any, ...], list[Wanted]] = {}
-    for one in wanted:
-        groups.setdefault(_alike(one), []).append(one)
-    found: dict[Place, dict[int, Row]] = {}
-    for some in groups.values():
-        first = some[0]
+    for task in wanted:
+        groups.setdefault(_alike(task), []).append(task)
+    computed: dict[Place, dict[int, Row]] = {}
+    for group in groups.values():
+        first = group[0]
 
         def told(done: int, loss: float | None, first: Wanted = first) -> None:
             report(tally.label(first.rule.name), done, first.plan.last, loss)
 
         runs = compute(
-            [Setting(one.rule, one.parts.oracle, one.parts.key_of(one.rule)) for one in some],
+            [Setting(task.rule, task.parts.oracle, task.parts.key_of(task.rule)) for task in group],
             first.parts.problem,
             first.parts.network,
             first.seeds,
@@ -237,62 +201,13 @@ def _computed(wanted: list[Wanted], store: Store, report: Report, tally: Tally) 
             ended=tally.add,
             say=saying(report, first.rule.name),
         )
-        for k, one in enumerate(some):
-            found.setdefault((one.variant, one.number), {}).update({seed: runs[k, seed] for seed in one.seeds})
-    return found
+        for k, task in enumerate(group):
+            computed.setdefault((task.variant, task.number), {}).update({seed: runs[k, seed] for seed in task.seeds})
+    return computed
 
 
-def _alike(one: Wanted) -> tuple[Any, ...]:
+def _alike(task: Wanted) -> tuple[Any, ...]:
     """The same for what can share a compiled block."""
-    structure = str(jax.tree.structure((one.parts.oracle, parts(one.rule))))
-    where = id(one.parts.problem), id(one.parts.network)
-    return structure, *where, type(one.rule), tuple(one.seeds), one.plan, one.width
-
-
-def _claim(spec: Spec, folder: Path) -> None:
-    """Make the directory this run's, or see that it already is, or that this run only extends it."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; --out is a directory.")
-    stored = folder / "spec.toml"
-    if stored.is_file():
-        if not extends(spec, Spec.read(stored)):
-            raise InputError(
-                f"{folder} holds another run (its spec.toml differs from yours in more than longer steps or more "
-                "seeds): choose another --out, or remove it."
-            )
-        _refuse_other_format(folder)
-    elif folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        sweep(folder)
-        write(stored, spec.toml().encode())
-    except OSError as error:
-        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
-
-
-def _refuse_other_format(folder: Path) -> None:
-    """Leave alone what a version wrote whose files this one cannot read."""
-    for name in ("study.json", "manifest.json"):
-        try:
-            known = json.loads((folder / name).read_bytes())
-        except (OSError, ValueError, RecursionError):
-            continue  # not there, or damaged, and so written anew
-        number = known.get("format", FORMAT) if isinstance(known, dict) else FORMAT
-        if number != FORMAT:
-            raise InputError(
-                f"{folder / name} is of format {brief(number)}; this version knows format {FORMAT}: choose another "
-                "--out, remove it, or use the version that wrote it."
-            )
-
-
-def extends(spec: Spec, old: Spec) -> bool:
-    """Whether a spec is another with as many or more rounds and the same or more seeds."""
-    (plan, seeds), (old_plan, old_seeds) = (
-        planned(one.run.steps, one.run.every, one.run.seeds, one.run.dtype) for one in (spec, old)
-    )
-    longer = plan.steps >= old_plan.steps and set(old_seeds) <= set(seeds)
-    update = {"steps": spec.run.steps, "seeds": spec.run.seeds}
-    update = {"run": old.run.model_copy(update=update), "links": spec.links}  # links only change what is shown
-    same = old.model_copy(update=update).model_dump() == spec.model_dump()
-    return longer and same
+    structure = str(jax.tree.structure((task.parts.oracle, parts(task.rule))))
+    where = id(task.parts.problem), id(task.parts.network)
+    return structure, *where, Form.of(task.rule), tuple(task.seeds), task.plan, task.width

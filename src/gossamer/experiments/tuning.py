@@ -1,7 +1,8 @@
 """Tuning: every algorithm gets the same number of settings, on the same samples, judged by the same criterion.
 
-The first grid spans the step sizes that the spec names, and the values of λ or β where an algorithm has one; an
-algorithm with η alone gets as many settings as a finer grid of η. If some algorithm's best setting lies on an edge of
+The first grid spans the step sizes that the spec names, and the values of one hyper-parameter more where an algorithm
+has one, such as λ or β: those that the spec gives, or that the annotation of the hyper-parameter names. An algorithm
+with a step size alone gets as many settings as a finer grid of it. If some algorithm's best setting lies on an edge of
 its grid, all algorithms get half as many settings again: beyond the edge, or around the best for one that lies inside.
 That happens at most twice. λ = 1 and β = 0 are no edges, for there is nothing beyond; nor is a setting whose neighbour
 diverged.
@@ -13,79 +14,92 @@ each on tuning seeds of its own, so that what a choice owes to chance shows in t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
-from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.progress import Report, reporting, saying
-from gossamer.core import InputError, brief, nearest, setting
+from gossamer.core import Rule, setting
 from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, planned
+from gossamer.experiments.grids import Trial, best, first_grid, further, on_edge
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.statistics import arrival, ending
 from gossamer.results.store import Nowhere, Store
+from gossamer.specs.candidates import Candidate, Values, check_grids
 from gossamer.specs.making import explained
-from gossamer.specs.sections import SECOND, TuningSection
-from gossamer.specs.spec import Parts, left, tried
+from gossamer.specs.parts import Parts
+from gossamer.specs.sections import TuningSection
 
-Hyper = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Trial:
-    """One setting that was tried."""
-
-    hyper: Hyper
-    value: float | None
-    """The criterion, the mean over tuning seeds; None where a seed diverged or has no finite criterion."""
-    diverged: int
-    extension: int
+COLUMNS = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
+"""The columns of a tuning table that are not hyper-parameters."""
 
 
 @dataclass(frozen=True)
 class Tuned:
     """The hyper-parameters that were chosen, by the number of the algorithm in the spec, and all that were tried."""
 
-    chosen: dict[int, Hyper]
+    candidates: dict[int, Candidate]
     trials: dict[int, list[Trial]]
-    names: dict[int, str]
     replicate: int = 0
     criterion: str = "loss"
 
     @property
-    def rules(self) -> list[Any]:
+    def chosen(self) -> dict[int, Values]:
+        """What was chosen for each algorithm."""
+        return {number: best(candidate, self.trials[number]).values for number, candidate in self.candidates.items()}
+
+    @property
+    def rules(self) -> list[Rule]:
         """The algorithms with the hyper-parameters that were chosen, for `simulate`."""
-        return [ALGORITHMS[self.names[number]](**hyper) for number, hyper in self.chosen.items()]
+        return [self.candidates[number].rule(values) for number, values in self.chosen.items()]
+
+    @property
+    def edges(self) -> dict[str, str]:
+        """The algorithms whose best setting lies on an edge of all that was tried, and on which one."""
+        return {
+            candidate.name: edge
+            for number, candidate in self.candidates.items()
+            if (edge := on_edge(candidate, self.trials[number]))
+        }
 
     def table(self, variant: str = "") -> pl.DataFrame:
-        """One row for each setting that was tried."""
+        """One row for each setting that was tried. The step size is in the column eta, whatever the rule calls it."""
+        chosen = self.chosen
         rows = [
             {
                 "variant": variant,
                 "replicate": self.replicate,
-                "algorithm": self.names[number],
-                "setting": setting(ALGORITHMS[self.names[number]](**trial.hyper)),
-                **{name: trial.hyper.get(name) for name in ("eta", *SECOND)},
+                "algorithm": candidate.name,
+                "setting": setting(candidate.rule(trial.values)),
+                **_columns(candidate, trial.values),
                 "criterion": self.criterion,
                 "value": trial.value,
                 "diverged": trial.diverged,
                 "extension": trial.extension,
-                "chosen": trial.hyper == self.chosen[number],
+                "chosen": trial.values == chosen[number],
             }
-            for number, trials in self.trials.items()
-            for trial in trials
+            for number, candidate in self.candidates.items()
+            for trial in self.trials[number]
         ]
-        return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("eta", *SECOND, "value"), pl.Float64))
+        names = {name: pl.Float64 for row in rows for name in row if name not in COLUMNS}
+        return pl.DataFrame(rows, schema_overrides=names | {"value": pl.Float64}, infer_schema_length=None)
 
     @staticmethod
     def table_of(tuned: dict[str, list["Tuned"]]) -> pl.DataFrame | None:
         """The rows of all variants and replicates; None if nothing was tuned."""
-        tables = [one.table(variant) for variant, several in tuned.items() for one in several if one.trials]
-        return pl.concat(tables) if tables else None
+        tables = [each.table(variant) for variant, several in tuned.items() for each in several if each.trials]
+        return pl.concat(tables, how="diagonal") if tables else None
+
+
+def _columns(candidate: Candidate, values: Values) -> dict[str, Any]:
+    """The numbers of a setting, by names that are none of `COLUMNS`."""
+    numbers = {key: value for key, value in (candidate.fixed | values).items() if isinstance(value, (int, float))}
+    renamed = {"eta" if key == candidate.step else key: value for key, value in numbers.items()}
+    return {f"{key}_" if key in COLUMNS else key: value for key, value in renamed.items()}
 
 
 def tune(
@@ -104,7 +118,7 @@ def tune(
     """Choose the hyper-parameters of several algorithms, with the same budget for each.
 
     Args:
-        algorithms: classes such as ``gs.BiasedDMT``, or names.
+        algorithms: classes, such as ``gs.BiasedDMT`` or one's own, or names.
         problem: what is minimised.
         network: who talks to whom.
         oracle: where gradients come from; the exact ones if it is not given.
@@ -113,165 +127,94 @@ def tune(
         seeds: how many tuning seeds; they start at 1,000,000, so that they are not those of a later run.
         dtype: "float32" or "float64".
         progress: as in `simulate`.
-        section: other keys of a spec's ``[tuning]``: `lam`, `beta`, `budget`, `extensions`, `criterion`, `target`,
-            `together`.
+        section: other keys of a spec's ``[tuning]``: `budget`, `extensions`, `criterion`, `target`, `together`; and
+            hyper-parameters by their names with the values to try, such as ``lam=[1.0, 0.1]``.
     """
     several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
-    names = [one if isinstance(one, str) else getattr(one, "name", brief(one)) for one in several]
-    for name in names:
-        if not isinstance(name, str) or name not in ALGORITHMS:
-            raise InputError(f"there is no algorithm {brief(name)}; {nearest(name, ALGORITHMS)}")
+    candidates = [Candidate.of(algorithm) for algorithm in several]
     oracle = completed(oracle)
     plan, _ = planned(steps, None, seeds, dtype)
     with explained(list(TuningSection.model_fields), "tune: "):
-        given = list(eta) if isinstance(eta, tuple) else eta
-        grid = TuningSection.model_validate({"eta": given, "seeds": seeds, **section})
-    check([], problem, network, oracle, tuned=len(names))
-    for name in names:
-        check(tried(name, {}, grid)[:1], problem, network, oracle)
-    parts = Parts([(name, {}) for name in names], problem, network, oracle, {})
-    grid_fits(parts, grid, plan.steps, dtype)
+        given = {key: list(value) if isinstance(value, tuple) else value for key, value in section.items()}
+        ends = list(eta) if isinstance(eta, tuple) else eta
+        grid = TuningSection.model_validate({"eta": ends, "seeds": seeds, **given})
+    check_grids(grid, candidates)
+    check([], problem, network, oracle, tuned=len(candidates))
+    for candidate in candidates:
+        check(candidate.tried(grid)[:1], problem, network, oracle)
+    parts = Parts(candidates, problem, network, oracle, {})
+    trying = Trying(parts, grid, plan.steps, dtype)
+    trying.fits()
     with reporting(progress) as report:
-        return search(parts, grid, plan.steps, dtype, Nowhere(), report)
+        return trying.search(Nowhere(), report)
 
 
-def search(
-    parts: Parts,
-    section: TuningSection,
-    steps: int,
-    dtype: str,
-    store: Store,
-    report: Report,
-    replicate: int = 0,
-) -> Tuned:
-    """Choose what the algorithms of `parts` leave open, on the tuning seeds of one replicate."""
-    open_ones = {number: (name, hyper) for number, (name, hyper) in enumerate(parts.algorithms) if left(name, hyper)}
-    trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
-    for extension in range(section.extensions + 1):
-        if extension and not any(on_edge(trials[number], name) for number, (name, _) in open_ones.items()):
-            break
-        for number, (name, fixed) in open_ones.items():
-            grid = first_grid(name, fixed, section) if not extension else further(trials[number], section.budget // 2)
-            runs = _run(name, grid, parts, section, steps, dtype, store, report, replicate)
-            trials[number] += [_judged(hyper, own, section, extension) for hyper, own in zip(grid, runs, strict=True)]
-    return Tuned(
-        {number: best(trials[number], name).hyper for number, (name, _) in open_ones.items()},
-        trials,
-        {number: name for number, (name, _) in open_ones.items()},
-        replicate,
-        section.criterion,
-    )
+class Trying(NamedTuple):
+    """What is to be tuned, and how long its runs are."""
 
+    parts: Parts
+    section: TuningSection
+    steps: int
+    dtype: str
 
-def grid_fits(parts: Parts, section: TuningSection, steps: int, dtype: str) -> None:
-    """Refuse a first grid whose runs would not fit into memory, before any begins."""
-    plan, width, seeds = _sized(section, steps, dtype)
-    for name, hyper in parts.algorithms:
-        if left(name, hyper):
-            one = Setting(tried(name, hyper, section)[0], parts.oracle, {})
-            fits([one] * section.budget, parts.problem, parts.network, seeds, plan, width)
+    def search(self, store: Store, report: Report, replicate: int = 0) -> Tuned:
+        """Choose what the candidates leave open, on the tuning seeds of one replicate."""
+        section = self.section
+        open_ones = {number: candidate for number, candidate in enumerate(self.parts.candidates) if candidate.open}
+        trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
+        for extension in range(section.extensions + 1):
+            if extension and not any(on_edge(candidate, trials[number]) for number, candidate in open_ones.items()):
+                break
+            for number, candidate in open_ones.items():
+                if extension:
+                    grid = further(candidate, trials[number], section.budget // 2)
+                else:
+                    grid = first_grid(candidate, section)
+                runs = self._runs(candidate, grid, store, report, replicate)
+                trials[number] += [
+                    _judged(values, own, section, extension) for values, own in zip(grid, runs, strict=True)
+                ]
+        return Tuned(open_ones, trials, replicate, section.criterion)
 
+    def fits(self) -> None:
+        """Refuse a first grid whose runs would not fit into memory, before any begins."""
+        plan, width, seeds = self._sized()
+        for candidate in self.parts.candidates:
+            if candidate.open:
+                first = Setting(candidate.tried(self.section)[0], self.parts.oracle, {})
+                fits([first] * self.section.budget, self.parts.problem, self.parts.network, seeds, plan, width)
 
-def _sized(section: TuningSection, steps: int, dtype: str, replicate: int = 0) -> tuple[Plan, Width, list[int]]:
-    """How long tuning runs are, what runs together, and the tuning seeds of a replicate."""
-    every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
-    first = section.first_seed + replicate * section.seeds
-    return Plan(steps, every, dtype), Width(section.together, 1), list(range(first, first + section.seeds))
+    def _sized(self, replicate: int = 0) -> tuple[Plan, Width, list[int]]:
+        """How long tuning runs are, what runs together, and the tuning seeds of a replicate."""
+        section, steps = self.section, self.steps
+        every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
+        first = section.first_seed + replicate * section.seeds
+        return Plan(steps, every, self.dtype), Width(section.together, 1), list(range(first, first + section.seeds))
 
-
-def first_grid(name: str, fixed: Hyper, section: TuningSection) -> list[Hyper]:
-    """`budget` settings of what is open in an algorithm: of η, and of one number more at most, as `tried` saw to."""
-    keys, (low, high) = left(name, fixed), section.eta
-    second = keys[1] if len(keys) > 1 else None
-    values: Sequence[float] = getattr(section, second) if second else [0.0]
-    etas = np.geomspace(low, high, section.budget // len(values)).tolist()
-    return [fixed | {"eta": eta} | ({second: value} if second else {}) for value in values for eta in etas]
-
-
-def on_edge(trials: list[Trial], name: str = "") -> str | None:
-    """Where the best setting lies: "eta low", "eta high", "second", or None inside the grid."""
-    top = best(trials, name)
-    etas = sorted({trial.hyper["eta"] for trial in trials})
-    if top.hyper["eta"] in (etas[0], etas[-1]):
-        return "eta low" if top.hyper["eta"] == etas[0] else "eta high"
-    second = _second(trials)
-    if second and _memory(second, top.hyper[second]) == max(_memory(second, trial.hyper[second]) for trial in trials):
-        return "second"
-    return None
-
-
-def further(trials: list[Trial], count: int) -> list[Hyper]:
-    """`count` more settings: beyond the edge that the best lies on, or around it."""
-    top, second, edge = best(trials).hyper, _second(trials), on_edge(trials)
-    values = sorted({trial.hyper[second] for trial in trials}) if second else [0.0]
-    etas = sorted({trial.hyper["eta"] for trial in trials})
-    if second and edge == "second":
-        longest = max(_memory(second, value) for value in values)
-        columns = np.geomspace(etas[0], etas[-1], count // 2).tolist()
-        more = [_of_memory(second, longest * 10 ** (k / 2)) for k in (1, 2)]
-        return [top | {"eta": eta, second: value} for value in more for eta in columns]
-    values = values[-4:] if second == "beta" else values[:4]
-    number, place = count // len(values), etas.index(top["eta"])
-    if edge == "eta low":
-        step = etas[1] / etas[0]
-        new = [etas[0] / step**k for k in range(1, number + 1)]
-    elif edge == "eta high":
-        step = etas[-1] / etas[-2]
-        new = [etas[-1] * step**k for k in range(1, number + 1)]
-    else:
-        new = np.geomspace(etas[place - 1], etas[place + 1], number + 2)[1:-1].tolist()
-    return [top | {"eta": eta} | ({second: value} if second else {}) for value in values for eta in new]
-
-
-def best(trials: list[Trial], name: str = "") -> Trial:
-    """The setting with the least criterion; the first of equals."""
-    whole = [trial for trial in trials if trial.value is not None]
-    if not whole:
-        lost = sum(trial.diverged > 0 for trial in trials)
-        raise InputError(
-            f"[tuning] no setting of {name or 'an algorithm'} can be chosen: {lost} of {len(trials)} diverged"
-            + (
-                ": lower the range of eta."
-                if lost == len(trials)
-                else ", and the others never reached the target or "
-                "have no finite criterion: allow more steps, or a target that can be reached."
-            )
+    def _runs(
+        self, candidate: Candidate, grid: list[Values], store: Store, report: Report, replicate: int
+    ) -> list[list[Row]]:
+        """For each setting, its runs on the tuning seeds of the replicate."""
+        plan, width, seeds = self._sized(replicate)
+        rules = [candidate.rule(values) for values in grid]
+        runs = compute(
+            [Setting(rule, self.parts.oracle, self.parts.key_of(rule)) for rule in rules],
+            self.parts.problem,
+            self.parts.network,
+            seeds,
+            plan,
+            width=width,
+            store=store,
+            report=lambda done, loss: report(f"tuning {candidate.name}", done, self.steps, loss),
+            say=saying(report, f"tuning {candidate.name}"),
         )
-    return min(whole, key=lambda trial: float(trial.value or 0.0))
+        return [[runs[k, seed] for seed in seeds] for k in range(len(grid))]
 
 
-def _run(
-    name: str,
-    grid: list[Hyper],
-    parts: Parts,
-    section: TuningSection,
-    steps: int,
-    dtype: str,
-    store: Store,
-    report: Report,
-    replicate: int,
-) -> list[list[Row]]:
-    """For each setting, its runs on the tuning seeds of the replicate."""
-    plan, width, seeds = _sized(section, steps, dtype, replicate)
-    rules = [ALGORITHMS[name](**hyper) for hyper in grid]
-    runs = compute(
-        [Setting(rule, parts.oracle, parts.key_of(rule)) for rule in rules],
-        parts.problem,
-        parts.network,
-        seeds,
-        plan,
-        width=width,
-        store=store,
-        report=lambda done, loss: report(f"tuning {name}", done, steps, loss),
-        say=saying(report, f"tuning {name}"),
-    )
-    return [[runs[k, seed] for seed in seeds] for k in range(len(grid))]
-
-
-def _judged(hyper: Hyper, runs: list[Row], section: TuningSection, extension: int) -> Trial:
+def _judged(values: Values, runs: list[Row], section: TuningSection, extension: int) -> Trial:
     lost = sum(run.diverged >= 0 for run in runs)
     value = float("inf") if lost else float(np.mean([criterion(run, section) for run in runs]))
-    return Trial(hyper, value if np.isfinite(value) else None, lost, extension)
+    return Trial(values, value if np.isfinite(value) else None, lost, extension)
 
 
 def criterion(run: Row, section: TuningSection) -> float:
@@ -280,21 +223,3 @@ def criterion(run: Row, section: TuningSection) -> float:
         return float(run.metrics[section.criterion][ending(run.rounds, int(run.rounds[-1]))].mean())
     reached = arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
     return float("inf") if reached is None else reached
-
-
-def _second(trials: list[Trial]) -> str | None:
-    """The second hyper-parameter, if the grid varies one."""
-    hyper = trials[0].hyper
-    return next(
-        (key for key in SECOND if key in hyper and len({trial.hyper[key] for trial in trials}) > 1),
-        None,
-    )
-
-
-def _memory(name: str, value: float) -> float:
-    """Over how many rounds a momentum averages, 1/λ or 1/(1 − β); for γ, how slow it makes the gossip."""
-    return 1 / (1 - value) if name == "beta" else 1 / value
-
-
-def _of_memory(name: str, memory: float) -> float:
-    return 1 - 1 / memory if name == "beta" else 1 / memory

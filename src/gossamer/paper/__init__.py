@@ -23,7 +23,8 @@ from gossamer.paper.processes import run_all
 from gossamer.problems import settling_point
 from gossamer.results.files import write
 from gossamer.results.study import Study
-from gossamer.specs.spec import Parts, Spec
+from gossamer.specs.parts import Parts
+from gossamer.specs.spec import Spec
 
 EXPERIMENTS = ("fig1", "sensitivity", "fig2", "speedup", "topology", "heterogeneity")
 """The experiments, in the order in which they run."""
@@ -169,7 +170,7 @@ def _shortened(name: str, spec: Spec) -> Spec:
         changed |= {"steps": 4000, "every": [2, 200], "settle": 4000, "together": 7}
     update: dict[str, Any] = {"run": spec.run.model_copy(update=changed)}
     if spec.tuning:
-        fewer: dict[str, Any] = {"budget": 16, "lam": [1.0, 0.1], "beta": [0.0, 0.9], "extensions": 0}
+        fewer: dict[str, Any] = {"budget": 16, "grids": {"lam": [1.0, 0.1], "beta": [0.0, 0.9]}, "extensions": 0}
         fewer |= {"replicates": 5, "together": 8}
         update["tuning"] = spec.tuning.model_copy(update=fewer)
     if name == "fig1":

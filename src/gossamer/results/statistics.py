@@ -6,8 +6,10 @@ tuning seeds with the evaluation seeds that belong to them. Intervals are over r
 The *end* of a run is its last tenth, both where tuning judges and where results are judged. A run has *settled* on a
 metric if its means over the last three quarters of the rounds, $(T/4, T/2]$, $(T/2, 3T/4]$ and $(3T/4, T]$, show no
 change: from each to the next, the mean change over replicates is within ±5 %, or within its own standard error where
-that is more, and the 95 % interval of the change lies within ±30 %, so that noise cannot hide a drift. Its *floor* is
-then the mean over the measured rounds of the last half.
+that is more, and the 95 % interval of the change lies within ±30 %, so that noise cannot hide a drift. Where a floor is
+little but noise, the loss tells: a run whose metric shows no significant change (both 95 % intervals hold 0) has also
+settled if its loss has stopped, that is, the mean loss of each of these quarters is within 0.05 % of the way from the
+start of the one before. The *floor* is then the mean over the measured rounds of the last half.
 """
 
 import math
@@ -26,6 +28,9 @@ END = 0.9
 
 DRIFT, HIDDEN = math.log(1.05), math.log(1.3)
 """The logarithms of the change that counts as none, and of the largest that an interval may still hold."""
+
+STOPPED = 5e-4
+"""The change of the loss that counts as none, as a share of the way from the start."""
 
 
 def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> tuple[float, float]:
@@ -59,22 +64,45 @@ def drifts(
     rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]
 ) -> list[Float[np.ndarray, " replicates"]] | None:
     """The two changes of log means between the last three quarters; None where a quarter was not measured."""
+    means = _quarters(rounds, values)
+    if means is None or not (means > 0).all():
+        return None
+    return list(np.diff(np.log(means), axis=0))
+
+
+def stopped(rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, "replicates rounds"]) -> bool:
+    """Whether the mean loss over replicates has stopped changing."""
+    means = _quarters(rounds, losses)
+    if means is None:
+        return False
+    quarters = means.mean(1)
+    way = abs(float(losses[:, 0].mean()) - float(quarters[-1]))
+    return bool((np.abs(np.diff(quarters)) <= STOPPED * way).all())
+
+
+def _quarters(
+    rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]
+) -> Float[np.ndarray, "3 replicates"] | None:
+    """The means over the last three quarters; None where one was not measured."""
     last = rounds[-1]
     quarters = [(rounds > share * last) & (rounds <= (share + 0.25) * last) for share in (0.25, 0.5, 0.75)]
     if not all(quarter.any() for quarter in quarters):
         return None
-    means = [values[:, quarter].mean(1) for quarter in quarters]
-    if not all((mean > 0).all() for mean in means):
-        return None
-    logs = np.log(means)
-    return [logs[1] - logs[0], logs[2] - logs[1]]
+    return np.array([values[:, quarter].mean(1) for quarter in quarters])
 
 
-def unsettled(rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]) -> str | None:
+def unsettled(
+    rounds: Int[np.ndarray, " rounds"],
+    values: Float[np.ndarray, "replicates rounds"],
+    losses: Float[np.ndarray, "replicates rounds"] | None = None,
+) -> str | None:
     """Why the runs have not settled; None if they have."""
     changes = drifts(rounds, values)
     if changes is None:
         return "too few positive values were measured to tell"
+    insignificant = len(values) > 1 and all(abs(mean) <= half for mean, half in map(interval, changes))
+    if insignificant and losses is not None and stopped(rounds, losses):
+        return None
     for change, where in zip(changes, ("half", "quarter"), strict=True):
         mean, half = interval(change)
         half = 0.0 if math.isnan(half) else half

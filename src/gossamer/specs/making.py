@@ -1,13 +1,14 @@
 """How a spec's tables become objects: their values are plain, and their keys and types those of a function."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, get_args
 
 import pydantic
 
 from gossamer.core import InputError, brief, nearest
+from gossamer.engines.blame import blamed
 
 DEEPEST = 20
 """How many lists and tables may stand inside each other."""
@@ -55,7 +56,7 @@ def _text(value: str, where: str) -> str:
     return value
 
 
-def made(where: str, key: str, registry: dict[str, Callable[..., Any]], given: dict[str, Any]) -> Any:
+def made(where: str, key: str, registry: Mapping[str, Callable[..., Any]], given: dict[str, Any]) -> Any:
     """What a registry makes of a table: its keys and types are those of the function that it names."""
     options = dict(given)
     name = options.pop(key, None)
@@ -64,15 +65,32 @@ def made(where: str, key: str, registry: dict[str, Callable[..., Any]], given: d
             raise InputError(f"{key} is missing. Known: {', '.join(sorted(registry))}.")
         if not isinstance(name, str) or name not in registry:
             raise InputError(f"{key} = {brief(name)} is not known; {nearest(name, registry)}")
-        parameters = inspect.signature(registry[name]).parameters
+        make = registry[name]
+        parameters = _parameters(make)
         fields: dict[str, Any] = {
-            option: (value.annotation, ... if value.default is inspect.Parameter.empty else value.default)
+            option: (
+                Any if value.annotation is inspect.Parameter.empty else value.annotation,
+                ... if value.default is inspect.Parameter.empty else value.default,
+            )
             for option, value in parameters.items()
         }
         model = pydantic.create_model(name, __config__=pydantic.ConfigDict(extra="forbid", strict=True), **fields)
         with explained(list(parameters), f"{name}: "):
             model.model_validate(options)
-        return registry[name](**options)
+        with blamed(f"{name}"):
+            return make(**options)
+
+
+def _parameters(make: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """What a function takes, with annotations that were written as text read where that can be done."""
+    try:
+        return inspect.signature(make, eval_str=True).parameters
+    except Exception:  # an annotation may name what is not there when it runs
+        plain_ones = inspect.signature(make).parameters
+        return {
+            name: one.replace(annotation=inspect.Parameter.empty) if isinstance(one.annotation, str) else one
+            for name, one in plain_ones.items()
+        }
 
 
 @contextmanager

@@ -7,10 +7,6 @@ import pydantic
 
 from gossamer.core import LARGEST_INT
 
-SECOND = ("lam", "beta", "a", "gamma")
-"""Hyper-parameters that tuning varies besides the step size."""
-
-
 FIRST_SEED = 1_000_000
 """Tuning seeds start here, so that none is a seed of the evaluation."""
 
@@ -52,14 +48,15 @@ class LinkSection(Section):
 
 
 class TuningSection(Section):
-    """How the hyper-parameters that an `[[algorithm]]` leaves out are chosen."""
+    """How the hyper-parameters that an `[[algorithm]]` leaves out are chosen.
+
+    Any other key is the name of a hyper-parameter and the values of it to try, such as ``lam = [1.0, 0.1]``.
+    """
 
     eta: list[float]
     """The lowest and the highest step size of the first grid."""
-    lam: list[pydantic.FiniteFloat] = [1.0, 0.3, 0.1, 0.03]
-    beta: list[pydantic.FiniteFloat] = [0.0, 0.7, 0.9, 0.97]
-    a: list[pydantic.FiniteFloat] = [1.0, 0.3, 0.1, 0.03]
-    gamma: list[pydantic.FiniteFloat] = [1.0, 0.5, 0.2, 0.1]
+    grids: dict[str, list[int | pydantic.FiniteFloat]] = {}
+    """The values of other hyper-parameters to try, in place of those that their annotations name."""
     budget: int = pydantic.Field(default=32, ge=4, le=WIDEST)
     """Settings of the first grid, the same number for every algorithm."""
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
@@ -75,19 +72,25 @@ class TuningSection(Section):
     """The first tuning seed."""
     together: int = pydantic.Field(default=16, ge=1, le=WIDEST)
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _named_grids(cls, given: Any) -> Any:
+        """Lists under other keys are the values of hyper-parameters; whose, is checked where algorithms are known."""
+        if not isinstance(given, dict):
+            return given
+        named = {key: value for key, value in given.items() if key not in cls.model_fields and isinstance(value, list)}
+        grids = given.get("grids", {})
+        if not named or not isinstance(grids, dict):
+            return given
+        return {key: value for key, value in given.items() if key not in named} | {"grids": grids | named}
+
     @pydantic.model_validator(mode="after")
     def _consistent(self) -> "TuningSection":
         if len(self.eta) != 2 or not 0 < self.eta[0] < self.eta[1] < math.inf:
             raise ValueError(f"eta must be [lowest, highest] with 0 < lowest < highest, but is {self.eta}")
-        for name in SECOND:
-            values = getattr(self, name)
-            if not values or self.budget % len(values) or self.budget < 2 * len(values):
-                raise ValueError(
-                    f"budget = {self.budget} must be a multiple of the number of values of {name}, {len(values)}, and "
-                    "at least twice it, so that each is tried with two values of eta"
-                )
-            if len(set(values)) < len(values):
-                raise ValueError(f"the values of {name} must differ, but are {values}")
+        for name, values in self.grids.items():
+            if not values or len(set(values)) < len(values):
+                raise ValueError(f"the values of {name} must be at least one, all different, but are {values}")
         if (self.criterion == "rounds") != (self.target is not None):
             raise ValueError('target goes with criterion = "rounds", and only with it')
         return self

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import pydantic
 import tomlkit
@@ -16,18 +16,18 @@ import tomlkit
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import InputError, brief, check_schedules, parts, ranges
+from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
+from gossamer.engines.blame import blamed
 from gossamer.engines.simulator import check, planned
-from gossamer.metrics import own
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
-from gossamer.results.fingerprint import made_by
 from gossamer.results.links import Link, together
-from gossamer.results.store import MADE_BY
 from gossamer.schedules import SCHEDULES, Schedule
+from gossamer.specs.candidates import Candidate, check_grids
 from gossamer.specs.making import explained, made, placed, plain
+from gossamer.specs.parts import Parts, makers, named
 from gossamer.specs.sections import (
     FIRST_SEED,
     LinkSection,
@@ -42,31 +42,6 @@ T = TypeVar("T")
 
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
-
-
-class Parts(NamedTuple):
-    """What a spec describes, made and checked. Hyper-parameters that are to be tuned are left out of `algorithms`."""
-
-    algorithms: list[tuple[str, dict[str, Any]]]
-    problem: Problem
-    network: networks.Network
-    oracle: Oracle
-    key: dict[str, Any]
-    """What the store calls the problem, the network and the oracle."""
-
-    def key_of(self, rule: Any) -> dict[str, Any]:
-        """All that determines a run of this rule, besides its seed, its length and its block."""
-        numbers = {name: getattr(rule, name) for name in ranges(type(rule))}
-        return {
-            **self.key,
-            "algorithm": rule.name,
-            "hyper": {
-                name: "its own function" if callable(value) and not isinstance(value, Schedule) else _stored(value)
-                for name, value in numbers.items()
-            },
-            "parts": {name: str(part) for name, part in parts(rule).items()},
-            MADE_BY: made_by(rule, self.oracle, self.problem, self.network, own()),
-        }
 
 
 class Spec(Section):
@@ -161,14 +136,29 @@ class Spec(Section):
 
     def parts(self) -> Parts:
         """Everything that the spec names, made and checked; no run has begun."""
-        problem = _problem(json.dumps(self.problem, sort_keys=True), _stamps(self.problem))
-        network = _network(json.dumps(self.network, sort_keys=True), problem.agents)
+        problem = _problem(json.dumps(self.problem, sort_keys=True), _stamps(self.problem), _user_made(self.problem))
+        network = _network(json.dumps(self.network, sort_keys=True), problem.agents, _user_made(self.network))
         with placed("[oracle]"):
             oracle: Oracle = (
                 exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
             )
         for number, stage in enumerate(self.oracle.stages):
             oracle = oracle | made(f"[oracle] stage {number}:", "kind", STAGES, stage)
+        self._check_run()
+        candidates = [self._candidate(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
+        fixed = [candidate.whole for candidate in candidates if not candidate.open]
+        check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
+        if self.tuning:
+            self._check_tuned(self.tuning, candidates, problem, network, oracle)
+        key = {
+            "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
+            "network": self.network,
+            "oracle": self.oracle.model_dump(),
+        }
+        return Parts(candidates, problem, network, oracle, key, makers(self))
+
+    def _check_run(self) -> None:
+        self.modelled()
         with placed("[run]"):
             plan, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype, self.run.until)
             if plan.until and self.run.settle is not None:
@@ -179,31 +169,19 @@ class Spec(Section):
                 raise InputError(
                     f"settle = {self.run.settle} is the most rounds, but steps = {self.run.steps} is more."
                 )
-        self.modelled()
         if self.tuning and len(seeds) % self.tuning.replicates:
             raise InputError(
                 f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
-        algorithms = [self._algorithm(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
-        fixed = [ALGORITHMS[name](**hyper) for name, hyper in algorithms if not self.tuning or not left(name, hyper)]
-        check(fixed, problem, network, oracle, tuned=len(algorithms) - len(fixed))
-        if self.tuning:
-            self._check_tuned(algorithms, problem, network, oracle)
-        key = {
-            "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
-            "network": self.network,
-            "oracle": self.oracle.model_dump(),
-        }
-        return Parts(algorithms, problem, network, oracle, key)
 
     def modelled(self) -> dict[str, Link]:
         """The links that seconds are modelled on: the presets and those of the spec."""
         with placed("[links]"):
             return together({name: Link(**link.model_dump()) for name, link in self.links.items()})
 
-    def _algorithm(self, number: int, given: dict[str, Any], agents: int) -> tuple[str, dict[str, Any]]:
-        """The name and the hyper-parameters of an algorithm; numbers may be missing if there is a `[tuning]`."""
+    def _candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
+        """An algorithm with what is given of it; numbers may be missing if there is a `[tuning]`."""
         where, options = f"[[algorithm]] number {number}:", dict(given)
         name = options.pop("name", None)
         for key, value in options.items():
@@ -213,30 +191,36 @@ class Spec(Section):
                 options[key] = made(f"{where} compressor:", "kind", COMPRESSORS, value)
             elif isinstance(value, dict):
                 options[key] = self._schedule(f"{where} {key}:", value, agents)
-        filled = options
-        if self.tuning and isinstance(name, str) and name in ALGORITHMS:
-            filled = {key: 0.5 for key in ranges(ALGORITHMS[name])} | options
-        rule = made(where, "name", ALGORITHMS, filled | ({} if name is None else {"name": name}))
+        candidate = Candidate(ALGORITHMS[name], options) if isinstance(name, str) and name in ALGORITHMS else None
+        filled = {}
+        if self.tuning and candidate:
+            filled = {key: allowed.example for key, allowed in candidate.open.items()}
+        rule = made(where, "name", ALGORITHMS, filled | options | ({} if name is None else {"name": name}))
         with placed(where):
             check_schedules([rule], max(self.run.settle or self.run.steps, (self.tuning and self.tuning.steps) or 0))
-        return rule.name, options
+        return Candidate(type(rule), options)
 
     def _check_tuned(
-        self, algorithms: list[tuple[str, dict[str, Any]]], problem: Problem, network: networks.Network, oracle: Oracle
+        self,
+        tuning: TuningSection,
+        candidates: list[Candidate],
+        problem: Problem,
+        network: networks.Network,
+        oracle: Oracle,
     ) -> None:
         """Check the rules that tuning would try as all others are; who chooses their numbers makes no difference."""
-        assert self.tuning is not None
-        labels = []
-        for number, (name, hyper) in enumerate(algorithms):
-            if left(name, hyper):
+        with placed("[tuning]"):
+            check_grids(tuning, candidates)
+        names = []
+        for number, candidate in enumerate(candidates):
+            if candidate.open:
                 with placed(f"[tuning] of [[algorithm]] number {number}:"):
-                    rules = tried(name, hyper, self.tuning)
-                    check(rules[:1], problem, network, oracle)
-                labels.append(name)
-        twice = next((name for name in labels if labels.count(name) > 1), None)
+                    check(candidate.tried(tuning)[:1], problem, network, oracle)
+                names.append(candidate.name)
+        twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
             raise InputError(
-                f"{twice} is given {labels.count(twice)} times with something to tune, and results could not be told "
+                f"{twice} is given {names.count(twice)} times with something to tune, and results could not be told "
                 "apart: tune it once, and give the others all their numbers."
             )
 
@@ -258,44 +242,21 @@ def _changed(section: S, changes: dict[str, Any], where: str) -> S:
         return type(section).model_validate(section.model_dump(exclude_unset=True) | changes)
 
 
-def left(name: str, hyper: dict[str, Any]) -> list[str]:
-    """The numbers of an algorithm that are left to tuning."""
-    return [key for key in ranges(ALGORITHMS[name]) if key not in hyper]
-
-
-def tried(name: str, fixed: dict[str, Any], section: TuningSection) -> list[Any]:
-    """Rules with the numbers that the first grid of tuning reaches: the ends of η, and each value of what else is open.
-
-    Each has been checked as a rule that a user makes. The first stands for all of them where it is asked what suits a
-    network and a problem, because that does not depend on the numbers.
-    """
-    missing = [part for part in parts(ALGORITHMS[name]) if part not in fixed]
-    if missing:
-        raise InputError(f"{name} needs a {missing[0]}, which tuning does not choose: give it, in a spec.")
-    keys = left(name, fixed)
-    if "eta" not in keys:
-        raise InputError(f"{name} fixes eta, so that there is no grid to extend: give all of it, or leave eta out.")
-    if len(keys) > 2:
-        raise InputError(
-            f"{name} leaves {', '.join(keys)} open, but the grid varies eta and one more: give all but one of "
-            f"{', '.join(keys[1:])}."
-        )
-    settings = [{"eta": eta} for eta in section.eta]
-    for second in keys[1:]:
-        settings = [one | {second: value} for value in getattr(section, second) for one in settings]
-    return [ALGORITHMS[name](**fixed, **one) for one in settings]
-
-
 @lru_cache(maxsize=8)
-def _problem(given: str, stamps: tuple[tuple[int, int], ...]) -> Problem:
+def _problem(given: str, stamps: tuple[tuple[int, int], ...], user: tuple[Any, ...]) -> Problem:
     # cached, because the variants of a study often share it, and data are read and split once
     return made("[problem]", "name", PROBLEMS, json.loads(given))
 
 
 @lru_cache(maxsize=8)
-def _network(given: str, agents: int) -> networks.Network:
-    with placed("[network]"):
+def _network(given: str, agents: int, user: tuple[Any, ...]) -> networks.Network:
+    with placed("[network]"), blamed("the network"):
         return of_table(json.loads(given), agents)
+
+
+def _user_made(table: dict[str, Any]) -> tuple[Any, ...]:
+    """The user's own functions that a table names: another function of the same name makes another thing."""
+    return (*named(PROBLEMS, "name", table), *named(networks.NETWORKS, "name", table), *named(DATASETS, "data", table))
 
 
 def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -313,8 +274,3 @@ def _stamps(problem: dict[str, Any]) -> tuple[tuple[int, int], ...]:
     """When the problem's files were last changed, and their sizes."""
     files = [Path(problem[key]) for key in PATHS if isinstance(problem.get(key), str)]
     return tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files if os.path.isfile(file))
-
-
-def _stored(value: Any) -> Any:
-    """A hyper-parameter as the store calls it."""
-    return value.asdict() if isinstance(value, Schedule) else value

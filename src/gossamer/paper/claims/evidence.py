@@ -71,7 +71,7 @@ class Runs:
     def floor(self, metric: str = "grad_norm_sq") -> Readings:
         """The mean over the last half of the rounds, of runs that have settled."""
         values = self.values(metric)
-        if why := statistics.unsettled(self.rounds, values):
+        if why := statistics.unsettled(self.rounds, values, self.values("loss")):
             raise Insufficient(f"{metric} of {self.name} has not settled after {self.last:,} rounds: {why}")
         return self._readings(statistics.floor(self.rounds, values))
 

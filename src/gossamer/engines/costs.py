@@ -1,0 +1,100 @@
+"""What a rule pays, and whether it keeps the contract: both from tracing one start and one round, without a run."""
+
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gossamer.core import InputError, State, parts, ranges
+from gossamer.engines import program
+from gossamer.engines.agents import Cost, World
+from gossamer.engines.blame import blamed
+from gossamer.networks import Network
+from gossamer.oracles import Oracle
+from gossamer.problems import Problem
+
+CONTRACT = (
+    "A rule returns a State from init(self, x, agent) and from step(self, s, agent): plain arithmetic on arrays, all "
+    "of which keep their names, shapes and dtypes."
+)
+
+
+def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
+    """What one agent pays at the start, and in every round. A rule that breaks the contract is refused."""
+    start, each_round = Cost(), Cost()
+    with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
+        number = jax.ShapeDtypeStruct((), np.dtype(dtype))
+        hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
+        world, asked = (shapes_of(tree, dtype) for tree in (World(problem, network), oracle))
+        traced = partial(program.trace, program.Form.of(rule), start, each_round)
+        before, after = jax.eval_shape(traced, world, asked, hyper, key_shapes(2, problem.agents))
+    _refuse_broken(rule, problem, before, after)
+    return start, each_round
+
+
+def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:
+    """What an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
+
+    All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
+    a round without gossip as nothing, and an agent that sleeps pays nothing. An all-reduce is counted as a ring's:
+    2(n − 1)/n vectors in 2(n − 1) messages.
+    """
+    n, size = network.agents, np.dtype(dtype).itemsize
+    start, each_round = costs(rule, problem, network, oracle, dtype)
+    awake = 1.0 if rule.needs == "nothing" else network.activity
+
+    def sent(cost: Cost) -> float:
+        gossiped = size * cost.gossiped + cost.bits / 8
+        return gossiped * network.traffic + size * cost.reduced * 2 * (n - 1) / n
+
+    def waits(cost: Cost) -> float:
+        return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
+
+    return {
+        "queries": (float(start.queries), each_round.queries * awake),
+        "bytes_sent": (sent(start), sent(each_round)),
+        "messages": (waits(start), waits(each_round)),
+    }
+
+
+def shapes_of(tree: Any, dtype: str) -> Any:
+    """The shapes of what a program is handed, with floating point in this precision."""
+
+    def leaf(a: Any) -> jax.ShapeDtypeStruct:
+        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype
+        kept = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
+        return jax.ShapeDtypeStruct(np.shape(a), kept)
+
+    return jax.tree.map(leaf, tree)
+
+
+def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
+    """The shape of an array of keys."""
+    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
+    return jax.ShapeDtypeStruct(shape, key.dtype)
+
+
+def _refuse_broken(rule: Any, problem: Problem, before: Any, after: Any) -> None:
+    """Refuse a rule whose state is none, lacks the model, or is not the same after a round."""
+    for method, state in (("init", before), ("step", after)):
+        if not isinstance(state, State):
+            raise InputError(f"{rule.name}: {method} returns {type(state).__name__}, not a State. {CONTRACT}")
+        if "x" not in state:
+            raise InputError(f"{rule.name}: the State that {method} returns has no x, the model. {CONTRACT}")
+    if set(before) != set(after):
+        odd = ", ".join(sorted(set(before) ^ set(after)))
+        raise InputError(f"{rule.name}: init and step return States that differ in {odd}. {CONTRACT}")
+    if before["x"].shape != (problem.agents, problem.dim):
+        raise InputError(
+            f"{rule.name}: x has shape {before['x'].shape} after init, but models are "
+            f"[{problem.agents}, {problem.dim}]. {CONTRACT}"
+        )
+    for name in before:
+        was, now = before[name], after[name]
+        if (was.shape, was.dtype) != (now.shape, now.dtype):
+            raise InputError(
+                f"{rule.name}: step turns {name} from {was.dtype}{list(was.shape)} into {now.dtype}{list(now.shape)}. "
+                f"{CONTRACT}"
+            )

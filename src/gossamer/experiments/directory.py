@@ -1,0 +1,58 @@
+"""The directory of a run: whose it is, and whether another run may go on in it."""
+
+import json
+from pathlib import Path
+
+from gossamer.core import InputError, brief
+from gossamer.engines.simulator import planned
+from gossamer.results.files import FORMAT, sweep, write
+from gossamer.specs.spec import Spec
+
+
+def claim(spec: Spec, folder: Path) -> None:
+    """Make the directory this run's, or see that it already is, or that this run only extends it."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; --out is a directory.")
+    stored = folder / "spec.toml"
+    if stored.is_file():
+        if not extends(spec, Spec.read(stored)):
+            raise InputError(
+                f"{folder} holds another run (its spec.toml differs from yours in more than longer steps or more "
+                "seeds): choose another --out, or remove it."
+            )
+        _refuse_other_format(folder)
+    elif folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        sweep(folder)
+        write(stored, spec.toml().encode())
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+
+
+def _refuse_other_format(folder: Path) -> None:
+    """Leave alone what a version wrote whose files this one cannot read."""
+    for name in ("study.json", "manifest.json"):
+        try:
+            known = json.loads((folder / name).read_bytes())
+        except (OSError, ValueError, RecursionError):
+            continue  # not there, or damaged, and so written anew
+        number = known.get("format", FORMAT) if isinstance(known, dict) else FORMAT
+        if number != FORMAT:
+            raise InputError(
+                f"{folder / name} is of format {brief(number)}; this version knows format {FORMAT}: choose another "
+                "--out, remove it, or use the version that wrote it."
+            )
+
+
+def extends(spec: Spec, old: Spec) -> bool:
+    """Whether a spec is another with as many or more rounds and the same or more seeds."""
+    (plan, seeds), (old_plan, old_seeds) = (
+        planned(one.run.steps, one.run.every, one.run.seeds, one.run.dtype) for one in (spec, old)
+    )
+    longer = plan.steps >= old_plan.steps and set(old_seeds) <= set(seeds)
+    update = {"steps": spec.run.steps, "seeds": spec.run.seeds}
+    update = {"run": old.run.model_copy(update=update), "links": spec.links}  # links only change what is shown
+    same = old.model_copy(update=update).model_dump() == spec.model_dump()
+    return longer and same

@@ -1,0 +1,68 @@
+"""Parts: what a spec describes, made and checked, and what the store calls it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from gossamer.compressors import COMPRESSORS
+from gossamer.core import Rule, hyperparameters, parts
+from gossamer.metrics import own
+from gossamer.networks import NETWORKS, Network
+from gossamer.oracles import STAGES, Oracle
+from gossamer.problems import PROBLEMS, Problem
+from gossamer.results.fingerprint import made_by
+from gossamer.results.store import MADE_BY
+from gossamer.schedules import Schedule
+from gossamer.specs.candidates import Candidate
+
+
+class Parts(NamedTuple):
+    """What a spec describes, made and checked."""
+
+    candidates: list[Candidate]
+    problem: Problem
+    network: Network
+    oracle: Oracle
+    key: dict[str, Any]
+    """What the store calls the problem, the network and the oracle."""
+    makers: tuple[Callable[..., Any], ...] = ()
+    """The user's own functions that made some of it."""
+
+    def key_of(self, rule: Rule) -> dict[str, Any]:
+        """All that determines a run of this rule, besides its seed, its length and its block."""
+        return {
+            **self.key,
+            "algorithm": rule.name,
+            "hyper": {name: _stored(getattr(rule, name)) for name in hyperparameters(type(rule))},
+            "parts": {name: str(part) for name, part in parts(rule).items()},
+            MADE_BY: made_by(rule, self.oracle, self.problem, self.network, *self.makers, own()),
+        }
+
+
+def makers(spec: Any) -> tuple[Callable[..., Any], ...]:
+    """The user's own functions that a spec names, of which what they return does not tell all that they are."""
+    own = [
+        *named(PROBLEMS, "name", spec.problem),
+        *named(NETWORKS, "name", spec.network),
+        *named(STAGES, "kind", spec.oracle.stages),
+        *named(COMPRESSORS, "kind", spec.algorithm),
+    ]
+    return tuple(dict.fromkeys(own))
+
+
+def named(registry: Any, key: str, tables: Any) -> Iterator[Callable[..., Any]]:
+    """A registry's own things of the user that these tables, or tables inside them, name."""
+    if isinstance(tables, dict):
+        name = tables.get(key)
+        if isinstance(name, str) and name in registry and (thing := registry.own(name)) is not None:
+            yield thing
+        tables = list(tables.values())
+    if isinstance(tables, list):
+        for table in tables:
+            yield from named(registry, key, table)
+
+
+def _stored(value: Any) -> Any:
+    """A hyper-parameter as the store calls it."""
+    if isinstance(value, Schedule):
+        return value.asdict()
+    return "its own function" if callable(value) else value
