@@ -92,14 +92,13 @@ SPEC = {
 
 
 def test_a_spec_has_links_and_another_link_computes_nothing_anew(tmp_path):
-    seen = []
     for latency in (1.0, 3.0):
+        seen = []
         spec = Spec.of(SPEC | {"links": {"home": {"latency": latency, "bandwidth": 1e3, "query": 0.0}}})
-        study = run(spec, tmp_path / "out", progress=lambda *told: seen.append(told))
+        study = run(spec, tmp_path / "out", progress=lambda *told, seen=seen: seen.append(told))
         assert study.result.links["home"] == gs.Link(latency, 1e3, 0.0)
         assert gs.Result.load(tmp_path / "out").links == study.result.links
-        told, seen = seen, []
-        assert bool(told) == (latency == 1.0)
+        assert bool(seen) == (latency == 1.0)
     assert "latency = 3.0" in (tmp_path / "out" / "spec.toml").read_text()
 
 
