@@ -9,7 +9,7 @@ import numpy as np
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import parts, ranges
-from gossamer.data import DATASETS, SIZES, SPLITS
+from gossamer.data import SIZES, SPLITS
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
 from gossamer.metrics import OURS
@@ -74,7 +74,7 @@ def sizes() -> str:
 
 
 def datasets() -> str:
-    return _table(["name", "what it is"], [(f"`{name}`", about) for name, (_, about) in DATASETS.items()])
+    return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in catalogue.datasets()])
 
 
 def compressors() -> str:

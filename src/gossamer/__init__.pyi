@@ -49,6 +49,7 @@ from .core import (
     rule,
 )
 from .engines import simulate
+from .experiments.study import study
 from .experiments.tuning import tune
 from .metrics import metric
 from .results.links import Link
@@ -111,6 +112,7 @@ __all__ = [
     "rule",
     "schedules",
     "simulate",
+    "study",
     "theory",
     "tune",
 ]

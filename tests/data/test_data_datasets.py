@@ -12,7 +12,7 @@ def test_registered_names_load_and_tell_their_size(name):
     assert data.name == name
     assert "CC BY 4.0" in data.source
     assert data.test_features is not None
-    description = DATASETS[name][1]
+    description = DATASETS[name].__doc__
     assert f"{data.rows:,} + {len(data.test_features):,} rows" in description
     assert f"{len(data.classes)} classes" in description
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, SpecFile, app, progress, resumable, say, say_json
+from gossamer.cli.shared import AsJSON, SpecFile, With, app, progress, resumable, say, say_json, take
 
 
 @app.command()
@@ -12,6 +12,7 @@ def audit(
     spec: SpecFile,
     rounds: Annotated[int, typer.Option(help="At how many rounds of a run to measure.")] = 10,
     queries: Annotated[int, typer.Option(help="How often each agent's query is repeated there.")] = 64,
+    own: With = None,
     as_json: AsJSON = False,
 ) -> None:
     """Measure the constants of a spec's oracle along its runs: M_f, σ_f² and σ², beside what is stated of them.
@@ -24,6 +25,7 @@ def audit(
 
         gossamer audit my.toml --rounds 5 --json
     """
+    take(own)
     from gossamer.experiments import audit as auditing
     from gossamer.specs.spec import Spec
 

@@ -7,7 +7,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer.cli.shared import AsJSON, app, safe, say_json
+from gossamer.cli.shared import AsJSON, With, app, safe, say_json, take
 
 Kind = Literal["algorithms", "networks", "oracles", "compressors", "schedules", "problems", "datasets", "metrics"]
 
@@ -15,6 +15,7 @@ Kind = Literal["algorithms", "networks", "oracles", "compressors", "schedules", 
 @app.command(name="list")
 def list_(
     kind: Annotated[Kind | None, typer.Argument(help="What to list; all if it is not given.")] = None,
+    own: With = None,
     as_json: AsJSON = False,
 ) -> None:
     """List what a spec can name.
@@ -25,6 +26,7 @@ def list_(
 
         gossamer list --json
     """
+    take(own)
     from gossamer.specs.catalogue import CATALOGUE
 
     kinds = [kind] if kind else list(CATALOGUE)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, SpecFile, app, resumable, say_each, working
+from gossamer.cli.shared import AsJSON, SpecFile, With, app, resumable, say_each, take, working
 
 if TYPE_CHECKING:
     from gossamer import theory
@@ -17,6 +17,7 @@ def plan(
     target: Annotated[float | None, typer.Option(help="Or the mean of ‖∇F‖² that the bound should promise.")] = None,
     trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
     orders: Annotated[bool, typer.Option("--orders", help="Add the paper's Table I for these constants.")] = False,
+    own: With = None,
     as_json: AsJSON = False,
 ) -> None:
     """What the theory admits for a spec's problem, network and oracle, what it promises, and what works in practice.
@@ -27,6 +28,7 @@ def plan(
 
         gossamer plan my.toml --target 0.01 --no-trial --json
     """
+    take(own)
     from gossamer import theory
     from gossamer.specs.spec import Spec
 

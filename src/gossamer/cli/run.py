@@ -5,13 +5,14 @@ from pathlib import Path
 import typer
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, Out, SpecFile, app, directory, progress, resumable, say, say_json
+from gossamer.cli.shared import AsJSON, Out, SpecFile, With, app, directory, progress, resumable, say, say_json, take
 
 
 @app.command()
 def run(
     spec: SpecFile,
     out: Out = None,
+    own: With = None,
     as_json: AsJSON = False,
 ) -> None:
     """Run an experiment and save its result.
@@ -25,6 +26,7 @@ def run(
 
         gossamer run my.toml --out results/my --json
     """
+    take(own)
     from gossamer.experiments import running
     from gossamer.specs.spec import Spec
 

@@ -28,7 +28,20 @@ app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="markdown", 
 
 AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment, a TOML file.")]
+With = Annotated[
+    list[Path] | None,
+    typer.Option("--with", metavar="FILE", help="A Python file of your own; a spec may name what it defines."),
+]
 Out = Annotated[Path | None, typer.Option(help="The run's directory [default: runs/NAME, after the spec]")]
+
+
+def take(files: list[Path] | None) -> None:
+    """Run a user's own files, so that specs can name what they define."""
+    if files:
+        from gossamer.specs import own_code  # it brings in all that a spec can name
+
+        for file in files:
+            own_code.load(file)
 
 
 @contextmanager

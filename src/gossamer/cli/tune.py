@@ -8,13 +8,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer.cli.shared import AsJSON, Out, app, directory, progress, resumable, safe, say_json
+from gossamer.cli.shared import AsJSON, Out, With, app, directory, progress, resumable, safe, say_json, take
 
 
 @app.command()
 def tune(
     spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file with a [tuning] section.")],
     out: Out = None,
+    own: With = None,
     as_json: AsJSON = False,
 ) -> None:
     """Choose hyper-parameters by the spec's [tuning], without the final runs, and print all that were tried.
@@ -23,6 +24,7 @@ def tune(
 
         gossamer tune my.toml
     """
+    take(own)
     from gossamer.experiments import running
     from gossamer.specs.spec import Spec
 

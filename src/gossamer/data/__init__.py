@@ -2,7 +2,7 @@
 
 from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, from_arrays
-from gossamer.data.datasets import DATASETS, load, load_breast_cancer, load_digits
+from gossamer.data.datasets import DATASETS, load, load_breast_cancer, load_digits, register
 from gossamer.data.libsvm import read_libsvm, write_libsvm
 from gossamer.data.splits import SIZES, SPLITS, split
 from gossamer.data.tables import Table, read_table
@@ -20,6 +20,7 @@ __all__ = [
     "load_digits",
     "read_libsvm",
     "read_table",
+    "register",
     "split",
     "write_libsvm",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.core import InputError, brief, nearest
+from gossamer.core import InputError, Registry, brief, nearest
 from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, Features, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
@@ -21,9 +21,9 @@ TEST_SHARE = 0.2
 
 @functools.cache
 def load_digits() -> Dataset:
-    """Handwritten digits, 8 × 8 pixels in [0, 1], labels 0 to 9.
+    """Handwritten digits: 1,438 + 359 rows, 64 features in [0, 1], 10 classes.
 
-    The test part is a fifth of every class, drawn with seed 0.
+    They are 8 × 8 pixels. The test part is a fifth of every class, drawn with seed 0.
     """
     from sklearn.datasets import load_digits as bundled  # a second to import, so only when needed
 
@@ -36,8 +36,9 @@ def load_digits() -> Dataset:
 
 @functools.cache
 def load_breast_cancer() -> Dataset:
-    """Breast cancer Wisconsin (diagnostic): 30 measurements of cell nuclei, labels 0 (malignant) and 1 (benign).
+    """Tumour diagnosis: 456 + 113 rows, 30 standardised features, 2 classes.
 
+    Breast cancer Wisconsin (diagnostic): measurements of cell nuclei, labels 0 (malignant) and 1 (benign).
     The test part is a fifth of each class, drawn with seed 0. Every column is shifted and scaled to mean 0 and
     standard deviation 1 over the training part.
     """
@@ -50,12 +51,13 @@ def load_breast_cancer() -> Dataset:
     return Dataset("breast-cancer", features[train], labels[train], features[test], labels[test], source=source)
 
 
-DATASETS: dict[str, tuple[Callable[[], Dataset], str]] = {
-    "a9a": (load_a9a, "census income, 32,561 + 16,281 rows, 123 binary features, 2 classes"),
-    "digits": (load_digits, "handwritten digits, 1,438 + 359 rows, 64 features in [0, 1], 10 classes"),
-    "breast-cancer": (load_breast_cancer, "tumour diagnosis, 456 + 113 rows, 30 standardised features, 2 classes"),
-}
-"""Every registered name: its loader and one line about it."""
+DATASETS: Registry[Callable[[], Dataset]] = Registry(
+    "data set", "gossamer.datasets", {"a9a": load_a9a, "digits": load_digits, "breast-cancer": load_breast_cancer}
+)
+"""Every data set that has a name, and the function that loads it."""
+
+register = DATASETS.register
+"""Make a function that returns a `Dataset` known by a name, so that a spec can name it."""
 
 
 def load(
@@ -89,7 +91,7 @@ def load(
     if isinstance(data, Dataset):
         return data
     if named:
-        return DATASETS[str(data)][0]()
+        return DATASETS[str(data)]()
     if path is None:
         return from_arrays(*pair(data, "data"), test=test)
     return _load_table(path, label, holder, test) if table else _load_libsvm(data, test, dim)

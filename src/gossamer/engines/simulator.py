@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.arrays import numbers
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
@@ -108,6 +109,10 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
         if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
             raise InputError(
                 f"{brief(rule)} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule."
+            )
+        if ALGORITHMS.get(rule.name, type(rule)) is not type(rule):
+            raise InputError(
+                f"{type(rule).__name__} is called {rule.name!r}, which is another algorithm: give it a name of its own."
             )
     for wanted, part, given in ((Problem, "problem", problem), (Network, "network", network)):
         if not isinstance(given, wanted):

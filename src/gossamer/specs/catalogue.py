@@ -55,7 +55,7 @@ def problems() -> list[Entry]:
 
 
 def datasets() -> list[Entry]:
-    return [Entry(name=name, about=about, options=[]) for name, (_, about) in DATASETS.items()]
+    return [Entry(name=name, about=_about(load), options=[]) for name, load in DATASETS.items()]
 
 
 def metrics() -> list[Entry]:
