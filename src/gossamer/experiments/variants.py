@@ -26,8 +26,9 @@ class Variant(NamedTuple):
     @staticmethod
     def of(spec: Spec) -> "Variant":
         """The variant that a spec without variants of its own describes."""
+        parts = spec.parts()  # first: it says where in the spec something is wrong
         plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype, spec.run.until)
-        variant = Variant(spec.parts(), plan, seeds, spec.tuning, spec.run, spec.modelled())
+        variant = Variant(parts, plan, seeds, spec.tuning, spec.run, spec.modelled())
         variant.check_size()
         return variant
 

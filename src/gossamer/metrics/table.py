@@ -171,7 +171,10 @@ def targets(until: Any) -> tuple[Target, ...]:
     found = []
     for name, value in until.items():
         if not isinstance(name, str) or name not in METRICS:
-            raise InputError(f"until names {brief(name)}, which is no metric; {nearest(name, _along())}")
+            raise InputError(
+                f"until names {brief(name)}, which is no metric (one of your own must be defined before the run); "
+                f"{nearest(name, _along())}"
+            )
         label = METRICS[name].label
         if label.end:
             raise InputError(f"until names {name}, which is measured at the end only; {nearest('', _along())}")
