@@ -191,7 +191,7 @@ def test_a_seed_that_has_ended_is_no_number_to_a_callback(monkeypatch):
     [
         (
             {"until": {"lost": 1.0}},
-            "until names 'lost', which is no metric \(one of your own .*\); did you mean 'loss'",
+            r"until names 'lost', which is no metric \(one of your own .*\); did you mean 'loss'",
         ),
         ({"until": {"worst_loss": 1.0}}, "until names worst_loss, which is measured at the end only"),
         ({"until": {"loss": "low"}}, "until: loss must be a number in .*, but is 'low'"),
