@@ -51,7 +51,10 @@ from .core import (
 from .engines import simulate
 from .experiments.study import study
 from .experiments.tuning import tune
+from .results.comparison import Comparison, compare
+from .results.concat import concat
 from .results.result import Result
+from .results.study import Study
 
 __version__: str
 
@@ -76,6 +79,7 @@ __all__ = [
     "CentralizedMomentum",
     "CentralizedSGD",
     "ChocoSGD",
+    "Comparison",
     "Compressor",
     "Count",
     "DSGDm",
@@ -96,10 +100,13 @@ __all__ = [
     "Result",
     "State",
     "StepSize",
+    "Study",
     "Value",
     "Weight",
     "algorithms",
+    "compare",
     "compressors",
+    "concat",
     "data",
     "networks",
     "oracles",

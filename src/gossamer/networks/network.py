@@ -16,6 +16,7 @@ from gossamer.basics.arrays import array_of
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, whole
 from gossamer.networks.contraction import gap_of
+from gossamer.networks.drawing import network_html
 from gossamer.networks.mixing.mixer import MatrixName, Mixer
 from gossamer.networks.mixing.static import DENSE_LIMIT, Mean, Shifts
 from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest, shifts_lowest
@@ -210,6 +211,9 @@ class Network:
         few = self.agents <= (PRINTED_AGENTS if self.changes else EXACT_AGENTS)
         cheap = few or isinstance(self.mixer, Mean | Shifts) or "gap" in self.__dict__
         return text + (f", ρ = {self.gap:.3g}" if cheap else "")
+
+    def _repr_html_(self) -> str:
+        return network_html(self)
 
 
 def _round(t: Any) -> Int[Array, ""]:

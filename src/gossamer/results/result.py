@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.core import InputError, nearest
-from gossamer.results import records
+from gossamer.results import records, showing
 from gossamer.results.files import Damaged, atomic, read, sealed, sweep, unsealed, write
 from gossamer.results.links import LINKS
 from gossamer.results.npz import packed, unpacked
@@ -55,6 +55,12 @@ class Result:
     """Versions, machine, data and seconds."""
     spec: str | None = None
     """The TOML that the run was made from, if it was."""
+
+    def __repr__(self) -> str:
+        return showing.result_line(self)
+
+    def _repr_html_(self) -> str:
+        return showing.result_html(self)
 
     def frame(self) -> pl.DataFrame:
         """One row for each algorithm, setting, seed and measured round.
@@ -103,6 +109,10 @@ class Result:
         from gossamer.report import figures  # figures read results, so results cannot import them first
 
         return figures.curves(self, metric, x, **options)
+
+    def to_latex(self, *metrics: str) -> str:
+        """A table of the ends of the runs for a paper: see `gossamer.report.paper_table.paper_table`."""
+        return self.summary().to_latex(*metrics)
 
     def has(self, metric: str) -> bool:
         """Whether some run measured it."""

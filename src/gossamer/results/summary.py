@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from gossamer.results import showing
 from gossamer.results.statistics import interval
 
 SHOWN = ("loss", "grad_norm_sq", "consensus", "accuracy")
@@ -21,10 +22,15 @@ class Summary:
     """
 
     table: pl.DataFrame
+    ends: pl.DataFrame | None = None
+    """The last row of every run, which the table is made of."""
+    notes: tuple[str, ...] = ()
+    """What differs between the runs besides their methods, one line each."""
 
     @staticmethod
     def of(frame: pl.DataFrame) -> "Summary":
         rows = []
+        ends = frame.group_by("algorithm", "setting", "seed", maintain_order=True).last()
         for (algorithm, setting), group in frame.group_by("algorithm", "setting", maintain_order=True):
             last = group.group_by("seed", maintain_order=True).last()
             alive = last.filter(pl.col("status") == "ok")
@@ -36,14 +42,16 @@ class Summary:
             row |= {"seeds": len(last), "diverged": len(last) - len(alive)}
             rows.append(row)
         floats = {name: pl.Float64 for base in (*SHOWN, "worst_loss") for name in (base, f"{base}_±")}
-        return Summary(pl.DataFrame(rows, schema_overrides=floats))
+        return Summary(pl.DataFrame(rows, schema_overrides=floats), ends)
 
-    def __str__(self) -> str:
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """The head and the rows, as text."""
         names = [name for name in SHOWN if self.table[name].null_count() < len(self.table)]
-        head = ["algorithm", "setting", *names, "queries", "MB sent", "diverged"]
+        several = ["variant"] if "variant" in self.table.columns else []
+        head = [*several, "algorithm", "setting", *names, "queries", "MB sent", "diverged"]
         body = []
         for row in self.table.iter_rows(named=True):
-            cells = [row["algorithm"], row["setting"]]
+            cells = [row[name] for name in (*several, "algorithm", "setting")]
             cells += [_with_interval(row[name], row[f"{name}_±"]) for name in names]
             cells += [
                 f"{row['queries']:,.0f}",
@@ -51,13 +59,26 @@ class Summary:
                 f"{row['diverged']} of {row['seeds']}",
             ]
             body.append(cells)
+        return head, body
+
+    def __str__(self) -> str:
+        head, body = self.cells()
         widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [head, *body]
         ]
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join([*(line.rstrip() for line in lines), *self.notes])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return showing.summary_html(self)
+
+    def to_latex(self, *metrics: str) -> str:
+        """A table for a paper, in LaTeX's booktabs: see `gossamer.report.paper_table.paper_table`."""
+        from gossamer.report.paper_table import paper_table
+
+        return paper_table(self, metrics)
 
 
 def over_replicates(rows: pl.DataFrame, name: str) -> tuple[float | None, float | None]:
