@@ -21,8 +21,8 @@ if os.environ.get("GOSSAMER_SHAPES"):
     install_import_hook([f"gossamer.{room}" for room in SHAPES], name)
 
 SMALL = {
-    *("algorithms", "basics", "cli", "compressors", "data", "engines", "experiments", "networks", "oracles"),
-    *("problems", "report", "results", "specs", "theory", "torch_engine"),
+    *("algorithms", "basics", "cli", "compressors", "data", "engines", "experiments", "metrics", "networks"),
+    *("oracles", "problems", "report", "results", "specs", "theory", "torch_engine"),
     *("test_bad_calls.py", "test_docs.py", "test_engines_agree.py", "test_examples.py", "test_odd_runs.py"),
     *("test_schedules.py", "test_compiles_once_for_all_settings_and_keeps_the_dtype"),
 }
@@ -55,3 +55,14 @@ LONG = ("test_reproduction.py", "test_examples.py", "test_readme.py", "test_cont
 
 def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
+
+
+@pytest.fixture(autouse=True)
+def _no_metric_stays():
+    """A metric that a test or a page of the documentation adds is not measured in other tests."""
+    from gossamer.metrics import METRICS  # after the hook that checks shapes
+
+    before = dict(METRICS)
+    yield
+    METRICS.clear()
+    METRICS.update(before)
