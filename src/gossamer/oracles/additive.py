@@ -73,7 +73,8 @@ class AdditiveBias(Stage):
 class GivenBias(Stage):
     """Made by `additive_bias(vectors=…)`."""
 
-    vectors: Float[Any, "agents d"]
+    vectors: Float[Any, "..."]
+    """[agents, d], or [d] for all of them; `check` compares."""
     inner: Oracle | None = None
 
     def check(self, problem: Problem) -> None:
@@ -104,7 +105,7 @@ class GivenBias(Stage):
         inner, size = self.source.constants(problem), float(np.linalg.norm(self.vectors, axis=-1).max())
         return ErrorBounds(*inner.shifted(size), inner.variance, inner.note)
 
-    def _vector(self, site: Site) -> Float[Array, " d"]:
+    def _vector(self, site: Site) -> Float[Array | np.ndarray, " d"]:
         return self.vectors if self.vectors.ndim == 1 else self.vectors[site.agent]
 
 

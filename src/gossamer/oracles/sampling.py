@@ -6,7 +6,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int
+from jaxtyping import Array, Int, UInt
 
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, flag, whole
@@ -115,7 +115,7 @@ def completed(oracle: Oracle | None) -> Oracle:
     return oracle if oracle.rooted else exact() | oracle
 
 
-def below(bits: Int[Array, " k"], size: Array) -> Int[Array, " k"]:
+def below(bits: UInt[Array, "*k"], size: Array) -> Int[Array, "*k"]:
     """Uniform integers in [0, size) from 32 random bits each: the high word of bits · size.
 
     One draw costs one word and no division; a value's probability is off by at most 2⁻³². The product is made of 16-bit
