@@ -226,7 +226,8 @@ def _held(run: Run, after: Any) -> Any:
     """What a run holds after a round: one that has come to its targets holds what it held."""
     if run.reached is None:
         return after
-    return jax.tree.map(lambda new, old: jnp.where(run.reached >= 0, old, new), after, (run.state, run.memory))
+    there = run.reached >= 0
+    return jax.tree.map(lambda new, old: jnp.where(there, old, new), after, (run.state, run.memory))
 
 
 def _at_targets(
