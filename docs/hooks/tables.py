@@ -42,7 +42,7 @@ def networks() -> str:
 
 
 def weights() -> str:
-    rows = [(f"`{name}`", inspect.getdoc(make).splitlines()[0]) for name, make in WEIGHTS.items()]
+    rows = [(f"`{name}`", (inspect.getdoc(make) or "").splitlines()[0]) for name, make in WEIGHTS.items()]
     return _table(["weights", "what they are"], rows)
 
 
@@ -124,16 +124,21 @@ def _graphs(kind: type) -> str:
     return GRAPHS[kind.needs] + (", static and without losses" if kind.static else "")
 
 
+def _module_doc(kind: type) -> str:
+    module = inspect.getmodule(kind)
+    return (module and module.__doc__) or ""
+
+
 def _equations(kind: type) -> str:
     """All equations of an algorithm's file, one a line."""
-    found = re.findall(r"\$\$(.*?)\$\$", inspect.getmodule(kind).__doc__, re.DOTALL)
+    found = re.findall(r"\$\$(.*?)\$\$", _module_doc(kind), re.DOTALL)
     single = [part.strip().rstrip(",") for whole in found for part in re.split(r"\\qquad|\\quad", whole)]
     return "<br>".join(f"${' '.join(part.split())}$" for part in single if part)
 
 
 def _reference(kind: type) -> str:
     """The first author and the number, from the last paragraph of an algorithm's file; the whole is in its section."""
-    found = re.search(r"Reference: (.*?)\n*$", inspect.getmodule(kind).__doc__, re.DOTALL)
+    found = re.search(r"Reference: (.*?)\n*$", _module_doc(kind), re.DOTALL)
     if not found:
         return "–"
     text = " ".join(found[1].split())

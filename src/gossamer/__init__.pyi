@@ -52,8 +52,11 @@ from .engines import simulate
 from .experiments.study import study
 from .experiments.tuning import tune
 from .metrics import metric
+from .results.comparison import Comparison, compare
+from .results.concat import concat
 from .results.links import Link
 from .results.result import Result
+from .results.study import Study
 
 __version__: str
 
@@ -78,6 +81,7 @@ __all__ = [
     "CentralizedMomentum",
     "CentralizedSGD",
     "ChocoSGD",
+    "Comparison",
     "Compressor",
     "Count",
     "DSGDm",
@@ -99,10 +103,13 @@ __all__ = [
     "Result",
     "State",
     "StepSize",
+    "Study",
     "Value",
     "Weight",
     "algorithms",
+    "compare",
     "compressors",
+    "concat",
     "data",
     "metric",
     "networks",

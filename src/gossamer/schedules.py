@@ -25,12 +25,15 @@ class Schedule:
     def __call__(self, t: int) -> float:
         return self.function(t)
 
+    def __repr__(self) -> str:
+        return self.title
+
     @property
     def title(self) -> str:
         return f"{self.name}({', '.join(f'{value:g}' for _, value in self.numbers)})"
 
     def asdict(self) -> dict[str, Any]:
-        """All that determines it, as a spec would write it."""
+        """The schedule as a spec would write it, which is all that determines it."""
         return {"schedule": self.name, **dict(self.numbers)}
 
 
@@ -41,7 +44,7 @@ def constant(value: float) -> Schedule:
 
 
 def inverse_sqrt(start: float, offset: int = 1) -> Schedule:
-    r"""Falling as one over the square root of the round.
+    r"""A number that falls as one over the square root of the round.
 
     $\eta_t = \eta_0 \sqrt{k / (k + t)}$, with $k$ the `offset`: after $3k$ rounds it has halved.
     """

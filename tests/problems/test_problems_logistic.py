@@ -146,7 +146,7 @@ def test_regulariser_curvature_is_between_minus_a_half_and_two():
 def test_smoothness_is_the_stated_formula():
     problem = unequal()
     stated = [np.linalg.norm(own(agent)[0], 2) ** 2 / (4 * SIZES[agent]) + 2 * ALPHA for agent in range(4)]
-    np.testing.assert_allclose(problem.local_smoothness, stated, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(problem.local_smoothness), stated, rtol=1e-12)
     assert problem.smoothness == pytest.approx(max(stated))
 
 
@@ -197,7 +197,7 @@ def test_no_test_set_no_accuracy():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0, 1, 2, 0], r"needs two classes, but arrays has 3 \(0, 1, 2\)\. For more use problems\.neural"),
+        ([0, 1, 2, 0], r"needs two classes, but arrays has 3 \(0, 1, 2\)\. For more use problems\.softmax"),
         ([1, 1, 1, 1], r"needs two classes, but arrays has 1 \(1\)"),
         (list("abcd"), r"has 4 \(a, b, c, d\)"),
     ],

@@ -10,10 +10,10 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_engine.small import problem, same, steps, weight
 
 import gossamer as gs
 from gossamer.torch import Decentralized
+from tests.torch_engine.small import problem, same, steps, weight
 
 
 def test_one_process_of_d_psgd_is_sgd():
@@ -198,7 +198,7 @@ def test_grad_mode_is_left_as_it_was():
             "has 4 agents, but there are 1 process",
         ),
         (lambda: Decentralized([weight()], gs.DPSGD(0.1), nx.path_graph(3)), "has 3 agents, but there are 1 process"),
-        (lambda: Decentralized([weight()], gs.DPSGD(0.1), 7), "network must be a name, a Network or a networkx graph"),
+        (lambda: Decentralized([weight()], gs.DPSGD(0.1), 7), "network must be a name, such as .ring., a Network"),
         (
             lambda: Decentralized([{"params": [weight()], "weight_decay": 0.1}], gs.DPSGD(0.1)),
             "parameter group 0 has 'weight_decay', which Decentralized does not know",

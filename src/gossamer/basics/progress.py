@@ -1,4 +1,4 @@
-"""How far a run has come: a bar on a terminal, nothing elsewhere."""
+"""How far a run has come: a bar on a terminal or in a notebook, nothing elsewhere."""
 
 import sys
 import time
@@ -10,10 +10,15 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
+from gossamer.basics.html import tag
+from gossamer.basics.notebook import Place, in_notebook
 from gossamer.basics.terminal import visible
 
 QUIET_FOR = 2.0
 """Seconds before a bar appears: a shorter run leaves the terminal alone."""
+
+PAUSE_IN_NOTEBOOK = 0.2
+"""Seconds between two pictures of a bar in a notebook: each is a message that stays in a queue until it is drawn."""
 
 Report = Callable[[str, int, int, float | None], None]
 """Called as a run goes on with (algorithm, rounds done, rounds in all, the latest loss if it was measured)."""
@@ -21,16 +26,17 @@ Report = Callable[[str, int, int, float | None], None]
 
 @contextmanager
 def reporting(wanted: bool | Report) -> Iterator[Report]:
-    """The function to report to: the user's own, a bar where a terminal can show one, or one that does nothing.
+    """The function to report to: the user's own, a bar where a terminal or a notebook can show one, or one that does
+    nothing.
 
-    Unless it is not wanted at all, it also `say`s in a line what cannot wait: that a run takes more than an hour. Where
-    progress shows, it says so of every run that takes more than some seconds, and how much memory it needs.
+    Unless nothing is wanted, it can also `say` a line that must not wait: that a run will take more than an hour. Where
+    progress shows, it also says how long every run of more than some seconds will take, and how much memory it needs.
     """
     console = Console(file=sys.stderr)
     if callable(wanted):
         yield wanted
-    elif wanted and console.is_terminal and not console.is_dumb_terminal:
-        bar = Bar(console)
+    elif wanted and (in_notebook() or (console.is_terminal and not console.is_dumb_terminal)):
+        bar = NotebookBar() if in_notebook() else Bar(console)
         try:
             yield bar
         finally:
@@ -40,7 +46,7 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
 
 
 class Say(Protocol):
-    """Says a line; what is an aside, only to one who watches progress."""
+    """Says a line; an aside is said only to someone who watches progress."""
 
     def __call__(self, text: str, *, aside: bool = False) -> None: ...
 
@@ -57,7 +63,7 @@ def saying(report: Report, name: str) -> Say:
 
 
 class Notices:
-    """No progress, but what must be said."""
+    """Shows no progress, but says what must be said."""
 
     watched = False
 
@@ -79,11 +85,11 @@ class Tally:
         self.over += runs
 
     def more(self, runs: int) -> None:
-        """So many runs go on, because they have not settled."""
+        """Add runs that go on because they have not settled."""
         self.runs += runs
 
     def label(self, what: str) -> str:
-        """What is going on, for a report; only its name where a study is a single result."""
+        """A line on what is going on; only the name of the run where a study is a single result."""
         if not self.several:
             return what
         seconds = (time.monotonic() - self._began) / max(self.over, 1) * (self.runs - self.over)
@@ -108,15 +114,43 @@ class Lines(Notices):
         print(f"{visible(name)}: {total:,} rounds, F = {loss:.5g}", file=sys.stderr, flush=True)
 
 
-class Bar:
-    """A bar for each algorithm in turn, with its rounds, rounds a second and the latest loss.
+class Moving:
+    """What every bar knows: the algorithm in turn, its rounds, rounds a second and the latest loss.
 
     What stands before a comma in its name says whether it is still the same one.
     """
 
     watched = True
 
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._name, self._since, self._loss, self._first, self._done = "", 0.0, "", 0, 0
+        self._moves = False
+
+    def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
+        now = time.monotonic()
+        if now - self._began < QUIET_FOR:
+            return
+        anew = name.partition(",")[0] != self._name.partition(",")[0] or done < self._done or not self._moves
+        if anew:
+            self._since, self._first, self._loss, self._moves = now, done, "", True
+        self._name, self._done = name, done
+        if loss is not None:
+            self._loss = f", F = {loss:.5g}"
+        rate = (done - self._first) / max(now - self._since, 1e-9)
+        details = f", {rate:,.0f} a second" if done > self._first else ""
+        self.draw(visible(name), done, total, details + self._loss, anew)
+
+    def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
+        """Show it; `anew` is whether the bar begins from the start."""
+        raise NotImplementedError
+
+
+class Bar(Moving):
+    """A bar on a terminal, for each algorithm in turn."""
+
     def __init__(self, console: Console):
+        super().__init__()
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
@@ -125,29 +159,40 @@ class Bar:
             console=console,
             transient=True,
         )
-        self._began = time.monotonic()
-        self._name, self._since, self._loss, self._first, self._done = "", 0.0, "", 0, 0
         self._task: TaskID | None = None
 
-    def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
-        now = time.monotonic()
-        if now - self._began < QUIET_FOR:
-            return
-        if name.partition(",")[0] != self._name.partition(",")[0] or done < self._done or self._task is None:
+    def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
+        if anew or self._task is None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._bar.start()
-            self._task = self._bar.add_task(visible(name), total=total, details="")
-            self._since, self._first, self._loss = now, done, ""
-        self._name, self._done = name, done
-        if loss is not None:
-            self._loss = f", F = {loss:.5g}"
-        rate = (done - self._first) / max(now - self._since, 1e-9)
-        details = f", {rate:,.0f} a second" if done > self._first else ""
-        self._bar.update(self._task, description=visible(name), completed=done, details=details + self._loss)
+            self._task = self._bar.add_task(name, total=total, details="")
+        self._bar.update(self._task, description=name, completed=done, details=details)
 
     def say(self, text: str) -> None:
         self._bar.console.print(text, markup=False, highlight=False)
 
     def close(self) -> None:
         self._bar.stop()
+
+
+class NotebookBar(Moving, Notices):
+    """A bar in the output of a notebook's cell, that moves in its place and is gone at the end."""
+
+    watched = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._place, self._drawn = Place(), float("-inf")
+
+    def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
+        now = time.monotonic()
+        if not anew and done < total and now - self._drawn < PAUSE_IN_NOTEBOOK:
+            return
+        self._drawn = now
+        told = f"{done:,}/{total:,} rounds{details}"
+        bar = tag("progress", value=done, max=max(total, 1), style="vertical-align: middle")
+        self._place.put(tag("div", f"{name} ", bar, f" {told}"), f"{name}: {told}")
+
+    def close(self) -> None:
+        self._place.clear()

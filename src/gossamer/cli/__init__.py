@@ -11,11 +11,11 @@ from rich.console import Console
 from rich.text import Text
 
 import gossamer
-from gossamer.cli import audit, certify, data, launch, list, plan, plot, report, reproduce, run, tune
+from gossamer.cli import audit, certify, compare, data, init, launch, list, plan, plot, report, reproduce, run, tune
 from gossamer.cli.shared import app, safe
 from gossamer.core import InputError
 
-COMMANDS = (run, tune, audit, plan, certify, reproduce, report, plot, list, data, launch)
+COMMANDS = (init, run, tune, audit, plan, certify, reproduce, report, plot, compare, list, data, launch)
 """The commands: importing one adds it to the app."""
 
 

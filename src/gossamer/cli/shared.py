@@ -21,7 +21,7 @@ from gossamer.core import InputError, brief
 HELP = """Decentralized stochastic optimization when gradients are biased.
 
 Exit codes: 0 done, 1 an error of ours, 2 bad input and nothing written, 3 done but every run diverged, 4 done but an
-inequality of the theory was violated, 130 interrupted.
+inequality of the theory was violated, 5 compared and a difference is beyond chance, 130 interrupted.
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)

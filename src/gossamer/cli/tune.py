@@ -2,46 +2,117 @@
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from gossamer.cli.shared import AsJSON, Out, With, app, directory, progress, resumable, safe, say_json, take
+from gossamer.basics.terminal import visible
+from gossamer.cli.shared import AsJSON, Out, With, app, directory, progress, resumable, safe, say, say_json, take
+from gossamer.core import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @app.command()
 def tune(
     spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file with a [tuning] section.")],
     out: Out = None,
+    write: Annotated[Path | None, typer.Option(help="Write a spec with the numbers that were chosen.")] = None,
+    variant: Annotated[str | None, typer.Option(help="Of which variant, where their choices differ.")] = None,
+    replicate: Annotated[int | None, typer.Option(help="Of which replicate, where their choices differ.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --write.")] = False,
     own: With = None,
     as_json: AsJSON = False,
 ) -> None:
-    """Choose hyper-parameters by the spec's [tuning], without the final runs, and print all that were tried.
+    """Choose hyper-parameters by the spec's [tuning], without the final runs, and print what was tried.
 
-    Example:
+    The settings of each algorithm are shown as a grid with the criterion's values, or by the ten best; the chosen one
+    has a star. A best value on the edge of what was tried is said.
+
+    Examples:
 
         gossamer tune my.toml
+
+        gossamer tune my.toml --write tuned.toml
     """
     take(own)
-    from gossamer.experiments import running
+    from gossamer.experiments import running, tried, tuned_spec
     from gossamer.specs.spec import Spec
 
+    if write is None and (variant is not None or replicate is not None):
+        raise InputError("--variant and --replicate say whose choice to --write: give a file to write as well.")
+    if write is not None and write.exists() and not force:
+        raise InputError(f"{visible(write)} exists: choose another name, or overwrite it with --force.")
     given = Spec.read(spec)
     folder = directory(out, Path("runs") / spec.stem)
     with resumable():
         table = running.tuned(given, folder, progress=progress())
+    if write is not None:
+        chosen = tuned_spec.tuned_spec(given, table, variant=variant, replicate=replicate)
+        _write(write, tuned_spec.text_of(chosen, write, str(spec), _told_of(table, variant, replicate)))
     if as_json:
-        say_json(table.to_dicts())
+        edges = {(found.variant, found.replicate, found.algorithm): found.on_edge() for found in tried.searches(table)}
+        rows = table.to_dicts()
+        for row in rows:
+            if row["chosen"]:
+                row["on_edge"] = edges[row["variant"], row["replicate"], row["algorithm"]]
+        say_json(rows)
         return
-    chosen = table.filter(table["chosen"])
-    shown = Table(box=None, pad_edge=False)
-    for column in ("variant", "algorithm", "setting", "value", "tried", "diverged"):
-        shown.add_column(column)
-    for row in chosen.to_dicts():
-        tried = table.filter((table["variant"] == row["variant"]) & (table["algorithm"] == row["algorithm"]))
-        lost = int((tried["diverged"] > 0).sum())
-        cells = [row["variant"], row["algorithm"], row["setting"], f"{row['value']:.6g}", str(len(tried)), str(lost)]
-        shown.add_row(*(safe(cell) for cell in cells))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(shown)
+    _print(table)
+    for line in tried.warnings(table):
+        say(f"! {line}")
+    if write is not None:
+        say(f"tuned: {visible(write)}    next: gossamer run {visible(write)}")
+
+
+def _print(table: "pl.DataFrame") -> None:
+    """What was chosen, and below it what was tried."""
+    from gossamer.experiments import tried
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
+    several, variants = table["replicate"].n_unique() > 1, table["variant"].unique().to_list() != [""]
+    rows = []
+    for found in tried.searches(table):
+        lost, best = int((found.rows["diverged"] > 0).sum()), found.chosen
+        where: list[Any] = [found.variant] * variants + [found.replicate] * several
+        numbers = [f"{best['value']:.6g}", len(found.rows), lost]
+        rows.append([*where, found.algorithm, best["setting"], *numbers])
+    head = ["variant"] * variants + ["replicate"] * several
+    head += ["algorithm", "setting", "value", "tried", "diverged"]
+    console.print(_table(head, rows))
+    for found in tried.searches(table):
+        if found.replicate == 0:  # the others have grids of the same kind, and --json has them all
+            console.print()
+            again = " (replicate 0)" if several else ""
+            console.print(safe(f"{found.title}, {found.chosen['criterion']}{again}"))
+            console.print(_table(*tried.laid_out(found)))
+
+
+def _table(head: list[str], rows: list[list[Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for column in head:
+        table.add_column(safe(column), no_wrap=True)
+    for row in rows:
+        table.add_row(*(safe(cell) for cell in row))
+    return table
+
+
+def _told_of(table: "pl.DataFrame", variant: str | None, replicate: int | None) -> "pl.DataFrame":
+    """The rows that a written spec is about."""
+    import polars as pl
+
+    rows = table if variant is None else table.filter(pl.col("variant") == variant)
+    return rows if replicate is None else rows.filter(pl.col("replicate") == replicate)
+
+
+def _write(file: Path, text: str) -> None:
+    from gossamer.results.files import write
+
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        write(file, text.encode())
+    except OSError as error:
+        raise InputError(f"cannot write {visible(file)}: {error.strerror or error}.") from error

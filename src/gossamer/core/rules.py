@@ -54,9 +54,18 @@ def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: fl
         cls.static = static or lowest is not None
         cls.lowest = lowest
         cls.__post_init__ = check
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = _call  # pyright: ignore[reportAttributeAccessIssue]
         return dataclasses.dataclass(frozen=True)(cls)
 
     return make
+
+
+def _call(rule: Any) -> str:
+    """The call that makes a rule, each number with all its digits and each function by its name."""
+    given = ((field.name, getattr(rule, field.name)) for field in dataclasses.fields(rule))
+    shown = (f"{name}={getattr(value, '__name__', None) or repr(value)}" for name, value in given)
+    return f"{type(rule).__name__}({', '.join(shown)})"
 
 
 def hyperparameters(kind: type) -> dict[str, Range | Whole]:

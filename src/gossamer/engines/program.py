@@ -86,11 +86,11 @@ def begin(form: Form, world: World, oracles: Oracle, hyper: Hyper, keys: Keys) -
 
     def one(setting: Setting, key: Array) -> Run:
         memory = _memory(world, setting.oracle, key)
-        agents = StackedAgents(world, setting.oracle, _round_keys(key, 0), jnp.int32(0), memory)
+        agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
         state = form.bind(setting.hyper).init(_start(world), agents)
         return Run(state, agents.memory, jnp.int32(-1))
 
-    return _mapped(one, Setting(_at(hyper, 0), oracles, hyper.order), keys)
+    return _mapped(one, Setting(hyper_at(hyper, 0), oracles, hyper.order), keys)
 
 
 @jax.jit
@@ -125,7 +125,7 @@ def advance(
 
     def one_round(t: Array, run: Run) -> Run:
         def one(setting: Setting, key: Array, run: Run) -> Run:
-            agents = StackedAgents(world, setting.oracle, _round_keys(key, t + 1), t, run.memory)
+            agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
             state, memory = _held(run, (state, memory))
@@ -135,7 +135,7 @@ def advance(
                 state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
             )
 
-        return _mapped(one, Setting(_at(hyper, t), oracles), keys, run)
+        return _mapped(one, Setting(hyper_at(hyper, t), oracles), keys, run)
 
     def rows(t: Array, run: Run) -> tuple[dict[str, Array], Array]:
         def one(setting: Setting, key: Array, run: Run) -> tuple[dict[str, Array], Array]:
@@ -144,7 +144,7 @@ def advance(
             deciding = {name: value for name, value in found.items() if name in OURS}
             return found, jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((deciding, run.state))]).all()
 
-        return _mapped(one, Setting(_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
+        return _mapped(one, Setting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 
     blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, t, run))
 
@@ -198,7 +198,8 @@ def _memory(world: World, oracle: Oracle, keys: Array) -> Any:
     return each(lambda agent, key: oracle.init(Site(world.problem, agent, key, first)), world.problem.agents, keys[0])
 
 
-def _round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
+def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
+    """The key of every agent in a round of one seed: number 0 is the start, t + 1 is round t."""
     return jax.vmap(of_round, in_axes=(0, None))(keys[1], number)
 
 
@@ -206,7 +207,8 @@ def _start(world: World) -> Float[Array, "agents d"]:
     return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
 
 
-def _at(hyper: Hyper, t: Any) -> dict[str, Any]:
+def hyper_at(hyper: Hyper, t: Any) -> dict[str, Any]:
+    """The hyper-parameters of all settings in round t, by name, with a leading axis of settings."""
     return hyper.numbers | {name: table[:, t - hyper.first] for name, table in hyper.tables.items()} | hyper.parts
 
 
@@ -224,10 +226,10 @@ def _woken(kind: Any, world: World, t: Array, before: Any, after: Any) -> Any:
 
 def _held(run: Run, after: Any) -> Any:
     """What a run holds after a round: one that has come to its targets holds what it held."""
-    if run.reached is None:
+    reached = run.reached
+    if reached is None:
         return after
-    there = run.reached >= 0
-    return jax.tree.map(lambda new, old: jnp.where(there, old, new), after, (run.state, run.memory))
+    return jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, (run.state, run.memory))
 
 
 def _at_targets(

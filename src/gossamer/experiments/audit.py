@@ -18,13 +18,14 @@ import polars as pl
 from jaxtyping import Array, Float
 
 from gossamer.basics.progress import Report, reporting
+from gossamer.basics.text import counted
 from gossamer.core import InputError, Rule, setting, whole
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
 from gossamer.engines.runs import Setting, Width, fits
 from gossamer.engines.simulator import planned
-from gossamer.oracles import COVERED, Constants, Measured, measure
+from gossamer.oracles import COVERED, ErrorBounds, Measured, measure
 from gossamer.oracles.measuring import count_of
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.parts import Parts
@@ -42,7 +43,7 @@ class Finding:
     setting: str
     rounds: list[int]
     """The rounds whose query was repeated."""
-    stated: Constants
+    stated: ErrorBounds
     measured: Measured
     diverged: int
     """The round in which the run diverged, or −1."""
@@ -135,6 +136,9 @@ class Audit:
         ]
         return pl.DataFrame(rows, schema_overrides={name: pl.Float64 for name in list(rows[0])[3:]})
 
+    def __repr__(self) -> str:
+        return f"Audit({counted(len(self.findings), 'finding')})"
+
     def __str__(self) -> str:
         return "\n\n".join(_told(finding) for finding in self.findings)
 
@@ -213,7 +217,7 @@ class Watched(StackedAgents):
 def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
     """The points of the first query in round t, and the oracle's memory before it."""
     with block.precision():
-        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program._at(block.hyper(t), t), block.oracles))
+        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program.hyper_at(block.hyper(t), t), block.oracles))
         run = jax.tree.map(lambda leaf: leaf[0, 0], block.run)
         x, memory = _first(block.form, block.world, oracle, hyper, block.keys[0], run, jnp.int32(t))
         return np.asarray(x, np.float64), jax.tree.map(np.asarray, memory)
@@ -221,7 +225,7 @@ def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
 
 @partial(jax.jit, static_argnums=0)
 def _first(form: program.Form, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.Run, t: Array) -> Any:
-    agents = Watched(world, oracle, program._round_keys(keys, t + 1), t, run.memory)
+    agents = Watched(world, oracle, program.round_keys(keys, t + 1), t, run.memory)
     form.bind(hyper).step(run.state, agents)
     return agents.first
 

@@ -24,6 +24,7 @@ from gossamer.core import Rule, setting
 from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, planned
 from gossamer.experiments.grids import Trial, best, first_grid, further, on_edge
+from gossamer.experiments.tried import COLUMNS, tuning_html, tuning_line
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
@@ -34,9 +35,6 @@ from gossamer.specs.making import explained
 from gossamer.specs.parts import Parts
 from gossamer.specs.sections import TuningSection
 
-COLUMNS = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
-"""The columns of a tuning table that are not hyper-parameters."""
-
 
 @dataclass(frozen=True)
 class Tuned:
@@ -46,6 +44,12 @@ class Tuned:
     trials: dict[int, list[Trial]]
     replicate: int = 0
     criterion: str = "loss"
+
+    def __repr__(self) -> str:
+        return tuning_line(self.table())
+
+    def _repr_html_(self) -> str:
+        return tuning_html(self.table())
 
     @property
     def chosen(self) -> dict[int, Values]:

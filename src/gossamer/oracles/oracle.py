@@ -7,8 +7,9 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, Float, Key
 
 from gossamer.basics.keys import of_stage
+from gossamer.basics.text import called, fields_of
 from gossamer.core import InputError
-from gossamer.oracles.constants import Constants
+from gossamer.oracles.constants import ErrorBounds
 from gossamer.problems import Problem
 
 
@@ -30,6 +31,15 @@ class Oracle(abc.ABC):
     `gossamer.pytree`: its numbers are leaves, so that another magnitude needs no new compilation.
     """
 
+    def __init_subclass__(cls) -> None:
+        if "__repr__" not in vars(cls):
+            cls.__repr__ = Oracle.__repr__  # so that no dataclass writes one that prints arrays
+
+    def __repr__(self) -> str:
+        own = called(type(self).__name__, fields_of(self, "inner"))
+        inner = getattr(self, "inner", None)
+        return own if inner is None else f"{inner} | {own}"
+
     @abc.abstractmethod
     def check(self, problem: Problem) -> None:
         """Refuse, before any work, a problem that this oracle cannot serve."""
@@ -50,9 +60,9 @@ class Oracle(abc.ABC):
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         """The bounds of Assumption 3 on this problem that are known in closed form."""
-        return Constants(None, None, None, f"{type(self).__name__} states no constants: measure them.")
+        return ErrorBounds(None, None, None, f"{type(self).__name__} states no constants: measure them.")
 
     @property
     def rooted(self) -> bool:

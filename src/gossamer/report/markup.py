@@ -1,32 +1,12 @@
-"""HTML that is safe by construction: text is escaped unless it was made here."""
+"""The HTML of the report's page: tables that scroll, and data for its script."""
 
-import html
 import json
 from collections.abc import Sequence
 from typing import Any
 
-VOID = ("meta", "input", "line", "rect", "circle", "path")
+from gossamer.basics.html import Markup, joined, tag
 
-
-class Markup(str):
-    """Text that is markup already."""
-
-
-def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
-    """An element. Children are escaped unless they are `Markup`; `class_` is the attribute class, `a_b` is a-b."""
-    given = "".join(
-        f' {key.strip("_").replace("_", "-")}="{html.escape(str(value))}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    if name in VOID and not children:
-        return Markup(f"<{name}{given}/>")
-    return Markup(f"<{name}{given}>{joined(*children)}</{name}>")
-
-
-def joined(*children: Any) -> Markup:
-    """Several children in a row; None is left out."""
-    return Markup("".join(c if isinstance(c, Markup) else html.escape(str(c)) for c in children if c is not None))
+__all__ = ["Markup", "embedded", "joined", "table", "tag"]
 
 
 def table(

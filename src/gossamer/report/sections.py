@@ -112,12 +112,8 @@ def summary(study: Study) -> Markup:
 
 def summarised(study: Study) -> pl.DataFrame:
     """The summaries of all variants as one table, with the variant in front where there are several."""
-    parts = [
-        result.summary().table.select(pl.lit(variant).alias("variant"), pl.all())
-        for variant, result in study.results.items()
-    ]
-    whole = pl.concat(parts, how="diagonal_relaxed")
-    return whole if len(parts) > 1 else whole.drop("variant")
+    table = study.summary().table
+    return table if len(study.results) > 1 or "variant" not in table.columns else table.drop("variant")
 
 
 def choices(study: Study) -> Markup | None:

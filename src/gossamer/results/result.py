@@ -14,7 +14,7 @@ import polars as pl
 
 from gossamer.core import InputError, nearest
 from gossamer.metrics import OURS, Label
-from gossamer.results import records
+from gossamer.results import records, showing
 from gossamer.results.files import Damaged, atomic, read, sealed, sweep, unsealed, write
 from gossamer.results.links import LINKS, Link
 from gossamer.results.npz import packed, unpacked
@@ -53,6 +53,12 @@ class Result:
     """What was measured, and how it is shown."""
     links: dict[str, Link] = field(default_factory=LINKS.copy)
     """The links that seconds are modelled on."""
+
+    def __repr__(self) -> str:
+        return showing.result_line(self)
+
+    def _repr_html_(self) -> str:
+        return showing.result_html(self)
 
     def frame(self) -> pl.DataFrame:
         """One row for each algorithm, setting, seed and measured round.
@@ -113,6 +119,10 @@ class Result:
         from gossamer.report import figures  # figures read results, so results cannot import them first
 
         return figures.curves(self, metric, x, **options)
+
+    def to_latex(self, *metrics: str) -> str:
+        """A table of the ends of the runs for a paper: see `gossamer.report.paper_table.paper_table`."""
+        return self.summary().to_latex(*metrics)
 
     def has(self, metric: str) -> bool:
         """Whether some run measured it."""

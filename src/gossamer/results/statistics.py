@@ -43,8 +43,38 @@ def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> 
 def half_width(count: Int[np.ndarray, "..."], std: Any, level: float = LEVEL) -> np.ndarray:
     """The half-width of the interval of a mean of so many values with this standard deviation; 0 for one value."""
     with np.errstate(invalid="ignore"):
-        half = stdtrit(np.maximum(count - 1, 1), (1 + level) / 2) * std / np.sqrt(np.maximum(count, 1))
+        half = _student(np.maximum(count - 1, 1), std / np.sqrt(np.maximum(count, 1)), level)
     return np.where(count > 1, half, 0.0)
+
+
+def difference(
+    first: Float[np.ndarray, " replicates"],
+    second: Float[np.ndarray, " others"],
+    *,
+    paired: bool,
+    level: float = LEVEL,
+) -> tuple[float, float]:
+    """The mean of the second less that of the first, and the half-width of its interval.
+
+    Values of the same replicates are `paired`: the interval is that of their differences. Else it is Welch's, for two
+    independent samples with variances of their own. From fewer than two values a side there is no half-width.
+    """
+    if paired:
+        return interval(second - first, level)
+    mean = float(second.mean() - first.mean())
+    if min(len(first), len(second)) < 2:
+        return mean, math.nan
+    squares = [float(values.var(ddof=1)) / len(values) for values in (first, second)]
+    if not (total := sum(squares)):
+        return mean, 0.0
+    shares = [square / total for square in squares]  # no square of a small number that would be 0
+    freedom = 1 / (shares[0] ** 2 / (len(first) - 1) + shares[1] ** 2 / (len(second) - 1))
+    return mean, float(_student(freedom, math.sqrt(total), level))
+
+
+def _student(freedom: Any, error: Any, level: float) -> Any:
+    """The half-width of Student's interval around a value with this standard error."""
+    return stdtrit(freedom, (1 + level) / 2) * error
 
 
 def by_replicate(values: Mapping[int, float], replicates: Mapping[int, int]) -> dict[int, float]:

@@ -8,10 +8,14 @@ from typing import Any
 
 import polars as pl
 
-from gossamer.core import InputError
+from gossamer.basics.text import some
+from gossamer.core import InputError, brief, nearest
+from gossamer.results import showing
 from gossamer.results.files import Damaged, exclusive, read, sealed, unsealed, write
 from gossamer.results.records import Record, believed, checked_tuning, table
 from gossamer.results.result import Result
+from gossamer.results.settings import differing, told
+from gossamer.results.summary import Summary
 
 TUNED = "tuned in each of"
 """How the setting of a method begins whose hyper-parameters were tuned anew in every replicate."""
@@ -34,6 +38,12 @@ class Study:
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of
     each class that each agent holds), edges, bias_sq (the mean over seeds of ‖ē‖²)."""
+
+    def __repr__(self) -> str:
+        return showing.study_line(self)
+
+    def _repr_html_(self) -> str:
+        return showing.study_html(self)
 
     @property
     def result(self) -> Result:
@@ -58,6 +68,42 @@ class Study:
         )
         table = pl.concat(named, how="diagonal")
         return {"": replace(first, table=table, states=states, biases=None, metrics=metrics, links=links)}
+
+    def summary(self) -> Summary:
+        """The ends of the runs of all variants in one table; notes below it say in what else the variants differ."""
+        if list(self.results) == [""]:
+            return self.result.summary()
+        parts = {variant: result.summary() for variant, result in self.results.items()}
+
+        def stacked(frames: dict[str, Any]) -> pl.DataFrame:
+            named = [frame.select(pl.lit(name).alias("variant"), pl.all()) for name, frame in frames.items()]
+            return pl.concat(named, how="diagonal_relaxed")
+
+        table = stacked({variant: part.table for variant, part in parts.items()})
+        ends = stacked({variant: part.ends for variant, part in parts.items()})
+        labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
+        return Summary(table, labels, ends, tuple(told(differing(self.results))))
+
+    def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
+        """A figure of one variant, or of all where each has a single algorithm: see `Result.plot`."""
+        figures = self.curves()
+        if variant is None and len(figures) == 1:
+            return next(iter(figures.values())).plot(metric, x, **options)
+        if variant is None:
+            raise InputError(f"this study has {len(figures)} figures, one a variant: give variant=…, {some(figures)}.")
+        if variant not in self.results:
+            raise InputError(f"this study has no variant {brief(variant)}; {nearest(variant, self.results)}")
+        return self.results[variant].plot(metric, x, **options)
+
+    def report(self, file: str | os.PathLike[str]) -> Path:
+        """Write one HTML file about it, which opens offline."""
+        from gossamer import report
+
+        return report.write([self], [], Path(file), self.title, "gossamer run spec.toml  # the spec that stands above")
+
+    def to_latex(self, *metrics: str) -> str:
+        """A table of the ends of the runs for a paper: see `gossamer.report.paper_table.paper_table`."""
+        return self.summary().to_latex(*metrics)
 
     def step_sizes(self, variant: str = "") -> pl.DataFrame:
         """What each method ended at by its step size: a row for each replicate, algorithm and η that was tried.
@@ -146,3 +192,12 @@ def place(variant: str, number: int) -> str:
     """The directory of a variant: its number and what of its name is safe in a path; the study's own if unnamed."""
     safe = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in variant)
     return f"{number:02d}-{safe[:40]}" if variant else "."
+
+
+def study_of(given: Any, name: str) -> Study:
+    """A study as it is, and a result as one; anything else is refused, with the name that it was given."""
+    if isinstance(given, Study):
+        return given
+    if not isinstance(given, Result):
+        raise InputError(f"{brief(name)} must be a Result or a Study, but is {brief(given)}.")
+    return Study(name, name, given.spec or "", {"": given}, None)

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
 from gossamer.metrics import OURS, Label
+from gossamer.results import showing
 from gossamer.results.statistics import interval
 
 
@@ -21,12 +22,17 @@ class Summary:
     """
 
     table: pl.DataFrame
-    shown: tuple[str, ...]
-    """The metrics that are printed."""
+    metrics: Mapping[str, Label] = field(default_factory=OURS.copy)
+    """How the metrics are shown."""
+    ends: pl.DataFrame | None = None
+    """The last row of every run, which the table is made of."""
+    notes: tuple[str, ...] = ()
+    """What differs between the runs besides their methods, one line each."""
 
     @staticmethod
     def of(frame: pl.DataFrame, metrics: Mapping[str, Label] = OURS) -> "Summary":
         names, rows = [name for name, label in metrics.items() if label.summary or label.end], []
+        ends = frame.group_by("algorithm", "setting", "seed", maintain_order=True).last()
         for (algorithm, setting), group in frame.group_by("algorithm", "setting", maintain_order=True):
             last = group.group_by("seed", maintain_order=True).last()
             alive = last.filter(pl.col("status") != "diverged")
@@ -40,15 +46,19 @@ class Summary:
             rows.append(row)
         kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
         table = pl.DataFrame(rows, schema_overrides=kinds | {"reached": pl.Int64})
-        return Summary(table, tuple(name for name in names if metrics[name].summary))
+        return Summary(table, dict(metrics), ends)
 
-    def __str__(self) -> str:
-        names = [name for name in self.shown if self.table[name].null_count() < len(self.table)]
+    def cells(self) -> tuple[list[str], list[list[str]]]:
+        """The head and the rows, as text."""
+        shown = [name for name, label in self.metrics.items() if label.summary and name in self.table.columns]
+        names = [name for name in shown if self.table[name].null_count() < len(self.table)]
+        several = ["variant"] if "variant" in self.table.columns else []
         arrived = self.table["reached"].null_count() < len(self.table)
-        head = ["algorithm", "setting", *names, "queries", "MB sent", "diverged", *(["reached"] if arrived else [])]
+        head = [*several, "algorithm", "setting", *names, "queries", "MB sent", "diverged"]
+        head += ["reached"] if arrived else []
         body = []
         for row in self.table.iter_rows(named=True):
-            cells = [row["algorithm"], row["setting"]]
+            cells = [row[name] for name in (*several, "algorithm", "setting")]
             cells += [_with_interval(row[name], row[f"{name}_±"]) for name in names]
             cells += [
                 f"{row['queries']:,.0f}",
@@ -57,13 +67,26 @@ class Summary:
                 *([f"{row['reached'] or 0} of {row['seeds']}"] if arrived else []),
             ]
             body.append(cells)
+        return head, body
+
+    def __str__(self) -> str:
+        head, body = self.cells()
         widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [head, *body]
         ]
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join([*(line.rstrip() for line in lines), *self.notes])
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return showing.summary_html(self)
+
+    def to_latex(self, *metrics: str) -> str:
+        """A table for a paper, in LaTeX's booktabs: see `gossamer.report.paper_table.paper_table`."""
+        from gossamer.report.paper_table import paper_table
+
+        return paper_table(self, metrics)
 
 
 def over_replicates(rows: pl.DataFrame, name: str) -> tuple[float | None, float | None]:

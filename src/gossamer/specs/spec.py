@@ -63,7 +63,7 @@ class Spec(Section):
         try:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise InputError(f"{path} does not exist. Specs to start from are in the project's examples/.") from None
+            raise InputError(f"{path} does not exist. `gossamer init` writes one to start from.") from None
         except OSError as error:
             raise InputError(f"{path} cannot be read: {error.strerror}.") from error
         except (TypeError, ValueError) as error:  # not a path, or not UTF-8

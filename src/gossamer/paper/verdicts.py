@@ -7,15 +7,17 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from gossamer.basics.html import grid, panel, tag
+from gossamer.basics.text import counted, short
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
 Word = Literal["holds", "does not hold", "tie", "undecided", "not run", "not tested"]
 WORDS: tuple[Word, ...] = get_args(Word)
-"""All that a verdict can say."""
+"""Everything that a verdict can say."""
 
 ERROR = 0.05
-"""How often a page of claims may hold one that is judged wrongly."""
+"""The largest probability that a page of claims has one that is judged wrongly."""
 
 
 class Unanswered(Exception):
@@ -72,10 +74,13 @@ class Verdict:
     measured: str
     """One line with the numbers, or the reason why there is no verdict."""
     interval: tuple[float, float] | None
-    """Of the number that decides; where a claim makes several comparisons, of the one that decides it."""
+    """The interval of the number that decides; of several comparisons, that of the one that decides the claim."""
     level: float | None
     """The level of that interval: so high that all intervals of the page hold together at 95 %."""
     verdict: Word
+
+    def __repr__(self) -> str:
+        return f"Verdict({self.experiment}, {short(self.claim)}: {self.verdict})"
 
     def asdict(self) -> dict[str, Any]:
         """The verdict as JSON can write it."""
@@ -84,9 +89,23 @@ class Verdict:
         return {**vars(self), "interval": bounds}
 
 
+class Verdicts(list[Verdict]):
+    """Several verdicts, in the order of the claims. A notebook shows them as a table."""
+
+    def __repr__(self) -> str:
+        words = [verdict.verdict for verdict in self]
+        told = ", ".join(f"{words.count(word)} {word}" for word in WORDS if word in words)
+        return f"Verdicts({counted(len(self), 'claim')}: {told or 'none'})"
+
+    def _repr_html_(self) -> str:
+        head = ["experiment", "claim", "measured", "verdict"]
+        rows = [[v.experiment, v.claim, v.measured, tag("b", v.verdict)] for v in self]
+        return panel(repr(self), grid(head, rows))
+
+
 @dataclass(frozen=True)
 class Claim:
-    """A question to a study. It never raises for want of runs: the verdict then says what is missing."""
+    """A question to a study. Where runs are missing it raises nothing, and the verdict says what is missing."""
 
     experiment: str
     """The study that it needs."""
@@ -129,7 +148,7 @@ class Claim:
 
 
 def _answer(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:
-    """Of one comparison. What lies outside the claim's region refutes it, unless all of it is too small to matter."""
+    """The answer of one comparison: an interval outside the claim's region refutes it, unless it is within the tie."""
     if above < low and high < below:
         return "holds"
     if tie is not None and tie[0] <= low and high <= tie[1]:
@@ -138,7 +157,7 @@ def _answer(low: float, high: float, above: float, below: float, tie: tuple[floa
 
 
 def _joined(answers: list[Word]) -> Word:
-    """Of several comparisons, all of which should hold."""
+    """The answer of several comparisons together, all of which should hold."""
     for word in ("does not hold", "undecided", "tie"):
         if word in answers:
             return word

@@ -1,0 +1,64 @@
+"""gossamer compare."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.basics.terminal import visible
+from gossamer.cli.shared import AsJSON, app, directory, existing, finite, say, say_json
+from gossamer.core import InputError
+
+
+@app.command()
+def compare(
+    first: Annotated[Path, typer.Argument(metavar="RUN_A", help="A finished run.")],
+    second: Annotated[Path, typer.Argument(metavar="RUN_B", help="Another one.")],
+    as_json: AsJSON = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Write both as one study, a report and comparison.json into this directory.")
+    ] = None,
+) -> None:
+    """Compare two finished runs: the ends of the methods that both ran, and all that differs in what made them.
+
+    A difference is judged by its interval: paired by seed where both ran the same seeds, else Welch's; all intervals
+    hold together at 95 %. Exit code 0 if nothing differs by more than chance, 5 if something does.
+
+    Examples:
+
+        gossamer compare runs/before runs/after
+
+        gossamer compare runs/ring runs/torus --out runs/both --json
+    """
+    from gossamer.results.comparison import compare as compared
+    from gossamer.results.concat import REFUSED, concat
+    from gossamer.results.study import Study
+
+    names = (str(first), str(second))
+    studies = [Study.load(existing(folder)) for folder in (first, second)]
+    comparison = compared(studies[0], studies[1], names)
+    if out is not None:
+        folder = directory(out, out)
+        if folder.exists() and any(folder.iterdir()):
+            raise InputError(f"{folder} is not empty: choose another --out, or remove it.")
+        labels = (
+            ("A", "B") if first.name == second.name or not (first.name and second.name) else (first.name, second.name)
+        )
+        whole = concat(dict(zip(labels, studies, strict=True)), allow=REFUSED)  # all differences are printed here
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            whole.save(folder)
+            text = json.dumps(finite(comparison.asdict()), indent=2, ensure_ascii=False) + "\n"
+            (folder / "comparison.json").write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+        whole.report(folder / "report.html")
+    if as_json:
+        say_json(comparison.asdict())
+    else:
+        say(comparison)
+        if out is not None:
+            say(f"\nreport: {visible(out / 'report.html')}")
+    if comparison.significant:
+        raise typer.Exit(5)

@@ -1,0 +1,75 @@
+"""gossamer init."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from gossamer.basics.terminal import visible
+from gossamer.cli.shared import AsJSON, app, safe, say, say_json
+from gossamer.core import InputError
+
+Start = Literal["logistic", "quadratic", "neural"]
+
+
+@app.command()
+def init(
+    file: Annotated[
+        Path | None, typer.Argument(help="The spec to write [default: after the problem or example]")
+    ] = None,
+    problem: Annotated[Start, typer.Option(help="What to minimise.")] = "logistic",
+    example: Annotated[str | None, typer.Option(help="Copy an example, with the data that it needs.")] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the examples, and write nothing.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    as_json: AsJSON = False,
+) -> None:
+    """Write a commented spec to start from, or a copy of an example.
+
+    Examples:
+
+        gossamer init mine.toml
+
+        gossamer init --problem neural
+
+        gossamer init --list
+
+        gossamer init --example own-data
+    """
+    from gossamer.specs import starting
+
+    if list_:
+        _list(starting.examples(), as_json)
+        return
+    if example is not None:
+        source = starting.named(starting.examples(), example, "example")
+    else:
+        source = starting.named(starting.templates(), problem, "problem")
+    target = Path(source.name) if file is None else file
+    if target.suffix != source.suffix:
+        raise InputError(f"{visible(target)} should end with {source.suffix}, as what is written is such a file.")
+    written = starting.start(source, target, force=force)
+    if as_json:
+        say_json({"written": [str(path) for path in written]})
+        return
+    for path in written:
+        say(visible(path))
+    runs = "gossamer run" if target.suffix == ".toml" else "python"
+    say(f"next: {runs} {visible(target)}")
+
+
+def _list(known: dict[str, Path], as_json: bool) -> None:
+    from gossamer.specs.starting import about
+
+    rows = [{"name": name, "file": path.name, "about": about(path)} for name, path in known.items()]
+    if as_json:
+        say_json(rows)
+        return
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "about"):
+        table.add_column(column, no_wrap=column == "name")
+    for row in rows:
+        table.add_row(safe(row["name"]), safe(row["about"]))
+    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)

@@ -1,0 +1,141 @@
+"""The table of a tuning, as people read it: what was tried, what was chosen, and whether a grid was too small."""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.html import Markup, grid, joined, panel, tag
+from gossamer.basics.text import counted
+from gossamer.core import Range, hyperparameters
+
+COLUMNS = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
+"""The columns of a tuning table that are not hyper-parameters."""
+
+WIDEST, LONGEST, TOP = 10, 16, 10
+"""The most columns and rows of a grid; a larger one is shown by its best settings."""
+
+
+class Search(NamedTuple):
+    """All that was tried for one algorithm, in one variant and replicate."""
+
+    variant: str
+    replicate: int
+    algorithm: str
+    rows: pl.DataFrame
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The row that was chosen."""
+        return self.rows.filter("chosen").row(0, named=True)
+
+    @property
+    def varied(self) -> list[str]:
+        """The hyper-parameters of which several values were tried."""
+        return [name for name in numbers_of(self.rows) if self.rows[name].drop_nulls().n_unique() > 1]
+
+    @property
+    def title(self) -> str:
+        parts = [self.variant] * bool(self.variant) + [self.algorithm]
+        return ", ".join(parts)
+
+    def on_edge(self) -> dict[str, str]:
+        """The numbers whose chosen value is the last of those tried, "lowest" or "highest", though others are allowed
+        beyond it. λ = 1 and β = 0 have nothing beyond them."""
+        kind = ALGORITHMS.get(self.algorithm)
+        allowed = {} if kind is None else hyperparameters(kind)
+        edges = {}
+        for name in self.varied:
+            values, best = self.rows[name].drop_nulls(), self.chosen[name]
+            bounds = allowed.get(name)
+            for end, word in ((values.min(), "lowest"), (values.max(), "highest")):
+                if best == end and not _is_end(bounds, best, word):
+                    edges[name] = word
+        return edges
+
+
+def searches(table: pl.DataFrame) -> Iterator[Search]:
+    """What was tried, by variant, replicate and algorithm."""
+    for (variant, replicate, algorithm), rows in table.group_by(
+        "variant", "replicate", "algorithm", maintain_order=True
+    ):
+        yield Search(str(variant), int(str(replicate)), str(algorithm), rows)
+
+
+def numbers_of(rows: pl.DataFrame) -> list[str]:
+    """The hyper-parameters that these rows have."""
+    return [name for name in rows.columns if name not in COLUMNS and rows[name].null_count() < len(rows)]
+
+
+def laid_out(search: Search) -> tuple[list[str], list[list[str]]]:
+    """What was tried as a table: one number by another with the criterion's values, or the best settings if there are
+    more numbers or values than fit. The chosen value has a star."""
+    rows, varied = search.rows, search.varied
+    across = [name for name in varied if name != "eta"]
+    if len(varied) == 2 and len(across) == 1:
+        columns, lines = (sorted(rows[name].unique().to_list()) for name in (across[0], "eta"))
+        if len(columns) <= WIDEST and len(lines) <= LONGEST:
+            cells = {(row["eta"], row[across[0]]): _cell(row) for row in rows.iter_rows(named=True)}
+            head = [f"eta \\ {across[0]}", *(f"{column:g}" for column in columns)]
+            return head, [[f"{eta:.4g}", *(cells.get((eta, column), "") for column in columns)] for eta in lines]
+    best = rows.sort("value", nulls_last=True, maintain_order=True).head(TOP)
+    return ["setting", best["criterion"][0]], [[row["setting"], _cell(row)] for row in best.iter_rows(named=True)]
+
+
+def warnings(table: pl.DataFrame) -> list[str]:
+    """A sentence for every number whose best value lies on the edge of what was tried."""
+    lines = []
+    for search in searches(table):
+        for name, word in search.on_edge().items():
+            again = f" in replicate {search.replicate}" if table["replicate"].n_unique() > 1 else ""
+            lines.append(
+                f"{search.title}: {name} = {search.chosen[name]:.4g} is the {word} value that was tried{again}: the "
+                "best may lie beyond it, so widen its grid in [tuning]."
+            )
+    return lines
+
+
+def tuning_line(table: pl.DataFrame) -> str:
+    """A tuning in one line: what was chosen, of how many settings."""
+    if table.is_empty():
+        return "Tuned(nothing was left open)"
+    chosen = ", ".join(f"{search.algorithm}({search.chosen['setting']})" for search in searches(table))
+    return f"Tuned({chosen}; by {table['criterion'][0]}, {counted(len(table), 'setting')} tried)"
+
+
+def tuning_html(table: pl.DataFrame) -> Markup:
+    """The settings that were chosen, with all that were tried for each algorithm folded below."""
+    if table.is_empty():
+        return tag("code", tuning_line(table))
+    found = list(searches(table))
+    head = ["algorithm", "chosen", table["criterion"][0], "tried", "diverged"]
+    rows = [
+        [search.title, search.chosen["setting"], _cell(search.chosen, star=False), len(search.rows), _lost(search.rows)]
+        for search in found
+    ]
+    folded = [
+        tag("details", tag("summary", f"{search.title}: what was tried"), grid(*laid_out(search))) for search in found
+    ]
+    notes = [tag("div", "⚠ ", line) for line in warnings(table)]
+    return panel(
+        tag("code", tuning_line(table)), grid(head, rows, [False, False, True, True, True]), joined(*notes, *folded)
+    )
+
+
+def _is_end(bounds: Any, value: float, word: str) -> bool:
+    """Whether there is nothing beyond a value: it is the end of its range, and belongs to it."""
+    if isinstance(bounds, Range):
+        return value == bounds.low if word == "lowest" else value == bounds.high
+    return bounds is not None and value == (bounds.least if word == "lowest" else bounds.most)
+
+
+def _cell(row: dict[str, Any], star: bool = True) -> str:
+    if row["value"] is None:
+        return "diverged" if row["diverged"] else "–"
+    return f"{row['value']:.5g}" + ("*" if star and row["chosen"] else "")
+
+
+def _lost(rows: pl.DataFrame) -> int:
+    """How many settings diverged for some seed."""
+    return int((rows["diverged"] > 0).sum())

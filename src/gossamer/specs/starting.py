@@ -1,0 +1,78 @@
+"""Specs to start from: a commented one for each kind of problem, and the examples."""
+
+import shutil
+import tomllib
+from pathlib import Path
+
+from gossamer.core import InputError, brief, nearest
+
+HERE = Path(__file__).resolve().parents[1]
+"""The package."""
+
+TEMPLATES = Path(__file__).resolve().parent / "templates"
+
+KINDS = (".toml", ".py")
+"""What an example is: a spec, or a script."""
+
+
+def templates() -> dict[str, Path]:
+    """The commented specs, by the problem of each."""
+    return {path.stem: path for path in sorted(TEMPLATES.glob("*.toml"))}
+
+
+def examples() -> dict[str, Path]:
+    """The examples by name: inside an installed package, or beside the sources in a clone."""
+    for folder in (HERE / "examples", HERE.parents[1] / "examples"):
+        paths = sorted(path for path in folder.glob("*") if path.suffix in KINDS)
+        if paths:
+            return {path.stem: path for path in paths}
+    raise InputError(f"the examples are not at {HERE / 'examples'}: this installation left them out.")
+
+
+def about(path: Path) -> str:
+    """The first sentence of what stands at the top of a spec or a script."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    if path.suffix == ".py":
+        return lines[0].strip('" ').rstrip(".")
+    top = []
+    for line in lines:
+        if not line.startswith("#"):
+            break
+        top.append(line.lstrip("# "))
+    return " ".join(top).split(". ")[0].rstrip(".")
+
+
+def start(source: Path, file: Path, *, force: bool = False) -> list[Path]:
+    """Copy a spec, and the data that it names beside itself, to where a user wants it; what was written.
+
+    Nothing is written if anything is there already, unless it is forced.
+    """
+    copies = {source: file} | {path: file.parent / path.name for path in _data(source)}
+    for target in copies.values():
+        if target.is_dir():
+            raise InputError(f"{brief(str(target))} is a directory: name the file to write.")
+        if target.exists() and not force:
+            raise InputError(f"{brief(str(target))} exists: choose another name, or overwrite it with --force.")
+    try:
+        for path, target in copies.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {brief(str(file))}: {getattr(error, 'strerror', None) or error}.") from error
+    return list(copies.values())
+
+
+def named(known: dict[str, Path], name: str, what: str) -> Path:
+    """The file of this name, or an `InputError` with all names."""
+    if name not in known:
+        raise InputError(f"there is no {what} {brief(name)}; {nearest(name, known)}")
+    return known[name]
+
+
+def _data(source: Path) -> list[Path]:
+    """The files beside a spec that its problem names."""
+    if source.suffix != ".toml":
+        return []
+    problem = tomllib.loads(source.read_text(encoding="utf-8")).get("problem", {})
+    beside = (source.parent / str(problem[key]) for key in ("data", "test") if key in problem)
+    return [path for path in beside if path.is_file()]

@@ -1,0 +1,198 @@
+"""The table of a tuning as people read it, and the spec that it makes."""
+
+import tomllib
+
+import polars as pl
+import pytest
+
+import gossamer as gs
+from gossamer.core import InputError
+from gossamer.experiments import tried, tuned_spec
+from gossamer.specs.spec import Spec
+
+SPEC = {
+    "problem": {"name": "quadratic", "A": [[1.0]], "b": [[1.0], [2.0]]},
+    "network": {"name": "complete"},
+    "run": {"steps": 40, "seeds": 4},
+    "tuning": {"eta": [0.01, 1.0], "budget": 8},
+    "algorithm": [{"name": "d-psgd"}, {"name": "biased-dmt"}, {"name": "gnsd", "eta": 0.1}],
+}
+
+
+def table(*searches):
+    """Rows of a tuning: for each search (variant, replicate, algorithm, {(eta, lam): value})."""
+    rows = []
+    for variant, replicate, algorithm, values in searches:
+        least = min(value for value in values.values() if value is not None)
+        for (eta, lam), value in values.items():
+            setting = f"eta={eta:g}" + ("" if lam is None else f", lam={lam:g}")
+            rows.append(
+                {"variant": variant, "replicate": replicate, "algorithm": algorithm, "setting": setting, "eta": eta,
+                 "lam": lam, "criterion": "loss", "value": value, "diverged": int(value is None), "extension": 0,
+                 "chosen": value == least}
+            )  # fmt: skip
+    return pl.DataFrame(rows, schema_overrides={"lam": pl.Float64, "value": pl.Float64})
+
+
+LINE = {(0.01, None): 3.0, (0.1, None): 1.0, (1.0, None): None}
+GRID = {
+    (eta, lam): abs(eta - 0.1) + abs(lam - best) for best in (0.3,) for eta in (0.01, 0.1, 1.0) for lam in (0.1, 0.3, 1)
+}
+BOTH = table(("", 0, "d-psgd", LINE), ("", 0, "biased-dmt", GRID))
+
+
+def test_the_numbers_stand_where_they_were_open_and_the_tuning_is_gone():
+    given = tuned_spec.tuned_spec(Spec.of(SPEC), BOTH)
+    assert given["algorithm"] == [
+        {"name": "d-psgd", "eta": 0.1}, {"name": "biased-dmt", "eta": 0.1, "lam": 0.3}, {"name": "gnsd", "eta": 0.1},
+    ]  # fmt: skip
+    assert "tuning" not in given
+    assert "variant" not in given
+    parts = Spec.of(given).parts()
+    assert not any(candidate.open for candidate in parts.candidates)
+
+
+def test_what_is_given_stays_as_it_is():
+    spec = Spec.of(SPEC | {"algorithm": [{"name": "biased-dmt", "lam": 0.5}]})
+    given = tuned_spec.tuned_spec(spec, table(("", 0, "biased-dmt", {(0.1, 0.5): 2.0, (0.2, 0.5): 1.0})))
+    assert given["algorithm"] == [{"name": "biased-dmt", "lam": 0.5, "eta": 0.2}]
+
+
+def test_the_file_says_where_its_numbers_come_from_and_finds_its_data(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "d.csv").write_text("a,label\n1,0\n2,1\n")
+    spec = Spec.of(SPEC | {"problem": {"name": "logistic", "data": "inner/d.csv", "label": "label"}}, tmp_path)
+    given = tuned_spec.tuned_spec(spec, BOTH)
+    text = tuned_spec.text_of(given, tmp_path / "tuned.toml", "my\nspec.toml", BOTH)
+    assert text.startswith("# Tuned by `gossamer tune my\\nspec.toml`")
+    assert "#   biased-dmt: eta=0.1, lam=0.3, loss 0\n" in text
+    back = tomllib.loads(text)
+    assert back["problem"]["data"] == "inner/d.csv"
+    elsewhere = tuned_spec.tuned_spec(spec, BOTH)
+    apart = tomllib.loads(tuned_spec.text_of(elsewhere, tmp_path / "other" / "t.toml", "s", BOTH))
+    assert apart["problem"]["data"] == str(tmp_path / "inner" / "d.csv")
+
+
+def variants(*names, algorithms=None):
+    several = [{"name": name, "tuning": {"seeds": 3}} for name in names]
+    return Spec.of(SPEC | {"variant": several, "algorithm": algorithms or SPEC["algorithm"]})
+
+
+OTHER = {(0.01, None): 1.0, (0.1, None): 2.0}
+
+
+def test_variants_that_agree_share_the_numbers_and_lose_their_tuning():
+    both = table(*((name, 0, "d-psgd", LINE) for name in "xy"), *((name, 0, "biased-dmt", GRID) for name in "xy"))
+    given = tuned_spec.tuned_spec(variants("x", "y"), both)
+    assert given["algorithm"][0] == {"name": "d-psgd", "eta": 0.1}
+    assert given["variant"] == [{"name": "x", "problem": {}}, {"name": "y", "problem": {}}]
+    Spec.of(given).each(Spec.parts)
+
+
+def test_variants_that_differ_carry_the_numbers_of_an_only_algorithm():
+    spec = variants("x", "y", algorithms=[{"name": "d-psgd"}])
+    given = tuned_spec.tuned_spec(spec, table(("x", 0, "d-psgd", LINE), ("y", 0, "d-psgd", OTHER)))
+    assert [one["algorithm"] for one in given["variant"]] == [{"eta": 0.1}, {"eta": 0.01}]
+    rules = Spec.of(given).each(lambda one: one.parts().candidates[0].whole)
+    assert rules == {"x": gs.DPSGD(0.1), "y": gs.DPSGD(0.01)}
+
+
+def test_variants_that_differ_in_one_of_several_algorithms_must_be_named():
+    found = table(
+        ("x", 0, "d-psgd", LINE), ("x", 0, "biased-dmt", GRID), ("y", 0, "d-psgd", OTHER), ("y", 0, "biased-dmt", GRID)
+    )
+    with pytest.raises(
+        InputError, match=r"the variants chose different numbers for d-psgd.* name one of them, 'x', 'y'"
+    ):
+        tuned_spec.tuned_spec(variants("x", "y"), found)
+    given = tuned_spec.tuned_spec(variants("x", "y"), found, variant="y")
+    assert given["algorithm"][0] == {"name": "d-psgd", "eta": 0.01}
+    assert "variant" not in given
+    Spec.of(given).parts()
+    with pytest.raises(InputError, match="the spec has no variant 'z'"):
+        tuned_spec.tuned_spec(variants("x", "y"), found, variant="z")
+
+
+def test_replicates_that_differ_must_be_named_and_bring_their_seeds():
+    spec = Spec.of(SPEC | {"tuning": {"eta": [0.01, 1.0], "replicates": 2}, "algorithm": [{"name": "d-psgd"}]})
+    found = table(("", 0, "d-psgd", LINE), ("", 1, "d-psgd", OTHER))
+    with pytest.raises(InputError, match="the replicates of the tuning chose different numbers for d-psgd"):
+        tuned_spec.tuned_spec(spec, found)
+    given = tuned_spec.tuned_spec(spec, found, replicate=1)
+    assert given["algorithm"] == [{"name": "d-psgd", "eta": 0.01}]
+    assert given["run"]["seeds"] == [2, 3]
+    with pytest.raises(InputError, match="there is no replicate 2: the tuning has 2, counted from 0"):
+        tuned_spec.tuned_spec(spec, found, replicate=2)
+    same = tuned_spec.tuned_spec(spec, table(("", 0, "d-psgd", LINE), ("", 1, "d-psgd", LINE)))
+    assert same["run"]["seeds"] == 4
+
+
+def test_a_step_size_and_a_count_of_other_names_come_back_under_their_own():
+    @gs.algorithms.register
+    @gs.rule("own-for-tuned-spec")
+    class Own:
+        """Own."""
+
+        alpha: gs.StepSize
+        value: gs.Count
+
+        def init(self, x, agent):
+            return gs.State(x=x)
+
+        def step(self, s, agent):
+            return s
+
+    row = {"variant": "", "replicate": 0, "algorithm": Own.name, "setting": "", "eta": 0.25, "value_": 5.0}
+    row |= {"criterion": "loss", "value": 1.0, "diverged": 0, "extension": 0, "chosen": True}
+    spec = Spec.of(SPEC | {"algorithm": [{"name": Own.name}]})
+    (filled,) = tuned_spec.tuned_spec(spec, pl.DataFrame([row]))["algorithm"]
+    assert filled == {"name": Own.name, "alpha": 0.25, "value": 5}
+    assert type(filled["value"]) is int
+
+
+@pytest.mark.parametrize(
+    ("values", "edges"),
+    [
+        ({(0.01, 0.3): 3.0, (0.1, 0.3): 1.0, (1.0, 0.3): 2.0}, {}),
+        ({(0.01, 0.3): 3.0, (0.1, 0.3): 2.0, (1.0, 0.3): 1.0}, {"eta": "highest"}),
+        ({(0.01, 0.3): 1.0, (0.1, 0.3): 2.0}, {"eta": "lowest"}),
+        ({(0.01, 0.3): 3.0, (0.1, 0.3): 1.0, (1.0, 0.3): None}, {}),
+        ({(e, lam): abs(e - 0.1) + 1 - lam for e in (0.01, 0.1, 1.0) for lam in (0.1, 0.5, 1.0)}, {}),
+        ({(e, lam): abs(e - 0.1) + 1 - lam for e in (0.01, 0.1, 1.0) for lam in (0.1, 0.5)}, {"lam": "highest"}),
+        ({(e, lam): abs(e - 0.1) + lam for e in (0.01, 0.1, 1.0) for lam in (0.1, 0.5, 1.0)}, {"lam": "lowest"}),
+    ],
+)
+def test_an_edge_is_an_end_of_what_was_tried_with_room_beyond_it(values, edges):
+    """A neighbour that diverged is no room; nor is there any beyond λ = 1."""
+    found = table(("", 0, "biased-dmt", values))
+    (search,) = tried.searches(found)
+    assert search.on_edge() == edges
+    assert len(tried.warnings(found)) == len(edges)
+
+
+def test_two_numbers_are_a_grid_and_one_is_a_list_of_the_best():
+    line, grid = tried.searches(BOTH)
+    assert tried.laid_out(grid) == (
+        ["eta \\ lam", "0.1", "0.3", "1"],
+        [["0.01", "0.29", "0.09", "0.79"], ["0.1", "0.2", "0*", "0.7"], ["1", "1.1", "0.9", "1.6"]],
+    )
+    assert tried.laid_out(line) == (["setting", "loss"], [["eta=0.1", "1*"], ["eta=0.01", "3"], ["eta=1", "diverged"]])
+    many = {(0.1 * 1.1**k, None): float(k) for k in range(50)}
+    (long,) = tried.searches(table(("", 0, "d-psgd", many)))
+    assert [row[1] for row in tried.laid_out(long)[1]] == ["0*", *(str(k) for k in range(1, 10))]
+
+
+def test_a_tuning_is_one_line_and_a_table_in_a_notebook():
+    assert tried.tuning_line(BOTH) == "Tuned(d-psgd(eta=0.1), biased-dmt(eta=0.1, lam=0.3); by loss, 12 settings tried)"
+    page = tried.tuning_html(BOTH)
+    assert page.count("<details>") == 2
+    assert "eta=0.1, lam=0.3" in page
+    assert "<script" not in tried.tuning_html(table(("<script>", 0, "d-psgd", OTHER)))
+    assert "⚠ &lt;script&gt;, d-psgd: eta = 0.01 is the lowest value" in tried.tuning_html(
+        table(("<script>", 0, "d-psgd", OTHER))
+    )
+    problem = gs.problems.quadratic([[1.0]], [[1.0], [2.0]])
+    tuned = gs.tune([gs.DPSGD], problem, gs.networks.complete(2), steps=4, eta=(0.1, 0.5), budget=4, extensions=0,
+                    progress=False)  # fmt: skip
+    assert repr(tuned) == "Tuned(d-psgd(eta=0.5); by loss, 4 settings tried)"
+    assert "eta = 0.5 is the highest value" in tuned._repr_html_()
