@@ -12,7 +12,7 @@ from pathlib import Path
 import polars as pl
 
 from gossamer.paper import EXPERIMENTS
-from gossamer.paper.claims import WORDS
+from gossamer.paper.verdicts import WORDS
 from gossamer.report.tables import four
 from gossamer.results.study import Study
 

@@ -40,7 +40,7 @@ def ends(result, metric):
     return dict(zip(last["algorithm"], last[metric], strict=True))
 
 
-@pytest.mark.parametrize("name", ["a9a-ring", "digits-neural", "own-data", "quadratic"])
+@pytest.mark.parametrize("name", ["a9a-ring", "digits-neural", "own-data", "own-network", "quadratic"])
 def test_other_examples_run(name, tmp_path):
     run(name, tmp_path)
 
@@ -50,6 +50,7 @@ def test_every_example_is_run_here():
         "a9a-ring",
         "digits-neural",
         "own-data",
+        "own-network",
         "quadratic",
         "compressed",
         "zeroth-order",

@@ -17,17 +17,17 @@ def test_constant_is_the_number():
 
 
 def test_inverse_sqrt_halves_after_three_times_its_offset():
-    made = schedules.inverse_sqrt(0.4, offset=50)
-    assert made(0) == 0.4
-    assert made(150) == pytest.approx(0.2, rel=1e-15)
-    assert made(50 * 9999) == pytest.approx(0.004, rel=1e-12)
+    schedule = schedules.inverse_sqrt(0.4, offset=50)
+    assert schedule(0) == 0.4
+    assert schedule(150) == pytest.approx(0.2, rel=1e-15)
+    assert schedule(50 * 9999) == pytest.approx(0.004, rel=1e-12)
 
 
 def test_cosine_goes_from_its_start_by_the_middle_to_its_end_and_stays():
-    made = schedules.cosine(0.5, 0.1, steps=100)
-    assert [made(0), made(100), made(1000)] == [0.5, 0.1, 0.1]
-    assert made(50) == pytest.approx(0.3, rel=1e-15)
-    assert made(25) == pytest.approx(0.1 + 0.4 * (1 + math.sqrt(0.5)) / 2, rel=1e-15)
+    schedule = schedules.cosine(0.5, 0.1, steps=100)
+    assert [schedule(0), schedule(100), schedule(1000)] == [0.5, 0.1, 0.1]
+    assert schedule(50) == pytest.approx(0.3, rel=1e-15)
+    assert schedule(25) == pytest.approx(0.1 + 0.4 * (1 + math.sqrt(0.5)) / 2, rel=1e-15)
 
 
 def test_sqrt_n_over_t_is_the_corollary_s_weight_and_at_most_one():
@@ -72,7 +72,7 @@ def test_a_spec_names_schedules_and_fills_in_agents_and_rounds():
     parts = spec(
         name="biased-dmt", eta={"schedule": "cosine", "start": 0.2, "end": 0.01}, lam={"schedule": "sqrt-n-over-t"}
     ).parts()
-    ((_, hyper),) = parts.algorithms
+    hyper = parts.candidates[0].fixed
     assert setting(gs.BiasedDMT(**hyper)) == "eta=cosine(0.2, 0.01, 64), lam=sqrt-n-over-t(4, 64, 1)"
     assert hyper["lam"](0) == 0.25
     assert parts.key_of(gs.BiasedDMT(**hyper))["hyper"]["eta"] == {
@@ -99,7 +99,7 @@ def test_bad_schedules_in_a_spec_say_where(eta, message):
 def test_a_run_follows_its_schedule():
     """D-PSGD on equal losses is gradient descent with the steps of the schedule, in closed form on a quadratic."""
     problem = gs.problems.quadratic([[2.0]], np.full((8, 1), 3.0))
-    made = schedules.inverse_sqrt(0.3, offset=2)
-    result = gs.simulate(gs.DPSGD(eta=made), problem, plain.irregular(), steps=30, dtype="float64")
-    left = np.prod([1 - 2 * made(t) for t in range(30)])
+    schedule = schedules.inverse_sqrt(0.3, offset=2)
+    result = gs.simulate(gs.DPSGD(eta=schedule), problem, plain.irregular(), steps=30, dtype="float64")
+    left = np.prod([1 - 2 * schedule(t) for t in range(30)])
     np.testing.assert_allclose(result.iterates["d-psgd"][0], 3 - 3 * left, rtol=1e-12)

@@ -33,7 +33,7 @@ class Schedule:
         return f"{self.name}({', '.join(f'{value:g}' for _, value in self.numbers)})"
 
     def asdict(self) -> dict[str, Any]:
-        """All that determines it, as a spec would write it."""
+        """The schedule as a spec would write it, which is all that determines it."""
         return {"schedule": self.name, **dict(self.numbers)}
 
 
@@ -44,7 +44,7 @@ def constant(value: float) -> Schedule:
 
 
 def inverse_sqrt(start: float, offset: int = 1) -> Schedule:
-    r"""Falling as one over the square root of the round.
+    r"""A number that falls as one over the square root of the round.
 
     $\eta_t = \eta_0 \sqrt{k / (k + t)}$, with $k$ the `offset`: after $3k$ rounds it has halved.
     """

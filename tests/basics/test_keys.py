@@ -12,7 +12,7 @@ import gossamer as gs
 from gossamer.basics import keys
 from gossamer.compressors import Compressor, Errors
 from gossamer.engines.block import Block
-from gossamer.networks.mixing.rounds import round_key
+from gossamer.networks.mixing.drawn import round_key
 from gossamer.oracles import Oracle, Stage
 from gossamer.oracles.measuring import _keys
 
@@ -135,20 +135,20 @@ def told(many):
 
 
 def in_rounds(drawn):
-    found = []
+    keys = []
     for run in drawn:
         for name, array in run.state.items():
-            found += pairs_of(array) if name.startswith("query") else []
-            found += pairs_of(array[..., :2]) if name.startswith("array") else []
-    return found
+            keys += pairs_of(array) if name.startswith("query") else []
+            keys += pairs_of(array[..., :2]) if name.startswith("array") else []
+    return keys
 
 
 def test_no_two_draws_of_a_run_share_a_key(drawn):
     once = [key for leaf in jax.tree.leaves(drawn[0].memory) for key in pairs_of(leaf)]
     assert len(once) == len(SEEDS) * AGENTS * (1 + STAGES)
-    found = in_rounds(drawn)
-    assert len(found) == len(SEEDS) * AGENTS * (1 + ROUNDS) * (QUERIES * (2 + STAGES) + 3)
-    assert len(set(once + found)) == len(once + found)
+    keys = in_rounds(drawn)
+    assert len(keys) == len(SEEDS) * AGENTS * (1 + ROUNDS) * (QUERIES * (2 + STAGES) + 3)
+    assert len(set(once + keys)) == len(once + keys)
 
 
 def test_networks_and_measurements_with_the_seed_of_a_run_have_other_keys(drawn):

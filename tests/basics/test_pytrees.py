@@ -25,21 +25,21 @@ LINE = gs.networks.ring(2)
 
 def shipped():
     """All classes of ours that are pytrees: the final ones below these."""
-    found, pending = {Network}, [Oracle, Compressor, Mixer, Problem]
+    classes, pending = {Network}, [Oracle, Compressor, Mixer, Problem]
     while pending:
         cls = pending.pop()
         pending += cls.__subclasses__()
         if cls.__module__.startswith("gossamer.") and not getattr(cls, "__abstractmethods__", None):
-            found.add(cls)
-    return sorted(found, key=lambda cls: cls.__qualname__)
+            classes.add(cls)
+    return sorted(classes, key=lambda cls: cls.__qualname__)
 
 
 def structure(cls):
     """What JAX compares, where every field is zero."""
-    made = object.__new__(cls)
-    for one in fields(cls):
-        object.__setattr__(made, one.name, 0)
-    return jax.tree.structure(made)
+    instance = object.__new__(cls)
+    for part in fields(cls):
+        object.__setattr__(instance, part.name, 0)
+    return jax.tree.structure(instance)
 
 
 def test_every_two_of_our_classes_have_different_structures():
@@ -71,7 +71,7 @@ def test_one_place_alone_uses_the_decorator_of_jax():
 
 
 def test_many_classes_go_through_one_compiled_function_and_each_has_its_own_answer():
-    answer = jax.jit(lambda made, x: made.number() * x)
+    answer = jax.jit(lambda instance, x: instance.number() * x)
 
     def with_number(k):
         @gs.pytree
@@ -148,9 +148,9 @@ def test_compressors_of_one_shape_never_answer_for_one_another_in_a_run():
         compressors.identity(): Scaled(np.asarray(1.0)),
         **{scaled_by(number): Scaled(np.asarray(number)) for number in numbers},
     }
-    found = [end(compressor) for compressor in pairs]
+    ends = [end(compressor) for compressor in pairs]
     wanted = [end(compressor) for compressor in pairs.values()]
-    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    np.testing.assert_allclose(ends, wanted, rtol=1e-12)
     assert min(np.abs(one - other).max() for one, other in combinations(wanted, 2)) > 1e-4
 
 
@@ -239,7 +239,7 @@ def test_classes_that_jax_tells_apart_are_not_refused():
 
 
 def test_no_check_runs_when_jax_rebuilds_an_object():
-    made = []
+    calls = []
 
     @gs.pytree
     @dataclass(frozen=True)
@@ -249,12 +249,12 @@ def test_no_check_runs_when_jax_rebuilds_an_object():
         double: Any = field(init=False)
 
         def __post_init__(self):
-            made.append(self.name)
+            calls.append(self.name)
             object.__setattr__(self, "double", 2 * self.share)
 
     checked = Checked(0.5, "half")
     again = jax.jit(lambda part: jax.tree.map(lambda leaf: leaf + 1, part))(checked)
-    assert made == ["half"]
+    assert calls == ["half"]
     assert (float(again.share), again.name, float(again.double)) == (1.5, "half", 2.0)
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(checked)]
     assert paths == [".share", ".double"]

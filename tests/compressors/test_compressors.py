@@ -49,16 +49,16 @@ def _many(compressor, keys, a):
 def many(compressor, a, draws=1, dtype=np.float64):
     """What is received in so many draws, [draws, d]."""
     with jax.enable_x64(dtype == np.float64):
-        found = _many(compressor, jax.random.split(key(), draws), jnp.asarray(a, dtype))
-        assert found.dtype == dtype
-        return np.asarray(found)
+        compressed = _many(compressor, jax.random.split(key(), draws), jnp.asarray(a, dtype))
+        assert compressed.dtype == dtype
+        return np.asarray(compressed)
 
 
 def error(compressor, a):
     return float(((many(compressor, a)[0] - a) ** 2).sum())
 
 
-@pytest.mark.parametrize("name", [name for name, made in ALL.items() if not made.needs_key])
+@pytest.mark.parametrize("name", [name for name, compressor in ALL.items() if not compressor.needs_key])
 @given(a=VECTORS)
 @settings(max_examples=40, deadline=None)
 def test_the_error_stays_below_the_stated_bound(name, a):
@@ -90,9 +90,9 @@ def test_bounds_are_attained(compressor, a):
 
 def test_bf16_keeps_eight_bits_and_rounds_half_to_even():
     a = np.array([1 + 2**-7, 1 + 2**-8, 1 + 3 * 2**-8, -(1 + 2**-8 + 2**-20), 3e-30, 0.0])
-    found = bf16().compress(None, jnp.asarray(a, jnp.float32))
-    np.testing.assert_array_equal(np.asarray(found)[:4], [1 + 2**-7, 1, 1 + 2**-6, -(1 + 2**-7)])
-    assert np.abs(np.asarray(found) - a.astype(np.float32)).max() <= 2**-8
+    compressed = bf16().compress(None, jnp.asarray(a, jnp.float32))
+    np.testing.assert_array_equal(np.asarray(compressed)[:4], [1 + 2**-7, 1, 1 + 2**-6, -(1 + 2**-7)])
+    assert np.abs(np.asarray(compressed) - a.astype(np.float32)).max() <= 2**-8
 
 
 def test_top_k_keeps_the_largest_and_exactly_k_of_equals():
@@ -105,13 +105,13 @@ def test_top_k_keeps_the_largest_and_exactly_k_of_equals():
 def test_rand_k_has_this_mean_and_variance(scaled):
     """8,000 draws: each coordinate is binomial. A coordinate fails for 1 in 10⁶ seeds (4.9 deviations)."""
     a, compressor = np.arange(1.0, DIM + 1), rand_k(2, scaled=scaled)
-    found = many(compressor, a, 8000)
-    chosen = found != 0
+    compressed = many(compressor, a, 8000)
+    chosen = compressed != 0
     assert (chosen.sum(1) == 2).all()
     kept = 2 / DIM
     assert np.abs(chosen.mean(0) - kept).max() < 4.9 * np.sqrt(kept * (1 - kept) / 8000)
     mean = a if scaled else kept * a
-    np.testing.assert_allclose(found[chosen], np.broadcast_to(mean / kept, found.shape)[chosen], rtol=1e-12)
+    np.testing.assert_allclose(compressed[chosen], np.broadcast_to(mean / kept, compressed.shape)[chosen], rtol=1e-12)
     # given that each coordinate is kept with this chance, its moments are exact
     variance = ((mean / kept) ** 2 * kept * (1 - kept)).sum()
     np.testing.assert_allclose(variance, compressor.errors(DIM).variance * (a @ a), rtol=1e-12)
@@ -127,13 +127,13 @@ def test_rand_k_whole_error():
 def test_qsgd_is_unbiased_and_its_variance_bounded(levels):
     """8,000 draws, each of two neighbouring levels: a coordinate fails for 1 in 10⁶ seeds (4.9 deviations)."""
     a = np.array([3.0, -1.0, 0.5, 0.0, 2.0, -0.1])
-    found = many(qsgd(levels), a, 8000)
+    compressed = many(qsgd(levels), a, 8000)
     norm = np.linalg.norm(a)
     part = np.abs(a) / norm * levels % 1
     deviation = norm / levels * np.sqrt(part * (1 - part) / 8000)
-    assert (np.abs(found.mean(0) - a) <= 4.9 * deviation + 1e-9).all()
+    assert (np.abs(compressed.mean(0) - a) <= 4.9 * deviation + 1e-9).all()
     assert (norm / levels) ** 2 * (part * (1 - part)).sum() <= qsgd(levels).errors(DIM).variance * norm**2
-    steps = found / norm * levels
+    steps = compressed / norm * levels
     np.testing.assert_allclose(steps, np.round(steps), atol=1e-9)
     assert np.abs(steps).max() <= levels + 1e-9
 
@@ -141,12 +141,14 @@ def test_qsgd_is_unbiased_and_its_variance_bounded(levels):
 @pytest.mark.parametrize("name", ALL)
 def test_zero_stays_zero_and_one_dimension_works(name):
     np.testing.assert_array_equal(many(ALL[name], np.zeros(DIM)), np.zeros((1, DIM)))
-    one = {"top-k": top_k(1), "rand-k": rand_k(1), "rand-k unscaled": rand_k(1, scaled=False)}.get(name, ALL[name])
-    np.testing.assert_allclose(many(one, np.array([-0.75])), [[-0.75]], rtol=1e-12)
-    assert one.contraction(1) in (0.0, None, min(1 / 9, 1 / 3), 2**-16)
+    compressor = {"top-k": top_k(1), "rand-k": rand_k(1), "rand-k unscaled": rand_k(1, scaled=False)}.get(
+        name, ALL[name]
+    )
+    np.testing.assert_allclose(many(compressor, np.array([-0.75])), [[-0.75]], rtol=1e-12)
+    assert compressor.contraction(1) in (0.0, None, min(1 / 9, 1 / 3), 2**-16)
 
 
-@pytest.mark.parametrize("name", [name for name, made in ALL.items() if made.needs_key])
+@pytest.mark.parametrize("name", [name for name, compressor in ALL.items() if compressor.needs_key])
 def test_the_draws_are_the_same_in_float32_and_float64(name):
     a = np.array([3.0, -1.0, 0.5, 0.0, 2.0, -0.1])
     np.testing.assert_allclose(many(ALL[name], a, 20, np.float32), many(ALL[name], a, 20), rtol=1e-6, atol=1e-6)
@@ -178,13 +180,13 @@ def test_bits(compressor, bits):
 
 def test_what_each_says_of_itself():
     unbiased = {"identity", "rand-k", "qsgd"}
-    assert {name for name, made in ALL.items() if made.unbiased} == unbiased
-    assert {name for name, made in ALL.items() if made.linear} == unbiased | {"rand-k unscaled"}
-    assert {name for name, made in ALL.items() if made.needs_key} == {"rand-k", "rand-k unscaled", "qsgd"}
-    assert {name for name, made in ALL.items() if made.contraction(DIM) is None} == {"round-step"}
+    assert {name for name, compressor in ALL.items() if compressor.unbiased} == unbiased
+    assert {name for name, compressor in ALL.items() if compressor.linear} == unbiased | {"rand-k unscaled"}
+    assert {name for name, compressor in ALL.items() if compressor.needs_key} == {"rand-k", "rand-k unscaled", "qsgd"}
+    assert {name for name, compressor in ALL.items() if compressor.contraction(DIM) is None} == {"round-step"}
     assert set(COMPRESSORS) == {name for name in ALL if " " not in name}
-    for made in ALL.values():
-        made.check(DIM)
+    for compressor in ALL.values():
+        compressor.check(DIM)
 
 
 def test_a_step_is_a_leaf():

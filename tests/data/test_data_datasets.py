@@ -103,7 +103,11 @@ def test_names_win_over_files_but_paths_do_not(tmp_path, monkeypatch):
         ("breast_cancer", {}, "did you mean 'breast-cancer'"),
         ("data/rows.libsvm", {}, r"no file 'data/rows\.libsvm' in [^.]*\.?[^.]*$"),
         ("rows.csv", {}, r"no file 'rows\.csv'"),
-        ("a9a", {"holder": "site"}, r"holder='site' names a column, but only tables \(.csv, .parquet\) have columns"),
+        (
+            "a9a",
+            {"holder": "site"},
+            r"holder='site' names a column, but only tables \(.csv, .parquet\) and frames have",
+        ),
         ("rows.libsvm", {"holder": "site"}, "only tables"),
         ("a9a", {"label": "class"}, "label='class' names a column, but only tables .*; a9a has none"),
         ("a9a", {"dim": 5}, "dim=5 is for LIBSVM files only, but a9a has a width of its own"),

@@ -9,7 +9,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.experiments.audit import audit
-from gossamer.oracles import Constants
+from gossamer.oracles import ErrorBounds
 from gossamer.specs.spec import Spec
 from tests import plain
 
@@ -40,7 +40,7 @@ def test_a_given_bias_is_found_exactly():
     np.testing.assert_allclose(finding.measured.bias_sq, np.tile((np.array(E) ** 2).sum(1), (3, 1)), rtol=1e-12)
     assert (finding.covered, finding.exceeded, finding.diverged) == (True, [], -1)
     assert finding.words[0].startswith("At these rounds Assumption 3 holds with M_f = 1/256 if σ_f² is at least 0.1")
-    wrong = replace(finding, stated=Constants(0.0, 0.1, 0.0))
+    wrong = replace(finding, stated=ErrorBounds(0.0, 0.1, 0.0))
     assert wrong.exceeded == ["bias"]
     assert "The stated bound on the bias is exceeded: the closed form is wrong for this problem." in wrong.words
 

@@ -7,11 +7,14 @@ import pytest
 import gossamer as gs
 from gossamer.engines.runs import Row
 from gossamer.experiments import running as experiment
-from gossamer.experiments.tuning import Trial, best, criterion, first_grid, further, on_edge
+from gossamer.experiments.grids import Trial, best, first_grid, further, on_edge
+from gossamer.experiments.tuning import criterion
+from gossamer.specs.candidates import Candidate
 from gossamer.specs.sections import FIRST_SEED, TuningSection
 from gossamer.specs.spec import Spec
 
 SECTION = TuningSection(eta=[0.01, 1.0])
+DMT, GNSD = Candidate.of(gs.BiasedDMT), Candidate.of(gs.GNSD)
 
 
 def spec(**tuning):
@@ -30,12 +33,13 @@ def spec(**tuning):
 
 @pytest.mark.parametrize("name", ["biased-dmt", "dsgdm", "d-psgd", "centralized-sgd", "momentum-tracking"])
 def test_every_algorithm_gets_the_same_number_of_settings(name):
-    grid = first_grid(name, {}, SECTION)
+    candidate = Candidate.of(name)
+    grid = first_grid(candidate, SECTION)
     assert len({tuple(sorted(hyper.items())) for hyper in grid}) == 32
     etas = {hyper["eta"] for hyper in grid}
     assert (min(etas), max(etas)) == pytest.approx((0.01, 1.0))
     trials = [Trial(hyper, abs(np.log(hyper["eta"])), 0, 0) for hyper in grid]
-    more = further(trials, 16)
+    more = further(candidate, trials, 16)
     assert len({tuple(sorted(hyper.items())) for hyper in more}) == 16
 
 
@@ -52,32 +56,32 @@ def tried(values, second=(1.0,), least=(0.1, 1.0)):
     ("least", "edge"),
     [
         ((0.1, 1.0), None),
-        ((0.01, 1.0), "eta low"),
-        ((1.0, 1.0), "eta high"),
+        ((0.01, 1.0), "step low"),
+        ((1.0, 1.0), "step high"),
         ((0.1, 0.1), "second"),
         ((0.1, 0.3), None),
     ],
 )
 def test_where_the_best_lies(least, edge):
     trials = tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), least)
-    assert on_edge(trials) == edge
+    assert on_edge(DMT, trials) == edge
 
 
 def test_a_diverged_neighbour_is_no_edge():
     trials = [Trial({"eta": eta}, value, value is None, 0) for eta, value in [(0.1, 2.0), (0.3, 1.0), (1.0, None)]]
-    assert on_edge(trials) is None
-    assert best(trials).hyper == {"eta": 0.3}
+    assert on_edge(GNSD, trials) is None
+    assert best(GNSD, trials).values == {"eta": 0.3}
 
 
 def test_more_settings_lie_beyond_the_edge_or_around_the_best():
-    low = further(tried([0.01, 0.1, 1.0], least=(0.01, 1.0)), 4)
+    low = further(DMT, tried([0.01, 0.1, 1.0], least=(0.01, 1.0)), 4)
     assert [hyper["eta"] for hyper in low] == pytest.approx([1e-3, 1e-4, 1e-5, 1e-6])
-    high = further(tried([0.01, 0.1, 1.0], least=(1.0, 1.0)), 4)
+    high = further(DMT, tried([0.01, 0.1, 1.0], least=(1.0, 1.0)), 4)
     assert [hyper["eta"] for hyper in high] == pytest.approx([10, 100, 1000, 10000])
-    inside = [hyper["eta"] for hyper in further(tried([0.01, 0.1, 1.0]), 4)]
+    inside = [hyper["eta"] for hyper in further(DMT, tried([0.01, 0.1, 1.0]), 4)]
     assert min(inside) > 0.01
     assert max(inside) < 1.0
-    longer = further(tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), (0.1, 0.1)), 6)
+    longer = further(DMT, tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), (0.1, 0.1)), 6)
     assert {round(hyper["lam"], 4) for hyper in longer} == {0.0316, 0.01}
 
 
@@ -85,9 +89,9 @@ def test_when_all_diverge_it_is_said():
     with pytest.raises(
         gs.InputError, match="no setting of gnsd can be chosen: 1 of 1 diverged: lower the range of eta"
     ):
-        best([Trial({"eta": 1.0}, None, 2, 0)], "gnsd")
+        best(GNSD, [Trial({"eta": 1.0}, None, 2, 0)])
     with pytest.raises(gs.InputError, match="1 of 2 diverged, and the others never reached the target"):
-        best([Trial({"eta": 1.0}, None, 2, 0), Trial({"eta": 0.1}, None, 0, 0)], "gnsd")
+        best(GNSD, [Trial({"eta": 1.0}, None, 2, 0), Trial({"eta": 0.1}, None, 0, 0)])
 
 
 def test_a_target_that_is_never_reached_chooses_nothing():
@@ -189,7 +193,7 @@ def test_tuning_alone_gives_the_same_choice(tmp_path):
 )
 def test_bad_sections_are_refused(change, message):
     with pytest.raises(gs.InputError, match=message):
-        spec(**change)
+        spec(**change).parts()
 
 
 def test_a_spec_without_anything_to_tune_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gossamer import networks
 from gossamer.core import InputError
-from gossamer.networks.mixing.static import UNROLL, Table
+from gossamer.networks.mixing.static import UNROLL, Neighbours
 
 FORMS = {
     "shifts": networks.torus(3, 5),
@@ -91,7 +91,7 @@ def test_long_tables_are_loops_and_right():
     matrix = networks.random_regular(80, UNROLL + 10).sparse
     x = values(80, 3)
     with jax.enable_x64(True):
-        np.testing.assert_allclose(Table.of(matrix).mix(jnp.asarray(x)), matrix @ x, atol=1e-12)
+        np.testing.assert_allclose(Neighbours.of(matrix).mix(jnp.asarray(x)), matrix @ x, atol=1e-12)
 
 
 @pytest.mark.parametrize("network", FORMS.values(), ids=lambda network: network.kind)

@@ -1,5 +1,7 @@
 """Networks by name."""
 
+from pathlib import Path
+
 import pytest
 
 from gossamer import networks
@@ -11,6 +13,7 @@ NEEDED = {
     "redrawn-erdos-renyi": {"probability": 0.3},
     "directed-erdos-renyi": {"probability": 0.5},
     "sequence": {"of": [{"name": "ring"}, {"name": "torus", "rows": 4}]},
+    "file": {"file": str(Path(__file__).with_name("torus16.edges"))},
 }
 DIRECTED = {"directed-ring", "directed-erdos-renyi"}
 CHANGING = {"one-peer-exponential", "random-matching", "redrawn-erdos-renyi", "sequence"}
@@ -123,3 +126,4 @@ def test_options():
     assert networks.options("complete") == COMMON
     assert networks.options("torus") == ("rows", "columns", "weights", *COMMON)
     assert networks.options("sequence") == ("of", *COMMON)
+    assert networks.options("file") == ("file", "weights", "directed", *COMMON)

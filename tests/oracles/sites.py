@@ -39,8 +39,8 @@ def at(agent=0, seed=0, t=0, problem=PROBLEM, dtype=np.float64):
 def ask(oracle, site, *points, state=None):
     """The gradients at the points and the next state; the state before the first query unless given."""
     points = tuple(jnp.asarray(x, site.problem.start.dtype) for x in points)
-    found, state = _first(oracle, site, points) if state is None else _next(oracle, site, state, points)
-    return [np.asarray(g) for g in found], state
+    gradients, state = _first(oracle, site, points) if state is None else _next(oracle, site, state, points)
+    return [np.asarray(g) for g in gradients], state
 
 
 # Oracles are arguments, as in the engine: all of one structure share a compilation.

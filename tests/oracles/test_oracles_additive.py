@@ -16,11 +16,11 @@ VECTORS = RNG.normal(size=(3, DIM))
 
 def errors(oracle, *sites, state=None):
     """What is added to the gradient at each site."""
-    found = []
+    answers = []
     for site in sites:
         (g,), state = ask(oracle, site, np.zeros(DIM), state=state)
-        found.append(g)
-    return np.array(found)
+        answers.append(g)
+    return np.array(answers)
 
 
 def here(agent, seed=0, t=0):
@@ -29,12 +29,12 @@ def here(agent, seed=0, t=0):
 
 @jax.jit
 def _drawn(oracle, sites):
-    def one(site):
+    def error_at(site):
         state = oracle.init(site)
         (g,), _ = oracle.query(site, state, (jnp.zeros(50),))
         return g, oracle.bias(site, state)
 
-    return jax.vmap(one, (Site(None, 0, 0, None),))(sites)
+    return jax.vmap(error_at, (Site(None, 0, 0, None),))(sites)
 
 
 def drawn(stage, seed=0):
@@ -94,15 +94,15 @@ def test_nothing_given_adds_nothing():
 
 def test_given_vectors_are_one_for_each_agent_or_one_for_all():
     with jax.enable_x64(True):
-        own = errors(exact() | additive_bias(vectors=VECTORS), here(0), here(1), here(2))
+        added = errors(exact() | additive_bias(vectors=VECTORS), here(0), here(1), here(2))
         common = errors(exact() | additive_bias(vectors=VECTORS[0]), here(0), here(1), here(2))
-    np.testing.assert_allclose(own, VECTORS, rtol=1e-12)
+    np.testing.assert_allclose(added, VECTORS, rtol=1e-12)
     np.testing.assert_allclose(common, VECTORS[[0, 0, 0]], rtol=1e-12)
 
 
 def test_the_bias_of_each_kind():
     """The part that stays: all of what is drawn once or given, the mean of what is redrawn; stages add up."""
-    drawn, given = additive_bias(0.2, 1.0), additive_bias(vectors=VECTORS)
+    drawn, stated = additive_bias(0.2, 1.0), additive_bias(vectors=VECTORS)
     redrawn = additive_bias(np.arange(DIM), 1.0, redraw=True)
     with jax.enable_x64(True):
 
@@ -113,10 +113,10 @@ def test_the_bias_of_each_kind():
         np.testing.assert_allclose(bias(exact() | drawn), e, rtol=1e-12)
         np.testing.assert_allclose(bias(minibatch(2) | redrawn), np.arange(DIM))
         np.testing.assert_allclose(bias(exact() | additive_bias(0.5, redraw=True)), [0.5] * DIM)
-        np.testing.assert_allclose(bias(exact() | given), VECTORS[2])
+        np.testing.assert_allclose(bias(exact() | stated), VECTORS[2])
         np.testing.assert_allclose(bias(exact() | additive_bias(vectors=VECTORS[1])), VECTORS[1])
-        np.testing.assert_allclose(bias(minibatch(2) | drawn | redrawn | given), e + np.arange(DIM) + VECTORS[2])
-        for stage in (drawn, given, redrawn):
+        np.testing.assert_allclose(bias(minibatch(2) | drawn | redrawn | stated), e + np.arange(DIM) + VECTORS[2])
+        for stage in (drawn, stated, redrawn):
             assert bias(exact() | custom(lambda g, x, site: g) | stage) is None
 
 
@@ -130,8 +130,8 @@ def test_a_bare_stage_in_a_run_and_the_biases_that_it_reports():
     bare, rooted = run(additive_bias(0.1, 0.5)), run(exact() | additive_bias(0.1, 0.5))
     np.testing.assert_array_equal(bare.iterates["gnsd"], rooted.iterates["gnsd"])
     assert (bare.biases[0] != bare.biases[1]).all()
-    for found, e in zip(bare.iterates["gnsd"], bare.biases, strict=True):
-        np.testing.assert_allclose(found, np.tile(problem.solution(e), (8, 1)), atol=1e-8)
+    for x, e in zip(bare.iterates["gnsd"], bare.biases, strict=True):
+        np.testing.assert_allclose(x, np.tile(problem.solution(e), (8, 1)), atol=1e-8)
 
 
 def test_float32_and_float64_see_the_same_draws():
@@ -174,7 +174,10 @@ def test_refuses(options, message):
     [
         ({"mean": np.zeros(3)}, r"a number or a vector of 4, the problem's dimension, but has shape \(3,\)"),
         ({"mean": np.zeros((3, 4))}, r"but has shape \(3, 4\)"),
-        ({"vectors": np.zeros((4, 3))}, r"must have shape \(3, 4\), .* or \(4,\), one for all, but has shape \(4, 3\)"),
+        (
+            {"vectors": np.zeros((4, 3))},
+            r"must have shape \(3, 4\), .* \(4,\), one vector for all, but has shape \(4, 3\)",
+        ),
         ({"vectors": np.zeros(3)}, r"but has shape \(3,\)"),
         ({"vectors": 1.0}, r"but has shape \(\)"),
     ],

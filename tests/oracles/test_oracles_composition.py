@@ -39,11 +39,11 @@ def test_grouping_does_not_matter():
 def test_composing_changes_no_part():
     stage = additive_bias(0.1)
     source = minibatch(2)
-    made = source | stage
+    composed = source | stage
     assert stage.inner is None
     assert not stage.rooted
-    assert made.rooted
-    assert made.inner is source
+    assert composed.rooted
+    assert composed.inner is source
 
 
 def test_completed_puts_the_exact_gradient_where_there_is_no_source():
@@ -78,8 +78,8 @@ def test_custom_gets_the_gradient_the_point_and_the_site():
 
     with jax.enable_x64(True):
         (first, second), _ = ask(exact() | custom(function), at(2, t=3, problem=FLAT), POINTS[0], POINTS[1])
-    for found, x in ((first, POINTS[0]), (second, POINTS[1])):
-        np.testing.assert_allclose(found, FLAT.gradients(x)[2] + 10 * x + 3200, rtol=1e-13)
+    for gradient, x in ((first, POINTS[0]), (second, POINTS[1])):
+        np.testing.assert_allclose(gradient, FLAT.gradients(x)[2] + 10 * x + 3200, rtol=1e-13)
 
 
 def test_custom_key_differs_between_agents_and_rounds_and_stages_but_not_points():
@@ -145,6 +145,6 @@ def test_custom_takes_a_function():
 
 def test_an_oracles_numbers_are_leaves():
     """So another magnitude needs no new compilation."""
-    one, two = exact() | additive_bias(0.1, 0.5), exact() | additive_bias(0.2, 0.7)
-    assert jax.tree.structure(one) == jax.tree.structure(two)
-    assert [float(leaf) for leaf in jax.tree.leaves(two)] == [0.2, 0.7]
+    first, second = exact() | additive_bias(0.1, 0.5), exact() | additive_bias(0.2, 0.7)
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+    assert [float(leaf) for leaf in jax.tree.leaves(second)] == [0.2, 0.7]

@@ -7,7 +7,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.oracles import (
-    Constants,
+    ErrorBounds,
     additive_bias,
     clip,
     custom,
@@ -81,10 +81,10 @@ assert SMOOTH is not None
     ids=lambda value: type(value).__name__ if hasattr(value, "constants") else str(value),
 )
 def test_stated_constants(oracle, relative, absolute, variance):
-    found = oracle.constants(PROBLEM)
+    bounds = oracle.constants(PROBLEM)
     for name, wanted in (("relative", relative), ("absolute", absolute), ("variance", variance)):
-        assert getattr(found, name) == (wanted if wanted is None else pytest.approx(wanted)), name
-    assert bool(found.note) == (None in (relative, absolute, variance))
+        assert getattr(bounds, name) == (wanted if wanted is None else pytest.approx(wanted)), name
+    assert bool(bounds.note) == (None in (relative, absolute, variance))
 
 
 def test_notes_say_why_there_is_no_bound():
@@ -98,15 +98,15 @@ def test_notes_say_why_there_is_no_bound():
 
 def test_zeroth_order_without_a_known_smoothness_has_no_bound():
     unknown = gs.problems.empirical(lambda w, a, y: (a @ w - y) ** 2, np.zeros(30), "breast-cancer", 3)
-    found = (exact() | zeroth_order("coordinate", radius=0.1)).constants(unknown)
-    assert (found.relative, found.absolute, found.variance) == (0, None, 0)
-    assert "L, which is not known here" in found.note
+    bounds = (exact() | zeroth_order("coordinate", radius=0.1)).constants(unknown)
+    assert (bounds.relative, bounds.absolute, bounds.variance) == (0, None, 0)
+    assert "L, which is not known here" in bounds.note
 
 
 def test_a_batch_of_all_samples_is_exact():
     even = gs.problems.logistic("breast-cancer", 2, split="iid")
     whole = minibatch(int(even.sizes[0]), replace=False).constants(even)
-    assert (len(set(even.sizes)) == 1) == (whole == Constants(0.0, 0.0, 0.0))
+    assert (len(set(even.sizes)) == 1) == (whole == ErrorBounds(0.0, 0.0, 0.0))
 
 
 RNG = np.random.default_rng(2)

@@ -71,6 +71,6 @@ def test_an_outer_stage_does_not_move_the_draws_of_an_inner_one(name):
 def test_two_stages_draw_from_keys_of_their_own():
     noise = additive_bias(np.zeros(DIM), 1.0, redraw=True)
     with jax.enable_x64(True):
-        (one,), _ = ask(exact() | noise, at(1, problem=FLAT), np.zeros(DIM))
-        (two,), _ = ask(exact() | noise | noise, at(1, problem=FLAT), np.zeros(DIM))
-    assert (np.abs(two - 2 * one) > 1e-3).all()
+        (single,), _ = ask(exact() | noise, at(1, problem=FLAT), np.zeros(DIM))
+        (double,), _ = ask(exact() | noise | noise, at(1, problem=FLAT), np.zeros(DIM))
+    assert (np.abs(double - 2 * single) > 1e-3).all()

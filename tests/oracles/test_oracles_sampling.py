@@ -21,11 +21,11 @@ from tests.oracles.sites import DIM, POINTS, PROBLEM, SIZES, ask, at, key
 
 @jax.jit
 def _rows(oracle, site, keys):
-    def one(state, key):
+    def draw(state, key):
         rows, state = oracle._draw(site._replace(key=key), state)
         return state, rows
 
-    return jax.lax.scan(one, oracle.init(site), keys)[1]
+    return jax.lax.scan(draw, oracle.init(site), keys)[1]
 
 
 def rows(oracle, agent, queries, seed=0):
@@ -59,8 +59,8 @@ def test_exact_is_the_gradient_of_the_agent(agent):
 @settings(max_examples=200, deadline=None)
 def test_below_is_the_high_word_of_the_product(bits, size):
     padded = (bits * 8)[:8]  # one shape, one compilation
-    found = jax.jit(below)(jnp.asarray(np.array(padded, np.uint32)), jnp.int32(size))
-    assert found.tolist() == [b * size // 2**32 for b in padded]
+    drawn = jax.jit(below)(jnp.asarray(np.array(padded, np.uint32)), jnp.int32(size))
+    assert drawn.tolist() == [b * size // 2**32 for b in padded]
 
 
 def test_below_is_the_same_with_64_bits():
@@ -99,8 +99,8 @@ def test_batches_are_unbiased_with_the_variance_of_a_batch():
         site, oracle = at(agent), minibatch(batch)
         keys = jax.random.split(key(5), queries)
         x = jnp.asarray(POINTS[0])
-        found = jax.jit(jax.vmap(lambda k: oracle.query(site._replace(key=k), (), (x,))[0][0]))(keys)
-    away = np.asarray(found) - PROBLEM.gradients(POINTS[0])[agent]
+        gradients = jax.jit(jax.vmap(lambda k: oracle.query(site._replace(key=k), (), (x,))[0][0]))(keys)
+    away = np.asarray(gradients) - PROBLEM.gradients(POINTS[0])[agent]
     deviation = np.sqrt(each.var(0) / batch)
     assert (np.abs(away.mean(0)) < 5 * deviation / np.sqrt(queries)).all()
     np.testing.assert_allclose(away.var(0), deviation**2, rtol=0.15)

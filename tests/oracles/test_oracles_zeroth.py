@@ -54,18 +54,18 @@ def test_the_mean_over_a_circle_is_exact_on_a_quadratic(radius):
     A, b = np.array([[2.0, 0.5], [0.5, 1.0]]), np.array([1.0, -2.0])
     with jax.enable_x64(True):
         u, x = jnp.asarray(np.stack([np.cos(angles), np.sin(angles)], 1)), jnp.asarray([0.7, 0.2])
-        found = 2 * along(lambda x: 0.5 * (x - b) @ A @ (x - b), x, u, radius)
-    np.testing.assert_allclose(found, A @ (np.asarray(x) - b), rtol=1e-11)
+        gradient = 2 * along(lambda x: 0.5 * (x - b) @ A @ (x - b), x, u, radius)
+    np.testing.assert_allclose(gradient, A @ (np.asarray(x) - b), rtol=1e-11)
 
 
 @pytest.mark.parametrize(("method", "factor", "directions"), [("gaussian", DIM + 1, 1), ("sphere", DIM - 1, 3)])
 def test_random_directions_are_unbiased_on_quadratics_with_this_variance(method, factor, directions):
     """4,096 queries. The interval of the bias misses zero for at most 1 in 40 seeds. The variance is (d ± 1)‖∇f‖² a
     direction at a vanishing radius; its relative deviation is below 4 %, so that 20 % fails for 1 in 10⁶ seeds."""
-    found = measure(zeroth_order(method, radius=1e-5, directions=directions), HILLY, POINTS[:1], queries=4096)
-    assert found.absolute_interval(0)[0] == 0
-    assert found.absolute_interval(0)[1] < 0.02 * found.grad_sq.max() * factor
-    np.testing.assert_allclose(found.noise, factor / directions * found.grad_sq, rtol=0.2)
+    measured = measure(zeroth_order(method, radius=1e-5, directions=directions), HILLY, POINTS[:1], queries=4096)
+    assert measured.absolute_interval(0)[0] == 0
+    assert measured.absolute_interval(0)[1] < 0.02 * measured.grad_sq.max() * factor
+    np.testing.assert_allclose(measured.noise, factor / directions * measured.grad_sq, rtol=0.2)
     wide = measure(zeroth_order(method, radius=0.5, directions=directions), HILLY, POINTS[:1], queries=4096)
     assert wide.absolute_interval(0)[0] == 0
 
@@ -88,20 +88,20 @@ def test_the_stated_variance_is_that_of_a_linear_loss(method, deviation):
 def test_coordinates_on_a_quadratic_err_by_half_the_curvature():
     h = 0.1
     with jax.enable_x64(True):
-        (found,), _ = ask(exact() | zeroth_order("coordinate", radius=h), at(1, problem=HILLY), POINTS[0])
-    np.testing.assert_allclose(found, HILLY.gradients(POINTS[0])[1] + h / 2 * np.diag(HILLY.A[1]), rtol=1e-11)
+        (gradient,), _ = ask(exact() | zeroth_order("coordinate", radius=h), at(1, problem=HILLY), POINTS[0])
+    np.testing.assert_allclose(gradient, HILLY.gradients(POINTS[0])[1] + h / 2 * np.diag(HILLY.A[1]), rtol=1e-11)
 
 
 def test_measured_and_stated_biases_on_data():
     """Forward differences on logistic regression: the measured order, and never above dL²h²/4."""
-    found = []
+    biases = []
     for h in RADII:
         oracle = exact() | zeroth_order("coordinate", radius=h)
         measured, stated = measure(oracle, PROBLEM, POINTS), oracle.constants(PROBLEM)
         assert (stated.relative, stated.variance) == (0, 0)
         assert measured.absolute_at(0) <= stated.absolute
-        found.append(measured.bias_sq[0, 0])
-    assert abs(order(found) - 2) < 0.2
+        biases.append(measured.bias_sq[0, 0])
+    assert abs(order(biases) - 2) < 0.2
 
 
 @pytest.mark.parametrize("replace", [True, False])
@@ -112,10 +112,10 @@ def test_both_values_are_on_the_sample_of_the_source(replace):
         for t in range(3):
             site = at(2, seed=t, t=t)
             (plain,), states[0] = ask(source, site, POINTS[0], state=states[0])
-            (found,), states[1] = ask(
+            (gradient,), states[1] = ask(
                 source | zeroth_order("coordinate", radius=1e-6), site, POINTS[0], state=states[1]
             )
-            np.testing.assert_allclose(found, plain, atol=1e-5)
+            np.testing.assert_allclose(gradient, plain, atol=1e-5)
 
 
 @gs.pytree

@@ -75,9 +75,9 @@ def result(runs, bias_sq=None, seeds=None, rounds=ROUNDS, setting="eta=1", repli
     return Result(pl.concat(frames), states, seeds, biases, {})
 
 
-def both(one, other):
+def both(first, second):
     """Two results of one variant, such as tuned and given settings."""
-    return Result(pl.concat([one.table, other.table]), one.states | other.states, one.seeds, one.biases, {})
+    return Result(pl.concat([first.table, second.table]), first.states | second.states, first.seeds, first.biases, {})
 
 
 def tuning(tops, variant="", step=1.05, seeds=Z):
@@ -96,8 +96,8 @@ def tuning(tops, variant="", step=1.05, seeds=Z):
 
 def fig1(seeds=Z, bias=1e-3, step=1.05, **changed):
     """The world of the paper, in which every claim on figure 1 holds, with changes by algorithm."""
-    options = {name: own | changed.get(name.replace("-", "_"), {}) for name, own in METHODS.items()}
-    runs = result({name: curves(seeds=seeds, **own) for name, own in options.items()}, bias)
+    options = {name: method | changed.get(name.replace("-", "_"), {}) for name, method in METHODS.items()}
+    runs = result({name: curves(seeds=seeds, **method) for name, method in options.items()}, bias)
     grids = tuning(dict.fromkeys(METHODS, 1.0), "by loss", step, seeds)
     return study({"by loss": runs, "by gradient": runs}, tuning=grids)
 
@@ -114,22 +114,22 @@ def fig2(seeds=Z, **changed):
     for reading in ("once", "redrawn"):
         for k, size in BIAS.items():
             variant = f"{reading}-{k}" if k else "unbiased"
-            own = {"floor": 1e-4 + size, "speed": 100 - 8 * k, "loss": 0.3 + 0.01 * k}
-            own |= changed.get(f"step{k}", {})
-            results[variant] = result({"biased-dmt": curves(seeds=seeds, **own)}, size)
-        own = {"speed": 80} | changed.get("minus", {})
-        results[f"{reading}-5-minus"] = result({"biased-dmt": curves(seeds=seeds, **own)}, 2.5e-3)
+            options = {"floor": 1e-4 + size, "speed": 100 - 8 * k, "loss": 0.3 + 0.01 * k}
+            options |= changed.get(f"step{k}", {})
+            results[variant] = result({"biased-dmt": curves(seeds=seeds, **options)}, size)
+        options = {"speed": 80} | changed.get("minus", {})
+        results[f"{reading}-5-minus"] = result({"biased-dmt": curves(seeds=seeds, **options)}, 2.5e-3)
     return study(results)
 
 
 def sweep(values, fact, power=0.0, wobble=0.0, speed_power=0.0, speed_wobble=0.0, seeds=Z, setting="eta=1",
-          rounds=ROUNDS, **own):  # fmt: skip
+          rounds=ROUNDS, **options):  # fmt: skip
     """Floors (and speeds) that go with a power of a fact of the variant; the power of seed s is off by wobble·Z_s."""
     results = {}
     for variant, x in values.items():
         log = np.log(x)
         metrics = curves(1e-3 * x**power, speed=100 * x**speed_power, wobble=wobble * log, seeds=seeds,
-                         speed_wobble=speed_wobble * log, loss_wobble=0.0, rounds=rounds, **own)  # fmt: skip
+                         speed_wobble=speed_wobble * log, loss_wobble=0.0, rounds=rounds, **options)  # fmt: skip
         results[variant] = result({"biased-dmt": metrics}, setting=setting, rounds=rounds)
     return study(results, {variant: {fact: x} for variant, x in values.items()})
 
@@ -148,11 +148,11 @@ def speedup(noise=-1.0, wobble=0.02, power=-0.5, seeds=Z, rounds=25_600):
             results[f"{graph}-{n} exact"] = Result(noisy.table, still, [0], None, {})
             facts[f"{graph}-{n} noisy"] = {"gap": RING_GAPS[n]}
     for graph, sizes in {"complete": (4, 8, 16, 32), "exponential": (4, 8, 16)}.items():
-        own = {f"corollary {graph}-{n}": n for n in sizes}
+        agents = {f"corollary {graph}-{n}": n for n in sizes}
         results |= sweep(
-            own, "agents", power, wobble, seeds=seeds, rounds=np.linspace(0, rounds, 101).astype(int)
+            agents, "agents", power, wobble, seeds=seeds, rounds=np.linspace(0, rounds, 101).astype(int)
         ).results
-        facts |= {name: {"agents": n, "gap": 1.0} for name, n in own.items()}
+        facts |= {name: {"agents": n, "gap": 1.0} for name, n in agents.items()}
     settings = "".join(
         f'[[variant]]\nname = "{name}"\nalgorithm = {{ eta = {1 if name == "without noise" else 0.03} }}\n'
         f"run = {{ steps = {rounds} }}\n"
@@ -162,12 +162,12 @@ def speedup(noise=-1.0, wobble=0.02, power=-0.5, seeds=Z, rounds=25_600):
 
 
 def topology(seeds=Z, **powers):
-    given = {"wobble": 0.01} | powers
-    fixed = sweep(GAPS, "gap", **given, seeds=seeds)
-    tuned = sweep(GAPS, "gap", **given, seeds=seeds, setting=f"{TUNED} 6 replicates")
-    made = {name: both(tuned.results[name], fixed.results[name]) for name in GAPS}
+    options = {"wobble": 0.01} | powers
+    fixed = sweep(GAPS, "gap", **options, seeds=seeds)
+    tuned = sweep(GAPS, "gap", **options, seeds=seeds, setting=f"{TUNED} 6 replicates")
+    results = {name: both(tuned.results[name], fixed.results[name]) for name in GAPS}
     grids = pl.concat([tuning({"biased-dmt": 1.0}, name, 1.01, seeds) for name in GAPS])
-    return Study("made up", "", "[tuning]\ntarget = 0.35", made, grids, fixed.facts)
+    return Study("made up", "", "[tuning]\ntarget = 0.35", results, grids, fixed.facts)
 
 
 def heterogeneity(absolute=(0.0, 0.01), relative=(0.5, 0.1), seeds=Z):
@@ -201,13 +201,13 @@ def words(experiment, world):
 
 def without(world, algorithm="", variant=""):
     """The study without an algorithm or a variant."""
-    kept = {name: one for name, one in world.results.items() if not variant or name != variant}
-    tables = {name: one.table.filter(pl.col("algorithm") != algorithm) for name, one in kept.items()}
-    return replace(world, results={name: replaced(one, tables[name]) for name, one in kept.items()})
+    kept = {name: runs for name, runs in world.results.items() if not variant or name != variant}
+    tables = {name: runs.table.filter(pl.col("algorithm") != algorithm) for name, runs in kept.items()}
+    return replace(world, results={name: replaced(runs, tables[name]) for name, runs in kept.items()})
 
 
-def replaced(one, table):
-    return Result(table, one.states, one.seeds, one.biases, one.manifest)
+def replaced(runs, table):
+    return Result(table, runs.states, runs.seeds, runs.biases, runs.manifest)
 
 
 def changed(world, variant, change):
@@ -215,11 +215,11 @@ def changed(world, variant, change):
 
 
 def everywhere(world, change):
-    return replace(world, results={name: change(one) for name, one in world.results.items()})
+    return replace(world, results={name: change(runs) for name, runs in world.results.items()})
 
 
 def diverged(algorithm):
     """A change after which the first seed of an algorithm ends at half of its rounds."""
     first = (pl.col("algorithm") == algorithm) & (pl.col("seed") == 0)
     lost = pl.when(first & (pl.col("round") == 500)).then(pl.lit("diverged")).otherwise(pl.col("status"))
-    return lambda one: replaced(one, one.table.filter(~first | (pl.col("round") <= 500)).with_columns(status=lost))
+    return lambda runs: replaced(runs, runs.table.filter(~first | (pl.col("round") <= 500)).with_columns(status=lost))

@@ -177,8 +177,8 @@ def test_a_variant_that_is_missing_or_diverged_leaves_open_what_needs_it(experim
         (without(whole, variant=variant), "not run"),
         (changed(whole, variant, diverged("biased-dmt")), "undecided"),
     ):
-        found = words(experiment, world)
-        assert [number for number, said in enumerate(found) if said == word] == list(hurt)
+        said_words = words(experiment, world)
+        assert [number for number, said in enumerate(said_words) if said == word] == list(hurt)
 
 
 def test_a_floor_needs_runs_that_have_settled():
@@ -203,21 +203,21 @@ def test_unknown_facts_biases_and_metrics_are_no_error():
     assert words("fig1", fig1(bias=0.0))[2] == "undecided"  # a ratio to nothing
     for column in ({"loss": None}, {"loss": float("nan")}):
         values = [pl.lit(value, pl.Float64).alias(name) for name, value in column.items()]
-        world = everywhere(fig1(), lambda one, values=values: replaced(one, one.table.with_columns(values)))
+        world = everywhere(fig1(), lambda runs, values=values: replaced(runs, runs.table.with_columns(values)))
         assert words("fig1", world) == ["holds"] * 3 + ["undecided"] * 3 + ["holds", "undecided"]
-    world = everywhere(fig1(), lambda one: replaced(one, one.table.drop("grad_norm_sq")))
+    world = everywhere(fig1(), lambda runs: replaced(runs, runs.table.drop("grad_norm_sq")))
     assert words("fig1", world)[:3] == ["undecided"] * 3
 
 
 def test_two_settings_of_one_method_are_not_averaged():
     twice = pl.when(pl.col("seed") < 2).then(pl.lit("eta=2")).otherwise(pl.lit("eta=1"))
-    world = everywhere(fig1(), lambda one: replaced(one, one.table.with_columns(setting=twice)))
+    world = everywhere(fig1(), lambda runs: replaced(runs, runs.table.with_columns(setting=twice)))
     assert set(words("fig1", world)) == {"undecided"}
 
 
-def crawling(one):
+def crawling(runs):
     """A result whose loss hardly falls."""
-    return replaced(one, one.table.with_columns(loss=0.7 - 1e-5 * pl.col("round")))
+    return replaced(runs, runs.table.with_columns(loss=0.7 - 1e-5 * pl.col("round")))
 
 
 def test_runs_that_never_arrive_are_no_proof_that_the_network_is_harmless():
@@ -243,12 +243,12 @@ def test_the_start_is_compared_until_most_of_the_way_is_covered():
 
 
 def test_runs_of_different_lengths_are_compared_where_both_were_measured():
-    short = changed(fig2(), "once-5", lambda one: replaced(one, one.table.filter(pl.col("round") <= 500)))
+    short = changed(fig2(), "once-5", lambda runs: replaced(runs, runs.table.filter(pl.col("round") <= 500)))
     assert [verdict.verdict for verdict in judge({"fig2": short})][2] == "holds"
     assert " at 20," in judge({"fig2": short})[2].measured
 
 
 def test_stationarity_is_told_where_it_was_measured():
     assert "∇F+ē" not in judge({"fig1": fig1()})[2].measured
-    world = everywhere(fig1(), lambda one: replaced(one, one.table.with_columns(stationarity=pl.lit(7e-5))))
+    world = everywhere(fig1(), lambda runs: replaced(runs, runs.table.with_columns(stationarity=pl.lit(7e-5))))
     assert "‖∇F+ē‖² 7e-05" in judge({"fig1": world})[2].measured

@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from gossamer.paper.claims import CLAIMS, WORDS, judge
+from gossamer.paper.claims import CLAIMS, judge
 from gossamer.paper.claims.evidence import Runs, target
-from gossamer.paper.claims.verdict import Claim, Question
+from gossamer.paper.verdicts import WORDS, Claim, Question
 from gossamer.results.study import Study
 from tests.paper.made_up_studies import (
     GAPS,
@@ -70,13 +70,15 @@ def test_seeds_of_one_replicate_are_averaged_before_any_interval():
     # two seeds a replicate that differ by ±1 and have the replicate's value for their mean
     twice = np.repeat(Z, 2) + np.tile([1.0, -1.0], 6)
     options = {"loss_wobble": 1e-3, "wobble": 0.0}
-    runs = {name: curves(seeds=twice, **own | options) for name, own in METHODS.items()}
+    runs = {name: curves(seeds=twice, **method | options) for name, method in METHODS.items()}
     paired = result(runs, 1e-3, replicates=np.repeat(np.arange(6), 2))
-    alone = result({name: curves(seeds=Z, **own | options) for name, own in METHODS.items()}, 1e-3)
+    alone = result({name: curves(seeds=Z, **method | options) for name, method in METHODS.items()}, 1e-3)
     grids = fig1().tuning
-    found = [judge({"fig1": study({"by loss": one, "by gradient": one}, tuning=grids)})[7] for one in (paired, alone)]
-    assert found[0].interval == pytest.approx(found[1].interval)
-    assert "6 replicates" in found[0].measured
+    verdicts = [
+        judge({"fig1": study({"by loss": each, "by gradient": each}, tuning=grids)})[7] for each in (paired, alone)
+    ]
+    assert verdicts[0].interval == pytest.approx(verdicts[1].interval)
+    assert "6 replicates" in verdicts[0].measured
 
 
 def test_replicates_are_paired_and_only_shared_ones_count():
@@ -147,13 +149,13 @@ def test_only_studies_that_are_there_are_judged_and_a_saved_one_gives_the_same(t
 
 
 def test_the_range_of_stable_steps_is_around_the_best_and_has_no_gap():
-    made = sensitivity()
-    tried = made.tuning.with_columns(
+    world = sensitivity()
+    tried = world.tuning.with_columns(
         value=pl.when((pl.col("algorithm") == "gnsd") & pl.col("eta").is_between(0.1, 0.15))
         .then(0.6)
         .otherwise("value")
     )
-    stable = study(made.results, tuning=tried).step_sizes().filter("stable")
+    stable = study(world.results, tuning=tried).step_sizes().filter("stable")
     tops = dict(stable.group_by("algorithm").agg(pl.col("eta").max()).iter_rows())
     assert tops["gnsd"] < 0.1
     assert 0.95 < tops["gt-dsgd"] <= 1.0

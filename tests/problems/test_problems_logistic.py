@@ -197,7 +197,7 @@ def test_no_test_set_no_accuracy():
 @pytest.mark.parametrize(
     ("labels", "message"),
     [
-        ([0, 1, 2, 0], r"needs two classes, but arrays has 3 \(0, 1, 2\)\. For more use problems\.neural"),
+        ([0, 1, 2, 0], r"needs two classes, but arrays has 3 \(0, 1, 2\)\. For more use problems\.softmax"),
         ([1, 1, 1, 1], r"needs two classes, but arrays has 1 \(1\)"),
         (list("abcd"), r"has 4 \(a, b, c, d\)"),
     ],

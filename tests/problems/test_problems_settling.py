@@ -28,3 +28,11 @@ def test_a_bias_that_nothing_holds_is_refused():
     assert problem.gradient(x)[1] == pytest.approx(-0.95 * limit, abs=1e-7)
     with pytest.raises(gs.InputError, match=r"no point has ∇F = −ē .*coordinate 1.*Use a smaller bias"):
         settling_point(problem, [0.0, 1.05 * limit])
+
+
+def test_a_quadratic_may_settle_however_far_away():
+    far = gs.problems.quadratic([[2.0, 0.5], [0.5, 1.0]], [[3e4, 0.0], [5e4, -8e3]])
+    np.testing.assert_allclose(settling_point(far, [1.0, -2.0]), far.solution([1.0, -2.0]), rtol=1e-12)
+    inputs = np.random.default_rng(0).normal(size=(40, 3))
+    regression = gs.problems.least_squares((inputs, inputs @ [100.0, -500.0, 3.0]), agents=4)
+    np.testing.assert_allclose(settling_point(regression), [100.0, -500.0, 3.0], rtol=1e-10)

@@ -70,8 +70,8 @@ BAD = {
         "0.01, 0.1]\nlam = [0.5, 1.5]",
         r"must be a number in \(0, 1\]",
     ),
-    "same lam": ("0.01, 0.1]", "0.01, 0.1]\nlam = [0.5, 0.5]", "the values of lam must differ"),
-    "one eta each": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 4", "at least twice it"),
+    "same lam": ("0.01, 0.1]", "0.01, 0.1]\nlam = [0.5, 0.5]", "the values of lam must be at least one, all different"),
+    "one eta each": (B, '"biased-dmt"', "0.01, 0.1]", "0.01, 0.1]\nbudget = 4", "at least twice it"),
     "infinite eta": ("[0.01, 0.1]", "[0.01, inf]", "eta must be"),
     "wide grid": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 1000000000", "less than or equal to 100000"),
     "target": ("0.01, 0.1]", '0.01, 0.1]\ncriterion = "rounds"\ntarget = nan', "finite number"),
@@ -180,7 +180,7 @@ def test_a_bad_spec_ends_with_2_and_writes_nothing(case, tmp_path, monkeypatch, 
 
 def test_the_spec_that_the_bad_ones_are_made_of_is_good(tmp_path):
     (tmp_path / "spec.toml").write_text(GOOD)
-    assert len(Spec.read(tmp_path / "spec.toml").parts().algorithms) == 2
+    assert len(Spec.read(tmp_path / "spec.toml").parts().candidates) == 2
 
 
 BASE = {

@@ -28,11 +28,11 @@ def judge(c, m, eta, lam, factors=PAPER):
     sides = lemmas(c, m, eta, lam, factors)
     for form in ("printed", "repaired"):
         sides += lyapunov(c, m, eta, lam, form, factors)
-    return {one.name: judged(one) for one in sides}
+    return {inequality.name: judged(inequality) for inequality in sides}
 
 
-def violated(found):
-    return [name for name, one in found.items() if one.verdict == "violated"]
+def violated(checked):
+    return [name for name, inequality in checked.items() if inequality.verdict == "violated"]
 
 
 NETWORKS = [gs.networks.ring(6), gs.networks.path(4), gs.networks.complete(3), gs.networks.star(5)]
@@ -55,9 +55,9 @@ def test_lemmas_hold_for_every_stable_step(network, d, seed, delta, bias, noise,
     problem = ts.quadratics(network.agents, d, seed, spread)
     oracle = ts.affine(network.agents, d, seed, delta, bias, noise)
     eta = share * min(step_limit(network, lam, problem.smoothness), 1 / problem.smoothness)
-    found = checks(problem, network, oracle, eta, lam, 120)
-    assert violated(found) == []
-    assert [name for name, one in found.items() if "Lemma" in name and one.verdict != "holds"] == []
+    checked = checks(problem, network, oracle, eta, lam, 120)
+    assert violated(checked) == []
+    assert [name for name, inequality in checked.items() if "Lemma" in name and inequality.verdict != "holds"] == []
 
 
 @given(
@@ -74,20 +74,20 @@ def test_theorem_holds_where_its_conditions_do(network, seed, delta, bias, noise
     problem = ts.quadratics(network.agents, 2, seed)
     oracle = ts.affine(network.agents, 2, seed, delta, bias, noise)
     eta, lam = ts.allowed(ts.known(problem, network, oracle), form, share)
-    found = checks(problem, network, oracle, eta, lam, 300)
-    assert violated(found) == []
-    assert found[f"Theorem 1 ({form})"].verdict == "holds"
-    assert found[f"Φ, descent ({form})"].verdict == "holds"
+    checked = checks(problem, network, oracle, eta, lam, 300)
+    assert violated(checked) == []
+    assert checked[f"Theorem 1 ({form})"].verdict == "holds"
+    assert checked[f"Φ, descent ({form})"].verdict == "holds"
 
 
 def test_repaired_theorem_holds_on_a_ring_where_the_printed_one_says_nothing():
     """A ring of 20 with the repaired step, which is far above the printed ρλ/(8L)."""
     problem, network, oracle = ts.quadratics(20, 1), gs.networks.ring(20), ts.affine(20, 1, bias=0.2, noise=0.5)
     eta, lam = ts.allowed(ts.known(problem, network, oracle), "repaired")
-    found = checks(problem, network, oracle, eta, lam, 2_000)
-    assert violated(found) == []
-    assert found["Theorem 1 (repaired)"].verdict == "holds"
-    printed = found["Theorem 1 (printed)"]
+    checked = checks(problem, network, oracle, eta, lam, 2_000)
+    assert violated(checked) == []
+    assert checked["Theorem 1 (repaired)"].verdict == "holds"
+    printed = checked["Theorem 1 (printed)"]
     assert printed.verdict == "does not apply"
     assert "missed by a factor of 15.3" in printed.missing[0]
 
@@ -96,11 +96,11 @@ def test_on_the_ring_of_twenty_phi_grows():
     """With Corollary 1's own η and λ, and exact gradients, Φ rises at first; with the repaired ones it falls."""
     problem, network, oracle = ts.quadratics(20, 1, spread=3.0), gs.networks.ring(20), ts.affine(20, 1)
     c = ts.known(problem, network, oracle)
-    found = checks(problem, network, oracle, *corollary(c, steps_limit(c, "printed")), 200)
-    assert found["Φ, descent (printed)"].violations >= 10
-    assert found["Φ, descent (printed)"].left > found["Φ, descent (printed)"].right == 0
-    assert found["Φ, one step (printed)"].verdict == "holds"
-    assert found["Theorem 1 (printed)"].violations == 0
+    checked = checks(problem, network, oracle, *corollary(c, steps_limit(c, "printed")), 200)
+    assert checked["Φ, descent (printed)"].violations >= 10
+    assert checked["Φ, descent (printed)"].left > checked["Φ, descent (printed)"].right == 0
+    assert checked["Φ, one step (printed)"].verdict == "holds"
+    assert checked["Theorem 1 (printed)"].violations == 0
     mended = checks(problem, network, oracle, *corollary(c, steps_limit(c, "repaired")), 200)
     assert mended["Φ, descent (repaired)"].verdict == "holds"
 
@@ -143,8 +143,8 @@ def test_the_right_constants_hold_on_all_of_them(runs):
 def test_a_wrong_constant_is_caught(runs, name):
     share, where = WRONG[name]
     wrong = Factors(**{name: share * getattr(PAPER, name)})
-    caught = {one for run in runs for one in violated(judge(*run, wrong))}
-    assert any(where in one for one in caught), caught
+    caught = {name for run in runs for name in violated(judge(*run, wrong))}
+    assert any(where in name for name in caught), caught
 
 
 def test_a_wrong_claim_about_an_oracle_is_caught():
@@ -164,24 +164,28 @@ def test_a_wrong_claim_about_an_oracle_is_caught():
 
 def test_certificate_says_where_the_bound_does_not_apply():
     problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
-    found = certify(RULE, problem, network, gs.oracles.additive_bias(std=0.3), steps=100)
-    assert found.kind == "exact"
-    assert {one.verdict for one in found.checks if "Theorem" in one.name} == {"does not apply"}
-    assert "λ ≤ ρ/(4√n)" in str(found)
-    assert "(not valid here)" in str(found)
-    assert json.loads(json.dumps(found.asdict(), allow_nan=False))["holds"] is True
+    certificate = certify(RULE, problem, network, gs.oracles.additive_bias(std=0.3), steps=100)
+    assert certificate.kind == "exact"
+    assert {inequality.verdict for inequality in certificate.checks if "Theorem" in inequality.name} == {
+        "does not apply"
+    }
+    assert "λ ≤ ρ/(4√n)" in str(certificate)
+    assert "(not valid here)" in str(certificate)
+    assert json.loads(json.dumps(certificate.asdict(), allow_nan=False))["holds"] is True
 
 
 def test_certificate_of_a_covered_setting():
     problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
     c = ts.known(problem, network, ts.affine(4, 2))
     eta, lam = ts.allowed(c, "printed")
-    found = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, steps=500)
-    assert {one.verdict for one in found.checks} == {"holds"}
-    assert found.measured <= found.bounds[0].total
+    certificate = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, steps=500)
+    assert {inequality.verdict for inequality in certificate.checks} == {"holds"}
+    assert certificate.measured <= certificate.bounds[0].total
     # without bias and noise the bound of Φ⁰ is attained
-    own = found.constants
-    assert found.bounds[0].phi == pytest.approx(own.phi(weights(4, own.gap, own.smoothness, 0.0, eta, lam)))
+    constants = certificate.constants
+    assert certificate.bounds[0].phi == pytest.approx(
+        constants.phi(weights(4, constants.gap, constants.smoothness, 0.0, eta, lam))
+    )
 
 
 def test_other_problems_are_simulated():
@@ -189,25 +193,25 @@ def test_other_problems_are_simulated():
     problem, network = ts.quadratics(3, 2), gs.networks.complete(3)
     oracle = gs.oracles.exact() | gs.oracles.custom(lambda g, x, site: g)
     eta, lam = ts.allowed(ts.known(problem, network, ts.affine(3, 2)), "printed")
-    given = dict(relative=0.0, absolute=0.0, variance=0.0)
-    found = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, oracle, steps=100, seeds=3, **given)
-    assert found.kind == "simulated"
-    assert [one.verdict for one in found.checks] == ["holds", "holds"]
-    low, high = found.interval
-    assert low <= found.measured <= high
+    no_errors = dict(relative=0.0, absolute=0.0, variance=0.0)
+    certificate = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, oracle, steps=100, seeds=3, **no_errors)
+    assert certificate.kind == "simulated"
+    assert [inequality.verdict for inequality in certificate.checks] == ["holds", "holds"]
+    low, high = certificate.interval
+    assert low <= certificate.measured <= high
     exactly = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, steps=100)
-    assert found.measured == pytest.approx(exactly.measured, rel=1e-4)
-    assert exactly.bounds[0].phi <= found.bounds[0].phi * (1 + 1e-9)
+    assert certificate.measured == pytest.approx(exactly.measured, rel=1e-4)
+    assert exactly.bounds[0].phi <= certificate.bounds[0].phi * (1 + 1e-9)
 
 
 def test_a_run_that_diverged_has_no_finite_mean():
     problem, network = ts.quadratics(3, 2), gs.networks.complete(3)
     oracle = gs.oracles.exact() | gs.oracles.custom(lambda g, x, site: g)
-    given = dict(relative=0.0, absolute=0.0, variance=0.0)
-    found = certify(gs.BiasedDMT(eta=1e6, lam=1.0), problem, network, oracle, steps=100, seeds=2, **given)
-    assert math.isinf(found.measured)
-    assert json.loads(json.dumps(found.asdict(), allow_nan=False))["measured"] is None
-    assert [one.verdict for one in found.checks] == ["does not apply", "does not apply"]
+    no_errors = dict(relative=0.0, absolute=0.0, variance=0.0)
+    certificate = certify(gs.BiasedDMT(eta=1e6, lam=1.0), problem, network, oracle, steps=100, seeds=2, **no_errors)
+    assert math.isinf(certificate.measured)
+    assert json.loads(json.dumps(certificate.asdict(), allow_nan=False))["measured"] is None
+    assert [inequality.verdict for inequality in certificate.checks] == ["does not apply", "does not apply"]
 
 
 def test_what_cannot_be_certified_is_refused():

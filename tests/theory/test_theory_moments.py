@@ -63,11 +63,11 @@ def test_moments_are_the_mean_over_every_path():
         start = np.tile(problem.start, (2, 1))
         rule = gs.BiasedDMT(eta=ETA, lam=LAM)
         paths.append(quantities(problem, plain.states(rule, start, network.mixing, gradient, rounds)))
-    found = propagate(problem, network, oracle, ETA, LAM, rounds, start=problem.start)
+    moments = propagate(problem, network, oracle, ETA, LAM, rounds, start=problem.start)
     for name in paths[0]:
         expected = np.mean([path[name] for path in paths], axis=0)
         expected = expected[:-1] if name in CHANGES else expected
-        np.testing.assert_allclose(getattr(found, name), expected, rtol=1e-11, atol=1e-14, err_msg=name)
+        np.testing.assert_allclose(getattr(moments, name), expected, rtol=1e-11, atol=1e-14, err_msg=name)
 
 
 def test_without_noise_they_are_a_run_of_the_simulator():
@@ -76,17 +76,17 @@ def test_without_noise_they_are_a_run_of_the_simulator():
     rule = gs.BiasedDMT(eta=0.05, lam=0.3)
     result = gs.simulate(rule, problem, network, oracle, steps=40, every=1, seeds=[7], dtype="float64")
     affine = affine_of(oracle, problem, seed=7)
-    found = propagate(problem, network, affine, 0.05, 0.3, 40, start=problem.start)
+    moments = propagate(problem, network, affine, 0.05, 0.3, 40, start=problem.start)
     frame = result.frame()
-    np.testing.assert_allclose(found.gradient, frame["grad_norm_sq"].to_numpy(), rtol=1e-9)
-    np.testing.assert_allclose(found.consensus / 6, frame["consensus"].to_numpy(), rtol=1e-8, atol=1e-25)
-    np.testing.assert_allclose(found.tracking / 6, frame["tracking"].to_numpy(), rtol=1e-9)
+    np.testing.assert_allclose(moments.gradient, frame["grad_norm_sq"].to_numpy(), rtol=1e-9)
+    np.testing.assert_allclose(moments.consensus / 6, frame["consensus"].to_numpy(), rtol=1e-8, atol=1e-25)
+    np.testing.assert_allclose(moments.tracking / 6, frame["tracking"].to_numpy(), rtol=1e-9)
 
 
 def test_the_stationary_covariance_solves_its_equation():
     """After many rounds, E‖∇F(x̄)‖² = ‖ē‖² + noise, and the noise part is that of C = PCPᵀ + QSQᵀ, solved at once."""
     problem, network, oracle = ts.quadratics(3, 2), gs.networks.path(3), ts.affine(3, 2, bias=0.4, noise=0.5)
-    found = propagate(problem, network, oracle, 0.1, 0.3, 4_000, start=problem.start)
+    moments = propagate(problem, network, oracle, 0.1, 0.3, 4_000, start=problem.start)
     n, d, eta, lam = 3, 2, 0.1, 0.3
     W, eye, zero = np.kron(network.mixing, np.eye(d)), np.eye(n * d), np.zeros((n * d, n * d))
     H, S = zero.copy(), zero.copy()
@@ -106,7 +106,7 @@ def test_the_stationary_covariance_solves_its_equation():
     top = np.hstack([np.kron(np.ones((1, n)) / n, np.eye(d)), np.zeros((d, 2 * n * d))])
     hessian = problem.A.mean(0)
     noise = np.trace(hessian @ top @ C @ top.T @ hessian)
-    assert found.gradient[-1] == pytest.approx((oracle.bias.mean(0) ** 2).sum() + noise, rel=1e-9)
+    assert moments.gradient[-1] == pytest.approx((oracle.bias.mean(0) ** 2).sum() + noise, rel=1e-9)
 
 
 def test_affine_oracles_are_read_from_what_they_answer():
@@ -125,10 +125,10 @@ def test_the_tight_example_of_relative_bias():
     L, b, delta = 2.0, 3.0, 1 / 16
     problem = gs.problems.quadratic([[L]], [[b], [-b]])
     oracle = affine_of(gs.oracles.exact() | gs.oracles.relative_bias(factors=[delta, -delta]), problem)
-    found = propagate(problem, gs.networks.complete(2), oracle, 0.1, 0.3, 2_000, start=problem.start)
+    moments = propagate(problem, gs.networks.complete(2), oracle, 0.1, 0.3, 2_000, start=problem.start)
     assert oracle.constants["relative"] == delta**2
-    assert abs(found.gradient[-1] - delta**2 * found.heterogeneity[-1]) < 1e-10
-    assert found.heterogeneity[-1] == pytest.approx(L**2 * b**2, rel=1e-12)
+    assert abs(moments.gradient[-1] - delta**2 * moments.heterogeneity[-1]) < 1e-10
+    assert moments.heterogeneity[-1] == pytest.approx(L**2 * b**2, rel=1e-12)
 
 
 def test_too_large_a_system_is_refused():

@@ -60,7 +60,7 @@ def test_what_a_logistic_problem_does_not_know_is_estimated():
 
 def test_given_constants_are_taken():
     problem, network = ts.quadratics(3, 2), gs.networks.complete(3)
-    given = {
+    stated = {
         "smoothness": 7.0,
         "relative": 0.001,
         "variance": 0.5,
@@ -68,8 +68,8 @@ def test_given_constants_are_taken():
         "heterogeneity": 3.0,
         "absolute": 1.0,
     }
-    c = constants_of(problem, network, gs.oracles.exact(), **given)
-    assert {name: getattr(c, name) for name in given} == given
+    c = constants_of(problem, network, gs.oracles.exact(), **stated)
+    assert {name: getattr(c, name) for name in stated} == stated
     assert set(c.sources.values()) == {"given"}
 
 
@@ -101,8 +101,8 @@ def test_modes_are_the_eigenvalues_of_the_whole_system(eta, lam):
     P = System(problem, network.mixing, ts.affine(5, 1), eta, lam).P
     sizes = np.sort(np.abs(np.linalg.eigvals(P)))
     sizes = np.delete(sizes, np.abs(sizes - 1).argmin())  # mean(V) = mean(M)
-    found = largest(spectrum(network), lam, np.array([eta * a]))[0]
-    assert found == pytest.approx(sizes[-1], rel=1e-6)
+    radius = largest(spectrum(network), lam, np.array([eta * a]))[0]
+    assert radius == pytest.approx(sizes[-1], rel=1e-6)
 
 
 def test_limit_of_stability():
@@ -145,37 +145,37 @@ def test_best_bound_and_the_rounds_for_a_target(form):
 def test_plan_of_the_papers_problem():
     problem = gs.problems.logistic("a9a", agents=20, split="by-label", alpha=0.01)
     oracle = gs.oracles.minibatch(64) | gs.oracles.additive_bias(mean=0.002)
-    found = plan(problem, gs.networks.ring(20), oracle)
-    printed, repaired = found.prescriptions
+    planned = plan(problem, gs.networks.ring(20), oracle)
+    printed, repaired = planned.prescriptions
     assert printed.lam_limit == pytest.approx(1.824e-3, rel=1e-3)
     assert printed.corollary_A3 == pytest.approx(-8.63, abs=0.01)
     assert (printed.corollary_steps, repaired.corollary_steps) == pytest.approx((6.01e6, 7.06e7), rel=1e-3)
     assert repaired.corollary_A3 > 0
-    assert found.constants.smoothness == pytest.approx(1.841, abs=1e-3)
-    assert found.constants.absolute == pytest.approx(123 * 0.002**2)
-    assert found.constants.heterogeneity == pytest.approx(1.111, abs=1e-3)
-    best = found.practical.best
+    assert planned.constants.smoothness == pytest.approx(1.841, abs=1e-3)
+    assert planned.constants.absolute == pytest.approx(123 * 0.002**2)
+    assert planned.constants.heterogeneity == pytest.approx(1.111, abs=1e-3)
+    best = planned.practical.best
     assert best.loss < 0.5
     assert best.eta < best.limit
-    text = str(found)
+    text = str(planned)
     assert "0.032629" in text
-    assert "a heuristic, no statement" in text
+    assert "a heuristic, not a theorem" in text
     assert "The printed proof of Corollary 1 fails here" in text
     assert max(map(len, text.splitlines())) <= 120
-    assert json.loads(json.dumps(found.asdict(), allow_nan=False))["theory"]["repaired"]["bound"]["applies"] is True
+    assert json.loads(json.dumps(planned.asdict(), allow_nan=False))["theory"]["repaired"]["bound"]["applies"] is True
 
 
 def test_plan_says_what_cannot_be_had():
     problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
     low = plan(problem, network, gs.oracles.additive_bias(vectors=[1.0, 1.0]), target=1.0, trial=False)
     assert low.floor == pytest.approx(32)
-    assert [one.bound for one in low.prescriptions] == [None, None]
+    assert [prescription.bound for prescription in low.prescriptions] == [None, None]
     assert "No T reaches 1: the bound never goes below 32." in str(low)
     uncovered = plan(problem, network, gs.oracles.relative_bias(0.5), steps=100, trial=False)
     assert "The theory says nothing here: M_f is 0.25" in str(uncovered)
     assert "missed by a factor of 64" in str(uncovered)
     reached = plan(problem, network, target=0.01, trial=False)
-    assert all(one.bound.total == pytest.approx(0.01, rel=1e-4) for one in reached.prescriptions)
+    assert all(prescription.bound.total == pytest.approx(0.01, rel=1e-4) for prescription in reached.prescriptions)
 
 
 def test_what_cannot_be_planned_is_refused():
@@ -198,8 +198,8 @@ def test_what_cannot_be_planned_is_refused():
 
 
 def test_table_1():
-    found = orders_of(SOME, 10_000)
-    rows = {one.method: one for one in found.rows}
+    orders = orders_of(SOME, 10_000)
+    rows = {row.method: row for row in orders.rows}
     fast = 1 / math.sqrt(5 * 10_000)
     assert rows["Biased-DMT"].transient == pytest.approx(fast)
     assert rows["Biased-DMT"].floor == pytest.approx(0.003 * 1.5 + 0.07)
@@ -207,5 +207,5 @@ def test_table_1():
     assert rows["Biased-DSGD"].floor == pytest.approx(1.5 / 0.16 + 0.003 * 1.5 + 0.07)
     assert rows["D-PSGD"].floor == rows["DSGDm"].floor == pytest.approx(1.5 / 0.4)
     assert rows["GT-DSGD"].floor == 0
-    assert "Orders only: the table omits constants" in str(found)
-    assert json.loads(json.dumps(found.asdict()))["note"].startswith("orders only")
+    assert "Orders only: the table omits constants" in str(orders)
+    assert json.loads(json.dumps(orders.asdict()))["note"].startswith("orders only")

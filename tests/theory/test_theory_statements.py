@@ -42,11 +42,11 @@ def test_ring_of_twenty():
 def test_corollary_1_fails_on_the_ring_of_twenty_and_the_repair_does_not():
     eta, lam = corollary(RING, steps_limit(RING, "printed"))
     assert descent(RING, eta, lam, "printed").A3 / eta == pytest.approx(-8.63, abs=5e-3)
-    missed = [one for one in conditions(RING, eta, lam, "printed") if not one.holds]
-    assert [one.text for one in missed] == ["η ≤ ρλ/(8L)"]
+    missed = [condition for condition in conditions(RING, eta, lam, "printed") if not condition.holds]
+    assert [condition.text for condition in missed] == ["η ≤ ρλ/(8L)"]
     assert missed[0].missed_by == pytest.approx(1 / (2 * RING.gap))
     eta, lam = corollary(RING, steps_limit(RING, "repaired"))
-    assert all(one.holds for one in conditions(RING, eta, lam, "repaired"))
+    assert all(condition.holds for condition in conditions(RING, eta, lam, "repaired"))
     assert descent(RING, eta, lam, "repaired").A3 > 0
 
 
@@ -96,7 +96,7 @@ def test_terms_of_the_bound_are_those_of_the_descent(k):
     """64, 16, 8, 9/4 and 3/2 from the C's, and the closed form of C_ΔX, in exact fractions."""
     n, rho, M, lam = Fraction(7), Fraction(2, 9), Fraction(1, 300), Fraction(1, 50)
     eta = lam / 40
-    exact = Factors(**{one.name: Fraction(one.default) for one in dataclasses.fields(Factors)})
+    exact = Factors(**{field.name: Fraction(field.default) for field in dataclasses.fields(Factors)})
     a = coefficients(n, rho, Fraction(1), M, eta, lam, k, exact)
     network = 1 + Fraction(9, 4) * k * lam**2 * n / rho**2
     assert 4 / eta * 2 * n * a.gradients == 64 * M * network

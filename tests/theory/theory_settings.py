@@ -42,7 +42,7 @@ def allowed(constants, form, share=1.0):
 
 def pool():
     """Settings of many kinds, as the arguments of `propagate`: stable steps, and steps that the theorem covers."""
-    made = []
+    drawn = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         n, d = int(rng.choice([2, 3, 4, 6])), int(rng.choice([1, 2]))
@@ -59,8 +59,8 @@ def pool():
         eta = rng.choice([1, 0.1, 0.01]) * min(1 / problem.smoothness, step_limit(network, lam, problem.smoothness))
         if rng.random() < 0.3 and oracle.constants["relative"] < 1 / 256:
             eta, lam = allowed(known(problem, network, oracle), "printed")
-        made.append((problem, network, oracle, float(eta), lam, 150))
-    return [*made, tight(), common_bias(), only_noise(), long()]
+        drawn.append((problem, network, oracle, float(eta), lam, 150))
+    return [*drawn, tight(), common_bias(), only_noise(), long()]
 
 
 def tight():

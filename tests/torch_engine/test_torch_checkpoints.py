@@ -38,7 +38,7 @@ def test_every_flipped_bit_is_found(tmp_path):
     anywhere = np.random.default_rng(0).choice(8 * len(data), 400, replace=False).tolist()
     for bit in [*range(8 * sealed.HEADER), *anywhere]:
         path.write_bytes(flipped(data, bit))
-        with pytest.raises(sealed.Damaged, match=rf"rank-0-of-1\.pt is damaged .* its {len(data)} bytes"):
+        with pytest.raises(sealed.DamagedCheckpoint, match=rf"rank-0-of-1\.pt is damaged .* its {len(data)} bytes"):
             sealed.read(path)
     path.write_bytes(data)
     assert sealed.read(path)["step"] == 4

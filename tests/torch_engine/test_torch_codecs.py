@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 
 from gossamer import compressors
 from gossamer.torch.agent import ProcessAgent
-from gossamer.torch.codecs import Dense, Halves, Levels, Sign, Sparse, codec_of, pack, unpack
+from gossamer.torch.codecs import DenseCodec, HalvesCodec, LevelsCodec, SignCodec, SparseCodec, codec_of, pack, unpack
 
 KINDS = {
-    "top-k": (compressors.top_k(3), Sparse),
-    "top share": (compressors.top_k(share=0.4), Sparse),
-    "rand-k": (compressors.rand_k(3), Sparse),
-    "sign": (compressors.scaled_sign(), Sign),
-    "one level": (compressors.round_linf(1), Levels),
-    "seven levels": (compressors.round_linf(7), Levels),
-    "many levels": (compressors.round_linf(1000), Levels),
-    "qsgd": (compressors.qsgd(5), Levels),
-    "step": (compressors.round_to(0.25), Dense),
-    "identity": (compressors.identity(), Dense),
-    "bf16": (compressors.bf16(), Halves),
+    "top-k": (compressors.top_k(3), SparseCodec),
+    "top share": (compressors.top_k(share=0.4), SparseCodec),
+    "rand-k": (compressors.rand_k(3), SparseCodec),
+    "sign": (compressors.scaled_sign(), SignCodec),
+    "one level": (compressors.round_linf(1), LevelsCodec),
+    "seven levels": (compressors.round_linf(7), LevelsCodec),
+    "many levels": (compressors.round_linf(1000), LevelsCodec),
+    "qsgd": (compressors.qsgd(5), LevelsCodec),
+    "step": (compressors.round_to(0.25), DenseCodec),
+    "identity": (compressors.identity(), DenseCodec),
+    "bf16": (compressors.bf16(), HalvesCodec),
 }
 FLOATS = st.floats(-1e3, 1e3, width=32)
 NUMBERS = st.lists(FLOATS, min_size=3, max_size=3) | st.lists(FLOATS, min_size=17, max_size=17)

@@ -84,7 +84,7 @@ def test_a_part_of_a_dataset_is_split_by_its_own_labels():
         (lambda: SplitSampler(LABELS, 2, split="sorted"), "unknown split 'sorted'"),
         (
             lambda: SplitSampler(Unlabelled(), 2),
-            "Unlabelled does not say its labels: it has none of targets, labels, y",
+            "Unlabelled has no labels that can be found: it has none of targets, labels, y",
         ),
     ],
 )

@@ -198,7 +198,7 @@ def test_grad_mode_is_left_as_it_was():
             "has 4 agents, but there are 1 process",
         ),
         (lambda: Decentralized([weight()], gs.DPSGD(0.1), nx.path_graph(3)), "has 3 agents, but there are 1 process"),
-        (lambda: Decentralized([weight()], gs.DPSGD(0.1), 7), "network must be a name, a Network or a networkx graph"),
+        (lambda: Decentralized([weight()], gs.DPSGD(0.1), 7), "network must be a name, such as .ring., a Network"),
         (
             lambda: Decentralized([{"params": [weight()], "weight_decay": 0.1}], gs.DPSGD(0.1)),
             "parameter group 0 has 'weight_decay', which Decentralized does not know",

@@ -17,8 +17,8 @@ def array_of(where: str, values: Any) -> np.ndarray:
     except (TypeError, ValueError):  # rows of different lengths, or lists too deep for an array
         array = np.asarray(None)
     listed = np.asarray(values, object).ravel() if isinstance(values, (list, tuple)) and array.ndim else ()
-    if array.dtype.kind not in "iuf" or any(isinstance(one, bool) for one in listed):  # NumPy takes true for 1
-        raise InputError(f"{where} must be numbers, but is {brief(values)}. All rows have one length.")
+    if array.dtype.kind not in "iuf" or any(isinstance(value, bool) for value in listed):  # NumPy takes true for 1
+        raise InputError(f"{where} must be numbers, but is {brief(values)}. All rows must have the same length.")
     return array
 
 

@@ -84,7 +84,7 @@ def of_stage(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
 
 
 def of_faults(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
-    """The key of the faults of a round that lie so deep, from the key of the network's round."""
+    """The key of the faults at this depth in a round, from the key of the network's round."""
     return jax.random.fold_in(key, FAULTS + depth)
 
 

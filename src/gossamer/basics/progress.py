@@ -29,8 +29,8 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
     """The function to report to: the user's own, a bar where a terminal or a notebook can show one, or one that does
     nothing.
 
-    Unless it is not wanted at all, it also `say`s in a line what cannot wait: that a run takes more than an hour. Where
-    progress shows, it says so of every run that takes more than some seconds, and how much memory it needs.
+    Unless nothing is wanted, it can also `say` a line that must not wait: that a run will take more than an hour. Where
+    progress shows, it also says how long every run of more than some seconds will take, and how much memory it needs.
     """
     console = Console(file=sys.stderr)
     if callable(wanted):
@@ -46,7 +46,7 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
 
 
 class Say(Protocol):
-    """Says a line; what is an aside, only to one who watches progress."""
+    """Says a line; an aside is said only to someone who watches progress."""
 
     def __call__(self, text: str, *, aside: bool = False) -> None: ...
 
@@ -63,7 +63,7 @@ def saying(report: Report, name: str) -> Say:
 
 
 class Notices:
-    """No progress, but what must be said."""
+    """Shows no progress, but says what must be said."""
 
     watched = False
 
@@ -85,11 +85,11 @@ class Tally:
         self.over += runs
 
     def more(self, runs: int) -> None:
-        """So many runs go on, because they have not settled."""
+        """Add runs that go on because they have not settled."""
         self.runs += runs
 
     def label(self, what: str) -> str:
-        """What is going on, for a report; only its name where a study is a single result."""
+        """A line on what is going on; only the name of the run where a study is a single result."""
         if not self.several:
             return what
         seconds = (time.monotonic() - self._began) / max(self.over, 1) * (self.runs - self.over)

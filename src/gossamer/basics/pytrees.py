@@ -47,20 +47,20 @@ def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
     static = [field.name for field in fields if field.name not in data]
     keys = [GetAttrKey(name) for name in data]
 
-    def flatten(made: Any) -> tuple[list[Any], tuple[Any, ...]]:
-        return [getattr(made, name) for name in data], tuple([getattr(made, name) for name in static])
+    def flatten(instance: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return [getattr(instance, name) for name in data], tuple([getattr(instance, name) for name in static])
 
-    def flatten_with_keys(made: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
-        values, fixed = flatten(made)
+    def flatten_with_keys(instance: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
+        values, fixed = flatten(instance)
         return list(zip(keys, values, strict=True)), fixed
 
     def unflatten(fixed: tuple[Any, ...], values: Iterable[Any]) -> Any:
-        made = object.__new__(cls)
+        instance = object.__new__(cls)
         for name, value in zip(data, values, strict=True):
-            object.__setattr__(made, name, value)
+            object.__setattr__(instance, name, value)
         for name, value in zip(static, fixed, strict=True):
-            object.__setattr__(made, name, value)
-        return made
+            object.__setattr__(instance, name, value)
+        return instance
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     _told_apart[cls] = True
@@ -92,7 +92,7 @@ def refuse_mistakable(*parts: Any) -> None:
 
 
 def _twin(leaves: int, fixed: tuple[Any, ...]) -> Any:
-    """The structure of another class, by JAX's own decorator, with so many leaves and these static values."""
+    """The structure of another class, by JAX's own decorator, with this many leaves and these static values."""
     data, static = [f"leaf{k}" for k in range(leaves)], [f"static{k}" for k in range(len(fixed))]
     twin = dataclasses.make_dataclass("Twin", data + static)
     jax.tree_util.register_dataclass(twin, data_fields=data, meta_fields=static)

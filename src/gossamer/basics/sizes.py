@@ -47,24 +47,24 @@ def _groups() -> list[tuple[Path, str, str]]:
         lines = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
     except OSError:
         return []
-    found = []
+    groups = []
     for _, kinds, path in (line for line in lines if len(line) == 3):
         if kinds == "" or "memory" in kinds.split(","):
             root = Path("/sys/fs/cgroup" if kinds == "" else "/sys/fs/cgroup/memory")
             files = (
                 ("memory.max", "memory.current") if kinds == "" else ("memory.limit_in_bytes", "memory.usage_in_bytes")
             )
-            found += [(folder, *files) for folder in (root / path.lstrip("/"), root)]
-    return found
+            groups += [(folder, *files) for folder in (root / path.lstrip("/"), root)]
+    return groups
 
 
 def _left(group: tuple[Path, str, str]) -> float | None:
     folder, limit, used = group
     try:
-        given = (folder / limit).read_text().strip()
-        if given == "max":
+        most = (folder / limit).read_text().strip()
+        if most == "max":
             return None
         stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        return max(0.0, float(given) - float((folder / used).read_text()) + float(stat.get("inactive_file", 0)))
+        return max(0.0, float(most) - float((folder / used).read_text()) + float(stat.get("inactive_file", 0)))
     except (OSError, ValueError):
         return None

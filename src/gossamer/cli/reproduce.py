@@ -1,7 +1,6 @@
 """gossamer reproduce."""
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,15 +11,7 @@ from rich.text import Text
 
 from gossamer.basics.terminal import visible
 from gossamer.cli.shared import AsJSON, app, directory, progress, resumable, safe, say, say_json
-
-
-class Experiment(StrEnum):
-    fig1 = "fig1"
-    sensitivity = "sensitivity"
-    fig2 = "fig2"
-    speedup = "speedup"
-    topology = "topology"
-    heterogeneity = "heterogeneity"
+from gossamer.paper.experiments import Experiment
 
 
 @app.command()

@@ -24,11 +24,12 @@ class Errors(NamedTuple):
 class Compressor(abc.ABC):
     """Shrinks one agent's vector.
 
-    One of your own is a frozen dataclass under `gossamer.pytree`; what decides its bits and its shapes is static.
+    A compressor of your own is a frozen dataclass under `gossamer.pytree`; what decides its bits and shapes is
+    static.
     """
 
     name: ClassVar[str]
-    """The function that makes it."""
+    """The name of the function that makes it."""
     needs_key: ClassVar[bool] = False
     """Whether it draws at random; if not, the key may be None."""
 
@@ -43,7 +44,7 @@ class Compressor(abc.ABC):
         return self.unbiased
 
     def check(self, dim: int) -> None:  # noqa: B027
-        """Refuse, before any work, a dimension that it cannot serve; most serve all."""
+        """Refuse, before any work, a dimension that it cannot serve; most compressors serve all."""
 
     @abc.abstractmethod
     def compress(self, key: Key[Array, ""] | None, a: Float[Array, " d"]) -> Float[Array, " d"]:
@@ -66,8 +67,8 @@ class Compressor(abc.ABC):
 
     def __str__(self) -> str:
         """The call that makes it."""
-        given = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore
-        shown = ", ".join(f"{name}={value}" for name, value in given if value is not None)
+        options = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore
+        shown = ", ".join(f"{name}={value}" for name, value in options if value is not None)
         return f"{self.name}({shown})"
 
     def contraction(self, dim: int) -> float | None:

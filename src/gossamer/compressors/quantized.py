@@ -142,7 +142,7 @@ def bf16() -> BF16:
 
     $$ |C(a)_j - a_j| \le 2^{-8} |a_j|, \qquad \|C(a) - a\|^2 \le 2^{-16} \|a\|^2 $$
 
-    Sent are 16 bits for each coordinate. The bound holds for numbers in the range of normal float32, about 1e-38 to
+    A message is 16 bits for each coordinate. The bound holds for numbers in the range of normal float32, about 1e-38 to
     1e38.
     """
     return BF16()
@@ -154,7 +154,7 @@ def scaled_sign() -> ScaledSign:
     $$ C(a) = \frac{\|a\|_1}{d}\, \mathrm{sign}(a), \qquad
        \|C(a) - a\|^2 = \|a\|^2 - \|a\|_1^2 / d \le (1 - 1/d)\, \|a\|^2 $$
 
-    Sent are d bits and one number; a zero is sent as positive.
+    A message is d bits and one number; a zero is sent as positive.
     """
     return ScaledSign()
 
@@ -165,8 +165,8 @@ def qsgd(levels: int) -> QSGD:
     $$ C(a)_j = \|a\|\, \mathrm{sign}(a_j)\, \frac{1}{s} \Big\lfloor \frac{s |a_j|}{\|a\|} + u_j \Big\rfloor,
        \qquad u_j \sim U[0, 1) $$
 
-    With $s$ levels its variance is at most $\min(d/s^2, \sqrt d/s)\, \|a\|^2$. Sent are one number and, for each
-    coordinate, a sign and a level of $\lceil \log_2(s+1) \rceil$ bits; Elias coding could be shorter.
+    With $s$ levels its variance is at most $\min(d/s^2, \sqrt d/s)\, \|a\|^2$. A message is one number and, for
+    each coordinate, a sign and a level of $\lceil \log_2(s+1) \rceil$ bits; Elias coding could be shorter.
     """
     return QSGD(whole("qsgd(levels=…)", levels))
 
@@ -178,7 +178,7 @@ def round_linf(levels: int) -> RoundLinf:
        \|C(a) - a\|^2 \le \frac{d-1}{4s^2 + d - 1}\, \|a\|^2 $$
 
     The largest coordinate is exact and no other errs by more than itself or half a part, which gives the bound (it is
-    attained, and below $d/4s^2$). Sent are one number and $\lceil \log_2(2s+1) \rceil$ bits for each coordinate.
+    attained, and below $d/4s^2$). A message is one number and $\lceil \log_2(2s+1) \rceil$ bits for each coordinate.
     """
     return RoundLinf(whole("round_linf(levels=…)", levels))
 

@@ -18,7 +18,7 @@ from gossamer.compressors.compressor import Compressor, Errors
 from gossamer.core import InputError, Range, brief, flag, whole
 
 SEED_BITS = 32
-"""The seed from which a receiver draws the coordinates again."""
+"""The length of the seed from which a receiver draws the coordinates again."""
 
 
 @pytree
@@ -118,8 +118,8 @@ def top_k(k: int | None = None, *, share: float | None = None) -> TopK:
 
     $$ \|C(a) - a\|^2 \le (1 - k/d)\, \|a\|^2 $$
 
-    with equality where all sizes are equal. Give `k`, or the `share` of the coordinates (at least one is kept). Sent
-    are k numbers and the place of each, $\lceil \log_2 d \rceil$ bits.
+    with equality where all sizes are equal. Give `k`, or the `share` of the coordinates (at least one is kept). A
+    message is k numbers and the place of each, $\lceil \log_2 d \rceil$ bits.
     """
     return TopK(*_amount("top_k", k, share))
 
@@ -127,17 +127,17 @@ def top_k(k: int | None = None, *, share: float | None = None) -> TopK:
 def rand_k(k: int | None = None, *, share: float | None = None, scaled: bool = True) -> RandK:
     r"""k coordinates drawn at random, times d/k unless ``scaled=False``.
 
-    Scaled it is unbiased and its variance is $(d/k - 1)\|a\|^2$; unscaled $\mathbb E\, C(a) = (k/d)\, a$ and the whole
-    error $\mathbb E\|C(a) - a\|^2 = (1 - k/d)\|a\|^2$. Give `k`, or the `share` of the coordinates (at least one is
-    kept). Sent are k numbers and a seed of 32 bits, from which the receiver draws the places again.
+    Scaled, it is unbiased and its variance is $(d/k - 1)\|a\|^2$; unscaled, $\mathbb E\, C(a) = (k/d)\, a$ and
+    the whole error is $\mathbb E\|C(a) - a\|^2 = (1 - k/d)\|a\|^2$. Give `k`, or the `share` of the coordinates (at
+    least one is kept). A message is k numbers and a seed of 32 bits, from which the receiver draws the places again.
     """
     return RandK(*_amount("rand_k", k, share), flag("rand_k(scaled=…)", scaled))
 
 
 def _amount(name: str, k: Any, share: Any) -> tuple[int | None, float | None]:
     if (k is None) == (share is None):
-        given = "neither" if k is None else f"k = {brief(k)} and share = {brief(share)}"
-        raise InputError(f"{name} takes k, a number of coordinates, or share, a part of them, but was given {given}.")
+        choice = "neither" if k is None else f"k = {brief(k)} and share = {brief(share)}"
+        raise InputError(f"{name} takes k, a number of coordinates, or share, a part of them, but was given {choice}.")
     if share is None:
         return whole(f"{name}(k=…)", k, advice="Or give share=…, a part of all coordinates."), None
     return None, Range(0, 1, True, False, "It is the part of the coordinates that is kept.").check(

@@ -86,9 +86,9 @@ def _levelled(held: np.ndarray, even: Counts, totals: Totals, room: Room) -> Cou
     """The counts nearest to `even`, in rows moved, with these sums. A transport problem, so its vertices are whole."""
     agent, label = np.nonzero(held)
     size = agent.size
-    one, column = np.ones(size), np.arange(size)
+    ones, column = np.ones(size), np.arange(size)
     sums = scipy.sparse.csr_array(
-        (np.r_[one, one], (np.r_[agent, held.shape[0] + label], np.r_[column, column])),
+        (np.r_[ones, ones], (np.r_[agent, held.shape[0] + label], np.r_[column, column])),
         shape=(sum(held.shape), size),
     )
     start = even[agent, label]

@@ -14,8 +14,11 @@ from gossamer.core import InputError
 Features = Real[np.ndarray, "rows d"]
 Labels = Shaped[np.ndarray, " rows"]
 
-DENSE_LIMIT = 8e9
+DENSE_BYTES = 8e9
 """The largest dense matrix, in bytes, that a sparse one is unpacked to."""
+
+MOST_CLASSES = 20
+"""Fractions that differ more often than this are no classes."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -72,7 +75,8 @@ class Dataset:
 
     def __repr__(self) -> str:
         test = "" if self.test_features is None else f", test_rows={len(self.test_features)}"
-        return f"Dataset({self.name!r}, rows={self.rows}, dim={self.dim}, classes={len(self.classes)}{test})"
+        labels = "real labels" if self.continuous else f"classes={len(self.classes)}"
+        return f"Dataset({self.name!r}, rows={self.rows}, dim={self.dim}, {labels}{test})"
 
     @property
     def rows(self) -> int:
@@ -86,6 +90,14 @@ class Dataset:
     def classes(self) -> Shaped[np.ndarray, " classes"]:
         """The labels that occur in the training part, sorted."""
         return np.unique(self.labels)
+
+    @functools.cached_property
+    def continuous(self) -> bool:
+        """Whether labels are the targets of a regression by their look: fractions, and too many to be classes.
+
+        Too many are more than `MOST_CLASSES` or, of few rows, more than half as many as there are rows.
+        """
+        return self.labels.dtype.kind == "f" and len(self.classes) > min(MOST_CLASSES, max(2, self.rows // 2))
 
     @functools.cached_property
     def sha256(self) -> str:
@@ -139,7 +151,7 @@ def matrix(given: Any, what: str) -> Features:
 
 
 def dense(sparse: Any, what: str) -> Features:
-    """A sparse matrix unpacked, or an error when that takes more than `DENSE_LIMIT` bytes."""
+    """A sparse matrix unpacked, or an error when that takes more than `DENSE_BYTES` bytes."""
     sparse = scipy.sparse.csr_array(sparse)
     if not sparse.has_canonical_format:
         sparse = sparse.copy()  # the caller's matrix stays as it is
@@ -147,10 +159,10 @@ def dense(sparse: Any, what: str) -> Features:
     kind = np.dtype(np.int8 if fits_int8(sparse.data) else np.float64)
     rows, columns = sparse.shape
     size = rows * columns * kind.itemsize
-    if size > DENSE_LIMIT:
+    if size > DENSE_BYTES:
         raise InputError(
             f"{what}: {rows:,} rows of {columns:,} columns take {size / 1e9:,.1f} GB as a dense matrix; "
-            f"the limit is {DENSE_LIMIT / 1e9:g} GB. Keep fewer rows or columns."
+            f"the limit is {DENSE_BYTES / 1e9:g} GB. Keep fewer rows or columns."
         )
     # unpacked as int8 at once: a detour over float64 takes eight times the memory
     return matrix(sparse.astype(kind).toarray(), what)

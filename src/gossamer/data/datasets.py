@@ -1,4 +1,4 @@
-"""One way to any data: a registered name, a file, or arrays."""
+"""One way to any data: a registered name, a file, a frame, or arrays."""
 
 import functools
 import os
@@ -12,6 +12,7 @@ from gossamer.core import InputError, Registry, brief, nearest
 from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, Features, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
+from gossamer.data.frames import is_frame
 from gossamer.data.libsvm import read_libsvm
 from gossamer.data.tables import read_table, read_test_table
 
@@ -65,22 +66,23 @@ def load(
 ) -> Dataset:
     """The data set that `data` means.
 
-    `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, or a pair (features, labels).
-    A registered name wins over a file of the same name; write ``./a9a`` for the file. Files are tables if they end in
-    .csv or .parquet, with columns `label` and `holder`, else LIBSVM text with `dim` columns, or as many as occur.
-    `test` is the test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
+    `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, a frame of polars or pandas, or
+    a pair (features, labels). A registered name wins over a file of the same name; write ``./a9a`` for the file. Files
+    that end in .csv or .parquet are tables as frames are, with columns `label` and `holder`; others are LIBSVM text
+    with `dim` columns, or as many as occur. `test` is the test part in the same format; a table's has the same columns,
+    in any order, and may lack `holder`.
     """
     for key, column in (("label", label), ("holder", holder)):
         if not isinstance(column, str) and (key == "label" or column is not None):
             raise InputError(f"load({key}=…) must be the name of a column, but is {brief(column)}.")
     named = isinstance(data, str) and data in DATASETS
     path = Path(data) if isinstance(data, (str, os.PathLike)) and not named else None
-    table = path is not None and path.suffix.lower() in TABLES
-    shown = data if named else data.name if isinstance(data, Dataset) else "the pair" if path is None else path
+    table = _is_table(data) and not named
+    shown = data if named else data.name if isinstance(data, Dataset) else _shown(data)
     if not table and (holder is not None or label != "label"):
         asked = f"holder={brief(holder)}" if holder is not None else f"label={brief(label)}"
         raise InputError(
-            f"{asked} names a column, but only tables ({', '.join(TABLES)}) have columns; {shown} has none."
+            f"{asked} names a column, but only tables ({', '.join(TABLES)}) and frames have columns; {shown} has none."
         )
     if dim is not None and (table or path is None):
         raise InputError(
@@ -92,19 +94,27 @@ def load(
         return data
     if named:
         return DATASETS[str(data)]()
-    if path is None:
-        return from_arrays(*pair(data, "data"), test=test)
-    return _load_table(path, label, holder, test) if table else _load_libsvm(data, test, dim)
+    if table:
+        return _load_table(data, label, holder, test)
+    return from_arrays(*pair(data, "data"), test=test) if path is None else _load_libsvm(data, test, dim)
 
 
-def _load_table(data: str | os.PathLike[str], label: str, holder: str | None, test: Any) -> Dataset:
-    train = read_table(existing_file(data), label, holder)
+def _is_table(data: Any) -> bool:
+    return Path(data).suffix.lower() in TABLES if isinstance(data, (str, os.PathLike)) else is_frame(data)
+
+
+def _shown(data: Any) -> str:
+    return str(data) if isinstance(data, (str, os.PathLike)) else "the frame" if is_frame(data) else "the pair"
+
+
+def _load_table(data: Any, label: str, holder: str | None, test: Any) -> Dataset:
+    train = read_table(data, label, holder)
     test_features = test_labels = None
     if test is not None:
-        if not isinstance(test, (str, os.PathLike)) or Path(test).suffix.lower() not in TABLES:
-            raise InputError(f"test={brief(test)} must be a table ({', '.join(TABLES)}), as {data} is one.")
+        if not _is_table(test):
+            raise InputError(f"test={brief(test)} must be a table ({', '.join(TABLES)}), as {_shown(data)} is one.")
         test_features, test_labels, *_ = read_test_table(test, label, holder, train.columns)
-    name, source = Path(data).name, f"file {data}"
+    name, source = ("frame", "frame given by the caller") if is_frame(data) else (Path(data).name, f"file {data}")
     return Dataset(name, *train[:2], test_features, test_labels, train.holders, source, holder)
 
 

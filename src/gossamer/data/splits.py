@@ -42,7 +42,8 @@ def split(
 ) -> tuple[Rows, ...]:
     r"""The rows of each agent, ascending. Every row of `dataset` is in exactly one of the arrays.
 
-    - ``by-label``: a stable sort by label, cut into consecutive parts. Always equal sizes.
+    - ``by-label``: a stable sort by label, cut into consecutive parts. Always equal sizes. Of real labels, the targets
+      of a regression, each agent so gets a range.
     - ``iid``: a shuffle, cut into parts. As they fall: each row's agent is drawn uniformly.
     - ``mixed:S``: the first share S of a shuffle, in [0, 1], is sorted by label and cut into equal parts; the rest
       fills up the agents in the order of the shuffle. As they fall: the agent of each row of the rest is drawn
@@ -56,7 +57,8 @@ def split(
     - ``labels:K``: labels get places in proportion to their rows, at least one and at most one for each agent, and K
       places with different labels are dealt to each agent. As they fall: a label's rows are cut evenly over its
       places. Equal sizes: the cuts move as little as possible, in rows, so that all agents have the same size and
-      none loses a label; where no dealing allows that, it is an error.
+      none loses a label; where no dealing allows that, it is an error. This split and the last need classes, and
+      refuse real labels.
     - ``column:NAME``: the rows of each value of `dataset.holders`, sorted by value. Sizes are always as they fall,
       and `agents` may be None.
     """
@@ -77,6 +79,11 @@ def split(
         return _checked(_groups(rng.integers(agents, size=dataset.rows), agents), how, form)
     if form == "mixed":
         return _checked(_mixed(dataset.labels, agents, _share(setting, how), sizes, rng), how, form)
+    if dataset.continuous:
+        raise InputError(
+            f"{how} deals out classes, but the labels of {dataset.name} are {len(dataset.classes):,} different numbers "
+            f"in {dataset.rows:,} rows. Use by-label or mixed:S, which sort by them, iid, or column:NAME."
+        )
     _, codes, totals = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     room = apportion(dataset.rows, np.ones(agents)) if sizes == "equal" else None
     if form == "dirichlet":

@@ -1,12 +1,11 @@
-"""CSV and Parquet tables: one row a record, with a label column and perhaps a column that says who holds the row."""
+"""Tables, in CSV and Parquet files or frames: a record a row, a label column, perhaps one that says who holds it."""
 
 import csv
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -14,6 +13,7 @@ import polars as pl
 from gossamer.core import InputError, nearest
 from gossamer.data.dataset import Features, Labels, matrix, values
 from gossamer.data.files import existing_file
+from gossamer.data.frames import as_polars, is_frame, refuse_repeated
 
 
 class Table(NamedTuple):
@@ -26,105 +26,109 @@ class Table(NamedTuple):
 
 
 def read_table(
-    path: str | os.PathLike[str],
+    table: Any,
     label: str = "label",
     holder: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> Table:
-    """The columns of a .csv or .parquet file. Features are `columns`, or all but the label and the holder.
+    """The columns of a .csv or .parquet file, or of a frame of polars or pandas.
+
+    Features are `columns`, or all but the label and the holder.
 
     A column that stands there twice is refused, and so is the label under another name, for a model would read its
     answer there: one spelt alike but for capitals and spaces, or a column of numbers equal to the labels. Only
     `columns` takes these.
     """
-    file = existing_file(path)
-    frame = _read(file)
-    _refuse_missing(file, frame, [label, *([holder] if holder else []), *(columns or ())])
+    source, frame = _opened(table)
+    _refuse_missing(source, frame, [label, *([holder] if holder else []), *(columns or ())])
     if label == holder:
-        raise InputError(f"{file}: column {label!r} cannot be both the label and the holder.")
-    _refuse_twice(file, frame.columns, (label, holder) if columns is None else ())
+        raise InputError(f"{source}: column {label!r} cannot be both the label and the holder.")
+    _refuse_twice(source, frame.columns, (label, holder) if columns is None else ())
     if columns is not None:
-        _refuse_choice(file, columns, label, holder)
-    table = _table(file, frame, label, holder, columns)
+        _refuse_choice(source, columns, label, holder)
+    parts = _table(source, frame, label, holder, columns)
     if columns is None:
-        _refuse_copy(file, table, label)
-    return table
+        _refuse_copy(source, parts, label)
+    return parts
 
 
-def read_test_table(path: str | os.PathLike[str], label: str, holder: str | None, columns: Sequence[str]) -> Table:
+def read_test_table(table: Any, label: str, holder: str | None, columns: Sequence[str]) -> Table:
     """A test part with the same columns as its training part, in any order; it may leave out who holds a row."""
-    file = existing_file(path)
-    frame = _read(file)
-    _refuse_missing(file, frame, [label, *columns])
+    source, frame = _opened(table)
+    _refuse_missing(source, frame, [label, *columns])
     other = [name for name in frame.columns if name not in (label, holder, *columns)]
     if other:
         raise InputError(
-            f"{file} has the column {other[0]!r}, which the training part does not have"
+            f"{source} has the column {other[0]!r}, which the training part does not have"
             f"{f' (and {len(other) - 1} more)' if len(other) > 1 else ''}. Train and test rows need the same columns."
         )
-    return _table(file, frame, label, None, columns)
+    return _table(source, frame, label, None, columns)
 
 
-def _table(file: Path, frame: pl.DataFrame, label: str, holder: str | None, columns: Sequence[str] | None) -> Table:
+def _table(source: str, frame: pl.DataFrame, label: str, holder: str | None, columns: Sequence[str] | None) -> Table:
     if not frame.height:
-        raise InputError(f"{file} has columns but no rows.")
+        raise InputError(f"{source} has columns but no rows.")
     chosen = tuple(name for name in frame.columns if name not in (label, holder)) if columns is None else tuple(columns)
     if not chosen:
-        raise InputError(f"{file} has no feature column: all it has is {', '.join(map(repr, frame.columns))}.")
+        raise InputError(f"{source} has no feature column: all it has is {', '.join(map(repr, frame.columns))}.")
     features = np.empty((frame.height, len(chosen)))
     for position, name in enumerate(chosen):
-        features[:, position] = _feature(file, frame[name])
-    held = _named(file, frame[holder], "holder") if holder else None
-    return Table(matrix(features, "features"), _named(file, frame[label], "label"), held, chosen)
+        features[:, position] = _feature(source, frame[name])
+    held = _named(source, frame[holder], "holder") if holder else None
+    return Table(matrix(features, "features"), _named(source, frame[label], "label"), held, chosen)
 
 
-def _refuse_missing(file: Path, frame: pl.DataFrame, names: Sequence[str]) -> None:
+def _refuse_missing(source: str, frame: pl.DataFrame, names: Sequence[str]) -> None:
     for name in names:
         if name not in frame.columns:
-            raise InputError(f"{file} has no column {name!r}: {nearest(name, frame.columns)}")
+            raise InputError(f"{source} has no column {name!r}: {nearest(name, frame.columns)}")
 
 
-def _refuse_twice(file: Path, found: Sequence[str], roles: Sequence[str | None]) -> None:
+def _refuse_twice(source: str, names: Sequence[str], roles: Sequence[str | None]) -> None:
     """Refuse a name that stands in the header twice, and one that is spelt like the label or the holder."""
     # the reader of CSV calls a second column x x_duplicated_0
-    stems = [re.sub(r"_duplicated_\d+$", "", name) for name in found]
-    written = [(stem if stem in found else name).strip() for stem, name in zip(stems, found, strict=True)]
-    name, times = Counter(written).most_common(1)[0]
-    if times > 1:
-        raise InputError(
-            f"{file} has {times} columns of the name {name!r}. Each column needs a name of its own: drop or rename "
-            "those that are too many."
-        )
+    stems = [re.sub(r"_duplicated_\d+$", "", name) for name in names]
+    refuse_repeated(
+        source, [(stem if stem in names else name).strip() for stem, name in zip(stems, names, strict=True)]
+    )
     for role in filter(None, roles):
-        for name in found:
+        for name in names:
             if name != role and name.strip().casefold() == role.strip().casefold():
                 raise InputError(
-                    f"{file} has the columns {role!r} and {name!r}, likely the same twice, and the second would be a "
+                    f"{source} has the columns {role!r} and {name!r}, likely the same twice, and the second would be a "
                     "feature. Drop or rename it, or choose the features with read_table(columns=…)."
                 )
 
 
-def _refuse_choice(file: Path, columns: Sequence[str], label: str, holder: str | None) -> None:
+def _refuse_choice(source: str, columns: Sequence[str], label: str, holder: str | None) -> None:
     if isinstance(columns, str) or not columns:
-        raise InputError(f"{file}: columns must be a list of at least one name, but is {columns!r}.")
+        raise InputError(f"{source}: columns must be a list of at least one name, but is {columns!r}.")
     for name, role in ((label, "label"), (holder, "holder")):
         if name in columns:
-            raise InputError(f"{file}: column {name!r} is the {role}, so it cannot be a feature as well.")
+            raise InputError(f"{source}: column {name!r} is the {role}, so it cannot be a feature as well.")
     name, times = Counter(columns).most_common(1)[0]
     if times > 1:
-        raise InputError(f"{file}: columns names {name!r} {times} times. Name each feature once.")
+        raise InputError(f"{source}: columns names {name!r} {times} times. Name each feature once.")
 
 
-def _refuse_copy(file: Path, table: Table, label: str) -> None:
+def _refuse_copy(source: str, table: Table, label: str) -> None:
     if table.labels.dtype.kind == "U":
         return
     (copies,) = np.nonzero((table.features == table.labels[:, None]).all(0))
     if copies.size:
         name = table.columns[copies[0]]
         raise InputError(
-            f"{file}: column {name!r} equals the label {label!r} in all {len(table.labels)} rows, so a model would "
+            f"{source}: column {name!r} equals the label {label!r} in all {len(table.labels)} rows, so a model would "
             "read its answer there. Drop it, or choose the features with read_table(columns=…)."
         )
+
+
+def _opened(table: Any) -> tuple[str, pl.DataFrame]:
+    """What the table is called in messages, and the frame that it is."""
+    if is_frame(table):
+        return "the frame", as_polars(table)
+    file = existing_file(table)
+    return str(file), _read(file)
 
 
 def _read(file: Path) -> pl.DataFrame:
@@ -154,17 +158,17 @@ def _refuse_ragged(file: Path) -> None:
                 )
 
 
-def _feature(file: Path, column: pl.Series) -> np.ndarray:
+def _feature(source: str, column: pl.Series) -> np.ndarray:
     advice = "Remove the column, or turn it into numbers."
-    where = f"{file}, column {column.name!r}"
+    where = f"{source}, column {column.name!r}"
     if column.dtype == pl.String:
-        _refuse_nulls(file, column)
+        _refuse_nulls(source, column)
         wrong = column.cast(pl.Float64, strict=False).is_null()
         row = int(wrong.arg_max() or 0)
         raise InputError(f"{where}, row {row + 1}: {column[row]!r} is not a number. {advice}")
     if not column.dtype.is_numeric() and column.dtype != pl.Boolean:
         raise InputError(f"{where} has type {column.dtype}, not numbers. {advice}")
-    _refuse_nulls(file, column)
+    _refuse_nulls(source, column)
     numbers = column.cast(pl.Float64).to_numpy()
     finite = np.isfinite(numbers)
     if not finite.all():
@@ -173,24 +177,24 @@ def _feature(file: Path, column: pl.Series) -> np.ndarray:
     return numbers
 
 
-def _named(file: Path, column: pl.Series, role: str) -> Labels:
+def _named(source: str, column: pl.Series, role: str) -> Labels:
     """The values of the label or holder column: whole numbers, fractions or text."""
-    _refuse_nulls(file, column)
+    _refuse_nulls(source, column)
     if isinstance(column.dtype, (pl.Categorical, pl.Enum)):
         column = column.cast(pl.String)
     if column.dtype == pl.String:
         return column.to_numpy().astype(str)
     if not column.dtype.is_numeric() and column.dtype != pl.Boolean:
-        raise InputError(f"{file}, column {column.name!r}: a {role} is a number or text, but this is {column.dtype}.")
+        raise InputError(f"{source}, column {column.name!r}: a {role} is a number or text, but this is {column.dtype}.")
     if isinstance(column.dtype, pl.Decimal):
         column = column.cast(pl.Float64)
-    return values(column.to_numpy(), f"{file}, column {column.name!r}")
+    return values(column.to_numpy(), f"{source}, column {column.name!r}")
 
 
-def _refuse_nulls(file: Path, column: pl.Series) -> None:
+def _refuse_nulls(source: str, column: pl.Series) -> None:
     if column.null_count():
         row = int(column.is_null().arg_max() or 0)
         raise InputError(
-            f"{file}, column {column.name!r}, row {row + 1}: the value is missing ({column.null_count()} in all). "
+            f"{source}, column {column.name!r}, row {row + 1}: the value is missing ({column.null_count()} in all). "
             "Drop such rows or fill in a value."
         )

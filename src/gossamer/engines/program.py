@@ -83,11 +83,11 @@ def begin(form: Form, world: World, oracles: Oracle, hyper: Hyper, keys: Keys) -
 
     def one(setting: Setting, key: Array) -> Run:
         memory = _memory(world, setting.oracle, key)
-        agents = StackedAgents(world, setting.oracle, _round_keys(key, 0), jnp.int32(0), memory)
+        agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
         state = form.bind(setting.hyper).init(_start(world), agents)
         return Run(state, agents.memory, jnp.int32(-1))
 
-    return _mapped(one, Setting(_at(hyper, 0), oracles, hyper.order), keys)
+    return _mapped(one, Setting(hyper_at(hyper, 0), oracles, hyper.order), keys)
 
 
 @jax.jit
@@ -117,14 +117,14 @@ def advance(
 
     def one_round(t: Array, run: Run) -> Run:
         def one(setting: Setting, key: Array, run: Run) -> Run:
-            agents = StackedAgents(world, setting.oracle, _round_keys(key, t + 1), t, run.memory)
+            agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
             size = jnp.sum(state.x**2)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
             return Run(state, memory, jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged))
 
-        return _mapped(one, Setting(_at(hyper, t), oracles), keys, run)
+        return _mapped(one, Setting(hyper_at(hyper, t), oracles), keys, run)
 
     def rows(t: Array, run: Run) -> tuple[dict[str, Array], Array]:
         def one(setting: Setting, key: Array, run: Run) -> tuple[dict[str, Array], Array]:
@@ -132,7 +132,7 @@ def advance(
             found = measure(world.problem, form.bind(setting.hyper), run.state, bias)
             return found, jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((found, run.state))]).all()
 
-        return _mapped(one, Setting(_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
+        return _mapped(one, Setting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 
     blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, t, run))
 
@@ -182,7 +182,8 @@ def _memory(world: World, oracle: Oracle, keys: Array) -> Any:
     return each(lambda agent, key: oracle.init(Site(world.problem, agent, key, first)), world.problem.agents, keys[0])
 
 
-def _round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
+def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
+    """The key of every agent in a round of one seed: number 0 is the start, t + 1 is round t."""
     return jax.vmap(of_round, in_axes=(0, None))(keys[1], number)
 
 
@@ -190,7 +191,8 @@ def _start(world: World) -> Float[Array, "agents d"]:
     return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
 
 
-def _at(hyper: Hyper, t: Any) -> dict[str, Any]:
+def hyper_at(hyper: Hyper, t: Any) -> dict[str, Any]:
+    """The hyper-parameters of all settings in round t, by name, with a leading axis of settings."""
     return hyper.numbers | {name: table[:, t - hyper.first] for name, table in hyper.tables.items()} | hyper.parts
 
 

@@ -25,7 +25,7 @@ from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
 from gossamer.engines.runs import Setting, Width, fits
 from gossamer.engines.simulator import planned
-from gossamer.oracles import COVERED, Constants, Measured, measure
+from gossamer.oracles import COVERED, ErrorBounds, Measured, measure
 from gossamer.oracles.measuring import count_of
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.parts import Parts
@@ -43,7 +43,7 @@ class Finding:
     setting: str
     rounds: list[int]
     """The rounds whose query was repeated."""
-    stated: Constants
+    stated: ErrorBounds
     measured: Measured
     diverged: int
     """The round in which the run diverged, or −1."""
@@ -217,7 +217,7 @@ class Watched(StackedAgents):
 def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
     """The points of the first query in round t, and the oracle's memory before it."""
     with block.precision():
-        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program._at(block.hyper(t), t), block.oracles))
+        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program.hyper_at(block.hyper(t), t), block.oracles))
         run = jax.tree.map(lambda leaf: leaf[0, 0], block.run)
         x, memory = _first(block.form, block.world, oracle, hyper, block.keys[0], run, jnp.int32(t))
         return np.asarray(x, np.float64), jax.tree.map(np.asarray, memory)
@@ -225,7 +225,7 @@ def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
 
 @partial(jax.jit, static_argnums=0)
 def _first(form: program.Form, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.Run, t: Array) -> Any:
-    agents = Watched(world, oracle, program._round_keys(keys, t + 1), t, run.memory)
+    agents = Watched(world, oracle, program.round_keys(keys, t + 1), t, run.memory)
     form.bind(hyper).step(run.state, agents)
     return agents.first
 

@@ -1,6 +1,8 @@
 """Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
 
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
+from gossamer.networks.files import from_file
+from gossamer.networks.given import of
 from gossamer.networks.graphs import (
     complete,
     erdos_renyi,
@@ -48,6 +50,7 @@ __all__ = [
     "every",
     "exponential",
     "failing",
+    "from_file",
     "from_graph",
     "from_matrices",
     "from_matrix",
@@ -56,6 +59,7 @@ __all__ = [
     "make",
     "max_degree",
     "metropolis",
+    "of",
     "one_peer_exponential",
     "options",
     "path",

@@ -16,14 +16,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from gossamer.networks.mixing.cycles import Cycle, Every
+from gossamer.networks.mixing.drawn import Matching, Redrawn
 from gossamer.networks.mixing.faults import Faults
 from gossamer.networks.mixing.mixer import Mixer
-from gossamer.networks.mixing.rounds import Cycle, Every, Matching, Redrawn
-from gossamer.networks.mixing.static import Dense, Hubs, Mean, Shifts, Table
+from gossamer.networks.mixing.static import Full, Hubs, Mean, Neighbours, Shifts
 from gossamer.networks.spectrum import EXACT_AGENTS, largest, matrix_gap, product_largest, shifts_gap
 
 DRAWN_ROUNDS = 256
-"""So many rounds estimate a gap that has no closed form."""
+"""How many rounds are drawn to estimate a gap that has no closed form."""
 
 
 def gap_of(mixer: Mixer, agents: int) -> float:
@@ -56,12 +57,12 @@ def _left(mixer: Any, n: int) -> float:
         case Faults(base=Matching()):
             # Pairs that average twice are as after once, so E[WᵀW] = E[W], which is linear in the links.
             return 1 - mixer.chance_up * (1 - _matching(n))
-        case Faults(base=Table() | Dense() | Hubs()):
+        case Faults(base=Neighbours() | Full() | Hubs()):
             return _faults(mixer, n)
         case Cycle(rounds, stride=1):
-            shifts = [one for one in rounds if isinstance(one, Shifts)]
-            if len(shifts) == len(rounds) and len({one.shape for one in shifts}) == 1:
-                return product_largest([(one.shape, one.offsets, np.asarray(one.weights)) for one in shifts])
+            shifts = [mixer for mixer in rounds if isinstance(mixer, Shifts)]
+            if len(shifts) == len(rounds) and len({turn.shape for turn in shifts}) == 1:
+                return product_largest([(turn.shape, turn.offsets, np.asarray(turn.weights)) for turn in shifts])
     return _measured(mixer, n)
 
 
@@ -81,9 +82,9 @@ def _redrawn(n: int, p: float) -> float:
     from scipy.stats import binom  # a second to import, so only when needed
 
     counts = np.arange(n)
-    one = binom.pmf(counts - 1, n - 2, p)  # the degree of an agent that has one link for certain
-    weight = p * (one * _expected(one, 1)).sum()
-    square = p * (one * _expected(one, 2)).sum()
+    degrees = binom.pmf(counts - 1, n - 2, p)  # of an agent that has one link for certain
+    weight = p * (degrees * _expected(degrees, 1)).sum()
+    square = p * (degrees * _expected(degrees, 2)).sum()
     centre, unlinked, linked = (binom.pmf(counts - k, n - 3, p) for k in (2, 1, 2))
     both = p**2 * ((1 - p) * (centre * _expected(unlinked, 1) ** 2) + p * (centre * _expected(linked, 1) ** 2)).sum()
     own = 1 - 2 * (n - 1) * weight + (n - 1) * square + (n - 1) * (n - 2) * both

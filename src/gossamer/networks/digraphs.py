@@ -20,7 +20,7 @@ from scipy.sparse.csgraph import breadth_first_order
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
 from gossamer.networks.graphs import call_name, name_of
-from gossamer.networks.mixing.rounds import Directed
+from gossamer.networks.mixing.directed import Directed
 from gossamer.networks.mixing.static import Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.spectrum import size
@@ -44,8 +44,8 @@ def directed_ring(agents: int) -> Network:
     """Each agent sends to the next one."""
     n = whole("directed_ring(agents)", agents)
     offsets = ((0,), (1,)) if n > 1 else ((0,),)
-    one = Shifts((n,), offsets, np.full(len(offsets), 1 / len(offsets)))
-    return Network(call_name("directed_ring", n), n, Directed(one, one))
+    halves = Shifts((n,), offsets, np.full(len(offsets), 1 / len(offsets)))
+    return Network(call_name("directed_ring", n), n, Directed(halves, halves))
 
 
 def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
@@ -77,16 +77,16 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
     given = {line: W for line, W in (("row", row), ("column", column)) if W is not None}
     if not given:
         raise InputError("from_matrices needs row=R, column=C or both, but got neither.")
-    found = {line: _checked(W, line) for line, W in given.items()}
-    if len(found) == 2:
-        _check_same_links(found["row"], found["column"])
-    links = next(iter(found.values()))
+    checked = {line: _checked(W, line) for line, W in given.items()}
+    if len(checked) == 2:
+        _check_same_links(checked["row"], checked["column"])
+    links = next(iter(checked.values()))
     heard = links - sp.diags_array(links.diagonal())
     heard = sp.csr_array(heard)
     heard.eliminate_zeros()
     check_strongly_connected(heard, "network")
     equal, n = shares(heard), size(heard)
-    mixers = {line: choose(found[line]) if line in found else getattr(equal, line) for line in ("row", "column")}
+    mixers = {line: choose(checked[line]) if line in checked else getattr(equal, line) for line in ("row", "column")}
     return Network(name_of(name) or call_name("matrices", n), n, Directed(**mixers))
 
 

@@ -161,7 +161,7 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
 
 
 def room_for_graph(what: str, agents: int, links: float) -> None:
-    """Refuse a graph that networkx could not hold: it takes about so many bytes an agent and a link (measured)."""
+    """Refuse a graph that networkx could not hold; the bytes that an agent and a link take were measured."""
     refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
 
 

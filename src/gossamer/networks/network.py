@@ -17,12 +17,12 @@ from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, whole
 from gossamer.networks.contraction import gap_of
 from gossamer.networks.drawing import network_html
-from gossamer.networks.mixing.mixer import Mixer, Over
+from gossamer.networks.mixing.mixer import MatrixName, Mixer
 from gossamer.networks.mixing.static import DENSE_LIMIT, Mean, Shifts
 from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest, shifts_lowest
 
 PRINTED_AGENTS = 100
-"""Up to so many agents `repr` works out the gap of a network that changes."""
+"""The most agents for which `repr` works out the gap of a network that changes."""
 
 
 @pytree
@@ -40,7 +40,7 @@ class Network:
     agents: int = dataclasses.field(metadata={"static": True})
     mixer: Mixer
 
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         """The product with W, R or C of round t, over the first axis of `x` and in its dtype.
 
         Where W is doubly stochastic, R = C = W.
@@ -60,7 +60,7 @@ class Network:
         """Who is awake in round t; None where no agent ever sleeps."""
         return self.mixer.awake(_round(t))
 
-    def matrix(self, t: int = 0, over: Over = "W") -> sp.csr_array:
+    def matrix(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         """The matrix of round t that `mix` multiplies by, on the host in float64."""
         self._check_over(over)
         if isinstance(self.mixer, Mean):

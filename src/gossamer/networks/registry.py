@@ -7,6 +7,7 @@ from typing import Any
 
 from gossamer.core import InputError, Registry, brief, nearest, whole
 from gossamer.networks import digraphs, graphs, sequences
+from gossamer.networks.files import from_file
 from gossamer.networks.network import Network
 
 COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
@@ -15,15 +16,20 @@ COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
 
 def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
     """The networks of a list in turn, and from the start again; each is a table, such as { name = "ring" }."""
-    if not isinstance(of, list) or not of or not all(isinstance(one, dict) for one in of):
+    if not isinstance(of, list) or not of or not all(isinstance(table, dict) for table in of):
         raise InputError(f'sequence: of must be a list of tables, such as [{{ name = "ring" }}], but is {brief(of)}.')
     rounds = []
-    for k, one in enumerate(of):
+    for k, table in enumerate(of):
         try:
-            rounds.append(of_table(one, agents))
+            rounds.append(of_table(table, agents))
         except InputError as error:
             raise InputError(f"sequence: of[{k}]: {error}") from None
     return sequences.sequence(rounds)
+
+
+def _file(agents: int, file: str, *, weights: str | None = None, directed: bool | None = None) -> Network:
+    """A network in a file: a list of links, a graph or a matrix, as its ending says."""
+    return from_file(file, weights=weights, directed=directed, agents=agents)
 
 
 NETWORKS: Registry[Callable[..., Network]] = Registry(
@@ -45,6 +51,7 @@ NETWORKS: Registry[Callable[..., Network]] = Registry(
         "sequence": _sequence,
         "directed-ring": digraphs.directed_ring,
         "directed-erdos-renyi": digraphs.directed_erdos_renyi,
+        "file": _file,
     },
 )
 """The networks by name."""
@@ -65,11 +72,11 @@ def _own_options(name: str) -> tuple[str, ...]:
 
 
 def make(name: str, agents: int, **values: Any) -> Network:
-    """The network of this name for so many agents: ``make("erdos-renyi", 20, probability=0.3)``.
+    """The network of this name for this number of agents: ``make("erdos-renyi", 20, probability=0.3)``.
 
     A torus takes its rows, its columns, both or neither; with neither it is as square as can be. Every network takes
-    ``every`` (gossip in every so manieth round), ``links_down`` and ``agents_asleep`` (the chance of a fault in one
-    round) and ``failure_seed``.
+    ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep`` (the chance of a fault
+    in one round) and ``failure_seed``.
     """
     known = options(name)
     n = whole(f"{name}: agents", agents)
@@ -118,7 +125,7 @@ def _wrapped(
 
 
 def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:
-    """The sides of a torus of so many agents."""
+    """The sides of a torus with this number of agents."""
     given = {key: value for key, value in (("rows", rows), ("columns", columns)) if value is not None}
     sides = {key: whole(f"torus({key})", value) for key, value in given.items()}
     if not sides:

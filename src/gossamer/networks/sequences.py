@@ -10,9 +10,10 @@ import scipy.sparse as sp
 from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.digraphs import check_strongly_connected, heard_links, shares
 from gossamer.networks.graphs import call_name, name_of
+from gossamer.networks.mixing.cycles import Cycle, Every
+from gossamer.networks.mixing.drawn import Matching, Redrawn
 from gossamer.networks.mixing.faults import fail
 from gossamer.networks.mixing.mixer import Mixer
-from gossamer.networks.mixing.rounds import Cycle, Every, Matching, Redrawn
 from gossamer.networks.mixing.static import DENSE_LIMIT, Shifts, choose
 from gossamer.networks.network import Network
 from gossamer.networks.spectrum import size
@@ -27,7 +28,7 @@ from gossamer.networks.weights import (
 )
 
 LONGEST_PERIOD = 100_000
-"""Rounds, of different matrices, after which a sequence must begin again."""
+"""How many rounds a sequence may have before it begins again."""
 
 RATE = Range(0, 1, False, True, "It is the chance of a failure in one round; at 1 nobody would ever meet.")
 
@@ -87,24 +88,24 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
             f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {brief(rounds)}."
         )
     order = next((list(graph.nodes) for graph in given if isinstance(graph, nx.Graph)), None)
-    made = [_one_round(k, one, order) for k, one in enumerate(given)]
-    n = made[0][0]
-    for k, (agents, _) in enumerate(made):
+    turns = [_turn(k, matrix, order) for k, matrix in enumerate(given)]
+    n = turns[0][0]
+    for k, (agents, _) in enumerate(turns):
         if agents != n:
             raise InputError(
                 f"sequence(rounds)[{k}] has {agents} agents, but rounds[0] has {n}: all rounds must have the same "
                 "agents. A graph must list all of them; one without links stands alone."
             )
-    cycle = Cycle(tuple(one.slower(len(made)) for _, one in made))
+    cycle = Cycle(tuple(mixer.slower(len(turns)) for _, mixer in turns))
     _check_period("sequence(rounds)", cycle.period)
     _check_union(cycle, order)
-    shown = [one.name if isinstance(one, Network) else type(one).__name__ for one in given]
+    shown = [turn.name if isinstance(turn, Network) else type(turn).__name__ for turn in given]
     short = ", ".join(shown) if len(shown) <= 3 else f"{len(shown)} rounds of {n} agents"
     return Network(name_of(name) or f"sequence({short})", n, cycle)
 
 
 def every(network: Network, rounds: int) -> Network:
-    r"""Local steps: gossip only in every so manieth round, $W^t = I$ unless `rounds` divides $t$.
+    r"""Local steps: gossip once in `rounds` rounds, $W^t = I$ unless `rounds` divides $t$.
 
     A sequence inside goes on to its next matrix with each gossip, so that none is left out.
     """
@@ -159,7 +160,7 @@ def _check_network(where: str, network: Any) -> None:
         )
 
 
-def _one_round(k: int, given: Any, order: list | None) -> tuple[int, Mixer]:
+def _turn(k: int, given: Any, order: list | None) -> tuple[int, Mixer]:
     """The number of agents and the mixer of one round."""
     if isinstance(given, Network):
         return given.agents, given.mixer
@@ -205,7 +206,7 @@ def _check_union(cycle: Cycle, names: list | None) -> None:
         check_strongly_connected(union, what, names)
         return
     check_one_part(union, what, names)
-    if cycle.random or all(one.sparse(t).diagonal().min() > 0 for t, one in enumerate(cycle.rounds)):
+    if cycle.random or all(mixer.sparse(t).diagonal().min() > 0 for t, mixer in enumerate(cycle.rounds)):
         return  # with a positive diagonal no round undoes what another has averaged
     product = sp.csr_array(sp.eye_array(size(union)))
     for t in range(cycle.period):

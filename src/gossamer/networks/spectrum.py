@@ -14,7 +14,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
 Product = Callable[[np.ndarray], np.ndarray]
 
 EXACT_AGENTS = 1_000
-"""Up to so many agents the whole spectrum is computed."""
+"""The most agents whose whole spectrum is computed."""
 
 
 def size(matrix: sp.csr_array) -> int:

@@ -198,9 +198,9 @@ def check_averages(matrix: sp.csr_array) -> None:
 def _links(graph: nx.Graph) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both ends of every link, each link in both directions and without self-loops, and all degrees."""
     check_graph(graph)
-    found = sp.coo_array(nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64))  # pyright: ignore
-    apart = found.row != found.col
-    rows, columns = found.row[apart], found.col[apart]
+    entries = sp.coo_array(nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64))  # pyright: ignore
+    apart = entries.row != entries.col
+    rows, columns = entries.row[apart], entries.col[apart]
     return rows, columns, np.bincount(rows, minlength=graph.number_of_nodes())
 
 

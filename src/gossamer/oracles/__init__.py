@@ -15,7 +15,7 @@ from gossamer.oracles.compressed import (
     scaled_sign,
     top_k,
 )
-from gossamer.oracles.constants import COVERED, Constants
+from gossamer.oracles.constants import COVERED, ErrorBounds
 from gossamer.oracles.custom import Custom, custom
 from gossamer.oracles.delayed import Delay, delay
 from gossamer.oracles.measuring import Measured, measure
@@ -52,9 +52,9 @@ __all__ = [
     "AdditiveBias",
     "Clip",
     "Compressed",
-    "Constants",
     "Custom",
     "Delay",
+    "ErrorBounds",
     "Exact",
     "GivenBias",
     "GivenFactors",

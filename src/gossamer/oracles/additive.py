@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, flag
-from gossamer.oracles.constants import Constants, total
+from gossamer.oracles.constants import ErrorBounds, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -48,18 +48,18 @@ class AdditiveBias(Stage):
         return tuple(f + e @ x for f, x in zip(self.source.value(site, state["inner"], points), points, strict=True))
 
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
-        own = jnp.broadcast_to(self.mean, site.problem.start.shape) if self.redraw else state["e"]
+        added = jnp.broadcast_to(self.mean, site.problem.start.shape) if self.redraw else state["e"]
         under = self.source.bias(site, state["inner"])
-        return None if under is None else under + own
+        return None if under is None else under + added
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         inner, std = self.source.constants(problem), float(self.std)
         size = float(np.linalg.norm(np.broadcast_to(self.mean, (problem.dim,))))
         spread = problem.dim * std**2
         if self.redraw or std == 0:
-            return Constants(*inner.shifted(size), total(inner.variance, spread), inner.note)
+            return ErrorBounds(*inner.shifted(size), total(inner.variance, spread), inner.note)
         note = f"σ_f² is the largest ‖e_i‖², which depends on the draw; the mean of ‖e_i‖² is {size**2 + spread:.3g}."
-        return Constants(*inner.shifted(None), inner.variance, inner.noted(note))
+        return ErrorBounds(*inner.shifted(None), inner.variance, inner.noted(note))
 
     def _draw(self, site: Site) -> Float[Array, " d"]:
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
@@ -81,8 +81,8 @@ class GivenBias(Stage):
         wanted = (problem.agents, problem.dim)
         if self.vectors.shape not in (wanted, wanted[1:]):
             raise InputError(
-                f"additive_bias(vectors=…) must have shape {wanted}, one row an agent, or {wanted[1:]}, one for all, "
-                f"but has shape {self.vectors.shape}."
+                f"additive_bias(vectors=…) must have shape {wanted}, one row for each agent, or {wanted[1:]}, one "
+                f"vector for all, but has shape {self.vectors.shape}."
             )
 
     def init(self, site: Site) -> Any:
@@ -90,21 +90,21 @@ class GivenBias(Stage):
 
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
-        return tuple(g + self._own(site) for g in gradients), state
+        return tuple(g + self._vector(site) for g in gradients), state
 
     def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
         losses = self.source.value(site, state, points)
-        return tuple(f + self._own(site) @ x for f, x in zip(losses, points, strict=True))
+        return tuple(f + self._vector(site) @ x for f, x in zip(losses, points, strict=True))
 
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         under = self.source.bias(site, state)
-        return None if under is None else under + self._own(site)
+        return None if under is None else under + self._vector(site)
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         inner, size = self.source.constants(problem), float(np.linalg.norm(self.vectors, axis=-1).max())
-        return Constants(*inner.shifted(size), inner.variance, inner.note)
+        return ErrorBounds(*inner.shifted(size), inner.variance, inner.note)
 
-    def _own(self, site: Site) -> Float[Array, " d"]:
+    def _vector(self, site: Site) -> Float[Array, " d"]:
         return self.vectors if self.vectors.ndim == 1 else self.vectors[site.agent]
 
 
@@ -115,11 +115,11 @@ def additive_bias(
 
     $$ \tilde g_i(x) = g_i(x) + e_i $$
 
-    Drawn: $e_i \sim \mathcal N(\mu, \sigma_e^2 I)$ with `mean` $\mu$ (a number, for that value in every coordinate, or
-    a vector) and `std` $\sigma_e$. The paper leaves open when: with ``redraw=False``, the default, once for each agent
-    before the run, so that each has a bias of its own and $\sigma_f^2 = \max_i \|e_i\|^2$; with ``redraw=True`` anew at
-    every query, so that the bias is $\mu$ and the rest is noise. Given: `vectors`, one row an agent or one vector for
-    all.
+    The errors are drawn, $e_i \sim \mathcal N(\mu, \sigma_e^2 I)$, with `mean` $\mu$ (a vector, or one number for all
+    coordinates) and `std` $\sigma_e$. The paper leaves open when they are drawn. With ``redraw=False``, the default, it
+    is once for each agent before the run, so that each has a bias of its own and $\sigma_f^2 = \max_i \|e_i\|^2$. With
+    ``redraw=True`` it is at every query, so that the bias is $\mu$ and the rest is noise. Or give the errors themselves
+    as `vectors`: one row for each agent, or one vector for all.
     """
     if vectors is not None:
         if mean is not None or std is not None or redraw is not None:

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from gossamer.basics.arrays import LARGEST
 from gossamer.basics.pytrees import pytree
 from gossamer.core import Range
-from gossamer.oracles.constants import Constants
+from gossamer.oracles.constants import ErrorBounds
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -38,13 +38,13 @@ class Clip(Stage):
     def bias(self, site: Site, state: Any) -> None:
         return None
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         inner, most = self.source.constants(problem), float(self.threshold) ** 2
         # a projection onto a ball brings no two points further apart, and leaves no norm above the threshold
         variance = most if inner.variance is None else min(inner.variance, most)
         exact = inner.unbiased and inner.variance == 0
         note = "clip's M_f is ((1 − τ/G)₊)², below 1 only where ‖∇f_i‖ ≤ G: see relative_at(G)."
-        return Constants(None, 0.0 if exact else None, variance, inner.noted(note))
+        return ErrorBounds(None, 0.0 if exact else None, variance, inner.noted(note))
 
     def relative_at(self, largest: float) -> float:
         """M_f of full gradients whose norm is at most this."""

@@ -13,7 +13,7 @@ from gossamer import compressors
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors import Compressor
 from gossamer.core import InputError, brief
-from gossamer.oracles.constants import Constants, root, squared, times, total
+from gossamer.oracles.constants import ErrorBounds, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -41,7 +41,7 @@ class Compressed(Stage):
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         return self.source.bias(site, state) if self.compressor.unbiased else None
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         inner, (m, level, v) = self.source.constants(problem), self.compressor.errors(problem.dim)
         if not (m or level or v):
             return inner
@@ -55,9 +55,9 @@ class Compressed(Stage):
             slope = total(math.sqrt(m), times(1 + math.sqrt(m), root(inner.relative)))
             rest = times(1 + math.sqrt(m), root(inner.absolute))
             relative, absolute = squared(slope, total(rest, math.sqrt(level), times(math.sqrt(m), root(noise))))
-        return Constants(relative, absolute, *self._variance(inner, m, level, v))
+        return ErrorBounds(relative, absolute, *self._variance(inner, m, level, v))
 
-    def _variance(self, inner: Constants, m: float, level: float, v: float) -> tuple[float | None, str]:
+    def _variance(self, inner: ErrorBounds, m: float, level: float, v: float) -> tuple[float | None, str]:
         name = type(self.compressor).__name__
         if v:
             note = f"{name}'s variance is up to {v:.3g} ‖g‖²: it has a bound only where gradients have one."
@@ -73,8 +73,8 @@ def compressed(compressor: Compressor) -> Compressed:
     """Every gradient goes through a compressor, one of `gossamer.compressors` or your own.
 
     What is left out is lost: there is no error feedback. On noisy gradients a compressor whose mean is not linear adds
-    M_f times the variance of the noise to σ_f². A compressed gradient is no loss's gradient, so it has no function
-    values.
+    M_f times the variance of the noise to σ_f². A compressed gradient is not the gradient of any loss, so it has no
+    function values.
     """
     if not isinstance(compressor, Compressor):
         raise InputError(
@@ -118,7 +118,7 @@ def qsgd(levels: int) -> Compressed:
 
 
 def round_linf(levels: int) -> Compressed:
-    """Rounding to the nearest of `levels` parts of the largest coordinate a side: M_f = (d − 1)/(4s² + d − 1).
+    """Rounding to the nearest of `levels` parts, on each side, of the largest coordinate: M_f = (d − 1)/(4s² + d − 1).
 
     See `gossamer.compressors.round_linf`.
     """

@@ -12,8 +12,8 @@ COVERED = 1 / 256
 
 
 @dataclass(frozen=True)
-class Constants:
-    """Bounds that hold at every point; None where there is none in closed form, and a note that says why."""
+class ErrorBounds:
+    """Bounds that hold at every point. One that has no closed form is None, and the note says why."""
 
     relative: float | None
     """M_f."""
@@ -29,13 +29,13 @@ class Constants:
         return self.relative == 0 and self.absolute == 0
 
     def shifted(self, size: float | None) -> tuple[float | None, float | None]:
-        """M_f and σ_f² after an error of at most this size, or of a size that is not known, joins the bias."""
+        """M_f and σ_f² after an error of at most this size, or of unknown size if it is None, was added to the bias."""
         if size == 0:
             return self.relative, self.absolute
         return squared(root(self.relative), total(root(self.absolute), size))
 
     def noted(self, *more: str) -> str:
-        """The note with others behind it."""
+        """The note, followed by others."""
         return " ".join([self.note, *(note for note in more if note not in self.note)]).strip()
 
 
@@ -58,11 +58,11 @@ def root(value: float | None) -> float | None:
 
 
 def total(*terms: float | None) -> float | None:
-    """The sum, not known if a term is not."""
+    """The sum; None if a term is None."""
     known = [term for term in terms if term is not None]
     return sum(known) if len(known) == len(terms) else None
 
 
 def times(factor: float, value: float | None) -> float | None:
-    """The product; nothing of an unknown is still nothing."""
+    """The product; zero times an unknown value is zero."""
     return 0.0 if factor == 0 else None if value is None else factor * value

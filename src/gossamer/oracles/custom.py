@@ -28,8 +28,8 @@ class Custom(Stage):
 
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
-        own = site._replace(key=self.own_key(site))
-        changed = tuple(self.function(g, x, own) for g, x in zip(gradients, points, strict=True))
+        here = site._replace(key=self.own_key(site))
+        changed = tuple(self.function(g, x, here) for g, x in zip(gradients, points, strict=True))
         for g, x in zip(changed, points, strict=True):
             if getattr(g, "shape", None) != x.shape:
                 raise InputError(

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, whole
-from gossamer.oracles.constants import Constants
+from gossamer.oracles.constants import ErrorBounds
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -32,8 +32,8 @@ class Delay(Stage):
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         if len(points) != 1:
             raise InputError(
-                f"delay({self.rounds}) keeps one point a query, but this rule asks at {len(points)} in one call. "
-                "Use a rule that asks at one, or leave out the delay."
+                f"delay({self.rounds}) keeps one point for each query, but this rule asks at {len(points)} points in "
+                "one call. Use a rule that asks at one point, or leave out the delay."
             )
         if self.rounds == 0:
             gradients, inner = self.source.query(site, state["inner"], points)
@@ -47,7 +47,7 @@ class Delay(Stage):
     def bias(self, site: Site, state: Any) -> Any:
         return None if self.rounds else self.source.bias(site, state["inner"])
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         inner = self.source.constants(problem)
         if self.rounds == 0:
             return inner
@@ -55,15 +55,15 @@ class Delay(Stage):
         note = (
             "delay's σ_f² is L²‖x − x'‖², with x' the point of that many queries ago: it has a bound along a path only."
         )
-        return Constants(relative, absolute, inner.variance, inner.noted(note))
+        return ErrorBounds(relative, absolute, inner.variance, inner.noted(note))
 
 
 def delay(rounds: int) -> Delay:
-    r"""The gradient at the point of so many queries ago, on a fresh sample.
+    r"""The gradient at the point of `rounds` queries ago, on a fresh sample.
 
     $$ \tilde g_i(x^t) = g_i(x^{t - \tau}; \xi^t) $$
 
-    In the first queries it is that at the oldest point there is. The error is at most $L \|x^t - x^{t-\tau}\|$, which
-    goes to zero where the iterates come to rest. Each agent keeps `rounds` points.
+    In the first queries it is the gradient at the oldest point so far. The error is at most $L \|x^t - x^{t-\tau}\|$,
+    which goes to zero where the iterates come to rest. Each agent keeps `rounds` points.
     """
     return Delay(whole("delay(rounds=…)", rounds, least=0))

@@ -1,4 +1,4 @@
-r"""The constants of Assumption 3 measured at given points, where no closed form says them.
+r"""The constants of Assumption 3 measured at given points, where no closed form gives them.
 
 With $Z_k$ the error of query $k$ of $K$, and $s^2 = \frac{1}{K-1} \sum_k \|Z_k - \bar Z\|^2$,
 
@@ -32,16 +32,16 @@ from gossamer.oracles.sampling import completed
 from gossamer.problems import Problem
 from gossamer.problems.problem import cast, check_problem
 
-TOGETHER = 16
-"""Queries of one agent that are computed at once."""
+QUERIES_TOGETHER = 16
+"""How many queries of one agent are computed at once."""
 
 NUMBERS = 2**21
-"""Numbers of gradients that are held at once; it decides how many agents make a block."""
+"""How many numbers of gradients are held at once; it decides how many agents make a block."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What `measure` found. A maximum is over all points and agents that were measured, and says nothing of others.
+    """What `measure` found. A maximum is over all points and agents that were measured, and tells nothing about others.
 
     The maximum of many noisy estimates is too large on average. The intervals are honest about it: each estimate's ends
     are widened (Bonferroni) so that all intervals hold together in 95 % of cases, and the maximum of the lower ends and
@@ -57,7 +57,7 @@ class Measured:
     noise: Float[np.ndarray, "points agents"]
     """s², the variance of a query."""
     queries: int
-    """K, at every point and agent."""
+    """K, the number of queries at every point and of every agent."""
 
     @staticmethod
     def joined(parts: Sequence["Measured"]) -> "Measured":
@@ -98,7 +98,7 @@ class Measured:
 
     def asdict(self) -> dict[str, Any]:
         """The numbers for a JSON file; an infinite one is null."""
-        found: dict[str, Any] = {
+        summary: dict[str, Any] = {
             "points": self.bias_sq.shape[0],
             "agents": self.bias_sq.shape[1],
             "queries": self.queries,
@@ -111,7 +111,7 @@ class Measured:
             "variance": self.variance,
             "mean_variance": self.mean_variance,
         }
-        return {name: _finite(value) for name, value in found.items()}
+        return {name: _finite(value) for name, value in summary.items()}
 
     def __repr__(self) -> str:
         points, agents = self.bias_sq.shape
@@ -164,9 +164,9 @@ def measure(
         oracle: what is asked; a stage alone stands around the exact gradient.
         problem: whose gradients it gives.
         points: [d], or [points, d], or [points, agents, d] for points of each agent's own.
-        memory: the oracle's state of every agent; that before the first query if it is not given.
+        memory: the oracle's state of every agent; by default the state before the first query.
         queries: how often each agent is asked at each point; once if the oracle is known to have no variance.
-        seed: of the queries' draws.
+        seed: the seed of the queries' draws.
         round: the round that the oracle is told.
     """
     check_problem(problem)
@@ -184,25 +184,25 @@ def measure(
         shapes = jax.eval_shape(fresh)
         needed = 2 * sum(
             float(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)
-        )  # one, and its copy
+        )  # the memory, and its copy
         refuse_beyond_memory("what the oracle remembers", needed, "lower the delay or the number of agents")
         held = fresh() if memory is None else _checked(memory, shapes)
         drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))
-        found = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
-        return Measured(*(np.asarray(values).T for values in found), queries=asked)
+        moments = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
+        return Measured(*(np.asarray(values).T for values in moments), queries=asked)
 
 
 def count_of(queries: Any) -> int:
-    """A number of queries from which a standard error can be had."""
+    """The number of queries, which must be large enough for a standard error."""
     return whole("queries", queries, least=4, advice="64 is a good start.")
 
 
 @jax.jit
 def _memories(oracle: Oracle, problem: Problem, key: Key[Array, ""]) -> Any:
-    def one(agent: Array) -> Any:
+    def memory_of(agent: Array) -> Any:
         return oracle.init(Site(problem, agent, jax.random.fold_in(key, agent), jnp.int32(0)))
 
-    return jax.vmap(one)(jnp.arange(problem.agents, dtype=jnp.int32))
+    return jax.vmap(memory_of)(jnp.arange(problem.agents, dtype=jnp.int32))
 
 
 @partial(jax.jit, static_argnums=1)
@@ -218,7 +218,7 @@ def _keys(key: Key[Array, ""], shape: tuple[int, int, int]) -> Key[Array, "agent
 def _moments(
     oracle: Oracle, problem: Problem, points: Array, memory: Any, keys: Array, round: Array, block: int
 ) -> tuple[Array, Array, Array, Array]:
-    """The fields of `Measured`, [agents, points] each."""
+    """The arrays of `Measured`, each [agents, points]."""
 
     def one_agent(agent: Array, points: Array, memory: Any, keys: Array) -> Any:
         def at(x: Array, keys: Array) -> Any:
@@ -227,7 +227,7 @@ def _moments(
             def error(key: Array) -> Array:
                 return oracle.query(Site(problem, agent, key, round), memory, (x,))[0][0] - true
 
-            bias_sq, deviation, noise = _bias_and_noise(_mapped(error, (keys,), TOGETHER))
+            bias_sq, deviation, noise = _bias_and_noise(_mapped(error, (keys,), QUERIES_TOGETHER))
             return bias_sq, deviation, true @ true, noise
 
         return _mapped(at, (points, keys), 1)
@@ -237,11 +237,11 @@ def _moments(
 
 
 def _mapped(function: Any, arrays: tuple[Any, ...], together: int) -> Any:
-    """The function of each row, so many at once."""
+    """Apply a function to every row of the arrays, at most `together` rows at once."""
     rows = jax.tree.leaves(arrays)[0].shape[0]
     if rows <= together:
         return jax.vmap(function)(*arrays)
-    return jax.lax.map(lambda given: function(*given), arrays, batch_size=together if together > 1 else None)
+    return jax.lax.map(lambda row: function(*row), arrays, batch_size=together if together > 1 else None)
 
 
 def _bias_and_noise(errors: Float[Array, "queries d"]) -> tuple[Array, Array, Array]:
@@ -285,5 +285,5 @@ def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
 
 def _finite(value: Any) -> Any:
     if isinstance(value, list):
-        return [_finite(one) for one in value]
+        return [_finite(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

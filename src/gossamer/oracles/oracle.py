@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, Key
 from gossamer.basics.keys import of_stage
 from gossamer.basics.text import called, fields_of
 from gossamer.core import InputError
-from gossamer.oracles.constants import Constants
+from gossamer.oracles.constants import ErrorBounds
 from gossamer.problems import Problem
 
 
@@ -60,9 +60,9 @@ class Oracle(abc.ABC):
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         """The bounds of Assumption 3 on this problem that are known in closed form."""
-        return Constants(None, None, None, f"{type(self).__name__} states no constants: measure them.")
+        return ErrorBounds(None, None, None, f"{type(self).__name__} states no constants: measure them.")
 
     @property
     def rooted(self) -> bool:

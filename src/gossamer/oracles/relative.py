@@ -11,7 +11,7 @@ from jaxtyping import Array
 from gossamer.basics.arrays import LARGEST, numbers
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, Range
-from gossamer.oracles.constants import Constants, root, squared, times, total
+from gossamer.oracles.constants import ErrorBounds, root, squared, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -38,7 +38,7 @@ class RelativeBias(Stage):
     def bias(self, site: Site, state: Any) -> None:
         return None
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         return _stretched(self.source.constants(problem), float(self.delta), 1 + float(self.delta))
 
 
@@ -69,7 +69,7 @@ class GivenFactors(Stage):
     def bias(self, site: Site, state: Any) -> None:
         return None
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         factors = np.asarray(self.factors)
         return _stretched(self.source.constants(problem), np.abs(factors).max(), np.abs(1 + factors).max())
 
@@ -80,21 +80,23 @@ def relative_bias(delta: float | None = None, *, factors: Any = None) -> Stage:
     $$ \tilde g_i(x) = (I + \Delta_i)\, g_i(x), \qquad \Delta_i = \delta\, \mathrm{diag}(\pm 1) $$
 
     with signs drawn once for each agent, so that $\|\Delta_i g\| = \delta \|g\|$ exactly: $M_f = \delta^2$ and
-    $\sigma_f^2 = 0$ on the full gradient. Given: `factors`, the diagonal of $\Delta_i$, one number an agent or one row
-    an agent; $M_f$ is the largest square. On mini-batches the error of the noise adds to the variance. It is in general
-    no loss's gradient, so it has no function values.
+    $\sigma_f^2 = 0$ on the full gradient. Or give the diagonals of the $\Delta_i$ as `factors`, one number or one row
+    for each agent; $M_f$ is then their largest square. On mini-batches the error of the noise adds to the variance.
+    What comes out is in general not the gradient of any loss, so there are no function values.
     """
     if (delta is None) == (factors is None):
-        raise InputError("relative_bias takes either delta, for signs that are drawn, or factors, and one of them.")
+        raise InputError(
+            "relative_bias takes either delta, for signs that are drawn, or factors: give exactly one of them."
+        )
     if factors is None:
         allowed = Range(0, LARGEST, False, False, "The theory covers delta up to 1/16.")
         return RelativeBias(np.asarray(allowed.check("relative_bias(delta=…)", delta)))
     return GivenFactors(numbers("relative_bias(factors=…)", factors))
 
 
-def _stretched(inner: Constants, error: float, stretch: float) -> Constants:
-    """After Δ with ‖Δ‖ = error and ‖I + Δ‖ = stretch: the error Δ∇f + (I + Δ)b, and the noise (I + Δ)n."""
+def _stretched(inner: ErrorBounds, error: float, stretch: float) -> ErrorBounds:
+    """The bounds after Δ with ‖Δ‖ = error, ‖I + Δ‖ = stretch: the error is Δ∇f + (I + Δ)b, the noise (I + Δ)n."""
     error, stretch = float(error), float(stretch)
     slope = total(error, times(stretch, root(inner.relative)))
     relative, absolute = squared(slope, times(stretch, root(inner.absolute)))
-    return Constants(relative, absolute, times(stretch**2, inner.variance), inner.note)
+    return ErrorBounds(relative, absolute, times(stretch**2, inner.variance), inner.note)

@@ -10,7 +10,7 @@ from jaxtyping import Array, Int
 
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, flag, whole
-from gossamer.oracles.constants import Constants
+from gossamer.oracles.constants import ErrorBounds
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.problems import Empirical, Problem
 
@@ -32,8 +32,8 @@ class Exact(Oracle):
     def bias(self, site: Site, state: Any) -> Array:
         return jnp.zeros_like(site.problem.start)
 
-    def constants(self, problem: Problem) -> Constants:
-        return Constants(0.0, 0.0, 0.0)
+    def constants(self, problem: Problem) -> ErrorBounds:
+        return ErrorBounds(0.0, 0.0, 0.0)
 
 
 @pytree
@@ -73,14 +73,14 @@ class MiniBatch(Oracle):
     def bias(self, site: Site, state: Any) -> Array:
         return jnp.zeros_like(site.problem.start)
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         if self.replace:
             note = "The variance of a mini-batch has no bound in closed form: measure it."
-            return Constants(0.0, 0.0, None, note)
+            return ErrorBounds(0.0, 0.0, None, note)
         if isinstance(problem, Empirical) and (problem.sizes == self.batch).all():
-            return Constants(0.0, 0.0, 0.0)
+            return ErrorBounds(0.0, 0.0, 0.0)
         note = "Given what was already drawn in an epoch, a batch is biased, with no bound in closed form: measure it."
-        return Constants(None, None, None, note)
+        return ErrorBounds(None, None, None, note)
 
     def _draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
         size = _samples(site).sizes[site.agent]
@@ -107,7 +107,7 @@ def minibatch(batch: int, *, replace: bool = True) -> MiniBatch:
 
 
 def completed(oracle: Oracle | None) -> Oracle:
-    """The oracle itself; for a stage that stands around nothing, the exact gradient inside it; for None only that."""
+    """The oracle with a source: a stage that stands around nothing gets the exact gradient, and None becomes that."""
     if oracle is None:
         return exact()
     if not isinstance(oracle, Oracle):

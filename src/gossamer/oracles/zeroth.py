@@ -19,14 +19,14 @@ from jaxtyping import Array, Float
 
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, Range, brief, nearest, whole
-from gossamer.oracles.constants import Constants
+from gossamer.oracles.constants import ErrorBounds
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
 Method = Literal["gaussian", "sphere", "coordinate"]
 
-TOGETHER = 16
-"""Function values that are computed at once; the others wait, so that memory stays flat."""
+VALUES_TOGETHER = 16
+"""How many function values are computed at once; the others wait, so that memory stays flat."""
 
 
 @pytree
@@ -67,21 +67,22 @@ class ZerothOrder(Stage):
     def asks(self, dim: int) -> int:
         return 1 + (dim if self.method == "coordinate" else self.directions)
 
-    def constants(self, problem: Problem) -> Constants:
+    def constants(self, problem: Problem) -> ErrorBounds:
         inner, smoothness, d = self.source.constants(problem), problem.smoothness, problem.dim
         share = {"gaussian": math.sqrt(d), "sphere": d / (d + 1), "coordinate": math.sqrt(d) / 2}[self.method]
         size = None if smoothness is None else float(self.radius) * smoothness * share
         notes = [] if size is not None else ["The bias of zeroth order is in proportion to L, which is not known here."]
         if self.method == "coordinate":
             variance = 0.0 if inner.variance == 0 else None
-            notes += [] if variance == 0 else ["The variance of differences of noisy losses: measure it."]
+            if variance is None:
+                notes.append("The variance of differences of noisy losses has no closed form: measure it.")
         else:
             variance = None
             notes.append(
                 f"Random directions add a variance of {direction_variance(self.method, d) / self.directions:.4g} ‖g‖², "
                 "for g the gradient on the sample and a small radius: it has a bound only where gradients have one."
             )
-        return Constants(*inner.shifted(size), variance, inner.noted(*notes))
+        return ErrorBounds(*inner.shifted(size), variance, inner.noted(*notes))
 
     def _gradient(self, loss: Callable[[Array], Array], x: Array, site: Site) -> Array:
         if self.method == "coordinate":
@@ -108,24 +109,25 @@ def along(
     loss: Callable[[Array], Array], x: Float[Array, " d"], directions: Float[Array, "m d"], radius: Any
 ) -> Float[Array, " d"]:
     """The mean over directions u of (f(x + hu) − f(x))/h · u."""
-    moved = jax.lax.map(lambda u: loss(x + radius * u), directions, batch_size=TOGETHER)
+    moved = jax.lax.map(lambda u: loss(x + radius * u), directions, batch_size=VALUES_TOGETHER)
     return (moved - loss(x)) / radius @ directions / directions.shape[0]
 
 
 def forward_difference(loss: Callable[[Array], Array], x: Float[Array, " d"], radius: Any) -> Float[Array, " d"]:
     """(f(x + he_j) − f(x))/h for every coordinate j: d + 1 values."""
-    moved = jax.lax.map(lambda j: loss(x.at[j].add(radius)), jnp.arange(x.shape[0]), batch_size=TOGETHER)
+    moved = jax.lax.map(lambda j: loss(x.at[j].add(radius)), jnp.arange(x.shape[0]), batch_size=VALUES_TOGETHER)
     return (moved - loss(x)) / radius
 
 
 def zeroth_order(method: Method = "gaussian", *, radius: float, directions: int = 1) -> ZerothOrder:
     r"""Gradients from differences of function values, all on one sample; no derivative is taken.
 
-    With radius $h$: "gaussian", along a direction $u \sim \mathcal N(0, I)$, and "sphere", along one of length 1, take
-    two values and average over `directions` of them. They estimate the gradient of a smoothed $f_i$: $\sigma_f^2 \le
-    h^2 L^2 d$ and $(hLd/(d+1))^2$, zero on quadratics, at the price of a variance: for one direction and a small radius
-    $(d+1)\|\nabla f_i\|^2$ and $(d-1)\|\nabla f_i\|^2$. "coordinate" takes d + 1 values, with $\sigma_f^2 \le d L^2 h^2
-    / 4$ and no variance of its own. Run it in float64: in float32 rounding is about $10^{-7} |f| / h$.
+    With radius $h$, "gaussian" takes two values along a direction $u \sim \mathcal N(0, I)$, and "sphere" two along a
+    direction of length 1; both average over `directions` of them. They estimate the gradient of a smoothed $f_i$, with
+    $\sigma_f^2 \le h^2 L^2 d$ and $(hLd/(d+1))^2$ (zero on quadratics), at the price of a variance, which for one
+    direction and a small radius is $(d+1)\|\nabla f_i\|^2$ and $(d-1)\|\nabla f_i\|^2$. "coordinate" takes d + 1
+    values, with $\sigma_f^2 \le d L^2 h^2 / 4$ and no variance of its own. Run it in float64: in float32 the rounding
+    error is about $10^{-7} |f| / h$.
     """
     if not isinstance(method, str) or method not in get_args(Method):
         raise InputError(f"zeroth_order(method={brief(method)}) is not known; {nearest(method, get_args(Method))}")

@@ -20,9 +20,10 @@ def cores() -> int:
 
 
 def run_all(experiments: Mapping[str, tuple[bool, Path]], processes: int, say: Callable[[str], None]) -> None:
-    """Run experiments, by name whether quick and where, so many at a time.
+    """Run experiments in at most this many `processes` at a time.
 
-    The first error ends the others. A worker whose parent is gone ends by itself.
+    The mapping says of each name whether it runs in its quick form, and into which folder. The first error ends the
+    others. A worker whose parent is gone ends by itself.
     """
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=_end_with_parent, initargs=(os.getpid(),)
@@ -46,7 +47,7 @@ def run_all(experiments: Mapping[str, tuple[bool, Path]], processes: int, say: C
 
 
 def _run(name: str, quick: bool, folder: Path) -> None:
-    from gossamer.paper import run_one  # this module is imported by that one
+    from gossamer.paper.reproduction import run_one  # this module is imported by that one
 
     run_one(name, quick, folder, Lines())
 

@@ -4,14 +4,24 @@ from collections.abc import Callable
 
 from gossamer.core import Registry
 from gossamer.problems.empirical import Empirical, empirical
+from gossamer.problems.least_squares import least_squares
 from gossamer.problems.logistic import logistic
 from gossamer.problems.neural import neural
 from gossamer.problems.problem import Problem
 from gossamer.problems.quadratic import Quadratic, quadratic
 from gossamer.problems.settling import settling_point
+from gossamer.problems.softmax import softmax
 
 PROBLEMS: Registry[Callable[..., Problem]] = Registry(
-    "problem", "gossamer.problems", {"logistic": logistic, "neural": neural, "quadratic": quadratic}
+    "problem",
+    "gossamer.problems",
+    {
+        "logistic": logistic,
+        "softmax": softmax,
+        "least-squares": least_squares,
+        "neural": neural,
+        "quadratic": quadratic,
+    },
 )
 """The problems that a spec file can name."""
 
@@ -25,9 +35,11 @@ __all__ = [
     "Problem",
     "Quadratic",
     "empirical",
+    "least_squares",
     "logistic",
     "neural",
     "quadratic",
     "register",
     "settling_point",
+    "softmax",
 ]

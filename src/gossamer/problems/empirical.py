@@ -158,7 +158,7 @@ def empirical(
     given, one target for each, and is compared with the test set; ``alpha * penalty(params)`` is added to every f_i.
     `params` is the start; parameters and inputs come in the dtype of the run, targets as the labels are. For `data`,
     `agents`, `split`, `sizes` and `seed` see `gossamer.data.load` and `gossamer.data.split`; `label` names the label's
-    column in a table and `test` is a test set, as the path of a file or a pair of arrays.
+    column in a table or frame, and `test` is a test set of the same kind as `data`.
     """
     for name, function in (("loss", loss), ("predict", predict), ("penalty", penalty)):
         if not callable(function) and (function is not None or name == "loss"):
@@ -223,19 +223,6 @@ def loaded(data: Any, split: str, label: str = "label", test: Any = None) -> Dat
     """The dataset that `data` means, read with the column of its holders where the split names one."""
     named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
     return load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)
-
-
-def refuse_unseen(data: Dataset) -> None:
-    """Refuse a test part with a label that the training part does not have, for it would count as some other."""
-    if data.test_labels is None:
-        return
-    unseen = np.setdiff1d(data.test_labels, data.classes)
-    if unseen.size:
-        known = ", ".join(str(c) for c in data.classes[:5]) + (", …" if len(data.classes) > 5 else "")
-        raise InputError(
-            f"the test part of {data.name} has the label {unseen[0]}, but the training part only {known}. "
-            "Write labels alike in both parts, or drop such rows."
-        )
 
 
 def _flattened(params: Any) -> tuple[np.ndarray, Callable[[Array], Any]]:

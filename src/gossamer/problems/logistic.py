@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Array
 
 from gossamer.core import InputError, Range
-from gossamer.problems.empirical import Empirical, Model, arrange, loaded, refuse_unseen
+from gossamer.problems.classes import check_classes, listed
+from gossamer.problems.empirical import Empirical, Model, arrange, loaded
+from gossamer.problems.linear import bounded_penalty, curvatures, flat
 
 
 def logistic(
@@ -28,23 +30,23 @@ def logistic(
        + \alpha \sum_{k=1}^d \frac{x_k^2}{1 + x_k^2} $$
 
     Each $f_i$ is smooth with $L_i = \lambda_{\max}(A_i^\top A_i) / (4 m_i) + 2\alpha$. `data` is the name of a dataset,
-    the path of a LIBSVM, CSV or Parquet file, a pair of arrays or a `Dataset` with two classes; `split` says who holds
-    what (`gossamer.data.split`); `label` names the label's column in a table and `test` is the path of a test set.
+    the path of a LIBSVM, CSV or Parquet file, a frame of pandas or polars, a pair of arrays or a `Dataset`, with two
+    classes; `split` says who holds what (`gossamer.data.split`); `label` names the label's column in a table or frame,
+    and `test` is a test set of the same kind as `data`.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("logistic(alpha=…)", alpha)
     dataset = loaded(data, split, label, test)
+    check_classes("logistic regression", dataset)
     classes = dataset.classes
     if len(classes) != 2:
-        shown = ", ".join(str(c) for c in classes[:5]) + (", …" if len(classes) > 5 else "")
         raise InputError(
-            f"logistic regression needs two classes, but {dataset.name} has {len(classes)} ({shown}). "
-            "For more use problems.neural or problems.empirical."
+            f"logistic regression needs two classes, but {dataset.name} has {len(classes)} ({listed(dataset)}). "
+            "For more use problems.softmax, problems.neural or problems.empirical; for numbers to be predicted, "
+            "problems.least_squares."
         )
-    refuse_unseen(dataset)
-    model = Model(_flat, _loss, _penalty, _predict, _smoothness)
     upper = classes[1]
     return arrange(
-        model,
+        Model(flat, _loss, bounded_penalty, _predict, _smoothness),
         np.zeros(dataset.dim),
         dataset,
         agents,
@@ -56,16 +58,8 @@ def logistic(
     )
 
 
-def _flat(x: Array) -> Array:
-    return x
-
-
 def _loss(x: Array, inputs: Array, targets: Array) -> Array:
     return jax.nn.softplus(-targets.astype(x.dtype) * (inputs @ x))
-
-
-def _penalty(x: Array) -> Array:
-    return jnp.sum(x**2 / (1 + x**2))
 
 
 def _predict(x: Array, inputs: Array) -> Array:
@@ -73,9 +67,4 @@ def _predict(x: Array, inputs: Array) -> Array:
 
 
 def _smoothness(problem: Empirical) -> np.ndarray:
-    def largest(agent: int) -> float:
-        rows = problem.own_inputs(agent).astype(np.float64)
-        gram = rows.T @ rows if rows.shape[0] > rows.shape[1] else rows @ rows.T
-        return float(np.linalg.eigvalsh(gram)[-1]) / (4 * len(rows))
-
-    return np.array([largest(agent) for agent in range(problem.agents)]) + 2 * float(problem.alpha)
+    return curvatures(problem) / 4 + 2 * float(problem.alpha)

@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
@@ -14,7 +12,8 @@ from jaxtyping import Array
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, brief, whole
 from gossamer.data import Dataset
-from gossamer.problems.empirical import Empirical, empirical, loaded, refuse_unseen
+from gossamer.problems.classes import check_classes, cross_entropy, numbering
+from gossamer.problems.empirical import Empirical, empirical, loaded
 
 MOST_PARAMETERS = 50_000_000
 """The most numbers that one agent's model may have."""
@@ -40,7 +39,7 @@ def neural(
         raise InputError(f"hidden must be a list of layer widths of at least 1, but is {brief(hidden)}.")
     hidden = [whole("hidden, the width of a layer,", width) for width in hidden]
     dataset = loaded(data, split, label, test)
-    refuse_unseen(dataset)
+    check_classes("a neural network", dataset)
     widths = [dataset.dim, *hidden, len(dataset.classes)]
     count = sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(widths))
     what = f"a network with hidden = {list(hidden)}, which has {count:,} parameters,"
@@ -57,7 +56,7 @@ def neural(
 
 def _numbered(dataset: Dataset) -> Dataset:
     """The same with its classes as 0, 1, …"""
-    number = partial(np.searchsorted, dataset.classes)
+    number = numbering(dataset)
     tested = None if dataset.test_labels is None else number(dataset.test_labels)
     return replace(dataset, labels=number(dataset.labels), test_labels=tested)
 
@@ -71,8 +70,7 @@ def _scores(params: Any, inputs: Array) -> Array:
 
 
 def _cross_entropy(params: Any, inputs: Array, targets: Array) -> Array:
-    scores = jax.nn.log_softmax(_scores(params, inputs))
-    return -jnp.take_along_axis(scores, targets[:, None], axis=1)[:, 0]
+    return cross_entropy(_scores(params, inputs), targets)
 
 
 def _predict(params: Any, inputs: Array) -> Array:

@@ -106,12 +106,14 @@ class Candidate:
 
 
 def check_grids(section: TuningSection, candidates: list[Candidate]) -> None:
-    """Refuse values for what no algorithm has, and values that it may not take."""
-    known = {key: allowed for candidate in candidates for key, allowed in hyperparameters(candidate.kind).items()}
-    fields = [name for name in TuningSection.model_fields if name != "grids"]
+    """Refuse values for what no algorithm has, and values that those of the spec may not take."""
+    kinds = [*(candidate.kind for candidate in candidates), *ALGORITHMS.values()]
+    names = {key for kind in kinds for key, allowed in hyperparameters(kind).items() if not allowed.step}
     for key, values in section.grids.items():
-        if key not in known or known[key].step:
-            names = [*fields, *(name for name in known if not known[name].step)]
-            raise InputError(f"key {brief(key)} is not known; {nearest(key, names)}")
-        for value in values:
-            known[key].check(f"{key} = […]", value)
+        if key not in names:
+            fields = [name for name in TuningSection.model_fields if name != "grids"]
+            raise InputError(f"key {brief(key)} is not known; {nearest(key, [*fields, *names])}")
+        for candidate in candidates:
+            if (allowed := hyperparameters(candidate.kind).get(key)) is not None:
+                for value in values:
+                    allowed.check(f"{key} = […]", value)

@@ -19,7 +19,7 @@ from gossamer.problems import Quadratic
 from gossamer.problems.problem import cast
 
 AFFINE = (Exact, GivenBias, AdditiveBias, RelativeBias, GivenFactors)
-"""The oracles that are; noise is drawn by `AdditiveBias` alone."""
+"""The oracles that are affine in the gradient; of these, only `AdditiveBias` draws noise."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +45,10 @@ class Affine:
 
 
 def affine_of(oracle: Oracle, problem: Quadratic, seed: int = 0) -> Affine | None:
-    """The oracle as an affine one, with what it draws once drawn as in a run with this seed; None if it is not one.
+    """Δ, e and S of an oracle, with one-time draws as in a run with this seed; None if the oracle is not affine.
 
-    The noise is switched off and the stages are asked at points where the answer shows their numbers, so that this does
-    not depend on how they are built.
+    The noise is switched off and the stages are asked at points where the answer shows their numbers, so that nothing
+    here depends on how they are built.
     """
     stages = _stages(oracle)
     if not all(isinstance(stage, AFFINE) for stage in stages):
@@ -73,7 +73,7 @@ def affine_of(oracle: Oracle, problem: Quadratic, seed: int = 0) -> Affine | Non
 
 
 def _stages(oracle: Any) -> list[Any]:
-    """From the outermost stage to the source."""
+    """The stages from the outermost to the source."""
     inner = getattr(oracle, "inner", None)
     return [oracle, *(_stages(inner) if inner is not None else [])]
 
@@ -95,8 +95,8 @@ def _answers(oracle: Oracle, problem: Quadratic, x: np.ndarray, seed: int) -> Fl
 
 @jax.jit
 def _ask(oracle: Oracle, problem: Quadratic, x: Array, keys: Array) -> Array:
-    def one(agent: Array, key: Array) -> Array:
+    def answer_of(agent: Array, key: Array) -> Array:
         site = Site(problem, agent, key, jnp.int32(0))
         return oracle.query(site, oracle.init(site), (x,))[0][0]
 
-    return jax.vmap(one)(jnp.arange(problem.agents, dtype=jnp.int32), keys)
+    return jax.vmap(answer_of)(jnp.arange(problem.agents, dtype=jnp.int32), keys)

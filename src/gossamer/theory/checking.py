@@ -25,14 +25,14 @@ from gossamer.theory.affine import Affine, affine_of
 from gossamer.theory.constants import Constants, constants_of
 from gossamer.theory.factors import PAPER, Factors
 from gossamer.theory.lemmas import Sides, first_phi, lemmas, lyapunov
-from gossamer.theory.moments import LARGEST, propagate
+from gossamer.theory.moments import LONGEST_STATE, propagate
 from gossamer.theory.text import plain, table
 from gossamer.theory.theorem import Bound, bound
 
-Verdict = Literal["holds", "violated", "undecided", "does not apply"]
+Judgement = Literal["holds", "violated", "undecided", "does not apply"]
 
-MARKS = 200
-"""Rounds at which a simulated run is measured, at most: their mean stands for the mean over all rounds."""
+MEASURED_ROUNDS = 200
+"""The most rounds at which a simulated run is measured; their mean stands for the mean over all rounds."""
 
 
 @dataclass(frozen=True)
@@ -40,15 +40,15 @@ class Check:
     """One inequality over a whole run."""
 
     name: str
-    verdict: Verdict
+    verdict: Judgement
     slack: float
     """The least of (right − left)/max(|left|, |right|) over the rounds: negative where the inequality is false."""
     round: int
-    """Where the slack is least."""
+    """The round in which the slack is least."""
     left: float
     right: float
     violations: int
-    """How many rounds it is false in, also where it does not apply."""
+    """The number of rounds in which it is false, counted even where it does not apply."""
     missing: tuple[str, ...]
     """The conditions that do not hold."""
 
@@ -73,11 +73,11 @@ class Certificate:
     @property
     def violated(self) -> list[str]:
         """The inequalities that are false although their conditions hold."""
-        return [one.name for one in self.checks if one.verdict == "violated"]
+        return [inequality.name for inequality in self.checks if inequality.verdict == "violated"]
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was violated. It says nothing of what does not apply."""
+        """Whether nothing was violated, among the inequalities that apply."""
         return not self.violated
 
     def __repr__(self) -> str:
@@ -89,33 +89,39 @@ class Certificate:
         return tag("pre", str(self))
 
     def asdict(self) -> dict[str, Any]:
-        own = {
+        nested = {
             "constants": self.constants.asdict(),
-            "bounds": [one.asdict() for one in self.bounds],
+            "bounds": [bound.asdict() for bound in self.bounds],
             "violated": self.violated,
             "holds": self.holds,
         }
-        return plain(asdict(self) | own)
+        return plain(asdict(self) | nested)
 
     def __str__(self) -> str:
         exactly = "exact second moments" if self.kind == "exact" else "simulated"
         lines = [f"Biased-DMT, eta = {self.eta:g}, lambda = {self.lam:g}, {self.steps:,} rounds ({exactly})", ""]
         rows = [
-            [one.name, one.verdict, f"{one.slack:.3g}", f"{one.round:,}", f"{one.left:.4g}", f"{one.right:.4g}"]
-            for one in self.checks
+            [
+                *(inequality.name, inequality.verdict, f"{inequality.slack:.3g}", f"{inequality.round:,}"),
+                *(f"{inequality.left:.4g}", f"{inequality.right:.4g}"),
+            ]
+            for inequality in self.checks
         ]
         lines += table(["inequality", "verdict", "least slack", "round", "left", "right"], rows)
-        for one in self.checks:
-            if one.violations:
-                where = ", where it does not apply" if one.missing else ""
-                lines.append(f"! {one.name} is false in {one.violations:,} of {self.steps:,} rounds{where}.")
-        for missing in dict.fromkeys(one.missing for one in self.checks if one.missing):
-            names = " and ".join(one.name for one in self.checks if one.missing == missing)
-            lines += ["", f"no statement here: {names}, because", *(f"  {text}" for text in missing)]
+        for inequality in self.checks:
+            if inequality.violations:
+                where = ", where it does not apply" if inequality.missing else ""
+                lines.append(
+                    f"! {inequality.name} is false in {inequality.violations:,} of {self.steps:,} rounds{where}."
+                )
+        for missing in dict.fromkeys(inequality.missing for inequality in self.checks if inequality.missing):
+            names = " and ".join(inequality.name for inequality in self.checks if inequality.missing == missing)
+            lines += ["", f"not applicable here: {names}, because", *(f"  {text}" for text in missing)]
         spread = "" if self.interval is None else f" [{self.interval[0]:.4g}, {self.interval[1]:.4g}]"
         lines += ["", f"mean of ‖∇F(x̄)‖² over the rounds: {self.measured:.4g}{spread}"]
         lines += [
-            f"bound, {one.form}: {one.total:.4g}{'' if one.applies else ' (not valid here)'}" for one in self.bounds
+            f"bound, {bound.form}: {bound.total:.4g}{'' if bound.applies else ' (not valid here)'}"
+            for bound in self.bounds
         ]
         said = "violated: " + ", ".join(self.violated) if self.violated else "nothing that applies is violated"
         return "\n".join([*lines, said])
@@ -150,7 +156,7 @@ def certify(
     if not isinstance(rule, BiasedDMT) or callable(rule.eta) or callable(rule.lam):
         raise InputError(f"the theory is about Biased-DMT with one η and one λ, but the rule is {rule!r}.")
     plan, numbers = planned(steps, None, seeds, "float64")
-    if isinstance(problem, Quadratic) and 3 * problem.agents * problem.dim <= LARGEST:
+    if isinstance(problem, Quadratic) and 3 * problem.agents * problem.dim <= LONGEST_STATE:
         affine = affine_of(oracle, problem, numbers[0])
         if affine is not None:
             return _exactly(rule, problem, network, oracle, affine, plan.steps, factors, given)
@@ -184,7 +190,7 @@ def _exactly(
         phi = first_phi(c, m, eta, lam, form, factors)
         at = bound(c, eta, lam, steps, form, factors)
         bounds.append(replace(at, phi=phi, transient=factors.initial * phi / (eta * steps)))
-    checks = tuple(judged(one) for one in sides)
+    checks = tuple(judged(inequality) for inequality in sides)
     return Certificate("exact", eta, lam, steps, c, tuple(bounds), checks, float(m.gradient[:-1].mean()), None)
 
 
@@ -197,7 +203,7 @@ def judged(sides: Sides) -> Check:
     told = scale > 10 * sides.rounding
     slack = np.where(told, (right - left) / np.where(told, scale, 1.0), np.inf)
     worst = int(slack.argmin())
-    verdict: Verdict = "does not apply" if sides.missing else "violated" if false.any() else "holds"
+    verdict: Judgement = "does not apply" if sides.missing else "violated" if false.any() else "holds"
     return Check(
         sides.name,
         verdict,
@@ -224,7 +230,7 @@ def _simulated(
         raise InputError("an interval over seeds needs at least two of them: give seeds=5.")
     c = constants_of(problem, network, oracle, **given)
     eta, lam = float(rule.eta), float(rule.lam)
-    every = max(1, steps // MARKS)
+    every = max(1, steps // MEASURED_ROUNDS)
     result = simulate(rule, problem, network, oracle, steps=steps, every=every, seeds=seeds, progress=False)
     # a run that diverged has no finite mean
     lost = (pl.col("status") == "diverged").any()
@@ -234,13 +240,13 @@ def _simulated(
     middle, half = interval(values) if np.isfinite(values).all() else (math.inf, 0.0)
     low, high = middle - half, middle + half
     bounds = tuple(bound(c, eta, lam, steps, form, factors) for form in ("printed", "repaired"))
-    checks = tuple(_compared(one, float(values.mean()), low, high, steps) for one in bounds)
+    checks = tuple(_compared(at, float(values.mean()), low, high, steps) for at in bounds)
     return Certificate("simulated", eta, lam, steps, c, bounds, checks, float(values.mean()), (low, high))
 
 
 def _compared(at: Bound, mean: float, low: float, high: float, steps: int) -> Check:
     missing = tuple(str(condition) for condition in at.conditions if not condition.holds)
-    verdict: Verdict = "does not apply"
+    verdict: Judgement = "does not apply"
     if at.applies:
         verdict = "holds" if high <= at.total else "violated" if low > at.total else "undecided"
     slack = (at.total - mean) / at.total if at.total else -math.inf if mean else 0.0

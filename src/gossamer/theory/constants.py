@@ -5,9 +5,9 @@ r"""The numbers that the theory speaks of, for a problem, a network and an oracl
 | `agents`, `gap` | $n$, $\rho$ | how many agents, and $1 - \|W - J\|_2$ |
 | `smoothness` | $L$ | every $\nabla f_i$ is $L$-Lipschitz |
 | `relative`, `absolute` | $M_f$, $\sigma_f^2$ | the squared bias is at most $M_f \|\nabla f_i\|^2 + \sigma_f^2$ |
-| `variance` | $\sigma^2$ | what the noise of one gradient is at most, in the mean square |
+| `variance` | $\sigma^2$ | the mean square of the noise of one gradient is at most this |
 | `heterogeneity` | $\zeta^2$ | the mean over agents of $\|\nabla f_i(x) - \nabla F(x)\|^2$ is at most this |
-| `excess` | $F(x^0) - F^*$ | how far down it goes |
+| `excess` | $F(x^0) - F^*$ | how far the loss can fall |
 """
 
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ from gossamer.theory.lyapunov import Weights
 Source = Literal["exact", "bound", "estimate", "given"]
 """A bound holds for certain and may be loose; an estimate was measured at a few points and may be too small."""
 
-QUERIES = 32
-"""Of an oracle at a point, where it states no constants."""
+QUERIES_AT_A_POINT = 32
+"""How often an oracle that states no constants is asked at a point."""
 
 _AT_LEAST_0 = Range(0, float("inf"), False, True, "It is a squared norm, or a ratio of two.")
 _ABOVE_0 = Range(0, float("inf"), True, True, "It is how fast gradients change.")
@@ -49,7 +49,7 @@ class Start(NamedTuple):
 
 @dataclass(frozen=True)
 class Constants:
-    """All that Theorem 1 asks for. Made by `constants_of`, or by hand."""
+    """All that Theorem 1 asks for. `constants_of` makes it; it can also be written by hand."""
 
     agents: int
     gap: float
@@ -64,7 +64,7 @@ class Constants:
     """The mean over agents of ‖∇f_i(x⁰)‖²."""
     sources: Mapping[str, Source] = field(default_factory=dict)
     note: str = ""
-    """What the oracle says of its constants."""
+    """What the oracle says about its constants."""
 
     @property
     def start(self) -> Start:
@@ -105,23 +105,23 @@ def constants_of(problem: Problem, network: Network, oracle: Oracle, **given: fl
     seen = survey(problem, known)
     bias, note = _of_oracle(problem, oracle, taken, seen)
     exact = isinstance(problem, Quadratic)
-    found: dict[str, tuple[float, Source]] = {
+    sourced: dict[str, tuple[float, Source]] = {
         "smoothness": (seen.smoothness, "estimate") if known is None else (known, "exact" if exact else "bound"),
         "excess": (seen.loss_at_start - seen.lowest, "exact" if seen.is_minimum else "estimate"),
         "heterogeneity": _heterogeneity(problem, seen),
         **bias,
     }
-    found |= {name: (value, "given") for name, value in taken.items()}
-    if found["smoothness"][0] <= 0:
+    sourced |= {name: (value, "given") for name, value in taken.items()}
+    if sourced["smoothness"][0] <= 0:
         raise InputError("the loss is flat along the path that was walked, so L is unknown: give smoothness=….")
     return Constants(
         agents=network.agents,
         gap=gap,
         heterogeneity_at_start=seen.heterogeneity_at_start,
         gradients_at_start=seen.gradients_at_start,
-        sources={name: source for name, (_, source) in found.items()},
+        sources={name: source for name, (_, source) in sourced.items()},
         note=note,
-        **{name: value for name, (value, _) in found.items()},
+        **{name: value for name, (value, _) in sourced.items()},
     )
 
 
@@ -163,19 +163,21 @@ def _of_oracle(
     if all(name in taken for name in names):
         return {}, ""
     stated = oracle.constants(problem)
-    found: dict[str, tuple[float, Source]] = {
+    bounds: dict[str, tuple[float, Source]] = {
         name: (float(value), "bound") for name in names if (value := getattr(stated, name)) is not None
     }
-    missing = [name for name in names if name not in found and name not in taken]
+    missing = [name for name in names if name not in bounds and name not in taken]
     if missing:
-        measured = oracles.measure(oracle, problem, np.stack([np.asarray(problem.start), seen.bottom]), queries=QUERIES)
+        measured = oracles.measure(
+            oracle, problem, np.stack([np.asarray(problem.start), seen.bottom]), queries=QUERIES_AT_A_POINT
+        )
         # as much of the bias as the theorem covers counts as relative, the rest as absolute
-        known = taken.get("relative", found.get("relative", (None,))[0])
+        known = taken.get("relative", bounds.get("relative", (None,))[0])
         relative = min(measured.relative, COVERED) if known is None else known
-        own = {
+        estimates = {
             "relative": relative,
             "absolute": measured.absolute_at(relative),
             "variance": measured.variance,
         }
-        found |= {name: (float(own[name]), "estimate") for name in missing}
-    return found, stated.note if missing else ""
+        bounds |= {name: (float(estimates[name]), "estimate") for name in missing}
+    return bounds, stated.note if missing else ""

@@ -17,12 +17,12 @@ from jaxtyping import Array, Float
 from gossamer.problems import Problem, Quadratic
 from gossamer.problems.problem import cast
 
-STEPS = 30
-"""Gradient steps along which a loss is looked at."""
+SURVEY_STEPS = 30
+"""How many gradient steps a survey of a loss takes."""
 
 
 class Landscape(NamedTuple):
-    """What was found along a path of gradient descent."""
+    """What a survey found along a path of gradient descent."""
 
     smoothness: float
     """The largest quotient of differences: L is at least this."""
@@ -41,13 +41,13 @@ class Landscape(NamedTuple):
 
 
 def survey(problem: Problem, smoothness: float | None = None) -> Landscape:
-    """Walk down from the problem's start: `STEPS` gradient steps of 1/L, then L-BFGS to a local minimum."""
+    """Walk down from the problem's start: `SURVEY_STEPS` gradient steps of 1/L, then L-BFGS to a local minimum."""
     start = np.asarray(problem.start, np.float64)
     with jax.enable_x64(True):
         held = cast(problem, np.float64)
         first, rough = _gradients(held, start), smoothness or _first_guess(held, start)
         x, g, spread, steepest = start, first, [_spread(first)], 0.0
-        for _ in range(STEPS):
+        for _ in range(SURVEY_STEPS):
             step = g.mean(0) / rough
             if not step.any():
                 break

@@ -19,16 +19,16 @@ from gossamer.networks import Network
 from gossamer.problems import Quadratic
 from gossamer.theory.affine import Affine
 
-LARGEST = 1_200
+LONGEST_STATE = 1_200
 """The longest state 3nd that is followed: each round costs two products of such matrices."""
 
 HUGE = 1e60
 """Moments above this are those of a run that diverges; their squares still fit."""
 
 CHANGES = ("moved", "changed")
-"""What belongs to a step and not to a round."""
+"""The moments that belong to a step from one round to the next, and not to a round."""
 
-ROUNDING = 1e-14
+SUM_ROUNDING = 1e-14
 """The relative error of a sum in floating point, with room for the length of the sum."""
 
 Series = Float[np.ndarray, " rounds"]
@@ -93,10 +93,10 @@ class System:
     def __init__(self, problem: Quadratic, W: np.ndarray, oracle: Affine, eta: float, lam: float):
         n, d = problem.agents, problem.dim
         size = n * d
-        if 3 * size > LARGEST:
+        if 3 * size > LONGEST_STATE:
             raise InputError(
                 f"the exact moments of {n} agents with {d} numbers each take matrices of {3 * size} rows, above the "
-                f"limit of {LARGEST}. Take fewer agents or dimensions."
+                f"limit of {LONGEST_STATE}. Take fewer agents or dimensions."
             )
         A, b = np.asarray(problem.A), np.asarray(problem.b)
         eye, mix = np.eye(size), np.kron(W, np.eye(d))
@@ -112,7 +112,7 @@ class System:
         self.p = lam * np.concatenate([0 * self.offset, self.offset, self.offset])
         self.Q = lam * np.vstack([0 * eye, eye, eye])
         self.kick = self.Q @ self.noise @ self.Q.T
-        self.own = lam**2 * np.trace(self.noise)  # the part of ‖M⁺ − M‖² that is drawn in the round itself
+        self.drawn_now = lam**2 * np.trace(self.noise)  # the part of ‖M⁺ − M‖² that is drawn in the round itself
         center = np.kron(np.eye(n) - 1 / n, np.eye(d))
         total = np.kron(np.ones((1, n)), np.eye(d))
         mean = total / n
@@ -152,10 +152,12 @@ class System:
     def measure(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The entries of `Moments`, in order, and how far rounding may have moved them."""
         B, c, grams = self.sizes
-        v, off = self.B @ mean + self.c, ROUNDING * (B @ np.abs(mean) + c)
+        v, off = self.B @ mean + self.c, SUM_ROUNDING * (B @ np.abs(mean) + c)
         values = np.add.reduceat(v * v, self.firsts) + self.grams @ cov.ravel()  # tr(B C Bᵀ) = ⟨BᵀB, C⟩
-        errors = np.add.reduceat((2 * np.abs(v) + off) * off, self.firsts) + ROUNDING * (grams @ np.abs(cov.ravel()))
-        values[-1] += self.own
+        errors = np.add.reduceat((2 * np.abs(v) + off) * off, self.firsts) + SUM_ROUNDING * (
+            grams @ np.abs(cov.ravel())
+        )
+        values[-1] += self.drawn_now
         return values, errors
 
 

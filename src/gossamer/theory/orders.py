@@ -1,4 +1,4 @@
-r"""The paper's Table I for one's own constants: orders, not bounds.
+r"""The paper's Table I for given constants: orders, not bounds.
 
 | method | order |
 | --- | --- |
@@ -48,8 +48,8 @@ class Orders:
 
     def __str__(self) -> str:
         rows = [
-            [one.method, "yes" if one.covers_bias else "no", one.formula, f"{one.transient:.3g}", f"{one.floor:.3g}"]
-            for one in self.rows
+            [row.method, "yes" if row.covers_bias else "no", row.formula, f"{row.transient:.3g}", f"{row.floor:.3g}"]
+            for row in self.rows
         ]
         lines = table(["method", "bias", "order", "vanishing", "floor"], rows)
         note = "Orders only: the table omits constants, so that a smaller number need not be a smaller error."
@@ -57,7 +57,7 @@ class Orders:
 
 
 def orders_of(c: Constants, steps: float) -> Orders:
-    """Table I for these constants after so many rounds."""
+    """Table I for these constants after `steps` rounds."""
     fast, zeta, rho = 1 / math.sqrt(c.agents * steps), c.heterogeneity, c.gap
     bias = c.relative * zeta + c.absolute
     return Orders(

@@ -1,8 +1,8 @@
 r"""Plan a run of Biased-DMT: what the theory allows and promises, and beside it what works in practice.
 
 For T rounds, λ is the one in the theorem's range that makes its bound least, with the largest η that goes with it. For
-a target, T is the least for which the bound so chosen is at most the target. Both as printed and as repaired: see
-`gossamer.theory.theorem`.
+a target, T is the least for which the bound so chosen is at most the target. Both are worked out as printed and as
+repaired: see `gossamer.theory.theorem`.
 """
 
 import math
@@ -33,7 +33,7 @@ from gossamer.theory.trial import Practical, practical
 
 FORMS: tuple[Form, ...] = ("printed", "repaired")
 
-SYMBOLS = {
+CONSTANT_SYMBOLS = {
     "smoothness": "L",
     "heterogeneity": "ζ²",
     "relative": "M_f",
@@ -54,7 +54,7 @@ class Prescription:
     kappa: float
     lam_limit: float
     eta_limit: float
-    """With the largest λ."""
+    """The largest η with the largest λ."""
     corollary_steps: float
     """The rounds from which Corollary 1's λ is allowed."""
     corollary_A3: float
@@ -75,7 +75,7 @@ class Plan:
     steps: float | None
     target: float | None
     floor: float
-    """What the bound never goes below, however many rounds."""
+    """What the bound never goes below, however many rounds there are."""
     prescriptions: tuple[Prescription, ...]
     practical: Practical | None
 
@@ -88,17 +88,19 @@ class Plan:
         return tag("pre", str(self))
 
     def asdict(self) -> dict[str, Any]:
-        own = {
+        nested = {
             "constants": self.constants.asdict(),
-            "theory": {one.form: one.asdict() for one in self.prescriptions},
+            "theory": {prescription.form: prescription.asdict() for prescription in self.prescriptions},
             "practical": None if self.practical is None else self.practical.asdict(),
         }
         kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor")}
-        return plain(kept | own)
+        return plain(kept | nested)
 
     def __str__(self) -> str:
         c = self.constants
-        known = [[name, f"{getattr(c, key):.4g}", c.sources.get(key, "given")] for key, name in SYMBOLS.items()]
+        known = [
+            [name, f"{getattr(c, key):.4g}", c.sources.get(key, "given")] for key, name in CONSTANT_SYMBOLS.items()
+        ]
         lines = [f"Biased-DMT on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
         lines += table(["constant", "value", "source"], known)
         lines += [f"Of the oracle: {c.note}"] * bool(c.note) + ["", *self._theory()]
@@ -111,18 +113,18 @@ class Plan:
                 f"(missed by a factor of {self.constants.relative / COVERED:.3g})."
             ]
         rows = [
-            ["κ", *(f"{one.kappa:.4g}" for one in self.prescriptions)],
-            ["largest λ", *(f"{one.lam_limit:.4g}" for one in self.prescriptions)],
-            ["largest η with it", *(f"{one.eta_limit:.4g}" for one in self.prescriptions)],
-            ["Corollary 1 from T =", *(f"{one.corollary_steps:.4g}" for one in self.prescriptions)],
-            ["A₃/η of its η, λ", *(f"{one.corollary_A3:.4g}" for one in self.prescriptions)],
+            ["κ", *(f"{p.kappa:.4g}" for p in self.prescriptions)],
+            ["largest λ", *(f"{p.lam_limit:.4g}" for p in self.prescriptions)],
+            ["largest η with it", *(f"{p.eta_limit:.4g}" for p in self.prescriptions)],
+            ["Corollary 1 from T =", *(f"{p.corollary_steps:.4g}" for p in self.prescriptions)],
+            ["A₃/η of its η, λ", *(f"{p.corollary_A3:.4g}" for p in self.prescriptions)],
         ]
-        bounds = [one.bound for one in self.prescriptions]
+        bounds = [p.bound for p in self.prescriptions]
         if all(at is not None for at in bounds):
             parts = {"T": "steps", "λ": "lam", "η": "eta", "4Φ⁰/(ηT)": "transient", "M_f ζ² term": "heterogeneity"}
             parts |= {"σ² term": "noise", "σ_f² term": "bias", "bound": "total"}
             rows += [[name, *(f"{getattr(at, key):.4g}" for at in bounds)] for name, key in parts.items()]
-        lines = table(["Theorem 1", *(one.form for one in self.prescriptions)], rows)
+        lines = table(["Theorem 1", *(p.form for p in self.prescriptions)], rows)
         if self.prescriptions[0].corollary_A3 < 0:
             lines.append(
                 "The printed proof of Corollary 1 fails here: A₃ < 0, because ρ is small. The repaired one holds."
@@ -135,12 +137,12 @@ class Plan:
         if self.practical is None:
             return ["No setting was tried."]
         rows = [
-            [f"{one.lam:g}", f"{one.eta:.4g}", f"{one.limit:.4g}", _shown(one.loss), _shown(one.gradient)]
-            for one in self.practical.tried
+            [f"{trial.lam:g}", f"{trial.eta:.4g}", f"{trial.limit:.4g}", _shown(trial.loss), _shown(trial.gradient)]
+            for trial in self.practical.tried
         ]
         head = ["λ", "η", "stable below", "F(x̄)", "‖∇F(x̄)‖²"]
         lines = [
-            f"In practice (a heuristic, no statement), tried for {self.practical.steps} rounds:",
+            f"In practice (a heuristic, not a theorem), tried for {self.practical.steps} rounds:",
             *table(head, rows),
         ]
         best = self.practical.best
@@ -184,7 +186,7 @@ def plan(
 
 
 def best_bound(c: Constants, steps: float, form: Form) -> Bound:
-    """The least bound after so many rounds over all λ that are allowed, with the largest η."""
+    """The least bound after `steps` rounds over all λ that are allowed, each with the largest η that goes with it."""
     top = math.log(lam_limit(c, form))
 
     def at(log_lam: float) -> Bound:
@@ -194,8 +196,10 @@ def best_bound(c: Constants, steps: float, form: Form) -> Bound:
     # convex in log λ: a sum of powers of λ with positive factors
     from scipy.optimize import minimize_scalar  # half a second to import, so only when needed
 
-    found: Any = minimize_scalar(lambda s: math.log(max(at(s).total, 1e-300)), bounds=(top - 40, top), method="bounded")
-    return min(at(float(found.x)), at(top), key=lambda one: one.total)
+    optimum: Any = minimize_scalar(
+        lambda s: math.log(max(at(s).total, 1e-300)), bounds=(top - 40, top), method="bounded"
+    )
+    return min(at(float(optimum.x)), at(top), key=lambda bound: bound.total)
 
 
 def steps_for(c: Constants, target: float, form: Form) -> float | None:
@@ -215,7 +219,7 @@ def steps_for(c: Constants, target: float, form: Form) -> float | None:
 
 def _prescribed(c: Constants, form: Form, steps: float | None, target: float | None) -> Prescription:
     lam, rounds = lam_limit(c, form), steps_limit(c, form)
-    eta, own = corollary(c, rounds)
+    eta, corollary_lam = corollary(c, rounds)
     wanted = steps or (rounds if target is None else steps_for(c, target, form))
     covered = c.relative <= COVERED and wanted is not None
     return Prescription(
@@ -224,7 +228,7 @@ def _prescribed(c: Constants, form: Form, steps: float | None, target: float | N
         lam_limit=lam,
         eta_limit=eta_limit(c, lam, form),
         corollary_steps=rounds,
-        corollary_A3=float(descent(c, eta, own, form).A3 / eta),
+        corollary_A3=float(descent(c, eta, corollary_lam, form).A3 / eta),
         bound=best_bound(c, wanted, form) if covered and wanted is not None else None,
     )
 

@@ -1,4 +1,4 @@
-r"""For which steps Biased-DMT is stable on quadratics with one curvature, and a heuristic from it.
+r"""The steps for which Biased-DMT is stable on quadratics with one curvature, and a heuristic that follows.
 
 For $f_i(x) = \frac12 a (x - b_i)^2$ the modes of Biased-DMT are the roots of
 
@@ -6,7 +6,7 @@ $$ (r - w)^2 (r - 1 + \lambda) + \eta\lambda a\, r (r - 1), \qquad w \in \mathrm
 
 For $w = 1$ one root is $r = 1$, which no error ever enters (the mean tracker is the mean momentum); the other two are
 stable for $\eta\lambda a < 4 - 2\lambda$. A loss with other Hessians may be stable for more or for less: what follows
-is a heuristic, no statement.
+is a heuristic, not a theorem.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ from gossamer.networks import Network
 from gossamer.networks.spectrum import EXACT_AGENTS
 
 GRID = 400
-"""Steps that are tried before the limit is halved down; a window of instability narrower than this is not seen."""
+"""How many steps are tried before bisection; a window of instability between two of them is not seen."""
 
 
 def modes(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " s"]) -> Complex[np.ndarray, "s k 3"]:
@@ -40,10 +40,10 @@ def largest(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " 
     # r² − (2 − λ − ηλa) r + (1 − λ)
     half = (2 - lam - np.asarray(step) * lam) / 2
     turn = np.sqrt(half.astype(complex) ** 2 - (1 - lam))
-    found = np.maximum(np.abs(half + turn), np.abs(half - turn))
+    radius = np.maximum(np.abs(half + turn), np.abs(half - turn))
     if not ones.all():
-        found = np.maximum(found, np.abs(modes(w[~ones], lam, step)).max((1, 2)))
-    return found
+        radius = np.maximum(radius, np.abs(modes(w[~ones], lam, step)).max((1, 2)))
+    return radius
 
 
 def step_limit(network: Network, lam: float, curvature: float) -> float:

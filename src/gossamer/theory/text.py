@@ -24,7 +24,7 @@ def _number(cell: str) -> bool:
 def plain(value: Any) -> Any:
     """The value as JSON can hold it: tuples as lists, numbers that are not finite as null."""
     if isinstance(value, Mapping):
-        return {str(key): plain(one) for key, one in value.items()}
+        return {str(key): plain(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):
-        return [plain(one) for one in value]
+        return [plain(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

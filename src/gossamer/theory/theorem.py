@@ -26,13 +26,13 @@ from gossamer.theory.lyapunov import Coefficients, coefficients, kappa, weights
 
 Form = Literal["printed", "repaired"]
 
-ROUNDING = 1e-12
-"""A setting on a limit stays on its good side whatever the last bits say."""
+LIMIT_ROUNDING = 1e-12
+"""The relative error that a limit forgives, so that the last bits do not decide about a setting on it."""
 
 
 @dataclass(frozen=True)
 class Condition:
-    """What a statement asks for, and what is the case."""
+    """What a statement asks for, and the value here."""
 
     text: str
     value: float
@@ -40,7 +40,7 @@ class Condition:
 
     @property
     def holds(self) -> bool:
-        return self.value <= self.limit * (1 + ROUNDING)
+        return self.value <= self.limit * (1 + LIMIT_ROUNDING)
 
     @property
     def missed_by(self) -> float | None:
@@ -81,7 +81,7 @@ class Bound:
 
     @property
     def applies(self) -> bool:
-        """Whether all conditions hold; else the number bounds nothing."""
+        """Whether all conditions hold; if not, the number bounds nothing."""
         return all(condition.holds for condition in self.conditions)
 
     def asdict(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def corollary(c: Constants, steps: float) -> tuple[float, float]:
 
 
 def conditions(c: Constants, eta: float, lam: float, form: Form = "repaired") -> tuple[Condition, ...]:
-    """What Theorem 1 asks for, each with what is the case."""
+    """What Theorem 1 asks for, each condition with the value here."""
     root = "4√n" if form == "printed" else "4√(nκ)"
     return (
         Condition("M_f ≤ 1/256", c.relative, COVERED),

@@ -1,4 +1,4 @@
-"""A practical setting, found by trying steps below the limit of stability on a short run: a heuristic, no statement."""
+"""A practical setting, found by trying stable steps on a short run: a heuristic, not a theorem."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -16,9 +16,9 @@ from gossamer.theory.stability import step_limit
 
 LAMBDAS = (1.0, 0.3, 0.1, 0.03)
 SHARES = (1 / 2, 1 / 8)
-"""Of the largest stable step."""
+"""The shares of the largest stable step that are tried."""
 
-STEPS = 300
+TRIAL_STEPS = 300
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,12 @@ class Practical:
 
 
 def practical(
-    problem: Problem, network: Network, oracle: Oracle, smoothness: float, steps: int = STEPS, seed: int = FIRST_SEED
+    problem: Problem,
+    network: Network,
+    oracle: Oracle,
+    smoothness: float,
+    steps: int = TRIAL_STEPS,
+    seed: int = FIRST_SEED,
 ) -> Practical:
     """Try λ = 1, 0.3, 0.1 and 0.03, each with a half and an eighth of its largest stable step, all in one program."""
     limits = {lam: step_limit(network, lam, smoothness) for lam in LAMBDAS}
@@ -66,6 +71,6 @@ def practical(
         tried.append(Tried(*setting, *ends))
     # far out the loss can be flat, so that a small gradient alone is no success
     before = float(loss[0, 0])
-    good = [one for one in tried if one.loss is not None and one.loss < before]
-    best = min(good, key=lambda one: float(one.gradient or 0.0)) if good else None
+    good = [trial for trial in tried if trial.loss is not None and trial.loss < before]
+    best = min(good, key=lambda trial: float(trial.gradient or 0.0)) if good else None
     return Practical(steps, best, tuple(tried))

@@ -5,20 +5,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import torch
 from torch import Tensor
 
-from gossamer.basics.keys import keys_of, of_array, of_round
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
 
 
 class Agents:
-    """This rank's agent of every round, with draws that a simulator of this seed makes, too."""
+    """Makes this rank's agent of every round. It draws what the simulator's agent draws with this seed."""
 
     def __init__(self, exchange: Exchange, seed: int, sleeps: bool):
         self.exchange, self.seed, self.sleeps = exchange, seed, sleeps
@@ -32,6 +29,8 @@ class Agents:
         return not self.sleeps or bool(np.asarray(self.exchange.network.awake(t))[self.exchange.world.rank])
 
     def _key(self, number: int) -> Any:
+        from gossamer.basics.keys import keys_of, of_round  # JAX, for rules that draw at random
+
         if self._keys is None:
             self._keys = keys_of([self.seed], self.exchange.world.size)[0, 1, self.exchange.world.rank]
         return of_round(self._keys, number)
@@ -41,11 +40,11 @@ class ProcessAgent:
     """This rank in one round: arrays are ``[d]``.
 
     Args:
-        exchange: its messages.
-        codecs: those made so far, by compressor and size.
-        ask: gives the points at which gradients are wanted and returns the gradients.
+        exchange: sends and receives its messages.
+        codecs: the codecs made so far, by compressor and size.
+        ask: hands over the points at which gradients are wanted and returns the gradients.
         t: the round.
-        key: of what it draws in this round, made only where something is drawn.
+        key: makes the key of its draws in this round; called only where something is drawn.
     """
 
     def __init__(
@@ -85,11 +84,11 @@ class ProcessAgent:
         return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
 
     def _pair(self, codec: Codec, k: int, parts: dict[int, Any], weights: dict[int, float]) -> tuple[Tensor, Tensor]:
-        own = codec.decode(parts[self.exchange.world.rank][k])
-        mixed = torch.zeros_like(own)
+        mine = codec.decode(parts[self.exchange.world.rank][k])
+        mixed = torch.zeros_like(mine)
         for source, weight in weights.items():
-            mixed.add_(own if source == self.exchange.world.rank else codec.decode(parts[source][k]), alpha=weight)
-        return own, mixed
+            mixed.add_(mine if source == self.exchange.world.rank else codec.decode(parts[source][k]), alpha=weight)
+        return mine, mixed
 
     def _codec(self, by: Any, a: Tensor) -> Codec:
         key = id(by), a.numel()
@@ -99,10 +98,15 @@ class ProcessAgent:
 
     def _draw(self, by: Any, a: Tensor, number: int) -> Tensor:
         """C(a) with the draw that the simulator's agent of this number makes at this place."""
+        import jax
+        import jax.numpy as jnp
+
+        from gossamer.basics.keys import of_array
+
         with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
             exact = a if a.dtype in (torch.float32, torch.float64) else a.float()  # NumPy has no bfloat16
-            made = by.compress(of_array(self.key(), number), jnp.asarray(exact.cpu().numpy()))
-            return torch.from_numpy(np.array(made)).to(a)
+            compressed = by.compress(of_array(self.key(), number), jnp.asarray(exact.cpu().numpy()))
+            return torch.from_numpy(np.array(compressed)).to(a)
 
     def mean(self, *arrays: Tensor) -> Any:
         world = self.exchange.world
@@ -118,5 +122,6 @@ class ProcessAgent:
         return torch.ones(1, dtype=self.exchange.world.dtype, device=self.exchange.world.device)
 
 
-def _like(given: tuple[Any, ...], made: Any) -> Any:
-    return made[0] if len(given) == 1 else tuple(made)
+def _like(arrays: tuple[Any, ...], results: Any) -> Any:
+    """One result for one array, and a tuple of results for several."""
+    return results[0] if len(arrays) == 1 else tuple(results)

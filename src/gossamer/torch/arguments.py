@@ -3,9 +3,6 @@
 from collections.abc import Iterable
 from typing import Any
 
-import networkx as nx
-import numpy as np
-
 from gossamer import networks
 from gossamer.core import InputError
 from gossamer.networks import Network
@@ -25,23 +22,9 @@ def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
     return groups
 
 
-def network_for(given: str | Network | nx.Graph, size: int) -> Network:
-    """The network of so many processes."""
-    if isinstance(given, str):
-        # one process alone has no neighbours, whatever the name
-        made = networks.make(given, size) if size > 1 else networks.from_matrix(np.eye(1))
-    elif isinstance(given, nx.Graph):
-        made = networks.directed(given) if isinstance(given, nx.DiGraph) else networks.from_graph(given)
-    else:
-        made = given
-    if not isinstance(made, Network):
-        raise InputError(f"network must be a name, a Network or a networkx graph, but is {given!r}.")
-    if made.agents != size:
-        raise InputError(
-            f"the network {made.name} has {made.agents} agents, but there are {size} processes: start {made.agents}, "
-            "or give the network by name."
-        )
-    return made
+def network_for(given: Any, size: int) -> Network:
+    """The network of this many processes: see `gossamer.networks.of`."""
+    return networks.of(given, size, counted="processes")
 
 
 def overlapping(wanted: bool | None, rule: Any, network: Network) -> bool:

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 
 from gossamer.torch.parameters import Flat
-from gossamer.torch.world import World
+from gossamer.torch.world import ProcessWorld
 
 
 @contextlib.contextmanager
-def averaged(flat: Flat, world: World, module: torch.nn.Module | None) -> Iterator[None]:
-    """Inside, parameters are their mean over all ranks, and so are the floating buffers of the module."""
+def averaged(flat: Flat, world: ProcessWorld, module: torch.nn.Module | None) -> Iterator[None]:
+    """Inside, the parameters are their mean over all ranks, and so are the floating buffers of the module."""
     buffers = [b for b in module.buffers() if b.is_floating_point()] if module is not None else []
     mine, kept = flat.read(), [b.clone() for b in buffers]
     flat.write(mean(mine, world))
@@ -28,12 +28,12 @@ def averaged(flat: Flat, world: World, module: torch.nn.Module | None) -> Iterat
                 buffer.copy_(value)
 
 
-def mean(a: Tensor, world: World) -> Tensor:
+def mean(a: Tensor, world: ProcessWorld) -> Tensor:
     """(1/n) Σ_i a_i, added up in single precision at least."""
     return world.total(a.to(torch.promote_types(a.dtype, torch.float32))) / world.size
 
 
-def consensus_error(x: Tensor, world: World) -> float:
+def consensus_error(x: Tensor, world: ProcessWorld) -> float:
     """(1/n) Σ_i ‖x_i − x̄‖², in double precision."""
     x = x.double()
     apart = (x - world.total(x) / world.size).square().sum()

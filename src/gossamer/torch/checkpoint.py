@@ -35,14 +35,14 @@ def save(
     """Write this rank's checkpoint after `step` steps. All ranks must call it at the same step.
 
     Args:
-        folder: where; it may be shared by all ranks or each host's own.
+        folder: where it goes; all ranks may share one, or each host may have its own.
         step: how many steps have been taken.
-        model: whose parameters and buffers are kept.
-        optimizer: whose rule is kept.
-        sampler: whose place is kept: after one batch for each step.
-        batches: how many batches have been used, if not one each step.
-        keep: how many of the newest are kept; older ones are removed once all ranks have written this one.
-        others: what else has a ``state_dict``, such as ``scheduler=scheduler``.
+        model: its parameters and buffers are kept.
+        optimizer: the state of its rule is kept.
+        sampler: its place is kept, which is after one batch for each step.
+        batches: how many batches have been used, if it is not one for each step.
+        keep: how many of the newest checkpoints are kept; older ones are removed once all ranks have written this one.
+        others: other objects with a ``state_dict``, such as ``scheduler=scheduler``.
     """
     if keep < 1:
         raise InputError(f"keep must be a whole number from 1, but is {keep!r}: the newest checkpoint is needed.")
@@ -73,7 +73,7 @@ def save(
             "later one. Use another folder for another run.",
             stacklevel=2,
         )
-    for old in [one for one in held if one <= step][:-keep]:
+    for old in [earlier for earlier in held if earlier <= step][:-keep]:
         _path(folder, old, optimizer).unlink(missing_ok=True)
     return path
 
@@ -109,10 +109,10 @@ def resume(
             f"{path.name} was saved with {sorted(content['others']) or 'nothing'} besides model and optimizer, but is "
             f"resumed with {sorted(others) or 'nothing'}: give resume what save was given."
         )
-    if content["sampler"] != (given := None if sampler is None else sampler.fingerprint()):
+    if content["sampler"] != (present := None if sampler is None else sampler.fingerprint()):
         raise InputError(
-            f"{path.name} was saved with {_rows(content['sampler'])}, but is resumed with {_rows(given)}: the place in "
-            "the data would be another. Give resume the sampler that save was given, made with the same arguments."
+            f"{path.name} was saved with {_rows(content['sampler'])}, but is resumed with {_rows(present)}: the place "
+            "in the data would be another. Give resume the sampler that save was given, made with the same arguments."
         )
     model.load_state_dict(content["model"])
     for name, other in others.items():
@@ -145,7 +145,7 @@ def _held(path: Path, step: int, rank: int) -> tuple[dict[str, Any], str, str]:
     """What this rank holds of a step; or what is damaged there; or why it is refused."""
     try:
         content = sealed.read(path)
-    except sealed.Damaged as error:
+    except sealed.DamagedCheckpoint as error:
         return {}, str(error), ""
     except InputError as error:
         return {}, "", str(error)
@@ -165,13 +165,13 @@ def _path(folder: Path, step: int, optimizer: Decentralized) -> Path:
 def _steps(folder: Path, optimizer: Decentralized) -> set[int]:
     """The steps that this rank holds, or an error where the folder is of a world of another size."""
     rank, size = optimizer.world.rank, optimizer.world.size
-    found = [
+    files = [
         tuple(map(int, match.groups())) for path in folder.glob("step-*.pt") if (match := NAME.fullmatch(path.name))
     ]
-    others = {of for _, _, of in found} - {size}
+    others = {ranks for _, _, ranks in files} - {size}
     if others:
         raise InputError(
             f"{folder} holds checkpoints of {others.pop()} ranks, but there are {size}: start as many, or use another "
             "folder."
         )
-    return {step for step, of, _ in found if of == rank}
+    return {step for step, owner, _ in files if owner == rank}

@@ -4,12 +4,12 @@ r"""Compressed vectors on the wire: how C(a) becomes bytes, and bytes become C(a
 | --- | --- |
 | top-k, rand-k | k numbers and their places, 4 bytes each (8 above 2³¹) |
 | scaled sign | d bits and one number |
-| QSGD, rounding by the largest | d levels of 1, 2, 4, 8, 16 or 32 bits, the fewest that do, and one number |
+| QSGD, rounding by the largest | d levels of 1, 2, 4, 8, 16 or 32 bits, the fewest that suffice, and one number |
 | bf16 | d numbers of 2 bytes |
 | identity, rounding to a step, any other | d numbers |
 
-Top-k, sign and all rounding are computed by PyTorch. Compressors that draw at random are those of the simulator, with
-its draws, computed by JAX on the CPU. The sender, too, decodes what it sent, so that all hold the same bits.
+Top-k, sign and all rounding are computed by PyTorch. Compressors that draw at random, and your own, are computed by JAX
+on the CPU, with the draws of the simulator. The sender, too, decodes what it sent, so that all hold the same bits.
 """
 
 import math
@@ -18,11 +18,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from gossamer.compressors import BF16, QSGD, RandK, RoundLinf, RoundTo, ScaledSign, TopK
-
 
 class Codec(Protocol):
-    """Encodes a vector by one compressor; `size` bytes for every vector of its length."""
+    """Encodes vectors of one length by one compressor, in `size` bytes each."""
 
     size: int
 
@@ -33,21 +31,25 @@ class Codec(Protocol):
 
 def codec_of(compressor: Any, like: Tensor) -> Codec:
     """The codec of a compressor for vectors such as this one."""
+    from gossamer.compressors import BF16, QSGD, RandK, RoundLinf, RoundTo, ScaledSign, TopK  # JAX, where it is needed
+
     compressor.check(like.numel())
     match compressor:
         case TopK() | RandK():
-            return Sparse(compressor, like)
+            return SparseCodec(compressor, like)
         case ScaledSign():
-            return Sign(compressor, like)
+            return SignCodec(compressor, like)
         case QSGD() | RoundLinf():
-            return Levels(compressor, like)
+            return LevelsCodec(compressor, like)
         case BF16():
-            return Halves(compressor, like)
+            return HalvesCodec(compressor, like)
+        case RoundTo():
+            return RoundedCodec(compressor, like)
         case _:
-            return Dense(compressor, like)
+            return DenseCodec(compressor, like)
 
 
-class Dense:
+class DenseCodec:
     """All numbers, as they are."""
 
     def __init__(self, compressor: Any, like: Tensor):
@@ -55,16 +57,21 @@ class Dense:
         self.size = like.numel() * like.element_size()
 
     def encode(self, a: Tensor, draw: Any) -> Tensor:
-        if isinstance(self.compressor, RoundTo):
-            step = torch.tensor(float(self.compressor.step), dtype=a.dtype)
-            return _bytes(torch.round(a / step) * step)
         return _bytes(draw(self.compressor, a))
 
     def decode(self, sent: Tensor) -> Tensor:
         return sent.view(self.dtype)
 
 
-class Halves:
+class RoundedCodec(DenseCodec):
+    """All numbers, as multiples of a step."""
+
+    def encode(self, a: Tensor, draw: Any) -> Tensor:
+        step = torch.tensor(float(self.compressor.step), dtype=a.dtype)
+        return _bytes(torch.round(a / step) * step)
+
+
+class HalvesCodec:
     """All numbers, as bfloat16."""
 
     def __init__(self, compressor: Any, like: Tensor):
@@ -77,30 +84,29 @@ class Halves:
         return sent.view(torch.bfloat16).to(self.dtype)
 
 
-class Sparse:
+class SparseCodec:
     """The numbers that are kept, and where they stand."""
 
     def __init__(self, compressor: Any, like: Tensor):
         self.compressor, self.dtype, self.d = compressor, like.dtype, like.numel()
-        given = compressor.k
-        self.k = given if given is not None else max(1, round(compressor.share * self.d))
+        self.k = compressor.k if compressor.k is not None else max(1, round(compressor.share * self.d))
         self.places = torch.int32 if self.d < 2**31 else torch.int64
         self.split = self.k * like.element_size()
         self.size = self.split + self.k * self.places.itemsize
 
     def encode(self, a: Tensor, draw: Any) -> Tensor:
-        kept = a if isinstance(self.compressor, TopK) else draw(self.compressor, a)
+        kept = draw(self.compressor, a) if self.compressor.needs_key else a
         chosen = torch.topk(kept.abs(), self.k, sorted=False).indices
         return torch.cat([_bytes(kept[chosen]), _bytes(chosen.to(self.places))])
 
     def decode(self, sent: Tensor) -> Tensor:
         values, places = _view(sent[: self.split], self.dtype), _view(sent[self.split :], self.places)
-        made = torch.zeros(self.d, dtype=self.dtype, device=sent.device)
-        made[places.long()] = values
-        return made
+        decoded = torch.zeros(self.d, dtype=self.dtype, device=sent.device)
+        decoded[places.long()] = values
+        return decoded
 
 
-class Sign:
+class SignCodec:
     """One number, and a bit for each coordinate."""
 
     def __init__(self, compressor: Any, like: Tensor):
@@ -115,7 +121,7 @@ class Sign:
         return torch.where(unpack(sent[self.item :], 1, self.d) == 1, -size, size)
 
 
-class Levels:
+class LevelsCodec:
     """One number, and a level from −s to s for each coordinate."""
 
     def __init__(self, compressor: Any, like: Tensor):
@@ -125,12 +131,12 @@ class Levels:
         self.size = self.item + math.ceil(self.d * self.width / 8)
 
     def encode(self, a: Tensor, draw: Any) -> Tensor:
-        if isinstance(self.compressor, RoundLinf):
-            scale = a.abs().max()
-            parts = torch.round(self.levels * (a / torch.where(scale > 0, scale, 1)))
-        else:
+        if self.compressor.needs_key:
             scale = torch.linalg.vector_norm(a)
             parts = torch.round(draw(self.compressor, a) * self.levels / torch.where(scale > 0, scale, 1))
+        else:
+            scale = a.abs().max()
+            parts = torch.round(self.levels * (a / torch.where(scale > 0, scale, 1)))
         return torch.cat([_bytes(scale.view(1)), pack(parts.to(torch.int64) + self.levels, self.width)])
 
     def decode(self, sent: Tensor) -> Tensor:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import torch
 import torch.distributed as dist
@@ -22,13 +21,13 @@ from torch import Tensor
 
 from gossamer.networks import Network
 from gossamer.torch.stopping import NeighborLost
-from gossamer.torch.world import World, in_short
+from gossamer.torch.world import ProcessWorld, in_short
 
-MOMENT = timedelta(milliseconds=20)
-"""How long to look whether a message is there."""
+GLANCE = timedelta(milliseconds=20)
+"""How long to wait when looking whether a message is there."""
 
-Weights = dict[int, float]
-"""What a rank gives to whom it hears, itself too, by ascending rank."""
+RankWeights = dict[int, float]
+"""The weight that a rank gives to each rank that it hears, itself included, by ascending rank."""
 
 
 @dataclass
@@ -36,13 +35,13 @@ class Counters:
     """What this rank paid since the optimizer was made."""
 
     bytes_sent: int = 0
-    """To neighbours, all of them together."""
+    """Bytes sent to all neighbours together."""
     messages: int = 0
-    """To neighbours."""
+    """Messages sent to all neighbours together."""
     bytes_reduced: int = 0
-    """Put into all-reduces."""
+    """Bytes put into all-reduces."""
     seconds_waiting: float = 0.0
-    """For messages that had not arrived when they were needed, and for all-reduces of the rule."""
+    """Seconds spent waiting for messages that had not arrived when they were needed, and for the rule's all-reduces."""
     overflows: int = 0
     """Steps of this rank with gradients that overflowed under mixed precision."""
     skipped: int = 0
@@ -50,22 +49,22 @@ class Counters:
 
 
 class Links(NamedTuple):
-    """Whom a rank hears in a round, at what weights by each matrix, and whom it tells."""
+    """Whom a rank hears in a round, with what weights by each matrix, and whom it sends to."""
 
-    weights: dict[str, Weights]
+    weights: dict[str, RankWeights]
     sources: tuple[int, ...]
     targets: tuple[int, ...]
 
 
 _TAGS = itertools.count(1)
 _KEPT: list[tuple["weakref.ref[Exchange]", list["_Sent"]]] = []
-"""Messages of every exchange: those of one that is gone must stay until they have arrived and been written down."""
+"""The messages of every exchange. Those of an exchange that is gone must stay until they have arrived."""
 
 
 class Exchange:
     """The messages of one optimizer of one rank, told apart from those of others by a tag."""
 
-    def __init__(self, world: World, network: Network, counters: Counters):
+    def __init__(self, world: ProcessWorld, network: Network, counters: Counters):
         self.world, self.network, self.counters = world, network, counters
         self.tag = next(_TAGS)
         self._flying: list[_Sent] = []
@@ -105,9 +104,11 @@ class Exchange:
         # vectors that go by one matrix are one to the arithmetic
         alike = letters == letters[0] * len(letters)
         by = [links.weights[letter] for letter in (letters[0] if alike else letters)]
-        own = [weights.get(self.world.rank, 0.0) for weights in by]
+        to_self = [weights.get(self.world.rank, 0.0) for weights in by]
         mixed = (
-            message * own[0] if alike else torch.cat([a * w for a, w in zip(message.split(sizes), own, strict=True)])
+            message * to_self[0]
+            if alike
+            else torch.cat([a * w for a, w in zip(message.split(sizes), to_self, strict=True)])
         )
         parts = mixed.split(sizes)
 
@@ -139,7 +140,7 @@ class Exchange:
             for _ in self._arrivals(flying.pop()):
                 pass
 
-    def swap(self, message: Tensor, t: int) -> tuple[dict[int, Tensor], Weights]:
+    def swap(self, message: Tensor, t: int) -> tuple[dict[int, Tensor], RankWeights]:
         """Send encoded bytes, and return those of every neighbour and the weights of W."""
         links = self.links(t, "W")
         return dict(self._arrivals(self._sent(message, links))), links.weights["W"]
@@ -182,7 +183,7 @@ class Exchange:
             yield from sent.buffers.items()
 
     def _lost(self, works: list[tuple[int | None, Any]], waited: float, error: RuntimeError) -> RuntimeError:
-        """The first of these has failed. Whoever loses a neighbour ends too, so that others may have failed by now."""
+        """The error to raise: the first work failed, and others may have, since a rank that loses a neighbour ends."""
         if reason := self.world.words.reason():  # by the same connection, and so before its end
             return reason
         lost = {works[0][0]} | {peer for peer, work in works[1:] if _fails(work)}
@@ -211,7 +212,7 @@ class Exchange:
 
 @dataclass(eq=False)
 class _Sent:
-    """What was sent, where messages will stand, by ascending rank, and the works of these and then of the sending."""
+    """A message, the buffers for what is received, by ascending rank, and the works of receiving and of sending."""
 
     message: Tensor
     buffers: dict[int, Tensor]
@@ -240,20 +241,22 @@ def _begun(do: Any, tensor: Tensor, peer: int, tag: int) -> Any:
 
 def _fails(work: Any) -> bool:
     try:
-        work.wait(MOMENT)
+        work.wait(GLANCE)
     except RuntimeError:
         return True
     return False
 
 
 def fingerprint(network: Network) -> str:
-    """A network in few words, the same on all ranks if they made the same one."""
+    """A network in a few words, the same on all ranks if they made the same one."""
+    import jax  # networks are pytrees
+
     letters = ("W",) if network.stochastic == "doubly" else ("R", "C")
     seen = [network.matrix(t, by).toarray() for t in range(3 if network.changes else 1) for by in letters]
     # rounds may differ much later: all that they are made from counts
     leaves, structure = jax.tree.flatten(network)
-    whole = hashlib.sha256(str(structure).encode())
+    checksum = hashlib.sha256(str(structure).encode())
     for array in (*seen, *map(np.asarray, leaves)):
-        whole.update(array.tobytes())
-    digest = whole.hexdigest()[:12]
+        checksum.update(array.tobytes())
+    digest = checksum.hexdigest()[:12]
     return f"{network.name} of {network.agents} agents, weights {digest}"

@@ -16,16 +16,16 @@ from gossamer.torch.stopping import GRACE, NotFinite, Words
 
 OnNonfinite = Literal["stop", "skip"]
 LONGEST_ROW = 40
-"""Steps in a row that may be left out: a scale of mixed precision that is halved so often was not what overflowed."""
+"""How many steps in a row may be left out: after as many halvings, the scale of mixed precision was not the cause."""
 
 
 class Guard:
     """Looks at gradients before a rule gets them, and at states before they are sent.
 
     Args:
-        exchange: whose ranks stop together.
-        mode: stop, or skip: leave the step out on all ranks.
-        rule: its name.
+        exchange: the exchange of the ranks that stop together.
+        mode: "stop", or "skip", which leaves the step out on all ranks.
+        rule: the name of the rule.
         place: names the parameter that holds a coordinate.
     """
 
@@ -48,7 +48,7 @@ class Guard:
             self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, type(error).__name__, str(error)))
 
     def passes(self, gradients: Sequence[Tensor]) -> bool:
-        """Whether to take the step with these: if not, no rank does."""
+        """Whether to take the step with these gradients; if not, no rank takes it."""
         bad = sum(_bad(gradient) for gradient in gradients)
         size = sum(gradient.numel() for gradient in gradients)
         if self.mode == "stop" and self.world.words.carried:
@@ -71,7 +71,7 @@ class Guard:
                 self.step,
             )
         self.exchange.counters.skipped += 1
-        self._count(True, f"{what}, and so it was on some rank", rank)
+        self._count(True, f"{what}, and some rank had such a gradient", rank)
         return False
 
     def overflowed(self, here: bool) -> None:

@@ -18,15 +18,17 @@ class Dials:
     """The hyper-parameters of a rule, as numbers of a round; η may differ between groups of parameters.
 
     Args:
-        rule: what the user made.
+        rule: the rule as the user made it.
         sizes: how many numbers each parameter group has.
         like: a tensor of the parameters' type, on their device.
     """
 
     def __init__(self, rule: Any, sizes: Sequence[int], like: Tensor):
-        self.given, self.sizes = rule, list(sizes)
+        self._template, self.sizes = rule, list(sizes)
         if "eta" not in ranges(type(rule)):
-            raise InputError(f"{rule.name} has no hyper-parameter eta, which an optimizer's lr sets: name its step so.")
+            raise InputError(
+                f"{rule.name} has no hyper-parameter eta, which an optimizer's lr sets: give its step size that name."
+            )
         # one number promotes nothing; one for each coordinate must have the type of what it multiplies
         self._numbers = {key: torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))}
         if len(self.sizes) > 1:
@@ -36,7 +38,7 @@ class Dials:
     @property
     def scheduled(self) -> bool:
         """Whether the rule came with a schedule for its η."""
-        return callable(self.given.eta)
+        return callable(self._template.eta)
 
     def eta(self, t: int) -> float:
         """The rule's own η in a round."""
@@ -44,23 +46,23 @@ class Dials:
 
     def turn(self, t: int, rates: Sequence[float | None]) -> None:
         """Write the numbers of round t, with these step sizes for the groups; None is the rule's own."""
-        own = self.eta(t)
+        scheduled = self.eta(t)
         for key, number in self._numbers.items():
             if key != "eta":
                 number.fill_(self._at(key, t))
         eta = self._numbers["eta"]
         if eta.ndim:
             for part, rate in zip(eta.split(self.sizes), rates, strict=True):
-                part.fill_(own if rate is None else rate)
+                part.fill_(scheduled if rate is None else rate)
         else:
-            eta.fill_(own if rates[0] is None else rates[0])
+            eta.fill_(scheduled if rates[0] is None else rates[0])
 
     def _at(self, key: str, t: int) -> float:
-        value = getattr(self.given, key)
+        value = getattr(self._template, key)
         if not callable(value):
             return value
-        where = f"{type(self.given).__name__}({key}=…), a schedule, at round {t}"
-        return ranges(type(self.given))[key].check(where, value(t))
+        where = f"{type(self._template).__name__}({key}=…), a schedule, at round {t}"
+        return ranges(type(self._template))[key].check(where, value(t))
 
 
 def checked_rate(value: Any, where: str) -> float:

@@ -26,7 +26,7 @@ def join(device: torch.device, start: timedelta, timeout: timedelta) -> None:
     Args:
         device: where the parameters are.
         start: how long to wait for the last rank.
-        timeout: of the group, for whatever has no timeout of its own.
+        timeout: the group's timeout, for whatever has none of its own.
     """
     backend = "nccl" if device.type == "cuda" else "gloo"
     if "RANK" not in os.environ:  # not started by torchrun: a world of one

@@ -24,10 +24,10 @@ TETHER = (sys.executable, "-u", tether.__file__)
 
 
 def launch(processes: int, script: str | Path, args: Sequence[str] = (), *, max_restarts: int = 0) -> int:
-    """Run the script in so many processes and return the exit code, 0 if all went well.
+    """Run the script in several `processes` and return the exit code, which is 0 if all went well.
 
-    If one process fails, all are ended; with `max_restarts` all begin again up to so often, and a script that resumes
-    from its checkpoints goes on. On Linux all processes end with this one, however it ends.
+    If one process fails, all are ended; they begin again at most `max_restarts` times, and a script that resumes from
+    its checkpoints goes on. On Linux all processes end with this one, however it ends.
     """
     with tempfile.TemporaryDirectory() as folder:
         torchrun = command(processes, script, args, folder=folder, max_restarts=max_restarts)

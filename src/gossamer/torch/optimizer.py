@@ -27,7 +27,7 @@ from gossamer.torch.hyperparameters import Dials, checked_rate
 from gossamer.torch.parameters import Flat
 from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.suspension import Course, Memory, Rates, Rounds
-from gossamer.torch.world import World
+from gossamer.torch.world import ProcessWorld
 
 LONGEST = 30 * 86400.0
 """Seconds that a rank may wait for a neighbour."""
@@ -52,7 +52,7 @@ class Decentralized(Optimizer):
             wait for each other at every step, for one number.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
             it. The iterates are the same.
-        seed: of what randomised compressors draw; the same draws as a simulator's run with this seed.
+        seed: the seed of what randomised compressors draw, which is what a simulator's run with this seed draws.
     """
 
     _step_supports_amp_scaling = True  # a GradScaler then always calls `step`, which must take part in every round
@@ -83,7 +83,7 @@ class Decentralized(Optimizer):
         self._dials = Dials(rule, self._flat.sizes, x)
         for group in self.param_groups:
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
-        self.world = World(x.device, x.dtype, timeout, start_timeout)
+        self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout)
         self.rule, self.network = rule, network_for(network, self.world.size)
         suits(rule, self.network)
         for part in parts(rule).values():
@@ -142,20 +142,20 @@ class Decentralized(Optimizer):
         return loss
 
     def state_dict(self) -> dict[str, Any]:
-        """As of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
+        """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
         t, state, rates, answers = self._rounds.memory
         rule = self._facts() | {
             "round": t,
             "state": dict(state),
-            "rates": [list(of) for of in rates],
-            "answers": [list(of) for of in answers],
+            "rates": [list(row) for row in rates],
+            "answers": [list(answer) for answer in answers],
             "finite": self._finite,
             "steps": self._guard.step,
         }
         return super().state_dict() | {"rule": rule}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from there. All ranks must load the same step together: the suspended round is begun again."""
+        """Go on from a saved state. All ranks must load the same step together: the suspended round is begun again."""
         saved = state_dict.get("rule", {})
         for key, value in self._facts().items():
             if saved.get(key) != value:
@@ -163,16 +163,16 @@ class Decentralized(Optimizer):
                     f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
                     "rule, the network, the overlap, the seed and the type of parameters that it was saved with."
                 )
-        if (given := saved["state"]["x"].numel()) != (d := sum(self._flat.sizes)):
-            raise InputError(f"this state is of a model with {given} numbers, but the optimizer's has {d}.")
+        if (saved_size := saved["state"]["x"].numel()) != (size := sum(self._flat.sizes)):
+            raise InputError(f"this state is of a model with {saved_size} numbers, but the optimizer's has {size}.")
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         self.world.agree({"round that was loaded": str(saved["round"])})
         self.exchange.drain()
         state = State(**{key: value.to(self.world.device).clone() for key, value in saved["state"].items()})
-        answers = [tuple(a.to(self.world.device).clone() for a in of) for of in saved["answers"]]
+        answers = [tuple(a.to(self.world.device).clone() for a in answer) for answer in saved["answers"]]
         self._finite = None if saved["finite"] is None else saved["finite"].to(self.world.device).clone()
         self._guard.step = saved["steps"]
-        self._go(Memory(saved["round"], state, [list(of) for of in saved["rates"]], answers))
+        self._go(Memory(saved["round"], state, [list(row) for row in saved["rates"]], answers))
 
     def __getstate__(self) -> dict[str, Any]:
         raise InputError(
@@ -213,8 +213,8 @@ class Decentralized(Optimizer):
     def _show(self) -> None:
         """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
         self._flat.write(self._rounds.points[0])
-        for group, own in zip(self.param_groups, self._own_rate, strict=True):
-            if self._dials.scheduled and not own:
+        for group, has_own_rate in zip(self.param_groups, self._own_rate, strict=True):
+            if self._dials.scheduled and not has_own_rate:
                 group["lr"] = self._dials.eta(max(self._rounds.memory.t, 0))
 
     def _gradient(self) -> Tensor:

@@ -11,9 +11,9 @@ from gossamer.core import InputError
 
 
 class Flat:
-    """Reads and writes all parameters that are trained as one vector, group by group; their own memory stays as it is.
+    """Reads and writes all trained parameters as one vector, group by group; their own memory stays as it is.
 
-    Those that are `frozen` when it is made, without ``requires_grad``, have no part in it.
+    Those that are `frozen` when it is made (without ``requires_grad``) have no part in it.
     """
 
     def __init__(self, groups: Sequence[Sequence[Tensor]]):
@@ -39,7 +39,7 @@ class Flat:
 
     @property
     def shapes(self) -> str:
-        """As text, short enough to be printed."""
+        """The shapes as text, short enough to be printed."""
         shown = [str(tuple(p.shape)) for p in self.params] + [
             f"frozen {tuple(p.shape)} of {p.dtype}" for p in self.frozen
         ]

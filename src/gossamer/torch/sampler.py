@@ -14,8 +14,8 @@ from gossamer.core import InputError
 from gossamer.data.dataset import Dataset
 from gossamer.data.splits import split as split_rows
 
-NAMES = ("targets", "labels", "y")
-"""Where a dataset may keep its labels."""
+LABEL_NAMES = ("targets", "labels", "y")
+"""The attributes in which a dataset may keep its labels."""
 
 
 class SplitSampler(Sampler[list[int]]):
@@ -32,8 +32,9 @@ class SplitSampler(Sampler[list[int]]):
         batch: rows in a batch.
         split: by-label, iid, mixed:S, dirichlet:A or labels:K, as in `gossamer.data`.
         sizes: equal, or as-they-fall.
-        seed: of the split and of the order.
-        rank: whose batches, and `world` of how many: by default this process's.
+        seed: the seed of the split and of the order.
+        rank: the rank whose batches these are; by default this process's.
+        world: the number of ranks; by default that of this process's group.
     """
 
     def __init__(
@@ -83,22 +84,24 @@ class SplitSampler(Sampler[list[int]]):
             yield order[k * self.batch : (k + 1) * self.batch].tolist()
 
     def seek(self, position: int, before: Callable[[], None] | None = None) -> None:
-        """Go on after so many batches, counted over all epochs.
+        """Go on after a number of batches.
 
         Args:
-            position: how many.
-            before: called before the next batch is drawn, if that is within an epoch.
+            position: how many, counted over all epochs.
+            before: a function to call before the next batch is drawn, if that is within an epoch.
         """
         self.position, self._before = int(position), before
 
     def fingerprint(self) -> str:
-        """Which rows this rank has in which batches, in few words."""
+        """Which rows this rank has in which batches, in a few words."""
         digest = hashlib.sha256(np.asarray(self.rows, np.int64).tobytes()).hexdigest()[:12]
         return f"{len(self.rows)} rows {digest} in {len(self)} batches of {self.batch} by seed {self.seed}"
 
     def check_used(self, batches: int) -> None:
-        """Refuse a number of batches that cannot be what a script has used: workers draw ahead, but no further than
-        to the end of an epoch."""
+        """Refuse a number of batches that a script cannot have used.
+
+        Workers draw ahead, but no further than to the end of an epoch.
+        """
         latest = -(-batches // len(self)) * len(self)
         if not batches <= self.position <= latest:
             raise InputError(
@@ -113,24 +116,24 @@ def _place() -> tuple[int, int]:
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def _length(given: Any) -> int:
+def _length(rows: Any) -> int:
     try:
-        return len(given)
+        return len(rows)
     except TypeError:
-        raise InputError(f"{type(given).__name__} has no length: a split needs to know its rows.") from None
+        raise InputError(f"{type(rows).__name__} has no length: a split needs to know its rows.") from None
 
 
-def _labels(given: Any) -> np.ndarray:
-    if isinstance(given, torch.utils.data.Subset):
-        return _labels(given.dataset)[np.asarray(given.indices)]
-    if isinstance(given, torch.utils.data.TensorDataset):
-        given = given.tensors[-1]
-    elif isinstance(given, torch.utils.data.Dataset):
-        found = [getattr(given, name) for name in NAMES if hasattr(given, name)]
-        if not found:
+def _labels(labels: Any) -> np.ndarray:
+    if isinstance(labels, torch.utils.data.Subset):
+        return _labels(labels.dataset)[np.asarray(labels.indices)]
+    if isinstance(labels, torch.utils.data.TensorDataset):
+        labels = labels.tensors[-1]
+    elif isinstance(labels, torch.utils.data.Dataset):
+        known = [getattr(labels, name) for name in LABEL_NAMES if hasattr(labels, name)]
+        if not known:
             raise InputError(
-                f"{type(given).__name__} does not say its labels: it has none of {', '.join(NAMES)}. Give the labels "
-                "themselves, one for each row."
+                f"{type(labels).__name__} has no labels that can be found: it has none of "
+                f"{', '.join(LABEL_NAMES)}. Give the labels themselves, one for each row."
             )
-        given = found[0]
-    return np.asarray(given.cpu() if isinstance(given, torch.Tensor) else given)
+        labels = known[0]
+    return np.asarray(labels.cpu() if isinstance(labels, torch.Tensor) else labels)

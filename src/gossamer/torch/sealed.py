@@ -17,22 +17,22 @@ import torch
 from gossamer.core import InputError
 from gossamer.torch.world import in_short
 
-FORMAT = 1
+CHECKPOINT_FORMAT = 1
 TITLE = b"gossamer checkpoint "
 HEADER = len(TITLE) + len("0001 ") + 64 + len("\n")
 WITHOUT_CHECKSUM = b"PK\x03\x04"
 """How files began before they had this line."""
 
 
-class Damaged(Exception):
-    """A file whose bits are not those that were written."""
+class DamagedCheckpoint(Exception):
+    """The bits of a file are not those that were written."""
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
     """Write a file, whole or not at all."""
     payload = io.BytesIO()
     torch.save(content, payload)
-    title = TITLE + b"%04d " % FORMAT
+    title = TITLE + b"%04d " % CHECKPOINT_FORMAT
     whole = path.with_suffix(".part")
     with whole.open("wb") as file:
         file.write(title + _digest(title, payload.getbuffer()) + b"\n")
@@ -43,12 +43,12 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """What was written there; `Damaged` where a bit is another, and an `InputError` for other formats."""
+    """What was written there. A changed bit raises `DamagedCheckpoint`, and another format `InputError`."""
     try:
         with path.open("rb") as file:
             header, payload = file.read(HEADER), file.read()
     except OSError as error:
-        raise Damaged(f"{path.name} cannot be read ({error.strerror or error})") from error
+        raise DamagedCheckpoint(f"{path.name} cannot be read ({error.strerror or error})") from error
     if header.startswith(WITHOUT_CHECKSUM):
         raise InputError(
             f"{path.name} was written by an earlier version of Gossamer, without a checksum, and is not read any more: "
@@ -56,11 +56,13 @@ def read(path: Path) -> dict[str, Any]:
         )
     title = header[: -64 - 1]
     if not header.startswith(TITLE) or header != title + _digest(title, payload) + b"\n":
-        raise Damaged(f"{path.name} is damaged (its checksum does not match its {len(header) + len(payload)} bytes)")
-    if (number := title[len(TITLE) :].strip()) != b"%04d" % FORMAT:
+        raise DamagedCheckpoint(
+            f"{path.name} is damaged (its checksum does not match its {len(header) + len(payload)} bytes)"
+        )
+    if (number := title[len(TITLE) :].strip()) != b"%04d" % CHECKPOINT_FORMAT:
         raise InputError(
-            f"{path.name} has format {number.decode()}, but this version of Gossamer reads {FORMAT:04d}: use the "
-            "version that wrote it, or begin anew in another folder."
+            f"{path.name} has format {number.decode()}, but this version of Gossamer reads {CHECKPOINT_FORMAT:04d}: "
+            "use the version that wrote it, or begin anew in another folder."
         )
     try:
         return torch.load(io.BytesIO(payload), map_location="cpu", weights_only=True)
@@ -69,6 +71,6 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _digest(title: bytes, payload: Any) -> bytes:
-    found = hashlib.sha256(title)
-    found.update(payload)
-    return found.hexdigest().encode()
+    checksum = hashlib.sha256(title)
+    checksum.update(payload)
+    return checksum.hexdigest().encode()

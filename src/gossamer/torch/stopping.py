@@ -16,12 +16,13 @@ import torch
 import torch.distributed as dist
 
 LENGTH = 1024
-"""Bytes of the last words."""
+"""The length of the last words, in bytes."""
 TAG = 0x60551
-"""Of the last words, apart from the tags of messages, which count from 1, and from those of scripts."""
+"""The tag of the last words, apart from those of messages, which count from 1, and from those of scripts."""
 HEARING = timedelta(seconds=2)
 """How long a rank that stops stays until the others have its words."""
 MOMENT = timedelta(milliseconds=1)
+"""A wait that is too short for anything to arrive."""
 GRACE = 0.05
 """Seconds that words may be behind the loss of the rank that said them: torchrun soon ends those that are left."""
 
@@ -35,7 +36,7 @@ class NeighborLost(RuntimeError):
 
 
 class NotFinite(RuntimeError):
-    """A gradient or a state has inf or NaN: of `rank`, at `step`. All ranks raise it."""
+    """A gradient or a state of `rank` has inf or NaN at `step`. All ranks raise it."""
 
     def __init__(self, message: str, rank: int, step: int):
         super().__init__(message)
@@ -53,7 +54,7 @@ class Words:
     message: str
 
     def packed(self) -> torch.Tensor:
-        """As bytes, always as many; a message that is too long is cut."""
+        """The words as `LENGTH` bytes; a message that is too long is cut."""
         cut = self.message
         while len(text := json.dumps(asdict(self) | {"message": cut}).encode()) > LENGTH:
             cut = cut[: len(cut) * 9 // 10] + "…"
@@ -65,7 +66,7 @@ class Words:
         return cls(**json.loads(bytes(row.tolist())))
 
     def as_error(self, mine: int) -> RuntimeError:
-        """What another rank raises then."""
+        """The error that rank `mine` raises when it hears these words."""
         if self.error == NotFinite.__name__:
             return NotFinite(f"{self.message} (Rank {mine} stops because of it.)", self.rank, self.step)
         why = f"{self.error}: {self.message}"
@@ -75,7 +76,7 @@ class Words:
 
 
 class LastWords:
-    """The words of all ranks of a group, and where one says its own."""
+    """Hears the last words of all ranks of a group, and says those of this one."""
 
     def __init__(self, group: Any, rank: int, size: int):
         self._group, self._rank = group, rank
@@ -106,18 +107,18 @@ class LastWords:
                 self._group.recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
 
     def reason(self, grace: float = 0.0) -> RuntimeError | None:
-        """Why this rank must stop, if another has said so: of several the first stop, and each optimizer's only once.
+        """Why this rank must stop, if another has said so. Of several stops the first counts, once for each optimizer.
 
-        It is said once more for those who only lose this rank, before they do.
+        Before it is returned, it is passed on to those ranks that would only notice the loss of this one.
 
         Args:
-            grace: seconds to wait if there is none.
+            grace: how many seconds to wait if nothing was said yet.
         """
         end = time.monotonic() + grace
         while True:
             self._read()
-            if found := [words for words in self._heard if words.optimizer not in self._over]:
-                first = min(found, key=lambda words: (words.step, words.rank))
+            if pending := [words for words in self._heard if words.optimizer not in self._over]:
+                first = min(pending, key=lambda words: (words.step, words.rank))
                 self.say(first)
                 return first.as_error(self._rank)
             if not self._others or time.monotonic() >= end:
@@ -151,7 +152,7 @@ _OF_GROUP: list[tuple[Any, LastWords]] = []
 
 
 def last_words() -> LastWords:
-    """Those of the group of all ranks: one listener for all optimizers of this process."""
+    """The last words of the group of all ranks: one listener for all optimizers of this process."""
     group = dist.group.WORLD
     if not _OF_GROUP or _OF_GROUP[0][0] is not group:
         _OF_GROUP[:] = [(group, LastWords(group, dist.get_rank(), dist.get_world_size()))]

@@ -26,9 +26,9 @@ class Memory(NamedTuple):
     t: int
     """The round; −1 before the start has been made."""
     state: State
-    """Before this round; before the start, the point alone."""
+    """The state before this round; before the start has been made, the point alone."""
     rates: list[Rates]
-    """In force while each part of this round ran: one more than there are answers."""
+    """The rates in force while each part of this round ran: one more than there are answers."""
     answers: list[tuple[Tensor, ...]]
     """What was answered in this round."""
 
@@ -51,7 +51,7 @@ class Rounds:
         return self._course.memory
 
     def start(self, memory: Memory) -> None:
-        """Go from there to the next question, answering again what had been answered."""
+        """Go from a memory to the next question, with the answers that it holds."""
         self._course.memory = memory._replace(rates=memory.rates[:1], answers=[])
         self._course.dial(max(memory.t, 0), memory.rates[0])
         self._greenlet = greenlet.greenlet(self._course.run)
@@ -60,7 +60,7 @@ class Rounds:
             self.answer(answer, rates)
 
     def answer(self, gradients: tuple[Tensor, ...], rates: Rates) -> None:
-        """Go on with the gradients at `points`, at the rates of now, to the next question."""
+        """Go on with the gradients at `points`, at the present rates, to the next question."""
         if self._greenlet.dead:
             raise RuntimeError(
                 "this optimizer has stopped at an error before and cannot go on: make a new one and resume from the "
@@ -115,8 +115,8 @@ class Course:
                 state, t = self.rule.shift(state, agent), 1
         while True:
             self._begin(t, state)
-            made = (self.rule.ahead if self.overlap else self.rule.step)(state, self.agent_at(t, _ask, t + 1))
-            state = made if self.awake(t) else state
+            after = (self.rule.ahead if self.overlap else self.rule.step)(state, self.agent_at(t, _ask, t + 1))
+            state = after if self.awake(t) else state
             t += 1
 
     def _begin(self, t: int, state: State) -> None:

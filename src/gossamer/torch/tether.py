@@ -1,7 +1,7 @@
 """Runs a program that ends when the process that started it does: ``python tether.py SIGNAL program arguments``.
 
-A file of its own that imports nothing of this package, because it stands before every process of `launch`. Linux alone
-has this; elsewhere the program runs without.
+It is a file of its own that imports nothing of this package, because it stands before every process of `launch`. Only
+Linux offers this; elsewhere the program runs without a tether.
 """
 
 import os
@@ -14,7 +14,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(name: str, program: list[str]) -> None:
-    """Become the program, which is sent this signal when the keeper is gone; what it starts has it as its keeper."""
+    """Become the program, which gets this signal when its keeper is gone and is the keeper of what it starts."""
     if sys.platform == "linux":
         import ctypes
 

@@ -14,8 +14,8 @@ from gossamer.torch.joining import join
 from gossamer.torch.stopping import GRACE, NeighborLost, last_words
 
 
-class World:
-    """This process among all that train; joined here if the script has not joined it before."""
+class ProcessWorld:
+    """This process among all that train. It joins them here unless the script has done so before."""
 
     def __init__(self, device: torch.device, dtype: torch.dtype, timeout: float, start_timeout: float):
         self.device, self.dtype, self.timeout = device, dtype, timedelta(seconds=timeout)
@@ -36,18 +36,18 @@ class World:
 
     def broadcast(self, a: torch.Tensor) -> torch.Tensor:
         """What rank 0 has, as a new tensor."""
-        given = a.clone(memory_format=torch.contiguous_format)
+        received = a.clone(memory_format=torch.contiguous_format)
         if self.size > 1:
-            self.finish(dist.broadcast(given, 0, async_op=True), "broadcast")
-        return given
+            self.finish(dist.broadcast(received, 0, async_op=True), "broadcast")
+        return received
 
     def texts(self, text: str) -> list[str]:
         """The text of every rank. Bytes travel, so that nothing is unpickled."""
-        own = torch.tensor(list(text.encode()), dtype=torch.uint8, device=self.device)
-        sizes = self._gathered(torch.tensor([own.numel()], device=self.device))
+        encoded = torch.tensor(list(text.encode()), dtype=torch.uint8, device=self.device)
+        sizes = self._gathered(torch.tensor([encoded.numel()], device=self.device))
         longest = max(int(size) for size in sizes)
         padded = torch.zeros(longest, dtype=torch.uint8, device=self.device)
-        padded[: own.numel()] = own
+        padded[: encoded.numel()] = encoded
         return [
             bytes(part[: int(size)].tolist()).decode() for part, size in zip(self._gathered(padded), sizes, strict=True)
         ]
@@ -67,7 +67,7 @@ class World:
 
     def numbers(self, number: int) -> list[int]:
         """The number of every rank."""
-        return [int(of) for of in self._gathered(torch.tensor([number], device=self.device))]
+        return [int(count) for count in self._gathered(torch.tensor([number], device=self.device))]
 
     def finish(self, work: Any, what: str) -> None:
         """Wait for a collective."""

@@ -17,9 +17,11 @@ from jaxtyping import Array, Bool, Float, UInt
 
 from gossamer.basics.keys import of_faults
 from gossamer.core import InputError
-from gossamer.networks.mixing.mixer import Mixer, Over, mixer
-from gossamer.networks.mixing.rounds import Cycle, Directed, Drawn, Every, round_key
-from gossamer.networks.mixing.static import DENSE_LIMIT, Dense, Explicit, Hubs, Mean, Shifts, Table
+from gossamer.networks.mixing.cycles import Cycle, Every
+from gossamer.networks.mixing.directed import Directed
+from gossamer.networks.mixing.drawn import Drawn, round_key
+from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
+from gossamer.networks.mixing.static import DENSE_LIMIT, Explicit, Full, Hubs, Mean, Neighbours, Shifts
 
 
 @mixer("base", "links", "asleep", "seed")
@@ -40,11 +42,11 @@ class Faults(Drawn):
     symmetric: bool
     """Whether all rounds of the base are symmetric, and so stay doubly stochastic."""
 
-    def at(self, t: Any, over: Over) -> Explicit:
+    def at(self, t: Any, over: MatrixName) -> Explicit:
         columns = over == "C" and not self.symmetric
         match self.base:
             case Directed():
-                explicit: Any = self.base.one(over)
+                explicit: Any = self.base.part(over)
             case Drawn():
                 explicit = self.base.at(t, over)
             case _:
@@ -108,7 +110,7 @@ def fail(base: Any, agents: int, links: float, asleep: float, seed: int) -> Mixe
     again = functools.partial(fail, agents=agents, links=links, asleep=asleep, seed=seed)
     match base:
         case Cycle(rounds, stride):
-            return Cycle(tuple(again(one) for one in rounds), stride)
+            return Cycle(tuple(again(mixer) for mixer in rounds), stride)
         case Every(_, inner, rounds, stride):
             return Every(agents, again(inner), rounds, stride)
         case Directed(row, column):
@@ -125,14 +127,14 @@ def _explicit(base: Any) -> Explicit:
     """The same matrix with every weight held."""
     match base:
         case Shifts():
-            return Table.of(base.sparse())
+            return Neighbours.of(base.sparse())
         case Mean(agents):
             if agents > DENSE_LIMIT:
                 raise InputError(
                     f"failing(complete({agents})) would draw {agents * (agents - 1) // 2:,} links each round; up to "
                     f"{DENSE_LIMIT:,} agents can. Use a sparse network, such as networks.exponential."
                 )
-            return Dense(np.full((agents, agents), 1 / agents))
+            return Full(np.full((agents, agents), 1 / agents))
         case _:
             return base
 
@@ -140,12 +142,12 @@ def _explicit(base: Any) -> Explicit:
 def _mend(given: Explicit, up: Any, columns: bool) -> Explicit:
     """Take away the weights of links that are down, and give them to the receiver or, by columns, to the sender."""
     match given:
-        case Dense(matrix):
+        case Full(matrix):
             n = len(matrix)
             everyone = jnp.arange(n, dtype=jnp.int32)
             kept, lost = _part(matrix, up(*jnp.broadcast_arrays(everyone[:, None], everyone)))
-            return Dense(kept + jnp.diag(lost.sum(axis=0 if columns else 1)))
-        case Table():
+            return Full(kept + jnp.diag(lost.sum(axis=0 if columns else 1)))
+        case Neighbours():
             kept, lost = _table_losses(given, up, columns)
             return _keep(kept, lost)
         case Hubs(table, hubs, rows):
@@ -158,19 +160,19 @@ def _mend(given: Explicit, up: Any, columns: bool) -> Explicit:
             return Hubs(rest, hubs, kept_rows.at[jnp.arange(len(hubs)), hubs].add(lost[hubs]))
 
 
-def _table_losses(table: Table, up: Any, columns: bool) -> tuple[Table, Float[Array, " agents"]]:
+def _table_losses(table: Neighbours, up: Any, columns: bool) -> tuple[Neighbours, Float[Array, " agents"]]:
     """The table without its lost weights, and what each agent keeps of them."""
     indices = jnp.asarray(table.indices)
     receivers = jnp.broadcast_to(jnp.arange(len(indices), dtype=indices.dtype)[:, None], indices.shape)
     kept, lost = _part(table.weights, up(receivers, indices))
     own = jnp.zeros(len(indices), lost.dtype).at[indices].add(lost) if columns else lost.sum(axis=1)
-    return Table(indices, kept), own
+    return Neighbours(indices, kept), own
 
 
-def _keep(table: Table, lost: Float[Array, " agents"]) -> Table:
+def _keep(table: Neighbours, lost: Float[Array, " agents"]) -> Neighbours:
     """The table with one more entry for each agent: what it keeps for itself."""
     own = jnp.arange(len(lost), dtype=table.indices.dtype)
-    return Table(
+    return Neighbours(
         jnp.concatenate([table.indices, own[:, None]], axis=1),
         jnp.concatenate([table.weights, lost[:, None]], axis=1),
     )

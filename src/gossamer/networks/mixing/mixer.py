@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Float
 from gossamer.basics.pytrees import pytree
 from gossamer.networks.spectrum import size
 
-Over = Literal["W", "R", "C"]
+MatrixName = Literal["W", "R", "C"]
 """Which weights: W doubly stochastic, R row-stochastic (an agent pulls), C column-stochastic (an agent pushes)."""
 
 M = TypeVar("M", bound=type)
@@ -33,11 +33,11 @@ class Mixer(abc.ABC):
     changes: ClassVar[bool] = False
 
     @abc.abstractmethod
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         """The product of the matrix of round t with x, in the dtype of x."""
 
     @abc.abstractmethod
-    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         """The matrix of round t, on the host in float64."""
 
     def awake(self, t: Any) -> Bool[Array, " agents"] | None:
@@ -79,7 +79,7 @@ class Mixer(abc.ABC):
 
     @property
     def period(self) -> int:
-        """After so many rounds the matrices repeat; where they are drawn, their distributions do."""
+        """After how many rounds the matrices repeat; where they are drawn, their distributions do."""
         return 1
 
     @property

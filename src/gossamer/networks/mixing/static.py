@@ -1,7 +1,7 @@
 r"""The ways to hold a mixing matrix so that $W x$ costs what the edges cost, and the choice among them.
 
 Each mixer is a pytree: its weights and indices are leaves, the rest is static. All compute in the dtype of `x`. Those
-of this file never change; `rounds` and `faults` have those that do.
+of this file never change; `cycles`, `drawn` and `faults` have those that do.
 """
 
 import dataclasses
@@ -16,17 +16,17 @@ import scipy.sparse as sp
 from jaxtyping import Array, Float, Int
 
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.networks.mixing.mixer import Mixer, Over, mixer
+from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
 from gossamer.networks.spectrum import size
 
 DENSE_LIMIT = 5_000
-"""No dense block is larger than a matrix of so many agents, 200 MB: at 10,000 it would take 800 MB."""
+"""The most agents whose full matrix is held: 200 MB. At 10,000 it would take 800 MB."""
 
 GATHER = 6
 """What one entry costs in a table, relative to one in a matrix product (measured on 2 cores, 20 to 1,000 agents)."""
 
 UNROLL = 32
-"""Up to so many columns a table is unrolled, which fuses into one pass; beyond, it is a loop and compiles fast."""
+"""The most columns of a table that is unrolled, which fuses into one pass; a wider one is a loop and compiles fast."""
 
 
 def _column(weights: Array, x: Array) -> Array:
@@ -47,7 +47,7 @@ class Shifts(Mixer):
     offsets: tuple[tuple[int, ...], ...]
     weights: Float[np.ndarray, " offsets"]
 
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         weights = jnp.asarray(self.weights).astype(x.dtype)
         return sum((w * self._move(x, o) for w, o in zip(weights, self.offsets, strict=True)), jnp.zeros_like(x))
 
@@ -59,7 +59,7 @@ class Shifts(Mixer):
                 x = jnp.roll(x.reshape(block + x.shape[1:]), step, axis=1).reshape(x.shape)
         return x
 
-    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         n = math.prod(self.shape)
         refuse_beyond_memory(f"the matrix of {n:,} agents", 60 * n * len(self.offsets), "use fewer agents")
         sources = np.arange(n).reshape(self.shape)
@@ -77,10 +77,10 @@ class Mean(Mixer):
     kind: ClassVar[str] = "mean"
     agents: int
 
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         return jnp.broadcast_to(x.mean(axis=0, keepdims=True), x.shape)
 
-    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         return sp.csr_array(np.full((self.agents, self.agents), 1 / self.agents))
 
     def union(self) -> sp.csr_array | None:
@@ -96,7 +96,7 @@ class Mean(Mixer):
 
 @mixer("indices", "weights")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Table(Mixer):
+class Neighbours(Mixer):
     """The neighbours of each agent, padded with the agent itself at weight 0: for degrees that are alike."""
 
     kind: ClassVar[str] = "table"
@@ -104,7 +104,7 @@ class Table(Mixer):
     weights: Float[Array | np.ndarray, "agents width"]
 
     @classmethod
-    def of(cls, matrix: sp.csr_array) -> "Table":
+    def of(cls, matrix: sp.csr_array) -> "Neighbours":
         n, counts = size(matrix), np.diff(matrix.indptr)
         rows = np.arange(n).repeat(counts)
         place = np.arange(matrix.nnz) - matrix.indptr[:-1].repeat(counts)
@@ -113,7 +113,7 @@ class Table(Mixer):
         indices[rows, place], weights[rows, place] = matrix.indices, matrix.data
         return cls(indices, weights)
 
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         indices, weights = jnp.asarray(self.indices), jnp.asarray(self.weights)
 
         def add(k: int, y: Array) -> Array:
@@ -124,23 +124,23 @@ class Table(Mixer):
             return functools.reduce(lambda y, k: add(k, y), range(width), jnp.zeros_like(x))
         return jax.lax.fori_loop(0, width, add, jnp.zeros_like(x))
 
-    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         n, width = self.indices.shape
         return assemble(n, np.arange(n).repeat(width), np.ravel(self.indices), np.ravel(self.weights))
 
 
 @mixer("matrix")
 @dataclasses.dataclass(frozen=True, eq=False)
-class Dense(Mixer):
+class Full(Mixer):
     """The whole matrix: for few agents and for dense graphs."""
 
     kind: ClassVar[str] = "dense"
     matrix: Float[Array | np.ndarray, "agents agents"]
 
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         return _product(self.matrix, x)
 
-    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         return sp.csr_array(np.asarray(self.matrix, np.float64))
 
 
@@ -154,7 +154,7 @@ class Hubs(Mixer):
     """
 
     kind: ClassVar[str] = "hubs"
-    table: Table
+    table: Neighbours
     hubs: Int[Array | np.ndarray, " hubs"]
     rows: Float[Array | np.ndarray, "hubs agents"]
 
@@ -165,12 +165,12 @@ class Hubs(Mixer):
         table = sp.csr_array(sp.diags_array(1.0 - long) @ matrix)
         table.eliminate_zeros()
         hubs = np.flatnonzero(long)
-        return cls(Table.of(table), hubs.astype(np.int32), matrix[hubs].toarray())
+        return cls(Neighbours.of(table), hubs.astype(np.int32), matrix[hubs].toarray())
 
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: Over = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         return self.table.mix(x).at[jnp.asarray(self.hubs)].set(_product(self.rows, x))
 
-    def sparse(self, t: int = 0, over: Over = "W") -> sp.csr_array:
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         short = sp.coo_array(self.table.sparse())
         place, columns = np.nonzero(self.rows)
         rows = np.append(short.row, np.asarray(self.hubs)[place])
@@ -178,7 +178,7 @@ class Hubs(Mixer):
         return assemble(len(self.table.indices), rows, np.append(short.col, columns), weights)
 
 
-Explicit = Table | Dense | Hubs
+Explicit = Neighbours | Full | Hubs
 """The mixers that hold every weight, which a fault can take away."""
 
 
@@ -209,5 +209,5 @@ def choose(matrix: sp.csr_array) -> Mixer:
     costs = np.where(hubs * n <= DENSE_LIMIT**2, GATHER * widths + hubs, np.inf)
     best = int(costs.argmin())
     if best == 0:
-        return Dense(matrix.toarray())
-    return Hubs.of(matrix, int(widths[best])) if hubs[best] else Table.of(matrix)
+        return Full(matrix.toarray())
+    return Hubs.of(matrix, int(widths[best])) if hubs[best] else Neighbours.of(matrix)

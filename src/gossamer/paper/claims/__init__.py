@@ -1,4 +1,4 @@
-r"""Verdicts: what the paper says, what was measured, and whether the one bears out the other.
+r"""The paper's claims, and how they are judged: whether what was measured bears out what the paper says.
 
 A claim is a region that a number should lie in: a ratio of floors above 2, a slope within ±0.05. The measurement gives
 an interval for that number (Student's t over replicates, paired where two methods share them). The claim *holds* if the
@@ -14,23 +14,24 @@ A page of $k$ claims takes each at $1 - 0.05/k$, and a claim that makes $m$ comp
 
 from collections.abc import Sequence
 
-from gossamer.paper.claims.fig1 import COMPARISON
-from gossamer.paper.claims.fig2 import MAGNITUDE
-from gossamer.paper.claims.scaling import SCALING
+from gossamer.paper.claims.fig1 import FIG1
+from gossamer.paper.claims.fig2 import FIG2
+from gossamer.paper.claims.heterogeneity import HETEROGENEITY
 from gossamer.paper.claims.sensitivity import SENSITIVITY
 from gossamer.paper.claims.speedup import SPEEDUP
-from gossamer.paper.claims.verdict import ERROR, WORDS, Claim, Verdict, Verdicts
+from gossamer.paper.claims.topology import TOPOLOGY
+from gossamer.paper.verdicts import ERROR, Claim, Verdicts
 from gossamer.results.study import Study
 
-CLAIMS: list[Claim] = [*COMPARISON, *SENSITIVITY, *MAGNITUDE, *SPEEDUP, *SCALING]
+CLAIMS: list[Claim] = [*FIG1, *SENSITIVITY, *FIG2, *SPEEDUP, *TOPOLOGY, *HETEROGENEITY]
 """Every claim, by experiment, in the order of the paper's figures and then of its theorems."""
 
 
 def judge(studies: dict[str, Study], wanted: Sequence[str] = ()) -> Verdicts:
-    """The verdict on every claim whose study is among these, which are named "fig1", "fig2", "speedup" …
+    """The verdict on every claim whose study is among these; studies go by the names of their experiments.
 
-    Claims on other experiments that are `wanted` are not run. The level is that of a page with all claims of all
-    experiments, whatever part of them is judged here.
+    A claim about another experiment that is `wanted` gets the verdict "not run". The level is that of a page with all
+    claims of all experiments, whatever part of them is judged here.
     """
     error = ERROR / len(CLAIMS)
     return Verdicts(
@@ -40,4 +41,4 @@ def judge(studies: dict[str, Study], wanted: Sequence[str] = ()) -> Verdicts:
     )
 
 
-__all__ = ["CLAIMS", "WORDS", "Claim", "Verdict", "Verdicts", "judge"]
+__all__ = ["CLAIMS", "judge"]

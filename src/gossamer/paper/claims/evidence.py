@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
-from gossamer.paper.claims.verdict import Insufficient, NotRun
+from gossamer.paper.verdicts import Insufficient, NotRun, Question
 from gossamer.results import statistics
 from gossamer.results.study import TUNED, Study
 
@@ -22,10 +23,13 @@ SHARE = 0.01
 FACTOR = 1.1
 """The smallest ratio of floors, rounds or disagreements that matters."""
 
+FLAT = 0.05
+"""A slope no steeper than this counts as none."""
+
 
 @dataclass(frozen=True)
 class Runs:
-    """The runs of one algorithm in one variant, all of which came to their end."""
+    """The runs of one algorithm in one variant, none of which diverged."""
 
     name: str
     replicates: list[int]
@@ -36,7 +40,7 @@ class Runs:
 
     @staticmethod
     def of(study: Study, algorithm: str = DMT, variant: str = "", *, tuned: bool | None = None) -> "Runs":
-        """The runs, of those whose hyper-parameters were tuned, or were given, if `tuned` says which."""
+        """The runs; `tuned` restricts them to those whose hyper-parameters were tuned (True) or were given (False)."""
         if variant not in study.results:
             raise NotRun(f'the study has no variant "{variant}"')
         name = f'{algorithm} in "{variant}"' if variant else algorithm
@@ -70,8 +74,10 @@ class Runs:
 
     def floor(self, metric: str = "grad_norm_sq") -> Readings:
         """The mean over the last half of the rounds, of runs that have settled."""
-        values = self.values(metric)
-        if why := statistics.unsettled(self.rounds, values, self.values("loss")):
+        values, losses = self.values(metric), None
+        with suppress(Insufficient):  # without losses, the values alone must show that runs have settled
+            losses = self.values("loss")
+        if why := statistics.unsettled(self.rounds, values, losses):
             raise Insufficient(f"{metric} of {self.name} has not settled after {self.last:,} rounds: {why}")
         return self._readings(statistics.floor(self.rounds, values))
 
@@ -92,8 +98,8 @@ class Runs:
 
         A run that never gets there counts as its number of rounds + 1.
         """
-        found = [statistics.arrival(self.rounds, losses, target) for losses in self.values("loss")]
-        return self._readings(np.array([self.last + 1 if at is None else at for at in found]))
+        rounds = [statistics.arrival(self.rounds, losses, target) for losses in self.values("loss")]
+        return self._readings(np.array([self.last + 1 if t is None else t for t in rounds]))
 
     @property
     def last(self) -> int:
@@ -141,6 +147,28 @@ def fact(study: Study, variant: str, name: str) -> float:
     return float(value)
 
 
+def grid_step(study: Study, algorithm: str, variant: str) -> float:
+    """The ratio of a chosen step size to the next that was tried, the largest over replicates: how finely it is known.
+
+    What speeds a method up by less than this, a finer grid could have given to another.
+    """
+    if study.tuning is None:
+        raise Insufficient("it is not known which step sizes were tried")
+    tried = study.tuning.filter((pl.col("variant") == variant) & (pl.col("algorithm") == algorithm))
+    steps = []
+    for _, trials in tried.group_by("replicate"):
+        second = [name for name in ("lam", "beta") if name in trials.columns]
+        for chosen in trials.filter("chosen").to_dicts():
+            alike = [pl.col(name).eq_missing(chosen[name]) for name in second]
+            etas = sorted(trials.filter(*alike)["eta"].unique().to_list())
+            place = etas.index(chosen["eta"])
+            beside = [etas[place + 1] / etas[place]] if place + 1 < len(etas) else []
+            steps += [max([*beside, *([etas[place] / etas[place - 1]] if place else [])], default=1.0)]
+    if not steps:
+        raise Insufficient(f"it is not known which step sizes of {algorithm} were tried")
+    return max(steps)
+
+
 def average(readings: Readings) -> float:
     """The mean over replicates."""
     return float(np.mean(list(readings.values())))
@@ -173,6 +201,21 @@ def log_slope(x: Mapping[str, float], y: Mapping[str, Readings]) -> np.ndarray:
         raise Insufficient(f"a slope needs two different values, but there are {len(logs)}, all alike")
     centred = logs - logs.mean()
     return centred @ _log(paired(*y.values())) / (centred @ centred)
+
+
+def slope_question(
+    x: Mapping[str, float],
+    y: Mapping[str, Readings],
+    quantity: str,
+    against: str,
+    above: float = -math.inf,
+    below: float = math.inf,
+) -> Question:
+    """Whether the slope of log y against log x lies in a region; `quantity` and `against` say what y and x are."""
+    note = f"{quantity} by {against}: "
+    note += ", ".join(f"{average(y[name]):.4g} at {x[name]:.4g}" for name in sorted(y, key=lambda name: x[name]))
+    text = f"slope of log {quantity} against log {against}"
+    return Question(text, {"": log_slope(x, y)}, above=above, below=below, note=note)
 
 
 def _log(values: np.ndarray) -> np.ndarray:

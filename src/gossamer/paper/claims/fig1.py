@@ -7,8 +7,6 @@ tuned by it and went on until they had settled.
 from contextlib import suppress
 from functools import partial
 
-import polars as pl
-
 from gossamer.paper.claims.evidence import (
     DMT,
     FACTOR,
@@ -17,11 +15,12 @@ from gossamer.paper.claims.evidence import (
     average,
     bias_sq,
     difference,
+    grid_step,
     log_ratio,
     target,
     way,
 )
-from gossamer.paper.claims.verdict import Claim, Insufficient, Question, Unanswered, Word
+from gossamer.paper.verdicts import Claim, Insufficient, Question, Unanswered, Word
 from gossamer.results.study import Study
 
 LOSS, GRADIENT = "by loss", "by gradient"
@@ -52,59 +51,37 @@ def bias_floor(study: Study) -> Question:
 
 
 def lowest_loss(others: tuple[str, ...], study: Study) -> Question:
-    own = Runs.of(study, variant=LOSS)
+    dmt = Runs.of(study, variant=LOSS)
     theirs = {name: Runs.of(study, name, LOSS) for name in others}
-    start, end = way([own, *theirs.values(), *_finished(study)])
+    start, end = way([dmt, *theirs.values(), *_finished(study)])
     least = SHARE * (start - end)
-    note = f"end of {DMT} {average(own.end()):.5g}, smallest difference that matters {least:.2g}"
-    parts = {name: difference(own.end(), runs.end()) for name, runs in theirs.items()}
+    note = f"end of {DMT} {average(dmt.end()):.5g}, smallest difference that matters {least:.2g}"
+    parts = {name: difference(dmt.end(), runs.end()) for name, runs in theirs.items()}
     return Question("loss at the end minus that of the other", parts, below=-least, tie=(-least, least), note=note)
 
 
 def lower_floor(study: Study) -> Question:
-    own, other = Runs.of(study, variant=GRADIENT).floor(), Runs.of(study, "gt-dsgd", GRADIENT).floor()
-    note = f"floors {average(own):.4g} and {average(other):.4g}"
-    return _smaller("ratio of floors of ‖∇F‖²", {"": log_ratio(own, other)}, FACTOR, note)
+    dmt, other = Runs.of(study, variant=GRADIENT).floor(), Runs.of(study, "gt-dsgd", GRADIENT).floor()
+    note = f"floors {average(dmt):.4g} and {average(other):.4g}"
+    return _smaller("ratio of floors of ‖∇F‖²", {"": log_ratio(dmt, other)}, FACTOR, note)
 
 
 def fewest_rounds(study: Study) -> Question:
-    own = Runs.of(study, variant=LOSS)
+    dmt = Runs.of(study, variant=LOSS)
     rivals = {name: Runs.of(study, name, LOSS) for name in RIVALS}
-    goal = target([own, *rivals.values(), *_finished(study)])
-    rounds = own.arrivals(goal)
+    goal = target([dmt, *rivals.values(), *_finished(study)])
+    rounds = dmt.arrivals(goal)
     theirs = {name: runs.arrivals(goal) for name, runs in rivals.items()}
     shown = ", ".join(f"{name} {average(each):.4g}" for name, each in {DMT: rounds, **theirs}.items())
-    steps = [grid_step(study, name) for name in (DMT, *RIVALS)]
+    steps = [grid_step(study, name, LOSS) for name in (DMT, *RIVALS)]
     note = f"mean rounds to a loss of {goal:.5g}: {shown}; step of the coarsest grid {max(steps):.3g}"
     parts = {name: log_ratio(rounds, each) for name, each in theirs.items()}
-    late: tuple[Word, ...] = ("holds", "tie") if max(rounds.values()) > own.last else ()
+    late: tuple[Word, ...] = ("holds", "tie") if max(rounds.values()) > dmt.last else ()
     never = {name for name, each in theirs.items() if max(each.values()) > rivals[name].last}
     doubted = {name: (*late, "tie", "does not hold") if name in never else late for name in theirs}
     if late or never:
         note += "; a run that never arrived counts as its rounds + 1"
     return _smaller("ratio of rounds to the other's", parts, max(FACTOR, *steps), note)._replace(doubted=doubted)
-
-
-def grid_step(study: Study, algorithm: str, variant: str = LOSS) -> float:
-    """The ratio of a chosen step size to the next that was tried, the largest over replicates: how finely it is known.
-
-    What speeds a method up by less than this, a finer grid could have given to another.
-    """
-    if study.tuning is None:
-        raise Insufficient("it is not known which step sizes were tried")
-    tried = study.tuning.filter((pl.col("variant") == variant) & (pl.col("algorithm") == algorithm))
-    steps = []
-    for _, own in tried.group_by("replicate"):
-        second = [name for name in ("lam", "beta") if name in own.columns]
-        for row in own.filter("chosen").to_dicts():
-            alike = [pl.col(name).eq_missing(row[name]) for name in second]
-            etas = sorted(own.filter(*alike)["eta"].unique().to_list())
-            place = etas.index(row["eta"])
-            beside = [etas[place + 1] / etas[place]] if place + 1 < len(etas) else []
-            steps += [max([*beside, *([etas[place] / etas[place - 1]] if place else [])], default=1.0)]
-    if not steps:
-        raise Insufficient(f"it is not known which step sizes of {algorithm} were tried")
-    return max(steps)
 
 
 def _smaller(quantity: str, parts: dict, factor: float, note: str) -> Question:
@@ -113,12 +90,12 @@ def _smaller(quantity: str, parts: dict, factor: float, note: str) -> Question:
 
 
 def _finished(study: Study) -> list[Runs]:
-    """The methods that came to their end."""
-    found = []
+    """The runs of those methods that came to their end."""
+    finished = []
     for name in (*RIVALS, *CONTROLS):
         with suppress(Unanswered):
-            found.append(Runs.of(study, name, LOSS))
-    return found
+            finished.append(Runs.of(study, name, LOSS))
+    return finished
 
 
 STALLS = "Without tracking the error stalls at a level that heterogeneous data set, here for {}."
@@ -126,7 +103,7 @@ LOWEST = "Biased-DMT ends at the lowest training loss of all methods."
 GT = "GT-DSGD copes with heterogeneous data, but without momentum it does worse than Biased-DMT."
 MARGIN = f"margin {100 * SHARE:g} % of the way from the start to the lowest end"
 
-COMPARISON = [
+FIG1 = [
     Claim(
         "fig1",
         "Biased-DSGD stalls: its floor of ‖∇F‖² is more than twice that of centralized SGD",

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from gossamer.paper.claims.evidence import DMT, SHARE, Runs, average, bias_sq, difference, log_ratio, target, way
-from gossamer.paper.claims.verdict import Claim, Question
+from gossamer.paper.verdicts import Claim, Question
 from gossamer.results.study import Study
 
 READINGS = {"once": "bias drawn once", "redrawn": "bias redrawn at every query"}
@@ -49,8 +49,8 @@ def accelerated(reading: str, sign: str, study: Study) -> Question:
 
 
 def _profile(biased: Runs, unbiased: Runs) -> str:
-    shared, own, other = np.intersect1d(biased.rounds, unbiased.rounds, return_indices=True)
-    changes = biased.values("loss").mean(0)[own] - unbiased.values("loss").mean(0)[other]
+    shared, in_biased, in_unbiased = np.intersect1d(biased.rounds, unbiased.rounds, return_indices=True)
+    changes = biased.values("loss").mean(0)[in_biased] - unbiased.values("loss").mean(0)[in_unbiased]
     places = dict.fromkeys(int(abs(shared - round).argmin()) for round in EARLY)
     return ", ".join(f"{changes[k]:.2g} at {shared[k]}" for k in places)
 
@@ -83,4 +83,4 @@ def _claims(reading: str, told: str) -> list[Claim]:
     ]
 
 
-MAGNITUDE = [claim for reading, told in READINGS.items() for claim in _claims(reading, told)]
+FIG2 = [claim for reading, told in READINGS.items() for claim in _claims(reading, told)]

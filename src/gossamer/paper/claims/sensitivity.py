@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.paper.claims.evidence import DMT, FACTOR, Readings, Runs, average, log_ratio
-from gossamer.paper.claims.verdict import Claim, Insufficient, NotRun, Question
+from gossamer.paper.verdicts import Claim, Insufficient, NotRun, Question
 from gossamer.results.study import Study
 
 TRACKERS = ("gt-dsgd", "gnsd")

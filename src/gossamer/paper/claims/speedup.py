@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from gossamer.paper.claims.evidence import DMT, Readings, Runs, average, fact, log_slope
-from gossamer.paper.claims.verdict import Claim, Insufficient, NotRun, NotTested, Question
+from gossamer.paper.verdicts import Claim, Insufficient, NotRun, NotTested, Question
 from gossamer.results.study import Study
 from gossamer.theory.lyapunov import kappa
 
@@ -15,22 +15,22 @@ GRAPHS = ("ring", "exponential")
 FLOW = "without noise"
 """The variant with exact gradients that the corollary's errors are compared with."""
 
-SIZES = (4, 8, 16, 32)
+AGENTS = (4, 8, 16, 32)
 
-AVERAGED = -0.8
+AVERAGED_NOISE = -0.8
 """Above this slope of log noise against log n agents do not average each other's noise, whose slope is −1."""
 
-LINEAR = -0.4
+LINEAR_SPEEDUP = -0.4
 """Above this slope of log error against log n there is no linear speed-up, whose slope is −1/2."""
 
 
 def noise(graph: str, study: Study) -> Question:
-    sizes = {f"{graph}-{n}": n for n in SIZES}
+    sizes = {f"{graph}-{n}": n for n in AGENTS}
     parts = {name: noise_part(study, f"{name} noisy", f"{name} exact") for name in sizes}
     told = ", ".join(f"{average(parts[name]):.4g} at {n}" for name, n in sizes.items())
     slope = log_slope({name: float(n) for name, n in sizes.items()}, parts)
     quantity = "slope of log ‖x̄ − x̄ without noise‖² against log n"
-    return Question(quantity, {"": slope}, below=AVERAGED, note=f"by n: {told}")
+    return Question(quantity, {"": slope}, below=AVERAGED_NOISE, note=f"by n: {told}")
 
 
 def noise_part(study: Study, noisy: str, exact: str) -> Readings:
@@ -41,8 +41,8 @@ def noise_part(study: Study, noisy: str, exact: str) -> Readings:
     with_noise, without = study.results[noisy], study.results[exact]
     if len(Runs.of(study, variant=noisy).replicates) != len(with_noise.seeds):
         raise Insufficient(f'"{noisy}" has several seeds a replicate')
-    (own,), (path,) = with_noise.states.values(), without.states.values()
-    distances = ((own.mean(1) - path[0].mean(0)) ** 2).sum(1)
+    (noisy_models,), (exact_models,) = with_noise.states.values(), without.states.values()
+    distances = ((noisy_models.mean(1) - exact_models[0].mean(0)) ** 2).sum(1)
     return dict(zip(with_noise.seeds, distances.astype(float).tolist(), strict=True))
 
 
@@ -52,7 +52,7 @@ def least_rounds(agents: float, gap: float) -> float:
 
 
 def corollary(graph: str, study: Study) -> Question:
-    known = [f"corollary {graph}-{n}" for n in SIZES if f"corollary {graph}-{n}" in study.results]
+    known = [f"corollary {graph}-{n}" for n in AGENTS if f"corollary {graph}-{n}" in study.results]
     if not known:
         raise NotRun(f"nothing was run by the corollary on the {graph} graph")
     runs = {name: Runs.of(study, variant=name) for name in known}
@@ -69,15 +69,16 @@ def corollary(graph: str, study: Study) -> Question:
     note += f"without noise, over the same ηT, it is the same within {100 * share:.2g} %"
     if share < 0.05:
         note += ", so that the fall is that of the step size, which grows as √n, and not of averaged noise"
-    return Question("slope of log mean ‖∇F‖² against log n", {"": slope}, below=LINEAR, note=note)
+    return Question("slope of log mean ‖∇F‖² against log n", {"": slope}, below=LINEAR_SPEEDUP, note=note)
 
 
 def without_noise(study: Study, name: str) -> float:
     """The mean of ‖∇F‖² along exact gradients with a larger step size, over as long a way ηT as in a variant."""
     if FLOW not in study.results:
         raise NotRun(f'the study has no variant "{FLOW}"')
-    (run,) = (one for one in tomllib.loads(study.spec)["variant"] if one["name"] == name)
-    (flow,) = (one for one in tomllib.loads(study.spec)["variant"] if one["name"] == FLOW)
+    variants = tomllib.loads(study.spec)["variant"]
+    (run,) = (variant for variant in variants if variant["name"] == name)
+    (flow,) = (variant for variant in variants if variant["name"] == FLOW)
     last = run["algorithm"]["eta"] * run["run"]["steps"] / flow["algorithm"]["eta"]
     table = study.results[FLOW].table.sort("round")
     rounds, values = table["round"].to_numpy().astype(float), table["grad_norm_sq"].to_numpy()
@@ -88,7 +89,7 @@ def without_noise(study: Study, name: str) -> float:
 
 
 def corollary_on_ring(study: Study) -> Question:
-    wanted = {n: least_rounds(n, fact(study, f"ring-{n} noisy", "gap")) for n in SIZES}
+    wanted = {n: least_rounds(n, fact(study, f"ring-{n} noisy", "gap")) for n in AGENTS}
     told = ", ".join(f"{_rounded(rounds)} rounds for n = {n}" for n, rounds in wanted.items())
     raise NotTested(f"{DMT} on a ring would need at least {told}: too many for a slope over several sizes")
 
@@ -105,7 +106,7 @@ SPEEDUP = [
         Claim(
             "speedup",
             f"Agents average each other's noise on the {graph} graph: at fixed step size and momentum the slope of log "
-            f"‖x̄ − x̄ without noise‖² against log n is below {AVERAGED}",
+            f"‖x̄ − x̄ without noise‖² against log n is below {AVERAGED_NOISE}",
             "The noise that is left falls as one over the number of agents.",
             partial(noise, graph),
         )
@@ -115,7 +116,7 @@ SPEEDUP = [
         Claim(
             "speedup",
             f"The corollary's rate on the {graph} graph, where its condition on T is met: the slope of log mean ‖∇F‖² "
-            f"against log n is below {LINEAR}",
+            f"against log n is below {LINEAR_SPEEDUP}",
             COROLLARY,
             partial(corollary, graph),
         )
@@ -124,7 +125,7 @@ SPEEDUP = [
     Claim(
         "speedup",
         f"The corollary's rate on the ring, where its condition on T is met: the slope of log mean ‖∇F‖² "
-        f"against log n is below {LINEAR}",
+        f"against log n is below {LINEAR_SPEEDUP}",
         COROLLARY,
         corollary_on_ring,
     ),

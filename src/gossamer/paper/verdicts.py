@@ -14,10 +14,10 @@ from gossamer.results.study import Study
 
 Word = Literal["holds", "does not hold", "tie", "undecided", "not run", "not tested"]
 WORDS: tuple[Word, ...] = get_args(Word)
-"""All that a verdict can say."""
+"""Everything that a verdict can say."""
 
 ERROR = 0.05
-"""How often a page of claims may hold one that is judged wrongly."""
+"""The largest probability that a page of claims has one that is judged wrongly."""
 
 
 class Unanswered(Exception):
@@ -74,7 +74,7 @@ class Verdict:
     measured: str
     """One line with the numbers, or the reason why there is no verdict."""
     interval: tuple[float, float] | None
-    """Of the number that decides; where a claim makes several comparisons, of the one that decides it."""
+    """The interval of the number that decides; of several comparisons, that of the one that decides the claim."""
     level: float | None
     """The level of that interval: so high that all intervals of the page hold together at 95 %."""
     verdict: Word
@@ -105,7 +105,7 @@ class Verdicts(list[Verdict]):
 
 @dataclass(frozen=True)
 class Claim:
-    """A question to a study. It never raises for want of runs: the verdict then says what is missing."""
+    """A question to a study. Where runs are missing it raises nothing, and the verdict says what is missing."""
 
     experiment: str
     """The study that it needs."""
@@ -148,7 +148,7 @@ class Claim:
 
 
 def _answer(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:
-    """Of one comparison. What lies outside the claim's region refutes it, unless all of it is too small to matter."""
+    """The answer of one comparison: an interval outside the claim's region refutes it, unless it is within the tie."""
     if above < low and high < below:
         return "holds"
     if tie is not None and tie[0] <= low and high <= tie[1]:
@@ -157,7 +157,7 @@ def _answer(low: float, high: float, above: float, below: float, tie: tuple[floa
 
 
 def _joined(answers: list[Word]) -> Word:
-    """Of several comparisons, all of which should hold."""
+    """The answer of several comparisons together, all of which should hold."""
     for word in ("does not hold", "undecided", "tie"):
         if word in answers:
             return word

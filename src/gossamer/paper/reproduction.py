@@ -1,0 +1,174 @@
+"""Reproduce the paper: run its experiments, judge its claims and write the report."""
+
+import dataclasses
+import json
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gossamer import report
+from gossamer.algorithms import CentralizedSGD
+from gossamer.basics.progress import Report
+from gossamer.core import InputError
+from gossamer.engines.block import Block
+from gossamer.engines.runs import Setting, Width, fits
+from gossamer.engines.simulator import planned
+from gossamer.experiments import running
+from gossamer.oracles import AdditiveBias, Oracle, Stage
+from gossamer.paper.claims import judge
+from gossamer.paper.experiments import EXPERIMENTS, QUICK, text_of
+from gossamer.paper.processes import run_all
+from gossamer.paper.verdicts import Verdicts
+from gossamer.problems import settling_point
+from gossamer.results.files import write
+from gossamer.results.study import Study
+from gossamer.specs.parts import Parts
+from gossamer.specs.spec import Spec
+
+
+def spec_of(name: str, quick: bool = False) -> Spec:
+    """The spec of an experiment, whole or quick."""
+    spec = Spec.of(tomllib.loads(text_of(name)))
+    return _shortened(name, spec) if quick else spec
+
+
+def reproduce(
+    names: list[str] | None,
+    out: Path,
+    *,
+    quick: bool = False,
+    processes: int = 1,
+    progress: bool | Report = True,
+    say: Callable[[str], None] = print,
+) -> Verdicts:
+    """Run experiments (all if none is named), judge the paper's claims and write the report.
+
+    The same call after an interruption goes on from what was finished, and ends with the same verdicts and tables.
+    Experiments may run side by side in several `processes`, with progress in lines, which changes no number.
+    """
+    chosen = names or list(QUICK if quick else EXPERIMENTS)
+    specs = {name: spec_of(name, quick) for name in chosen}
+    if (side_by_side := min(len(specs), processes)) > 1:
+        say(f"{side_by_side} at a time: " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
+        run_all({name: (quick, out / name) for name in specs}, side_by_side, say)
+        studies = {name: Study.load(out / name) for name in specs}
+    else:
+        studies = {}
+        for number, (name, spec) in enumerate(specs.items(), 1):
+            say(f"{number} of {len(specs)}: {name}, {spec.title}")
+            studies[name] = run_one(name, quick, out / name, progress)
+    return finish(
+        studies,
+        out,
+        () if names else EXPERIMENTS,
+        "Biased-DMT, reproduced",
+        f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}",
+    )
+
+
+def run_one(name: str, quick: bool, folder: Path, progress: bool | Report) -> Study:
+    """Run one experiment, provided that methods can settle under its bias."""
+    spec = spec_of(name, quick)
+    if not (folder / "spec.toml").exists():
+        refuse_runaways(name, spec)
+    return running.run(spec, folder, name=name, progress=progress)
+
+
+def which(study: Study) -> str | None:
+    """The experiment that a study is, whole or quick, judged by its spec and not by its name; None if it is none."""
+    try:
+        contents = Spec.of(tomllib.loads(study.spec)).model_dump(exclude={"title"})
+    except (InputError, tomllib.TOMLDecodeError):
+        return None
+    known = ((name, spec_of(name, quick)) for name in EXPERIMENTS for quick in (False, True))
+    return next((name for name, spec in known if spec.model_dump(exclude={"title"}) == contents), None)
+
+
+def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: str, how: str) -> Verdicts:
+    """Judge the studies that are experiments of the paper, and write `verdicts.json`, the report, figures and tables.
+
+    A claim about an experiment that is `wanted` but not among the studies gets the verdict "not run".
+    """
+    experiment_of = {study.name: which(study) for study in studies.values()}
+    verdicts = judge({name: study for study in studies.values() if (name := experiment_of[study.name])}, wanted)
+    shown = {name: study for study, name in experiment_of.items() if name}
+    verdicts = Verdicts(
+        dataclasses.replace(verdict, experiment=shown.get(verdict.experiment, verdict.experiment))
+        for verdict in verdicts
+    )
+    rows = [verdict.asdict() for verdict in verdicts]
+    try:
+        write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())
+        report.write(list(studies.values()), rows, out / "report.html", title, how)
+        report.artifacts(list(studies.values()), rows, out)
+    except OSError as error:
+        raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
+    return verdicts
+
+
+def refuse_runaways(name: str, spec: Spec) -> None:
+    """Refuse a bias under which no method can settle: solve ∇F = −ē for every seed, at the largest biases of the spec.
+
+    The steps of a ladder of biases are multiples of one draw, so the largest pulls hardest in every coordinate. Another
+    split of the data into equal parts leaves F as it is.
+    """
+    staged = [variant for variant in spec.variants().values() if variant.oracle.stages]
+    biased = [(variant, parts) for variant in staged if _bias_size((parts := variant.parts()).oracle) > 0]
+    most = max((_bias_size(parts.oracle) for _, parts in biased), default=0.0)
+    solved: set[tuple[str, bytes]] = set()
+    start = None
+    for variant, parts in biased:
+        if _bias_size(parts.oracle) < most:
+            continue
+        objective = json.dumps({key: value for key, value in variant.problem.items() if key != "split"}, sort_keys=True)
+        for seed, mean in _mean_biases(variant, parts).items():
+            if (known := (objective, mean.tobytes())) not in solved:
+                solved.add(known)
+                try:
+                    start = settling_point(parts.problem, mean, start=start)
+                except InputError as error:
+                    raise InputError(f"{name}, seed {seed}: {error}") from error
+
+
+def _mean_biases(variant: Spec, parts: Parts) -> dict[int, np.ndarray]:
+    """The agents' mean bias ē for every seed of a variant."""
+    plan, seeds = planned(1, None, variant.run.seeds, variant.run.dtype)
+    rule, width = CentralizedSGD(1.0), Width(1, len(seeds))
+    fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds, plan, width)
+    block = Block([rule], parts.problem, parts.network, [parts.oracle], seeds=seeds, steps=1, dtype=plan.dtype)
+    biases = block.biases
+    means = np.zeros((len(seeds), parts.problem.dim)) if biases is None else biases[0].mean(1)
+    return dict(zip(seeds, means, strict=True))
+
+
+def _bias_size(oracle: Oracle | None) -> float:
+    """A measure of the absolute bias of an oracle that orders the steps of a ladder."""
+    if not isinstance(oracle, Stage):
+        return 0.0
+    size = float(np.abs(oracle.mean).max() + oracle.std) if isinstance(oracle, AdditiveBias) else 0.0
+    return size + _bias_size(oracle.inner)
+
+
+def _shortened(name: str, spec: Spec) -> Spec:
+    """The quick form: fewer methods, magnitudes, settings and replicates, in blocks that compile once."""
+    changed: dict[str, Any] = {"seeds": 5, "together": 8, "seeds_together": 1}
+    if name == "fig1":
+        changed |= {"steps": 1500, "every": [4, 300]}
+    if name == "fig2":
+        changed |= {"steps": 4000, "every": [2, 200], "settle": 4000, "together": 7}
+    update: dict[str, Any] = {"run": spec.run.model_copy(update=changed)}
+    if spec.tuning:
+        fewer: dict[str, Any] = {"budget": 16, "grids": {"lam": [1.0, 0.1], "beta": [0.0, 0.9]}, "extensions": 0}
+        fewer |= {"replicates": 5, "together": 8}
+        update["tuning"] = spec.tuning.model_copy(update=fewer)
+    if name == "fig1":
+        kept = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd")
+        update["algorithm"] = [options for options in spec.algorithm if options["name"] in kept]
+        update["variant"] = spec.variant[:1]
+    if name == "fig2":
+        once = [variant for variant in spec.variant if not variant.name.startswith("redrawn")]
+        update["variant"] = [variant.model_copy(update={"run": {}}) for variant in once]
+    return spec.model_copy(update=update)

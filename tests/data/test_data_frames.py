@@ -1,0 +1,149 @@
+"""Frames in memory give what the same table in a file gives, and are refused alike."""
+
+import datetime
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gossamer as gs
+from gossamer.core import InputError
+from gossamer.data import load, read_table
+
+COLUMNS = {
+    "age": [31, 45, 27, 60],
+    "site": ["b", "a", "b", "a"],
+    "dose": [0.5, 1.5, 2.5, 0.25],
+    "answer": ["yes", "no", "yes", "no"],
+    "smokes": [True, False, False, True],
+}
+POLARS = pl.DataFrame(COLUMNS)
+
+
+class NAType:
+    """As pandas' NA: comparing it gives no answer."""
+
+    def __eq__(self, other):
+        raise TypeError("boolean value of NA is ambiguous")
+
+    __hash__ = None
+
+
+class Column:
+    def __init__(self, values):
+        self.values = values
+
+    def to_numpy(self):
+        array = np.asarray(self.values)
+        return np.asarray(self.values, object) if array.dtype.kind in "U" else array
+
+
+class Pandas:
+    """What a frame of pandas shows of itself: columns, which may repeat and need not be text, and their arrays."""
+
+    def __init__(self, columns):
+        self.items = list(columns.items()) if isinstance(columns, dict) else columns
+        self.columns = [key for key, _ in self.items]
+
+    def __getitem__(self, key):
+        return Column(next(values for name, values in self.items if name == key))
+
+    def to_numpy(self):
+        raise AssertionError("columns differ in type, so the frame is not read as one array")
+
+
+class Arrow:
+    """A table that can only be described to others."""
+
+    def __init__(self, columns):
+        self.frame = pl.DataFrame(columns)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+FRAMES = {"polars": pl.DataFrame, "lazy": pl.LazyFrame, "pandas": Pandas, "arrow": Arrow}
+
+
+@pytest.fixture(params=FRAMES)
+def frame(request):
+    return FRAMES[request.param]
+
+
+def test_a_frame_is_the_same_data_as_its_file(frame, tmp_path):
+    POLARS.write_parquet(tmp_path / "t.parquet")
+    file = load(tmp_path / "t.parquet", label="answer", holder="site")
+    data = load(frame(COLUMNS), label="answer", holder="site", test=frame(COLUMNS))
+    assert data.name == "frame"
+    assert data.holder == "site"
+    for part in ("features", "labels", "holders"):
+        np.testing.assert_array_equal(getattr(data, part), getattr(file, part))
+    np.testing.assert_array_equal(data.test_features, file.features)
+    assert read_table(frame(COLUMNS), "answer", "site", columns=["dose"]).columns == ("dose",)
+
+
+def test_problems_take_frames(frame):
+    data = {"x": [0.1, -0.4, 2.0, 1.0], "y": [0, 1, 1, 0], "who": [7, 7, 9, 9]}
+    problem = gs.problems.logistic(frame(data), label="y", split="column:who", test=frame({"y": [0, 1], "x": [0, 1]}))
+    assert (problem.agents, problem.dim, problem.has_accuracy) == (2, 1, True)
+    both = gs.problems.logistic(([[0.1], [-0.4], [2.0], [1.0]], [0, 1, 1, 0]), agents=1)
+    alone = {key: data[key] for key in "xy"}
+    assert gs.problems.logistic(frame(alone), agents=1, label="y").loss([0.3]) == both.loss([0.3])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"answer": [1, 0, 1]}, "has no column 'label': Known: answer, x"),
+        ({"label": [1, 0, 1], "Label": [1, 0, 1]}, "has the columns 'label' and 'Label', likely the same twice"),
+        ({"label": [1, 0, 1], "word": ["1", "two", "3"]}, "column 'word', row 2: 'two' is not a number"),
+        ({"label": [1, 0, 1], "hole": [1.5, None, 2.5]}, r"column 'hole', row 2: the value is missing \(1 in all\)"),
+        ({"label": ["a", None, "b"]}, r"column 'label', row 2: the value is missing"),
+        ({"label": [1, 0, 1], "copy": [1, 0, 1]}, "column 'copy' equals the label 'label' in all 3 rows"),
+    ],
+)
+def test_a_frame_is_refused_as_its_file_is(change, message, frame, tmp_path):
+    columns = {"x": [1.0, 2.0, 3.0]} | change
+    with pytest.raises(InputError, match=f"the frame.*{message}"):
+        load(frame(columns))
+    file = tmp_path / "t.parquet"
+    pl.DataFrame(columns).write_parquet(file)
+    with pytest.raises(InputError, match=f"t.parquet.*{message}"):
+        load(file)
+
+
+def test_what_pandas_alone_can_hold():
+    with pytest.raises(
+        InputError, match=r"the frame has 2 columns of the name 'x'. Each column needs a name of its own"
+    ):
+        load(Pandas([("x", [1, 2]), ("x", [1, 3]), ("label", [0, 1])]))
+    assert read_table(Pandas({0: [1, 2], 1: [3, 5], "label": [0, 1]})).columns == ("0", "1")
+    missing = Pandas({"x": np.array([1, NAType(), 3], object), "label": [0, 1, 0]})
+    with pytest.raises(InputError, match=r"column 'x', row 2: the value is missing \(1 in all\)"):
+        load(missing)
+    with pytest.raises(InputError, match=r"column 'label', row 2: the value is missing \(1 in all\)"):
+        load(Pandas({"x": [1, 2, 3], "label": [0.0, np.nan, 1.0]}))
+    with pytest.raises(InputError, match="column 'x', row 1: 'a' is not a number"):
+        load(Pandas({"x": np.array(["a", 1, 2.5], object), "label": [0, 1, 0]}))
+    mixed = Pandas({"x": np.array([np.int64(1), 2.5, True], object), "label": np.array([1, np.int64(0), 1], object)})
+    data = load(mixed)
+    assert data.features.ravel().tolist() == [1, 2.5, 1], "no number is rounded to the type of another"
+    assert data.labels.tolist() == [1, 0, 1]
+    dates = np.array([datetime.date(2020, 1, 1), 3], object)
+    with pytest.raises(InputError, match="column 'x' has type Object, not numbers"):
+        load(Pandas({"x": dates, "label": [0, 1]}))
+    with pytest.raises(InputError, match=r"column 'when' has type Datetime.*, not numbers"):
+        load(Pandas({"when": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), "label": [0, 1]}))
+    with pytest.raises(InputError, match="column 'z' "):
+        load(Pandas({"z": np.array([1j, 2j]), "label": [0, 1]}))
+
+
+def test_what_does_not_go_with_a_frame():
+    with pytest.raises(InputError, match="dim=3 is for LIBSVM files only, but the frame has a width of its own"):
+        load(POLARS, dim=3)
+    with pytest.raises(InputError, match=r"must be a table \(.csv, .parquet\), as the frame is one"):
+        load(POLARS.drop("site"), label="answer", test=(np.eye(3), [0, 1, 1]))
+    with pytest.raises(InputError, match="the frame has the column 'site', which the training part does not have"):
+        load(POLARS.drop("site"), label="answer", test=POLARS)
+    with pytest.raises(InputError, match="data must be a pair"):
+        load(POLARS["age"])
