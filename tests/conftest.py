@@ -6,8 +6,21 @@ Those that compare every rule with a plain loop, run the examples or reproduce t
 import jax
 import pytest
 
+from gossamer.metrics import METRICS
+
 SMALL = {
-    *("basics", "compressors", "engines", "experiments", "networks", "oracles", "problems", "results", "specs"),
+    *(
+        "basics",
+        "compressors",
+        "engines",
+        "experiments",
+        "metrics",
+        "networks",
+        "oracles",
+        "problems",
+        "results",
+        "specs",
+    ),
     *("theory", "test_docs.py"),
 }
 """Rooms and files whose programs run for less time than it takes to optimise them."""
@@ -19,3 +32,12 @@ def _quickly_compiled(request):
     jax.config.update("jax_disable_most_optimizations", small)
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture(autouse=True)
+def _no_metric_stays():
+    """A metric that a test or a page of the documentation adds is not measured in other tests."""
+    before = dict(METRICS)
+    yield
+    METRICS.clear()
+    METRICS.update(before)

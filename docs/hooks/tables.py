@@ -12,8 +12,8 @@ from gossamer.core import parts, ranges
 from gossamer.data import SIZES, SPLITS
 from gossamer.engines.agents import Cost
 from gossamer.engines.block import Block
+from gossamer.metrics import OURS
 from gossamer.networks import WEIGHTS
-from gossamer.results.result import METRICS
 from gossamer.specs import catalogue
 
 MARK = re.compile(r"^<!-- table: ([a-z]+) -->$", re.MULTILINE)
@@ -34,7 +34,7 @@ def equations() -> str:
 
 
 def metrics() -> str:
-    return _table(["column", "what it is"], [(f"`{name}`", about) for name, about in METRICS.items()])
+    return _table(["column", "what it is"], [(f"`{name}`", label.about) for name, label in OURS.items()])
 
 
 def networks() -> str:

@@ -51,8 +51,10 @@ from .core import (
 from .engines import simulate
 from .experiments.study import study
 from .experiments.tuning import tune
+from .metrics import metric
 from .results.comparison import Comparison, compare
 from .results.concat import concat
+from .results.links import Link
 from .results.result import Result
 from .results.study import Study
 
@@ -88,6 +90,7 @@ __all__ = [
     "DecentLaM",
     "ExactDiffusion",
     "InputError",
+    "Link",
     "Mixing",
     "MoTEF",
     "MomentumTracking",
@@ -108,6 +111,7 @@ __all__ = [
     "compressors",
     "concat",
     "data",
+    "metric",
     "networks",
     "oracles",
     "problems",

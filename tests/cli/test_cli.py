@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.cli import list as listing
-from gossamer.cli import plot
+from gossamer.cli.list import Kind
 from gossamer.networks import NETWORKS
-from gossamer.results.result import METRICS, PAID
 from gossamer.specs.catalogue import CATALOGUE
 from gossamer.specs.spec import Spec
 
@@ -59,9 +57,7 @@ def test_list_names_everything():
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_library():
-    assert list(plot.Metric) == list(METRICS)
-    assert set(plot.Axis.__args__) == set(PAID)
-    assert list(listing.Kind.__args__) == list(CATALOGUE)
+    assert list(Kind.__args__) == list(CATALOGUE)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +84,6 @@ def test_a9a_is_exported_byte_for_byte(name, sha256, rows, tmp_path):
         (("data", "export", "a9a", "bad.toml"), "bad.toml exists"),
         (("data", "export", "a9a", "no/folder/file"), "cannot write no/folder/file"),
         (("list", "algorithm"), "not one of 'algorithms'"),
-        (("plot", ".", "--metric", "lost"), "'lost' is not one of"),
     ],
 )
 def test_bad_input_ends_with_2_and_writes_nothing(arguments, message, tmp_path):

@@ -10,6 +10,7 @@ import pytest
 
 from gossamer import report
 from gossamer.core import InputError
+from gossamer.metrics import Label
 from gossamer.report import curves, drawings, page, tuning
 from gossamer.report.markup import embedded, tag
 from gossamer.results.result import Result
@@ -114,19 +115,17 @@ def test_bands_are_those_of_the_figures(study, text):
     np.testing.assert_allclose(method["bands"][1][1]["wide"], np.exp(half), rtol=6e-3)
 
 
-def test_metrics_and_axes_come_from_the_columns(study):
-    result = made_up.with_columns(
-        study.results["ring"],
-        ranks=pl.col("loss") + 1,
-        accuracy=pl.lit(None, pl.Float64),
-        seconds=pl.lit(None, pl.Float64),
-    )
-    found, across = curves.metrics(result.frame()), curves.axes(result.frame())
-    assert {"loss", "grad_norm_sq", "consensus", "tracking", "ranks"} <= set(found)
-    assert not {"accuracy", "worst_loss", "bytes_sent"} & set(found)
+def test_metrics_and_axes_are_those_of_the_result(study):
+    result = made_up.with_columns(study.results["ring"], accuracy=pl.lit(None, pl.Float64), ranks=pl.col("loss") + 1)
+    labelled = replace(result, metrics=result.metrics | {"ranks": Label("a rank", "the rank")})
+    found, across = curves.metrics(labelled), curves.axes(labelled)
+    assert found == ["loss", "grad_norm_sq", "stationarity", "consensus", "tracking", "ranks"]
+    assert "ranks" not in curves.metrics(result), "what has no label is no metric"
     assert across["bytes"] == "bytes_sent"
-    assert across["seconds_pigeon"] == "seconds_pigeon"
-    assert "seconds" not in across
+    assert across["pigeon"] == "seconds_pigeon"
+    drawn = curves.of(replace(study, results={"": labelled}))
+    assert drawn["axes"][-1] == "modelled seconds, pigeon"
+    assert drawn["metrics"][-1] == {"title": "the rank", "log": False}
 
 
 def test_long_curves_are_thinned_and_keep_their_ends(study):

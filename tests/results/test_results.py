@@ -139,7 +139,7 @@ def test_a_figure_is_the_same_to_the_byte(result, tmp_path):
 
 
 def test_unknown_metrics_axes_and_formats_are_refused(result, tmp_path):
-    with pytest.raises(gs.InputError, match="no metric 'lost'; did you mean 'loss'"):
+    with pytest.raises(gs.InputError, match="no metric 'lost' in this result; did you mean 'loss'"):
         result.final("lost")
     with pytest.raises(gs.InputError, match="nothing in this result has the metric 'accuracy'"):
         result.plot("accuracy")

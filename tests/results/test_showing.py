@@ -5,12 +5,12 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from gossamer.paper.claims.verdict import Verdict, Verdicts
 
 import gossamer as gs
 from gossamer.basics.html import grid, panel, tag
 from gossamer.experiments.audit import Audit
 from gossamer.oracles import measure
+from gossamer.paper.verdicts import Verdict, Verdicts
 from gossamer.results.study import Study
 from tests.results.side_by_side import made_up
 

@@ -2,23 +2,12 @@
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from gossamer.basics.terminal import visible
 from gossamer.cli.shared import app, existing, say
-
-Axis = Literal["rounds", "queries", "bytes", "datacenter", "campus", "internet"]
-
-
-class Metric(StrEnum):
-    loss = "loss"
-    grad_norm_sq = "grad_norm_sq"
-    stationarity = "stationarity"
-    consensus = "consensus"
-    tracking = "tracking"
-    accuracy = "accuracy"
 
 
 class Format(StrEnum):
@@ -30,8 +19,8 @@ class Format(StrEnum):
 @app.command()
 def plot(
     directory: Annotated[Path, typer.Argument(help="A finished run.")],
-    metric: Annotated[list[Metric] | None, typer.Option(help="A metric; all that were measured if not given.")] = None,
-    x: Annotated[Axis, typer.Option(help="What a method pays.")] = "rounds",
+    metric: Annotated[list[str] | None, typer.Option(help="A metric; all that were measured if not given.")] = None,
+    x: Annotated[str, typer.Option(help="What a method pays: rounds, queries, bytes, or a link's name.")] = "rounds",
     format: Annotated[list[Format] | None, typer.Option(help="A file format; pdf and png if not given.")] = None,
 ) -> None:
     """Draw a run's curves in the column width of a paper, into its directory `figures`.
@@ -41,6 +30,8 @@ def plot(
         gossamer plot runs/a9a-ring
 
         gossamer plot runs/a9a-ring --metric grad_norm_sq --x bytes --format pdf
+
+        gossamer plot runs/a9a-ring --metric loss --x internet
     """
     from gossamer.report import figures
     from gossamer.results.study import Study, place
@@ -48,8 +39,7 @@ def plot(
     curves = Study.load(existing(directory)).curves()
     for number, (variant, result) in enumerate(curves.items()):
         stem = f"{place(variant, number)}-" if variant else ""
-        for name in metric or Metric:
-            if metric or result.has(name):
-                figure = result.plot(name, x)
-                for suffix in format or (Format.pdf, Format.png):
-                    say(visible(figures.save(figure, directory / "figures" / f"{stem}{name}-{x}.{suffix}")))
+        for name in metric or result.measured:
+            figure = result.plot(name, x)
+            for suffix in format or (Format.pdf, Format.png):
+                say(visible(figures.save(figure, directory / "figures" / f"{stem}{name}-{x}.{suffix}")))

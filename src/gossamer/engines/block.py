@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import jax
@@ -15,6 +14,7 @@ from gossamer.basics.keys import keys_of
 from gossamer.core import parts, ranges, schedules, tabulate
 from gossamer.engines import program
 from gossamer.engines.agents import World
+from gossamer.metrics import Target, measured
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -38,6 +38,14 @@ class Outcome:
     metrics: dict[str, Float[np.ndarray, "rounds settings seeds"]]
     diverged: Int[np.ndarray, "settings seeds"]
     """The round in which a run diverged, or −1."""
+    reached: Int[np.ndarray, "settings seeds"]
+    """The round at which a run came to its targets, or −1."""
+    stopped: int
+    """The round at which `watch` stopped all runs, or −1."""
+
+
+Watch = Callable[[int, dict[str, Float[np.ndarray, "settings seeds"]]], bool]
+"""Is told the metrics of every measured round, not a number where a run has ended before, and may stop all runs."""
 
 
 class Block:
@@ -57,7 +65,9 @@ class Block:
         seeds: Sequence[int],
         steps: int,
         dtype: str,
+        until: Sequence[Target] = (),
     ):
+        self.metrics = measured()
         self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
         self._rules = list(rules)
         self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
@@ -70,6 +80,7 @@ class Block:
             order = jnp.arange(len(rules), dtype=jnp.int32)
             self._hyper = program.Hyper(numbers, self._tables(0), jnp.int32(0), stacked, order)
             self.keys = keys_of(self.seeds, problem.agents)
+            self._targets = {target.metric: jnp.asarray(_within(target, dtype)) for target in until}
         self._run: program.Run | None = None
 
     def hyper(self, t: int, last: int | None = None) -> program.Hyper:
@@ -102,8 +113,12 @@ class Block:
         if self._run is not None:
             return self._run
         with self.precision():
-            self._run = started = program.begin(*self._start())
+            self._run = started = self._aiming(program.begin(*self._start()))
         return started
+
+    def _aiming(self, run: program.Run) -> program.Run:
+        """The runs at their start; where there are targets, with a place for when they come to them."""
+        return run._replace(reached=jnp.full_like(run.diverged, -1)) if self._targets else run
 
     def _start(self) -> tuple[Any, ...]:
         return self.form, self.world, self.oracles, self.hyper(0), self.keys
@@ -132,6 +147,7 @@ class Block:
         with self.precision():
             self._run, rows = program.advance(
                 self.form,
+                self.metrics,
                 self.world,
                 self.oracles,
                 self.hyper(t, stops[-1]),
@@ -140,6 +156,7 @@ class Block:
                 jnp.int32(t),
                 jnp.asarray(stops + stops[-1:] * padding, jnp.int32),
                 jnp.asarray(wanted + [False] * padding),
+                self._targets,
             )
             kept = [leg for leg, want in enumerate(wanted) if want]
             return {name: np.asarray(values)[kept] for name, values in rows.items()}
@@ -152,7 +169,8 @@ class Block:
         """Put the runs where `leaves` left them: for each setting and seed, its part of every leaf."""
         with self.precision():
             form, *arrays = self._start()
-            tree = jax.tree.structure(jax.eval_shape(partial(program.begin, form), *arrays))
+            started = jax.eval_shape(lambda *given: self._aiming(program.begin(form, *given)), *arrays)
+            tree = jax.tree.structure(started)
             stacked = [
                 jnp.asarray(np.array([[run[k] for run in runs] for runs in states])) for k in range(tree.num_leaves)
             ]
@@ -164,36 +182,53 @@ class Block:
         report: Callable[[int, float | None], None],
         first: int = 0,
         last: int | None = None,
+        watch: Watch | None = None,
     ) -> Outcome:
         """From round `first` to `last`, measuring at the marks, in calls short enough to interrupt.
 
         `report` is called with the round and, where it was measured, the mean loss of the runs that have not diverged.
-        It ends early if all have.
+        It ends early if all runs have ended, or `watch` says so.
         """
-        rounds, measured = [], []
-        for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last):
+        rounds, measured, stopped = [], [], -1
+        for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last, LEGS if watch is None else 1):
             measured.append(self.advance(t, stops, wanted))
             rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
-            loss, going = measured[-1]["loss"], np.asarray(self.run.diverged) < 0
-            report(stops[-1], float(loss[-1][going].mean()) if len(loss) and going.any() else None)
-            if not going.any():
+            loss, sound = measured[-1]["loss"], np.asarray(self.run.diverged) < 0
+            report(stops[-1], float(loss[-1][sound].mean()) if len(loss) and sound.any() else None)
+            if watch is not None and wanted[-1]:
+                going = sound & ((self._reached < 0) | (self._reached == stops[-1]))
+                now = {name: np.where(going, values[-1], np.nan) for name, values in measured[-1].items()}
+                stopped = stops[-1] if watch(stops[-1], now) else -1
+            if stopped >= 0 or not (sound & (self._reached < 0)).any():
                 break
         metrics = {name: np.concatenate([rows[name] for rows in measured]) for name in measured[0]}
-        return Outcome(rounds, metrics, np.asarray(self.run.diverged))
+        return Outcome(rounds, metrics, np.asarray(self.run.diverged), self._reached, stopped)
+
+    @property
+    def _reached(self) -> Int[np.ndarray, "settings seeds"]:
+        return np.full_like(self.run.diverged, -1) if self.run.reached is None else np.asarray(self.run.reached)
+
+
+def _within(target: Target, dtype: str) -> np.ndarray:
+    """The target in the precision of the run: the nearest number that is as good, so that both compare alike."""
+    with np.errstate(over="ignore"):
+        near = np.asarray(target.value, dtype)
+    worse = float(near) < target.value if target.better == "higher" else float(near) > target.value
+    return np.nextafter(near, np.asarray(np.inf if target.better == "higher" else -np.inf, dtype)) if worse else near
 
 
 def _stacked(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
-def calls(marks: list[int], first: int, last: int) -> Iterator[tuple[int, list[int], list[bool]]]:
+def calls(marks: list[int], first: int, last: int, legs: int = LEGS) -> Iterator[tuple[int, list[int], list[bool]]]:
     """Calls of the program as (round now, stops, which of them to measure), each of about `PATIENCE` seconds."""
     done = sum(mark <= first for mark in marks)
     yield first, [first], [first in marks]  # compiles, so that its time is not taken for the time of rounds
     t, reach = first, min(8, WINDOW)
     while t < last:
         called = time.perf_counter()
-        ahead = [mark for mark in marks[done : done + LEGS] if mark <= t + reach]
+        ahead = [mark for mark in marks[done : done + legs] if mark <= t + reach]
         stops = ahead or [min(t + reach, last)]
         yield t, stops, [bool(ahead)] * len(stops)
         seconds = time.perf_counter() - called

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Int
 
-from gossamer.engines.block import Block
+from gossamer.engines.block import Block, Watch
 from gossamer.results.files import Damaged
 
 
@@ -26,6 +26,10 @@ class Row:
     bias: Float[np.ndarray, "agents d"] | None
     seconds: float = 0.0
     """Its share of the time that its blocks took."""
+    reached: int = -1
+    """The round at which it came to its targets and ended, or −1."""
+    stopped: int = -1
+    """The round at which a user's callback ended it, or −1."""
 
 
 Cell = dict[str, np.ndarray]
@@ -33,6 +37,10 @@ Cell = dict[str, np.ndarray]
 
 Run = tuple[int, int]
 """The number of a setting, and a seed."""
+
+
+ENDS = ("diverged", "reached", "stopped")
+"""Why a run may end early: each is a round, or −1."""
 
 
 def thinned(cells: list[Cell]) -> list[Cell]:
@@ -46,19 +54,32 @@ def thinned(cells: list[Cell]) -> list[Cell]:
 
 
 def segment(
-    block: Block, some: list[int], chosen: list[int], first: int, last: int, marks: list[int], report: Any
+    block: Block,
+    some: list[int],
+    chosen: list[int],
+    first: int,
+    last: int,
+    marks: list[int],
+    report: Any,
+    watch: Watch | None = None,
 ) -> dict[Run, Cell]:
-    """The cells of one block; a padded block holds some runs more than once, and the copies are the same."""
+    """The cells of one block; a padded block holds some runs more than once, and the copies are the same.
+
+    A run that came to its targets has no rounds beyond, however long the others of its block went on.
+    """
     began = time.perf_counter()
     bias = block.biases if first == 0 else None
-    outcome = block.drive(marks, report, first, last)
+    outcome = block.drive(marks, report, first, last, watch)
     worst, states, x = block.worst, block.leaves(), block.x
     seconds = (time.perf_counter() - began) / (len({*some}) * len({*chosen}))
-    cells = {}
+    cells, rounds = {}, np.array(outcome.rounds, np.int64)
     for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
-        cell = {f"metric/{name}": values[:, g, s] for name, values in outcome.metrics.items()}
+        reached = outcome.reached[g, s]
+        kept = rounds <= reached if reached >= 0 else np.full(rounds.shape, True)
+        cell = {f"metric/{name}": values[kept, g, s] for name, values in outcome.metrics.items()}
         cell |= {f"state/{number}": leaf[g, s] for number, leaf in enumerate(states)}
-        cell |= {"rounds": np.array(outcome.rounds, np.int64), "diverged": outcome.diverged[g, s]}
+        cell |= {"rounds": rounds[kept], "diverged": outcome.diverged[g, s]}
+        cell |= {"reached": reached, "stopped": np.int64(outcome.stopped)}
         cell |= {"worst": worst[g, s], "x": x[g, s], "seconds": np.float64(seconds)}
         cell |= {} if bias is None else {"bias": bias[g, s]}
         cells[k, seed] = cell
@@ -71,6 +92,8 @@ def believed(marks: list[int], shape: tuple[int, int], cell: Cell) -> None:
     wanted = {
         "rounds": "i",
         "diverged": "i",
+        "reached": "i",
+        "stopped": "i",
         "worst": "f",
         "seconds": "f",
         "x": "f",
@@ -81,11 +104,16 @@ def believed(marks: list[int], shape: tuple[int, int], cell: Cell) -> None:
         if name not in cell or cell[name].dtype.kind not in kinds:
             raise Damaged(f"it has no {name} of numbers")
     rounds = cell["rounds"]
-    whole = cell["x"].shape == shape and not any(cell[name].ndim for name in ("worst", "seconds", "diverged"))
+    whole = cell["x"].shape == shape and not any(cell[name].ndim for name in ("worst", "seconds", *ENDS))
     if not whole or rounds.tolist() != marks[: rounds.size] or any(one.shape != rounds.shape for one in metrics):
         raise Damaged("its arrays are of other shapes or rounds than were asked for")
-    if rounds.size < len(marks) and cell["diverged"] < 0:
-        raise Damaged("its run did not diverge, but has not all its rounds")
+    if rounds.size < len(marks) and not ended_early(cell):
+        raise Damaged("its run did not end early, but has not all its rounds")
+
+
+def ended_early(cell: Cell) -> bool:
+    """Whether the run ended for another reason than its last round."""
+    return any(cell[name] >= 0 for name in ENDS)
 
 
 def state(cell: Cell) -> list[np.ndarray]:
@@ -106,4 +134,6 @@ def row(cells: list[Cell], seconds: float) -> Row:
         x=cells[-1]["x"],
         bias=cells[0].get("bias"),
         seconds=seconds,
+        reached=int(cells[-1]["reached"]),
+        stopped=int(cells[-1]["stopped"]),
     )

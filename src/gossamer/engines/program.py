@@ -12,9 +12,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gossamer.basics.keys import Keys, of_round
-from gossamer.core import State, bind, counts
+from gossamer.core import InputError, State, bind, counts
 from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
-from gossamer.metrics import measure, worst_loss
+from gossamer.metrics import OURS, Metric
+from gossamer.metrics.measuring import measure, worst_loss
 from gossamer.oracles import Oracle, Site
 
 BOUND = 1e16
@@ -36,6 +37,8 @@ class Run(NamedTuple):
     """The oracle's state, of every agent."""
     diverged: Int[Array, ""]
     """The round in which it diverged, or −1."""
+    reached: Int[Array, ""] | None = None
+    """The measured round at which it came to its targets and stopped, or −1; None where there are no targets."""
 
 
 class Setting(NamedTuple):
@@ -100,9 +103,10 @@ def biases(world: World, oracles: Oracle, keys: Keys, run: Run) -> Float[Array, 
     return _mapped(one, Setting({}, oracles), keys, run)
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 1))
 def advance(
     form: Form,
+    metrics: tuple[Metric, ...],
     world: World,
     oracles: Oracle,
     hyper: Hyper,
@@ -111,8 +115,12 @@ def advance(
     t: Int[Array, ""],
     stops: Int[Array, " legs"],
     wanted: Bool[Array, " legs"],
+    targets: dict[str, Float[Array, ""]],
 ) -> tuple[Run, dict[str, Float[Array, "legs settings seeds"]]]:
-    """Go on from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero)."""
+    """Go on from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero).
+
+    With targets, a run that comes to all of them where it is measured stays as it is from there on.
+    """
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
     def one_round(t: Array, run: Run) -> Run:
@@ -120,17 +128,21 @@ def advance(
             agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
+            state, memory = _held(run, (state, memory))
             size = jnp.sum(state.x**2)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
-            return Run(state, memory, jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged))
+            return run._replace(
+                state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
+            )
 
         return _mapped(one, Setting(hyper_at(hyper, t), oracles), keys, run)
 
     def rows(t: Array, run: Run) -> tuple[dict[str, Array], Array]:
         def one(setting: Setting, key: Array, run: Run) -> tuple[dict[str, Array], Array]:
             bias = _bias(world, setting.oracle, key, run)
-            found = measure(world.problem, form.bind(setting.hyper), run.state, bias)
-            return found, jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((found, run.state))]).all()
+            found = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
+            deciding = {name: value for name, value in found.items() if name in OURS}
+            return found, jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((deciding, run.state))]).all()
 
         return _mapped(one, Setting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 
@@ -141,7 +153,11 @@ def advance(
         run = jax.lax.fori_loop(t, stop, one_round, run)
         found, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
         lost = wanted & ~finite & (run.diverged < 0)
-        return (stop, run._replace(diverged=jnp.where(lost, stop, run.diverged))), found
+        run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
+        if run.reached is not None:
+            there = wanted & (run.diverged < 0) & (run.reached < 0) & _at_targets(form.kind, metrics, targets, found)
+            run = run._replace(reached=jnp.where(there, stop, run.reached))
+        return (stop, run), found
 
     (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
     return run, measured
@@ -206,6 +222,29 @@ def _woken(kind: Any, world: World, t: Array, before: Any, after: Any) -> Any:
         return jnp.where(awake.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
 
     return jax.tree.map(kept, after, before)
+
+
+def _held(run: Run, after: Any) -> Any:
+    """What a run holds after a round: one that has come to its targets holds what it held."""
+    reached = run.reached
+    if reached is None:
+        return after
+    return jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, (run.state, run.memory))
+
+
+def _at_targets(
+    kind: Any, metrics: tuple[Metric, ...], targets: dict[str, Array], found: dict[str, Array]
+) -> Bool[Array, "settings seeds"]:
+    """Whether all metrics with a target are there, or better."""
+    known, reached = {metric.name: metric.label for metric in metrics}, []
+    for name, target in targets.items():
+        if name not in found:
+            raise InputError(
+                f"until names {name}, which is not measured in this run of {kind.name}: {known[name].about}."
+            )
+        good = found[name] >= target if known[name].better == "higher" else found[name] <= target
+        reached.append(good & jnp.isfinite(found[name]))
+    return jnp.stack(reached).all(0)
 
 
 def _mapped(one: Any, settings: Setting, keys: Array, *run: Run) -> Any:

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, TypeVar
 from gossamer.basics.progress import Say
 from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
-from gossamer.engines.cells import Cell, Row, Run, believed, row, segment, state, thinned
+from gossamer.engines.cells import Cell, Row, Run, believed, ended_early, row, segment, state, thinned
 from gossamer.engines.costs import costs
 from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
 from gossamer.engines.program import Form
+from gossamer.metrics import Target, own
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -63,6 +64,8 @@ class Plan(NamedTuple):
     dtype: str
     doublings: int = 0
     """How often the run went on for as long again."""
+    until: tuple[Target, ...] = ()
+    """What ends a run early: it has come to all of these where it is measured."""
 
     @property
     def last(self) -> int:
@@ -105,6 +108,9 @@ class Plan(NamedTuple):
 
 T = TypeVar("T")
 
+Watched = Callable[[int, list[int], dict[str, Any]], bool]
+"""`gossamer.engines.block.Watch`, told the seeds of the block as well."""
+
 
 def fits(
     settings: Sequence[Setting], problem: Problem, network: Network, seeds: Sequence[int], plan: Plan, width: Width
@@ -131,12 +137,13 @@ def compute(
     report: Callable[[int, float | None], None] = lambda done, loss: None,
     ended: Callable[[int], None] = lambda runs: None,
     say: Say = lambda text, *, aside=False: None,
+    watched: Watched | None = None,
 ) -> dict[Run, Row]:
     """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
 
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
     before it ended. `report` is told of rounds, `ended` how many runs have come to their end, and `say`, once, how long
-    all will take, and how much memory, if that is beyond some seconds.
+    all will take, and how much memory, if that is beyond some seconds. `watched` sees what is measured and may stop.
     """
     needed = fits(settings, problem, network, seeds, plan, width)
     blocks = math.ceil(len(settings) / width.settings) * math.ceil(len(seeds) / width.seeds)
@@ -152,7 +159,7 @@ def compute(
     seconds = dict.fromkeys(runs, 0.0)
     for first, last in plan.segments:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
-        going = [run for run in runs if not cells[run] or cells[run][-1]["diverged"] < 0]
+        going = [run for run in runs if not cells[run] or not ended_early(cells[run][-1])]
         keys = {run: _key(settings[run[0]], run[1], plan, width, first, last, marks) for run in going}
         check = partial(believed, marks, (problem.agents, problem.dim))
         found = {run: store.get(keys[run], check) for run in going}
@@ -168,11 +175,13 @@ def compute(
                     seeds=chosen,
                     steps=plan.last,
                     dtype=plan.dtype,
+                    until=plan.until,
                 )
+                see = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
                 if first:
                     block.resume([[state(cells[k, seed][-1]) for seed in chosen] for k in some])
                 watch.begin(first)
-                for run, cell in segment(block, some, chosen, first, last, marks, told).items():
+                for run, cell in segment(block, some, chosen, first, last, marks, told, see).items():
                     if run in going and found[run] is None:
                         found[run] = cell
                         store.put(keys[run], cell)
@@ -185,7 +194,7 @@ def compute(
 
 
 def _over(cell: Cell, last: int, plan: Plan) -> bool:
-    return last == plan.last or bool(cell["diverged"] >= 0)
+    return last == plan.last or ended_early(cell)
 
 
 def _key(
@@ -198,6 +207,8 @@ def _key(
         "marks": marks,
         "dtype": plan.dtype,
         "width": list(width),
+        **({"until": [list(target) for target in plan.until]} if plan.until else {}),
+        **({"metrics": names} if (names := sorted(own())) else {}),
     }
 
 

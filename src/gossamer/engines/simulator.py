@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,16 +11,21 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.arrays import numbers
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
-from gossamer.core import InputError, brief, check_schedules, parts, setting, whole
+from gossamer.core import InputError, brief, check_schedules, flag, parts, setting, whole
 from gossamer.engines.costs import paid
-from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
+from gossamer.engines.runs import Plan, Row, Setting, Watched, Width, compute, fits
+from gossamer.metrics import labels, targets
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
+from gossamer.results.links import LINKS, Link, together
 from gossamer.results.provenance import machine, versions
 from gossamer.results.result import Result, runs_frame
 from gossamer.results.store import Nowhere
+
+Callback = Callable[[int, dict[str, np.ndarray]], bool | None]
+"""A user's own function that sees what is measured: the round, and each metric by name, [seeds]."""
 
 MOST_SEEDS = 1_000_000
 """The most seeds that a number of them can ask for: those from there on are for tuning."""
@@ -37,6 +42,9 @@ def simulate(
     seeds: int | Sequence[int] = 1,
     start: Any = None,
     dtype: str = "float32",
+    until: Mapping[str, float] | None = None,
+    callback: Callback | None = None,
+    links: Mapping[str, Link] | None = None,
     progress: bool | Report = True,
 ) -> Result:
     """Run algorithms side by side and measure them.
@@ -56,6 +64,12 @@ def simulate(
         seeds: how many (0, 1, …), or a list of them.
         start: the common start, if not the problem's own.
         dtype: "float32" or "float64".
+        until: ends a run at the first measured round at which all these metrics are at their value or better, such as
+            ``{"loss": 0.4}``; its last row has the status "reached".
+        callback: called at every measured round of each algorithm with the round and the metrics by name, an array of
+            one value for each seed (not a number where the seed has ended before). If it returns True the algorithm
+            stops there, with the status "stopped".
+        links: kinds of networks to model seconds on, by name, beside the presets of `gossamer.results.links`.
         progress: whether to show a bar on a terminal once a run takes longer than two seconds, and to say on stderr
             when all will take more than an hour; or a function that is called instead.
 
@@ -64,23 +78,27 @@ def simulate(
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     oracle = completed(oracle)
     check(rules, problem, network, oracle)
-    plan, seeds = planned(steps, every, seeds, dtype)
+    plan, seeds = planned(steps, every, seeds, dtype, until)
+    if callback is not None and not callable(callback):
+        raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
+    modelled = together(links)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
     for rule in rules:
         fits([Setting(rule, oracle, {})], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
     with reporting(progress) as report:
-        results = [_run(rule, problem, network, oracle, seeds, plan, report) for rule in rules]
+        watched = None if callback is None else _watching(callback, seeds)
+        results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, modelled) for rule in rules]
     return Result.joined(results)
 
 
-def planned(steps: Any, every: Any, seeds: Any, dtype: Any) -> tuple[Plan, list[int]]:
+def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[Plan, list[int]]:
     """The plan of a run and its seeds, or what is wrong with them."""
     steps = whole("steps", steps)
     every = _pair(every) if isinstance(every, (list, tuple)) else whole("every", steps if every is None else every)
     if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
         raise InputError(f'dtype must be "float32" or "float64", but is {brief(dtype)}.')
-    return Plan(steps, every, dtype), _seeds(seeds)
+    return Plan(steps, every, dtype, until=targets(until)), _seeds(seeds)
 
 
 def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, tuned: int = 0) -> None:
@@ -116,8 +134,30 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
     oracle.check(problem)
 
 
+def _watching(callback: Callback, seeds: list[int]) -> Watched:
+    """The user's callback, told one value for each seed, whichever of them are still in the block."""
+
+    def watch(t: int, chosen: list[int], rows: dict[str, np.ndarray]) -> bool:
+        places = [seeds.index(seed) for seed in chosen]
+        values = {name: np.full(len(seeds), np.nan) for name in rows}
+        for name, row in rows.items():
+            values[name][places] = row[0]
+        answer = callback(t, values)
+        return answer is not None and flag("what callback returns", answer)
+
+    return watch
+
+
 def _run(
-    rule: Any, problem: Problem, network: Network, oracle: Oracle, seeds: list[int], plan: Plan, report: Report
+    rule: Any,
+    problem: Problem,
+    network: Network,
+    oracle: Oracle,
+    seeds: list[int],
+    plan: Plan,
+    report: Report,
+    watched: Watched | None,
+    links: Mapping[str, Link],
 ) -> Result:
     began = time.perf_counter()
     runs = compute(
@@ -130,9 +170,10 @@ def _run(
         store=Nowhere(),
         report=lambda done, loss: report(rule.name, done, plan.steps, loss),
         say=saying(report, rule.name),
+        watched=watched,
     )
     found = {seed: run for (_, seed), run in runs.items()}
-    return result_of(rule, found, problem, network, oracle, plan, time.perf_counter() - began)
+    return result_of(rule, found, problem, network, oracle, plan, time.perf_counter() - began, links=links)
 
 
 def result_of(
@@ -145,6 +186,7 @@ def result_of(
     seconds: float,
     told: str | None = None,
     replicates: dict[int, int] | None = None,
+    links: Mapping[str, Link] = LINKS,
 ) -> Result:
     """The result of one algorithm from its runs by seed.
 
@@ -153,7 +195,8 @@ def result_of(
     """
     key = rule.name, told or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
-    frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype))
+    known = labels()
+    frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {
         "steps": plan.steps,
@@ -165,8 +208,11 @@ def result_of(
         "machine": machine(),
         "seconds": {f"{key[0]}({key[1]})": round(seconds, 3)},
     }
+    if plan.until:
+        manifest["until"] = {target.metric: target.value for target in plan.until}
     states = {key: np.stack([run.x for run in runs.values()])}
-    return Result(frame, states, list(runs), np.stack(biases) if biases else None, manifest)
+    drawn = np.stack(biases) if biases else None
+    return Result(frame, states, list(runs), drawn, manifest, metrics=known, links=dict(links))
 
 
 def _pair(every: Sequence[Any]) -> tuple[int, int]:

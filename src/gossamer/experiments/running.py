@@ -156,7 +156,8 @@ def _result(several: list[Wanted], told: str, runs: dict[int, Row], variant: Var
     ordered = {seed: runs[seed] for seed in variant.seeds}
     seconds = sum(run.seconds for run in runs.values())
     replicates = _replicates(variant) if len(variant.shares) > 1 else None
-    return result_of(first.rule, ordered, parts.problem, parts.network, parts.oracle, plan, seconds, told, replicates)
+    made_of = parts.problem, parts.network, parts.oracle
+    return result_of(first.rule, ordered, *made_of, plan, seconds, told, replicates, variant.links)
 
 
 def _replicates(variant: Variant) -> dict[int, int]:

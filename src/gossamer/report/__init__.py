@@ -8,7 +8,6 @@ import polars as pl
 from gossamer.core import InputError
 from gossamer.report import curves, figures, page, sections, tables, tuning
 from gossamer.results import files
-from gossamer.results.result import METRICS
 from gossamer.results.study import Study, place
 
 
@@ -46,7 +45,7 @@ def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path
     for name, study in named.items():
         for number, (variant, result) in enumerate(study.curves().items()):
             stem = f"{name}-{place(variant, number)}" if variant else name
-            for metric in filter(METRICS.__contains__, curves.metrics(result.frame())):
+            for metric in curves.metrics(result):
                 figure, target = result.plot(metric, "rounds"), folder / "figures" / f"{stem}-{metric}-rounds"
                 written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
         written += _step_sizes(study, folder / "figures" / name)
@@ -68,7 +67,7 @@ def _step_sizes(study: Study, stem: Path) -> list[Path]:
     tuned = study.tuning.filter(pl.col("criterion") != "rounds").select("variant", "criterion").unique()
     for variant, criterion in tuned.sort("variant").iter_rows():
         number = list(study.results).index(variant)
-        figure = figures.step_sizes(study.step_sizes(variant), criterion)
+        figure = figures.step_sizes(study.step_sizes(variant), study.results[variant].metrics[criterion])
         target = f"{stem}-{place(variant, number)}-step-sizes" if variant else f"{stem}-step-sizes"
         written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
     return written

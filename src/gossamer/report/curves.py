@@ -6,50 +6,27 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gossamer.report import figures
-from gossamer.report.figures import COLORS, DASHES, LINEAR
+from gossamer.report.figures import COLORS, DASHES, paid
 from gossamer.report.tables import band
-from gossamer.results.result import PAID, Result
+from gossamer.results.result import Result
 from gossamer.results.study import Study
 
 POINTS = 1000
 """The most points of a curve."""
 
-NAMES = {
-    "loss": "loss F(x̄)",
-    "grad_norm_sq": "squared gradient norm ‖∇F(x̄)‖²",
-    "stationarity": "stationarity ‖∇F(x̄) + ē‖²",
-    "consensus": "consensus error, mean of ‖xᵢ − x̄‖²",
-    "tracking": "tracking error, mean of ‖vᵢ − v̄‖²",
-    "accuracy": "test accuracy",
-    "worst_loss": "loss of the worst agent",
-}
-"""Metrics in plain letters, where the figures write formulas; what has no name is shown by its column's."""
-
 PLOTLY = dict(zip(DASHES, ["solid", "dash", "dashdot", "dot"], strict=True))
 
 
-def axes(frame: pl.DataFrame) -> dict[str, str]:
-    """The x-axes of a result's frame, and their columns: what is paid, and whatever other seconds there are."""
-    seconds = [name for name in frame.columns if name.split("_")[0] == "seconds" and name not in PAID.values()]
-    known = PAID | {name: name for name in seconds}
-    return {name: column for name, column in known.items() if column in frame.columns and _has(frame, column)}
+def axes(result: Result) -> dict[str, str]:
+    """The x-axes of a result, and their columns: what is paid, where it was counted."""
+    frame = result.frame()
+    return {name: column for name, column in result.axes.items() if _has(frame, column)}
 
 
-def metrics(frame: pl.DataFrame) -> list[str]:
-    """The metrics that were measured along the runs, not only at their end."""
-    paid = [*PAID.values(), *(name for name in frame.columns if name.split("_")[0] == "seconds")]
-    floats = [name for name, kind in frame.schema.items() if kind == pl.Float64 and name not in paid]
-    return [name for name in floats if frame.filter(pl.col(name).is_not_null())["round"].n_unique() > 1]
-
-
-def spoken(name: str) -> str:
-    """An axis' or metric's title."""
-    kind, _, where = name.partition("_")
-    if kind == "seconds":
-        return f"modelled seconds, {where.replace('_', ' ')}" if where else "seconds"
-    drawn = figures.NAMES.get(name, "$")
-    return NAMES.get(name) or (name.replace("_", " ") if "$" in drawn else drawn)
+def metrics(result: Result) -> list[str]:
+    """The metrics that were measured along the runs, at more than one round."""
+    rounds = {name: result.table.filter(pl.col(name).is_not_null())["round"].n_unique() for name in result.measured}
+    return [name for name, count in rounds.items() if count > 1]
 
 
 def labels(study: Study) -> list[str]:
@@ -59,13 +36,13 @@ def labels(study: Study) -> list[str]:
 
 def of(study: Study) -> dict[str, Any]:
     """The curves of a study, by number throughout: variants, methods, x-axes and metrics."""
-    frames = [result.frame() for result in study.curves().values()]
-    across = list(dict.fromkeys(name for frame in frames for name in axes(frame)))
-    up = list(dict.fromkeys(name for frame in frames for name in metrics(frame)))
+    results = list(study.curves().values())
+    across = list(dict.fromkeys(name for result in results for name in axes(result)))
+    up = {name: result.metrics[name] for result in results[::-1] for name in metrics(result)}
     methods = labels(study)
     return {
-        "axes": [spoken(name) for name in across],
-        "metrics": [{"title": spoken(name), "log": name not in LINEAR} for name in up],
+        "axes": [paid(name) for name in across],
+        "metrics": [{"title": label.text, "log": label.log} for label in up.values()],
         "methods": [
             {
                 "label": label,
@@ -78,7 +55,7 @@ def of(study: Study) -> dict[str, Any]:
             {
                 "name": variant,
                 "methods": [
-                    _method(result, label, across, up) if label in result.labels else None for label in methods
+                    _method(result, label, across, list(up)) if label in result.labels else None for label in methods
                 ],
             }
             for variant, result in study.curves().items()
@@ -96,8 +73,8 @@ def thinned(study: dict[str, Any], points: int) -> dict[str, Any]:
 
 def _method(result: Result, label: str, across: list[str], up: list[str]) -> dict[str, Any]:
     rows = result.of(label)
-    alive = rows.filter(pl.col("status") == "ok")
-    columns = axes(rows)
+    alive = rows.filter(pl.col("status") != "diverged")
+    columns = axes(result)
     others = [column for column in columns.values() if column != "round"]
     marks = alive.group_by("round").agg(pl.col(others).mean()).sort("round")
     position = {mark: k for k, mark in enumerate(marks["round"].to_list())}

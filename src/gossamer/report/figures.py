@@ -1,6 +1,7 @@
 """Figures of results, in matplotlib."""
 
 import math
+from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 from matplotlib.figure import Figure
+from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from gossamer.core import InputError, nearest
+from gossamer.metrics import Label
 from gossamer.report.tables import band
 from gossamer.results.files import write
-from gossamer.results.result import PAID
 
 if TYPE_CHECKING:
     from gossamer.results.result import Result
@@ -26,24 +28,23 @@ COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 DASHES = ["-", "--", "-.", ":"]
 
-NAMES = {
-    "loss": r"$F(\bar x)$",
-    "grad_norm_sq": r"$\|\nabla F(\bar x)\|^2$",
-    "stationarity": r"$\|\nabla F(\bar x) + \bar e\|^2$",
-    "consensus": r"$\frac{1}{n}\sum_i \|x_i - \bar x\|^2$",
-    "tracking": r"$\frac{1}{n}\sum_i \|v_i - \bar v\|^2$",
-    "accuracy": "test accuracy",
-    "eta": r"step size $\eta$",
-    "rounds": "rounds",
-    "queries": "gradient queries of an agent",
-    "bytes": "bytes sent by an agent",
-    "datacenter": "modelled seconds, data centre",
-    "campus": "modelled seconds, campus",
-    "internet": "modelled seconds, internet",
-}
+PAID = {"rounds": "rounds", "queries": "gradient queries of an agent", "bytes": "bytes sent by an agent"}
+"""The titles of the x-axes that are no links."""
 
-LINEAR = ("loss", "accuracy")
-"""Metrics that are read on a linear axis; the others span decades."""
+
+def paid(x: str) -> str:
+    """The title of an x-axis."""
+    return PAID.get(x) or f"modelled seconds, {x.replace('_', ' ')}"
+
+
+def drawn(label: Label) -> str:
+    """A metric's name in a figure: its formula, or its text where it has none that matplotlib can set."""
+    if label.latex is not None:
+        formula = f"${label.latex}$"
+        with suppress(Exception):  # a result may hold any formula
+            MathTextParser("path").parse(formula)
+            return formula
+    return label.text.replace("$", r"\$")
 
 
 def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bool | None = None) -> Figure:
@@ -52,14 +53,15 @@ def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bo
     Seeds that diverged are left out from the round in which they did, and the legend counts them.
     """
     result.check_metric(metric)
-    if x not in PAID:
-        raise InputError(f"there is no x-axis {x!r}; {nearest(x, PAID)}")
-    log = metric not in LINEAR if log is None else log
+    if x not in result.axes:
+        raise InputError(f"there is no x-axis {x!r} in this result; {nearest(x, result.axes)}")
+    shown_as = result.metrics[metric]
+    log = shown_as.log if log is None else log
     figure = Figure(figsize=(COLUMN, COLUMN * 0.75), layout="constrained", dpi=200)
     axes = figure.add_subplot()
     for number, label in enumerate(result.labels):
         rows = result.of(label)
-        points = band(rows.filter(pl.col("status") == "ok"), metric, PAID[x], log)
+        points = band(rows.filter(pl.col("status") != "diverged"), metric, result.axes[x], log)
         lost = rows.filter(pl.col("status") == "diverged").height
         style: dict[str, Any] = {
             "color": COLORS[number % len(COLORS)],
@@ -72,17 +74,17 @@ def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bo
             continue
         axes.plot(points["x"], points["mean"], label=name, linewidth=1.2, **style)
         axes.fill_between(points["x"], points["low"], points["high"], color=style["color"], alpha=0.2, linewidth=0)
-    _dress(axes, metric, x, log)
+    _dress(axes, drawn(shown_as), paid(x), log)
     return figure
 
 
-def step_sizes(tried: pl.DataFrame, metric: str = "loss") -> Figure:
+def step_sizes(tried: pl.DataFrame, label: Label) -> Figure:
     """What each method ended at against its step size, from `Study.step_sizes`; heavy where the step is stable.
 
     Bands are 95 % intervals over replicates. Step sizes that diverged in a replicate are left out.
     """
     figure = Figure(figsize=(COLUMN, COLUMN * 0.75), layout="constrained", dpi=200)
-    axes, log = figure.add_subplot(), metric not in LINEAR
+    axes, log = figure.add_subplot(), label.log
     for number, (name,) in enumerate(tried.select("algorithm").unique(maintain_order=True).iter_rows()):
         own = tried.filter(pl.col("algorithm") == name)
         points = band(own, "value", "eta", log)
@@ -92,7 +94,7 @@ def step_sizes(tried: pl.DataFrame, metric: str = "loss") -> Figure:
         axes.plot(points["x"], np.where(stable, points["mean"], np.nan), color=color, linewidth=2.2)
         axes.fill_between(points["x"], points["low"], points["high"], color=color, alpha=0.2, linewidth=0)
     axes.set_xscale("log")
-    _dress(axes, metric, "eta", log)
+    _dress(axes, drawn(label), r"step size $\eta$", log)
     return figure
 
 
@@ -114,15 +116,15 @@ def save(figure: Figure, path: str | Path) -> Path:
     return path
 
 
-def _dress(axes: Any, metric: str, x: str, log: bool) -> None:
+def _dress(axes: Any, y: str, x: str, log: bool) -> None:
     if log:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
         if math.log10(high / low) > 2:
             axes.yaxis.set_major_locator(LogLocator(numticks=8))
             axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(NAMES.get(x, x), fontsize=8)
-    axes.set_ylabel(NAMES.get(metric, metric), fontsize=8)
+    axes.set_xlabel(x, fontsize=8)
+    axes.set_ylabel(y, fontsize=8, usetex=False)  # whatever the user's settings: a stored formula is no program
     axes.tick_params(labelsize=7)
     axes.grid(alpha=0.25, linewidth=0.5)
     axes.legend(fontsize=6, frameon=False)

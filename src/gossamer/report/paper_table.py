@@ -7,7 +7,7 @@ Nothing is in bold where fewer than two replicates are shared, and never a metho
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,27 +15,12 @@ import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, brief, nearest
+from gossamer.metrics import Label
 from gossamer.report.tables import HALF, escaped
 from gossamer.results.statistics import LEVEL, difference
 
 if TYPE_CHECKING:
     from gossamer.results.summary import Summary
-
-HEADS = {
-    "loss": r"$F(\bar x)$",
-    "grad_norm_sq": r"$\|\nabla F(\bar x)\|^2$",
-    "stationarity": r"$\|\nabla F(\bar x) + \bar e\|^2$",
-    "consensus": "consensus error",
-    "tracking": "tracking error",
-    "accuracy": "test accuracy",
-    "worst_loss": "worst agent's $F$",
-}
-
-HIGHER = ("accuracy",)
-"""Metrics of which more is better."""
-
-LEFT_OUT = ("worst_loss",)
-"""Metrics that a table has only if they are asked for."""
 
 RULE = (
     "% Means over replicates and half-widths of 95 % intervals. Bold: not distinguishable from the best of its column\n"
@@ -47,16 +32,16 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
     """The LaTeX of a summary: a row for each method, a column for each of these metrics; all that were measured if none
     is named."""
     table = summary.table
-    names = _names(table, metrics)
+    names = _names(table, metrics, summary.metrics)
     several = "variant" in table.columns
     doubled = _doubled(table)
     lines = [RULE, rf"\begin{{tabular}}{{{'l' * (1 + several)}{'r' * len(names)}}}", r"\toprule"]
-    head = [*(["Variant"] if several else []), "Method", *(HEADS.get(name, escaped(name)) for name in names)]
+    head = [*(["Variant"] if several else []), "Method", *(_head(name, summary.metrics) for name in names)]
     lines += [_line(head), r"\midrule"]
     groups = table.partition_by("variant", maintain_order=True) if several else [table]
     for number, group in enumerate(groups):
         variant = group["variant"][0] if several else None
-        bold = {name: _best(summary.ends, variant, name, group) for name in names}
+        bold = {name: _best(summary.ends, variant, name, group, summary.metrics) for name in names}
         lines += [r"\midrule"] * (number > 0)
         for place, row in enumerate(group.iter_rows(named=True)):
             key = row["algorithm"], row["setting"]
@@ -96,12 +81,20 @@ def with_digits(value: float, half: float | None) -> str:
     return rf"{text} \cdot 10^{{{power}}}" if scaled else text
 
 
-def _names(table: pl.DataFrame, metrics: Sequence[str]) -> list[str]:
+def _head(name: str, labels: Mapping[str, Label]) -> str:
+    label = labels.get(name)
+    return escaped(name) if label is None else f"${label.latex}$" if label.latex else escaped(label.text)
+
+
+def _names(table: pl.DataFrame, metrics: Sequence[str], labels: Mapping[str, Label]) -> list[str]:
+    """The metrics that were asked for; if none was, all that were measured along the runs."""
     known = [name for name in table.columns if name + HALF in table.columns]
     for name in metrics:
         if name not in known:
             raise InputError(f"a summary has no metric {brief(name)}; {nearest(name, known)}")
-    measured = [name for name in known if table[name].null_count() < len(table) and name not in LEFT_OUT]
+    measured = [
+        name for name in known if table[name].null_count() < len(table) and not (name in labels and labels[name].end)
+    ]
     return list(dict.fromkeys(metrics)) or measured
 
 
@@ -111,13 +104,16 @@ def _doubled(table: pl.DataFrame) -> set[str]:
     return set(table.group_by(keys).len().filter(pl.col("len") > 1)["algorithm"])
 
 
-def _best(ends: pl.DataFrame | None, variant: Any, metric: str, group: pl.DataFrame) -> set[tuple[str, str]]:
+def _best(
+    ends: pl.DataFrame | None, variant: Any, metric: str, group: pl.DataFrame, labels: Mapping[str, Label]
+) -> set[tuple[str, str]]:
     """The best of a column and all that are not distinguishable from it."""
     whole = group.filter((pl.col("diverged") == 0) & pl.col(metric).is_not_null() & pl.col(metric).is_finite())
     if ends is None or len(group) < 2 or whole.is_empty():
         return set()
     runs = ends if variant is None else ends.filter(pl.col("variant") == variant)
-    top = whole.sort(metric, descending=metric in HIGHER, maintain_order=True).row(0, named=True)
+    higher = metric in labels and labels[metric].better == "higher"
+    top = whole.sort(metric, descending=higher, maintain_order=True).row(0, named=True)
     best = _replicates(runs, (top["algorithm"], top["setting"]), metric)
     level = 1 - (1 - LEVEL) / max(1, len(group) - 1)
     chosen = set()

@@ -29,16 +29,6 @@ FACTS = {
 }
 
 
-SHORT = {
-    "loss": "F(x̄)",
-    "grad_norm_sq": "‖∇F(x̄)‖²",
-    "consensus": "consensus error",
-    "accuracy": "test accuracy",
-    "worst_loss": "worst agent's F",
-    "bytes_sent": "bytes sent",
-}
-
-
 def checked(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The verdicts, if they can be read as such."""
     for number, verdict in enumerate(verdicts):
@@ -115,7 +105,8 @@ def summary(study: Study) -> Markup:
     frame = summarised(study)
     names = [name for name in frame.columns if frame[name].null_count() < len(frame) and not name.endswith(HALF)]
     rows = [[_mean(row[name], row.get(name + HALF)) for name in names] for row in frame.iter_rows(named=True)]
-    head = [SHORT.get(name, name.replace("_", " ")) for name in names]
+    texts = {name: label.text for result in study.results.values() for name, label in result.metrics.items()}
+    head = [texts.get(name, name.replace("_", " ")) for name in names]
     return table(head, rows, [frame[name].dtype.is_numeric() for name in names])
 
 

@@ -4,18 +4,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
 import pydantic
 
 from gossamer.core import InputError
+from gossamer.metrics import Label, checked_name
 from gossamer.results.files import Damaged, OtherFormat
+from gossamer.results.links import Link, checked_link
 
 Whole = Annotated[int, pydantic.Field(ge=0)]
 Digest = Annotated[str, pydantic.Field(pattern="^[0-9a-f]{64}$")]
 Scalar = str | int | float | None
+
+MANY = 200
+"""More metrics, or links, than any result has."""
 
 
 class Mark(pydantic.BaseModel, strict=True, extra="forbid"):
@@ -23,6 +28,46 @@ class Mark(pydantic.BaseModel, strict=True, extra="forbid"):
 
     bytes: Whole
     sha256: Digest
+
+
+class LabelRecord(pydantic.BaseModel, strict=True, extra="forbid"):
+    """What is shown of a metric."""
+
+    about: str
+    text: str
+    latex: str | None
+    log: bool
+    better: Literal["lower", "higher"]
+    summary: bool
+    end: bool
+
+    @pydantic.model_validator(mode="after")
+    def _fit(self) -> "LabelRecord":
+        self.label()
+        return self
+
+    def label(self) -> Label:
+        return Label(**self.model_dump())
+
+
+class LinkRecord(pydantic.BaseModel, strict=True, extra="forbid"):
+    """A kind of network."""
+
+    latency: float
+    bandwidth: float
+    query: float
+
+    @pydantic.model_validator(mode="after")
+    def _fit(self) -> "LinkRecord":
+        self.link()
+        return self
+
+    def link(self) -> Link:
+        return Link(**self.model_dump())
+
+
+MetricName = Annotated[str, pydantic.AfterValidator(checked_name)]
+LinkName = Annotated[str, pydantic.AfterValidator(checked_link)]
 
 
 class Manifest(pydantic.BaseModel, strict=True, extra="allow"):
@@ -34,6 +79,8 @@ class Manifest(pydantic.BaseModel, strict=True, extra="allow"):
     versions: dict[str, str] | None = None
     machine: dict[str, Scalar] | None = None
     seconds: dict[str, float] | None = None
+    metrics: Annotated[dict[MetricName, LabelRecord], pydantic.Field(min_length=1, max_length=MANY)] | None = None
+    links: Annotated[dict[LinkName, LinkRecord], pydantic.Field(max_length=MANY)] | None = None
 
 
 class Facts(pydantic.BaseModel, strict=True, extra="allow"):
@@ -70,6 +117,9 @@ COUNTS = ("replicate", "seed", "round")
 PAID = ("queries", "bytes_sent", "messages")
 """Columns of a result's table that are never null: texts, whole numbers, and other numbers."""
 
+
+STATUSES = ("ok", "diverged", "reached", "stopped")
+"""What a row says of its run: it goes on or came to its last round, or it ended for one of these reasons."""
 
 MOST = 1e250
 """More than any metric can be, and what a figure can still show."""
@@ -115,8 +165,8 @@ def checked_runs(
     found = set(frame.select("algorithm", "setting").unique().iter_rows())
     if found != set(keys) or set(frame["seed"].unique()) != set(seeds):
         raise Damaged(f"{name} holds other algorithms or seeds than manifest.json names")
-    if not frame["status"].is_in(["ok", "diverged"]).all() or not frame["round"].is_between(0, 2**53).all():
-        raise Damaged(f"{name} holds runs that are neither ok nor diverged, or rounds that cannot be")
+    if not frame["status"].is_in(STATUSES).all() or not frame["round"].is_between(0, 2**53).all():
+        raise Damaged(f"{name} holds runs that are neither {' nor '.join(STATUSES)}, or rounds that cannot be")
     missing = [metric for metric in metrics if metric not in frame.columns]
     frame = frame.with_columns(pl.lit(None, pl.Float64).alias(metric) for metric in missing)
     _columns(name, frame, dict.fromkeys(metrics, pl.Float64), nulls=True)

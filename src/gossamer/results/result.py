@@ -3,7 +3,7 @@
 import glob
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 from io import BytesIO
 from pathlib import Path
@@ -13,28 +13,22 @@ import numpy as np
 import polars as pl
 
 from gossamer.core import InputError, nearest
+from gossamer.metrics import OURS, Label
 from gossamer.results import records, showing
 from gossamer.results.files import Damaged, atomic, read, sealed, sweep, unsealed, write
-from gossamer.results.links import LINKS
+from gossamer.results.links import LINKS, Link
 from gossamer.results.npz import packed, unpacked
-from gossamer.results.records import Manifest, believed
+from gossamer.results.records import MOST, Manifest, believed
 from gossamer.results.summary import Summary
 
-METRICS = {
-    "loss": "F(x̄), the loss of the agents' mean",
-    "grad_norm_sq": "‖∇F(x̄)‖²",
-    "stationarity": "‖∇F(x̄) + ē‖², the distance from where a constant mean bias ē lets a method settle",
-    "consensus": "mean over agents of ‖x_i − x̄‖²",
-    "tracking": "mean over agents of ‖v_i − v̄‖², for rules with a tracker v",
-    "accuracy": "share of the test set that x̄ predicts right",
-}
-"""The metric columns of a result, and what each is."""
-
-PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent"} | {link: f"seconds_{link}" for link in LINKS}
-"""What a method pays, as the x-axes of figures, and the columns that count it."""
+PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent"}
+"""What a method pays, as the x-axes of figures, and the columns that count it; links add modelled seconds."""
 
 FILES = ("result.parquet", "arrays.npz")
 """The files of a result that its manifest marks."""
+
+FIELDS = ("files", "algorithms", "seeds", "metrics", "links")
+"""Keys of `manifest.json` that have a place of their own in a result."""
 
 Key = tuple[str, str]
 """An algorithm and its setting."""
@@ -55,6 +49,10 @@ class Result:
     """Versions, machine, data and seconds."""
     spec: str | None = None
     """The TOML that the run was made from, if it was."""
+    metrics: dict[str, Label] = field(default_factory=OURS.copy)
+    """What was measured, and how it is shown."""
+    links: dict[str, Link] = field(default_factory=LINKS.copy)
+    """The links that seconds are modelled on."""
 
     def __repr__(self) -> str:
         return showing.result_line(self)
@@ -66,10 +64,21 @@ class Result:
         """One row for each algorithm, setting, seed and measured round.
 
         Seeds of one `replicate` share what was tuned; where nothing was tuned anew, each seed is a replicate.
-        A run that diverged ends with a row of status "diverged" at the round in which it did, without metrics. Columns
-        ``seconds_…`` are modelled, not measured: see `gossamer.results.links`.
+        A run that diverged ends with a row of status "diverged" at the round in which it did, without metrics; one that
+        came to the values of `until` with a row of status "reached", and one that a callback ended with "stopped".
+        Columns ``seconds_…`` are modelled, not measured: see `gossamer.results.links`.
         """
-        return self.table.with_columns(**{f"seconds_{name}": link.seconds() for name, link in LINKS.items()})
+        return self.table.with_columns(**{f"seconds_{name}": link.seconds() for name, link in self.links.items()})
+
+    @property
+    def axes(self) -> dict[str, str]:
+        """What a method pays, as the x-axes of figures, and the columns that count it."""
+        return PAID | {link: f"seconds_{link}" for link in self.links}
+
+    @property
+    def measured(self) -> list[str]:
+        """The metrics that some run measured along its way."""
+        return [name for name, label in self.metrics.items() if not label.end and self.has(name)]
 
     @property
     def labels(self) -> dict[str, Key]:
@@ -102,10 +111,11 @@ class Result:
 
     def summary(self) -> Summary:
         """The end of every run: mean over seeds, with 95 % intervals."""
-        return Summary.of(self.table)
+        return Summary.of(self.table, self.metrics)
 
     def plot(self, metric: str = "loss", x: str = "rounds", **options: Any) -> Any:
-        """A figure of a metric against what was paid ("rounds", "queries" or "bytes"): mean and band over seeds."""
+        """A figure of a metric against what was paid ("rounds", "queries", "bytes" or the name of a link): mean and
+        band over seeds."""
         from gossamer.report import figures  # figures read results, so results cannot import them first
 
         return figures.curves(self, metric, x, **options)
@@ -119,9 +129,8 @@ class Result:
         return metric in self.table.columns and self.table[metric].null_count() < len(self.table)
 
     def check_metric(self, metric: str) -> None:
-        known = [*METRICS, "worst_loss"]
-        if metric not in known:
-            raise InputError(f"there is no metric {metric!r}; {nearest(metric, known)}")
+        if metric not in self.metrics:
+            raise InputError(f"there is no metric {metric!r} in this result; {nearest(metric, self.metrics)}")
         if not self.has(metric):
             raise InputError(f"nothing in this result has the metric {metric!r}.")
 
@@ -158,7 +167,7 @@ class Result:
         """Write the files into a directory that exists; the manifest comes last and says that all are there.
 
         Files that hold what they should are not touched. Where nothing was computed `anew`, a manifest of the same
-        files stays as well: its seconds and versions are those of the computation. Returned is how to know it again.
+        files keeps its seconds and versions, which are those of the computation. Returned is how to know it again.
         """
         arrays = {f"iterates/{i}": array for i, array in enumerate(self.states.values())}
         if self.biases is not None:
@@ -170,9 +179,13 @@ class Result:
             files["spec.toml"] = self.spec.encode()
         marks = {name: write(directory / name, data) for name, data in files.items()}
         path = directory / "manifest.json"
+        shown = {
+            "metrics": {name: asdict(label) for name, label in self.metrics.items()},
+            "links": {name: asdict(link) for name, link in self.links.items()},
+        }
         manifest = {"files": marks, "algorithms": list(self.states), "seeds": self.seeds, **self.manifest}
         kept = None if anew else _manifest_of(path, marks)
-        return write(path, sealed(manifest) if kept is None else kept)
+        return write(path, sealed((kept or manifest) | shown))
 
     @staticmethod
     def load(directory: str | os.PathLike[str]) -> "Result":
@@ -188,21 +201,23 @@ class Result:
             data = {name: read(source / name, known["files"][name]) for name in FILES}
             keys = [(algorithm, setting) for algorithm, setting in record.algorithms]
             table = records.table("result.parquet", data["result.parquet"])
-            table = records.checked_runs("result.parquet", table, keys, record.seeds, [*METRICS, "worst_loss"])
+            labels = OURS | {metric: held.label() for metric, held in (record.metrics or {}).items()}
+            links = LINKS if record.links is None else {link: held.link() for link, held in record.links.items()}
+            table = records.checked_runs("result.parquet", table, keys, record.seeds, list(labels))
             arrays = unpacked("arrays.npz", data["arrays.npz"])
             models = records.checked_arrays("arrays.npz", arrays, len(keys), len(record.seeds))
             states = dict(zip(keys, models, strict=True))
             marked = known["files"].get("spec.toml")
             spec = None if marked is None else read(source / "spec.toml", marked).decode()
-            manifest = {key: value for key, value in known.items() if key not in ("files", "algorithms", "seeds")}
-            return Result(table, states, record.seeds, arrays.get("biases"), manifest, spec)
+            manifest = {key: value for key, value in known.items() if key not in FIELDS}
+            return Result(table, states, record.seeds, arrays.get("biases"), manifest, spec, labels, dict(links))
 
 
-def _manifest_of(path: Path, marks: dict[str, Any]) -> bytes | None:
-    """The bytes of a manifest, if it is whole and one of these files."""
+def _manifest_of(path: Path, marks: dict[str, Any]) -> dict[str, Any] | None:
+    """What a manifest holds, if it is whole and one of these files."""
     try:
-        data = read(path)
-        return data if unsealed(path.name, data).get("files") == marks else None
+        known = unsealed(path.name, read(path))
+        return known if known.get("files") == marks else None
     except (OSError, Damaged):
         return None
 
@@ -213,28 +228,41 @@ def runs_frame(
     runs: Mapping[int, Any],
     replicates: Mapping[int, int],
     paid: Mapping[str, tuple[float, float]],
+    metrics: Mapping[str, Label],
 ) -> pl.DataFrame:
     """The rows of one algorithm from its runs by seed, and what an agent pays at the start and in each round.
 
-    `replicates` says which replicate a seed belongs to.
+    `replicates` says which replicate a seed belongs to. Metrics that a run does not have, and what of them is no finite
+    number, are null.
     """
     parts = []
     for seed, run in runs.items():
         alive = (run.rounds < run.diverged) | (run.diverged < 0)
-        ended = [] if run.diverged < 0 else [run.diverged]
-        blank = [None] * len(ended)
-        columns: dict[str, Any] = {"round": [*run.rounds[alive].tolist(), *ended]}
-        columns["status"] = ["ok"] * int(alive.sum()) + ["diverged"] * len(ended)
-        for name in METRICS:
-            values = (
-                run.metrics[name][alive].astype(float).tolist() if name in run.metrics else [None] * int(alive.sum())
-            )
-            columns[name] = values + blank
-        columns["worst_loss"] = [None] * (len(columns["round"]) - 1) + [None if ended else run.worst]
-        floats = {name: pl.Float64 for name in (*METRICS, "worst_loss")}
+        lost = [] if run.diverged < 0 else [run.diverged]
+        columns: dict[str, Any] = {"round": [*run.rounds[alive].tolist(), *lost]}
+        columns["status"] = ["ok"] * (len(columns["round"]) - 1) + [_end(run)]
+        for name, label in metrics.items():
+            if label.end:
+                columns[name] = [None] * (len(columns["round"]) - 1) + [None if lost else run.worst]
+            else:
+                along = _known(run.metrics[name][alive]) if name in run.metrics else [None] * int(alive.sum())
+                columns[name] = along + [None] * len(lost)
+        floats = {name: pl.Float64 for name in metrics}
         frame = pl.DataFrame(columns, schema_overrides=floats | {"round": pl.Int64})
         counts = [(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()]
         label = [pl.lit(algorithm).alias("algorithm"), pl.lit(setting).alias("setting")]
         label += [pl.lit(replicates[seed], pl.Int64).alias("replicate"), pl.lit(seed, pl.Int64).alias("seed")]
         parts.append(frame.select(*label, pl.all(), *counts))
     return pl.concat(parts)
+
+
+def _end(run: Any) -> str:
+    """The status of a run's last row."""
+    if run.diverged >= 0:
+        return "diverged"
+    return "reached" if run.reached >= 0 else "stopped" if run.stopped >= 0 else "ok"
+
+
+def _known(values: np.ndarray) -> list[float | None]:
+    """The values that a table may hold; a user's own metric may have others."""
+    return [value if abs(value) <= MOST else None for value in values.astype(float).tolist()]

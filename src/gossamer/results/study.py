@@ -62,7 +62,12 @@ class Study:
             for variant, result in self.results.items()
         ]
         states = {(variant, ""): next(iter(result.states.values())) for variant, result in self.results.items()}
-        return {"": replace(first, table=pl.concat(named), states=states, biases=None)}
+        metrics, links = (
+            {k: v for result in self.results.values() for k, v in getattr(result, part).items()}
+            for part in ("metrics", "links")
+        )
+        table = pl.concat(named, how="diagonal")
+        return {"": replace(first, table=table, states=states, biases=None, metrics=metrics, links=links)}
 
     def summary(self) -> Summary:
         """The ends of the runs of all variants in one table; notes below it say in what else the variants differ."""
@@ -76,7 +81,8 @@ class Study:
 
         table = stacked({variant: part.table for variant, part in parts.items()})
         ends = stacked({variant: part.ends for variant, part in parts.items()})
-        return Summary(table, ends, tuple(told(differing(self.results))))
+        labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
+        return Summary(table, labels, ends, tuple(told(differing(self.results))))
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """A figure of one variant, or of all where each has a single algorithm: see `Result.plot`."""

@@ -1,15 +1,15 @@
 """The end of every run in a few lines of text."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import polars as pl
 
+from gossamer.metrics import OURS, Label
 from gossamer.results import showing
 from gossamer.results.statistics import interval
-
-SHOWN = ("loss", "grad_norm_sq", "consensus", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -22,33 +22,40 @@ class Summary:
     """
 
     table: pl.DataFrame
+    metrics: Mapping[str, Label] = field(default_factory=OURS.copy)
+    """How the metrics are shown."""
     ends: pl.DataFrame | None = None
     """The last row of every run, which the table is made of."""
     notes: tuple[str, ...] = ()
     """What differs between the runs besides their methods, one line each."""
 
     @staticmethod
-    def of(frame: pl.DataFrame) -> "Summary":
-        rows = []
+    def of(frame: pl.DataFrame, metrics: Mapping[str, Label] = OURS) -> "Summary":
+        names, rows = [name for name, label in metrics.items() if label.summary or label.end], []
         ends = frame.group_by("algorithm", "setting", "seed", maintain_order=True).last()
         for (algorithm, setting), group in frame.group_by("algorithm", "setting", maintain_order=True):
             last = group.group_by("seed", maintain_order=True).last()
-            alive = last.filter(pl.col("status") == "ok")
+            alive = last.filter(pl.col("status") != "diverged")
+            reached = last.filter(pl.col("status") == "reached").height
             row: dict[str, Any] = {"algorithm": algorithm, "setting": setting, "round": last["round"].max()}
-            for name in (*SHOWN, "worst_loss"):
+            for name in names:
                 mean, half = over_replicates(alive, name)
                 row |= {name: mean, f"{name}_±": half}
             row |= {"queries": last["queries"].max(), "bytes_sent": last["bytes_sent"].max()}
-            row |= {"seeds": len(last), "diverged": len(last) - len(alive)}
+            row |= {"seeds": len(last), "diverged": len(last) - len(alive), "reached": reached or None}
             rows.append(row)
-        floats = {name: pl.Float64 for base in (*SHOWN, "worst_loss") for name in (base, f"{base}_±")}
-        return Summary(pl.DataFrame(rows, schema_overrides=floats), ends)
+        kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
+        table = pl.DataFrame(rows, schema_overrides=kinds | {"reached": pl.Int64})
+        return Summary(table, dict(metrics), ends)
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """The head and the rows, as text."""
-        names = [name for name in SHOWN if self.table[name].null_count() < len(self.table)]
+        shown = [name for name, label in self.metrics.items() if label.summary and name in self.table.columns]
+        names = [name for name in shown if self.table[name].null_count() < len(self.table)]
         several = ["variant"] if "variant" in self.table.columns else []
+        arrived = self.table["reached"].null_count() < len(self.table)
         head = [*several, "algorithm", "setting", *names, "queries", "MB sent", "diverged"]
+        head += ["reached"] if arrived else []
         body = []
         for row in self.table.iter_rows(named=True):
             cells = [row[name] for name in (*several, "algorithm", "setting")]
@@ -57,6 +64,7 @@ class Summary:
                 f"{row['queries']:,.0f}",
                 f"{row['bytes_sent'] / 1e6:.2f}",
                 f"{row['diverged']} of {row['seeds']}",
+                *([f"{row['reached'] or 0} of {row['seeds']}"] if arrived else []),
             ]
             body.append(cells)
         return head, body

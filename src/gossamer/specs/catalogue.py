@@ -8,6 +8,7 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
 from gossamer.core import parts, ranges
 from gossamer.data import DATASETS
+from gossamer.metrics import METRICS
 from gossamer.networks import NETWORKS, options
 from gossamer.oracles import STAGES, exact, minibatch
 from gossamer.problems import PROBLEMS
@@ -57,6 +58,10 @@ def datasets() -> list[Entry]:
     return [Entry(name=name, about=_about(load), options=[]) for name, load in DATASETS.items()]
 
 
+def metrics() -> list[Entry]:
+    return [Entry(name=name, about=metric.label.about, options=[]) for name, metric in METRICS.items()]
+
+
 CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
     "algorithms": algorithms,
     "networks": networks,
@@ -65,6 +70,7 @@ CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
     "schedules": schedules,
     "problems": problems,
     "datasets": datasets,
+    "metrics": metrics,
 }
 """The kinds of things that have names."""
 

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 from gossamer.compressors import COMPRESSORS
 from gossamer.core import Rule, hyperparameters, parts
+from gossamer.metrics import own
 from gossamer.networks import NETWORKS, Network
 from gossamer.oracles import STAGES, Oracle
 from gossamer.problems import PROBLEMS, Problem
@@ -33,7 +34,7 @@ class Parts(NamedTuple):
             "algorithm": rule.name,
             "hyper": {name: _stored(getattr(rule, name)) for name in hyperparameters(type(rule))},
             "parts": {name: str(part) for name, part in parts(rule).items()},
-            MADE_BY: made_by(rule, self.oracle, self.problem, self.network, *self.makers),
+            MADE_BY: made_by(rule, self.oracle, self.problem, self.network, *self.makers, own()),
         }
 
 

@@ -35,6 +35,16 @@ class RunSection(Section):
     """Seeds in one compiled block; all of them if it is not given."""
     settle: int | None = pydantic.Field(default=None, ge=1, le=LARGEST_INT)
     """Runs go on, twice as long each time, until ‖∇F‖² has settled, but never beyond this many rounds."""
+    until: dict[str, float] | None = None
+    """A run ends where it is measured and all these metrics are at their value or better."""
+
+
+class LinkSection(Section):
+    """A kind of network to model seconds on; see `gossamer.results.links.Link`."""
+
+    latency: float
+    bandwidth: float
+    query: float
 
 
 class TuningSection(Section):

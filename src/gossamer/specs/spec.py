@@ -23,11 +23,20 @@ from gossamer.engines.simulator import check, planned
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
+from gossamer.results.links import Link, together
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.specs.candidates import Candidate, check_grids
 from gossamer.specs.making import explained, made, placed, plain
 from gossamer.specs.parts import Parts, makers, named
-from gossamer.specs.sections import FIRST_SEED, OracleSection, RunSection, Section, TuningSection, VariantSection
+from gossamer.specs.sections import (
+    FIRST_SEED,
+    LinkSection,
+    OracleSection,
+    RunSection,
+    Section,
+    TuningSection,
+    VariantSection,
+)
 
 T = TypeVar("T")
 
@@ -43,6 +52,7 @@ class Spec(Section):
     network: dict[str, Any]
     oracle: OracleSection = OracleSection()
     run: RunSection
+    links: dict[str, LinkSection] = pydantic.Field(default={})
     tuning: TuningSection | None = None
     variant: list[VariantSection] = pydantic.Field(default=[])
     algorithm: list[dict[str, Any]]
@@ -148,8 +158,11 @@ class Spec(Section):
         return Parts(candidates, problem, network, oracle, key, makers(self))
 
     def _check_run(self) -> None:
+        self.modelled()
         with placed("[run]"):
-            _, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype)
+            plan, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype, self.run.until)
+            if plan.until and self.run.settle is not None:
+                raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
             if self.tuning and max(seeds) >= FIRST_SEED:
                 raise InputError(f"seeds from {FIRST_SEED:,} on are for tuning: choose others.")
             if self.run.settle is not None and self.run.settle < self.run.steps:
@@ -161,6 +174,11 @@ class Spec(Section):
                 f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
+
+    def modelled(self) -> dict[str, Link]:
+        """The links that seconds are modelled on: the presets and those of the spec."""
+        with placed("[links]"):
+            return together({name: Link(**link.model_dump()) for name, link in self.links.items()})
 
     def _candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
         """An algorithm with what is given of it; numbers may be missing if there is a `[tuning]`."""

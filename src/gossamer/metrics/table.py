@@ -1,0 +1,187 @@
+"""The table of metrics: one entry for each, and a decorator by which users add their own."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from gossamer.core import Array, InputError, Range, brief, nearest
+from gossamer.metrics.label import Better, Label, checked_name
+
+if TYPE_CHECKING:
+    from gossamer.metrics.measuring import Snapshot
+
+Measure = Callable[["Snapshot"], Any]
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A number that is measured along a run. It is hashable: which metrics there are belongs to a compiled program."""
+
+    name: str
+    """Its column in a result."""
+    label: Label
+    measure: Measure | None
+    """Its value, a scalar, from a `Snapshot`; None where it does not apply. No function: the engine measures it."""
+
+
+def spread(a: Array) -> Array:
+    """The mean over agents of the squared distance to the agents' mean."""
+    return ((a - a.mean(0)) ** 2).sum(1).mean()
+
+
+METRICS: dict[str, Metric] = {
+    metric.name: metric
+    for metric in (
+        Metric(
+            "loss",
+            Label("F(x̄), the loss of the agents' mean", "loss F(x̄)", r"F(\bar x)"),
+            lambda s: s.loss,
+        ),
+        Metric(
+            "grad_norm_sq",
+            Label("‖∇F(x̄)‖²", "squared gradient norm ‖∇F(x̄)‖²", r"\|\nabla F(\bar x)\|^2", log=True),
+            lambda s: s.gradient @ s.gradient,
+        ),
+        Metric(
+            "stationarity",
+            Label(
+                "‖∇F(x̄) + ē‖², the distance from where a constant mean bias ē lets a method settle",
+                "stationarity ‖∇F(x̄) + ē‖²",
+                r"\|\nabla F(\bar x) + \bar e\|^2",
+                log=True,
+                summary=False,
+            ),
+            lambda s: None if s.bias is None else ((s.gradient + s.bias.mean(0)) ** 2).sum(),
+        ),
+        Metric(
+            "consensus",
+            Label(
+                "mean over agents of ‖x_i − x̄‖²",
+                "consensus error, mean of ‖xᵢ − x̄‖²",
+                r"\frac{1}{n}\sum_i \|x_i - \bar x\|^2",
+                log=True,
+            ),
+            lambda s: spread(s.x),
+        ),
+        Metric(
+            "tracking",
+            Label(
+                "mean over agents of ‖v_i − v̄‖², for rules with a tracker v",
+                "tracking error, mean of ‖vᵢ − v̄‖²",
+                r"\frac{1}{n}\sum_i \|v_i - \bar v\|^2",
+                log=True,
+                summary=False,
+            ),
+            lambda s: spread(s.rule.tracker(s.state)) if hasattr(s.rule, "tracker") else None,
+        ),
+        Metric(
+            "accuracy",
+            Label("share of the test set that x̄ predicts right", "test accuracy", better="higher"),
+            lambda s: s.problem.test_accuracy(s.mean) if s.problem.has_accuracy else None,  # pyright: ignore[reportAttributeAccessIssue]
+        ),
+        Metric(
+            "worst_loss",
+            Label(
+                "max_i F(x_i), the loss of the agent that does worst, at the end of a run",
+                "loss of the worst agent",
+                r"\max_i F(x_i)",
+                summary=False,
+                end=True,
+            ),
+            None,
+        ),
+    )
+}
+"""The metrics by name: ours, and those that users add by `metric`."""
+
+OURS = {metric.name: metric.label for metric in METRICS.values()}
+"""The labels of the metrics that come with Gossamer."""
+
+
+def metric(
+    name: str,
+    *,
+    about: str | None = None,
+    text: str | None = None,
+    latex: str | None = None,
+    log: bool = False,
+    better: Better = "lower",
+    summary: bool = True,
+) -> Callable[[F], F]:
+    """Make a function a metric that all later runs measure.
+
+    The function takes a `gossamer.metrics.measuring.Snapshot` and returns one number, or None where the metric does not
+    apply to the problem, the rule or the oracle. It is compiled with the run: write it in JAX. Where its value is not
+    finite the table is empty.
+
+    Args:
+        name: its column in a result: letters, digits and underscores.
+        about: what it is, in a sentence; the first line of the function's docstring if it is not given.
+        text: its name in plain letters; that of the column if it is not given.
+        latex: its formula for figures, without dollar signs; the text if it is not given.
+        log: whether its axis is logarithmic.
+        better: "lower" or "higher": which way `until` compares it.
+        summary: whether a summary shows it.
+    """
+    if checked_name(name) in OURS:
+        raise InputError(f"{name!r} is a metric of Gossamer's own: choose another name.")
+
+    def known(measure: F) -> F:
+        if not callable(measure):
+            raise InputError(f"the metric {name!r} must be a function of a Snapshot, but is {brief(measure)}.")
+        plain = name.replace("_", " ") if text is None else text
+        told = (inspect.getdoc(measure) or plain).partition("\n")[0] if about is None else about
+        METRICS[name] = Metric(name, Label(told, plain, latex, log, better, summary), measure)
+        return measure
+
+    return known
+
+
+def measured() -> tuple[Metric, ...]:
+    """The metrics in force that are measured along a run."""
+    return tuple(metric for metric in METRICS.values() if not metric.label.end)
+
+
+def labels() -> dict[str, Label]:
+    """The labels of all metrics in force."""
+    return {name: metric.label for name, metric in METRICS.items()}
+
+
+def own() -> dict[str, Measure]:
+    """The functions of the users' metrics in force: they belong to what determines a run."""
+    return {name: metric.measure for name, metric in METRICS.items() if name not in OURS and metric.measure is not None}
+
+
+class Target(NamedTuple):
+    """A value at which a run may end."""
+
+    metric: str
+    value: float
+    better: Better
+
+
+def targets(until: Any) -> tuple[Target, ...]:
+    """What ends a run, from a user's `until`: a value for each metric that is to come to it or be better."""
+    if until is None:
+        return ()
+    if not isinstance(until, Mapping) or not until:
+        raise InputError(f'until must name metrics and values, such as {{"loss": 0.4}}, but is {brief(until)}.')
+    found = []
+    for name, value in until.items():
+        if not isinstance(name, str) or name not in METRICS:
+            raise InputError(
+                f"until names {brief(name)}, which is no metric (one of your own must be defined before the run); "
+                f"{nearest(name, _along())}"
+            )
+        label = METRICS[name].label
+        if label.end:
+            raise InputError(f"until names {name}, which is measured at the end only; {nearest('', _along())}")
+        anything = Range(float("-inf"), float("inf"), True, True)
+        found.append(Target(name, anything.check(f"until: {name}", value), label.better))
+    return tuple(found)
+
+
+def _along() -> list[str]:
+    return [metric.name for metric in measured()]
