@@ -3,7 +3,8 @@
 import numpy as np
 import polars as pl
 
-from gossamer.results.result import METRICS, Result
+from gossamer.metrics import OURS
+from gossamer.results.result import Result
 
 START = 2.0
 
@@ -25,10 +26,10 @@ def made_up(losses, *, seeds=None, rounds=10, diverged=(), data="d1", agents=4, 
                 row = {"algorithm": algorithm, "setting": setting, "replicate": seed, "seed": seed, "round": number}
                 rows.append(
                     row
-                    | {"status": status, **dict.fromkeys(METRICS), "loss": loss, "worst_loss": None}
+                    | {"status": status, **dict.fromkeys(OURS), "loss": loss}
                     | {"queries": float(number), "bytes_sent": 8.0 * number, "messages": float(number)}
                 )
-    floats = dict.fromkeys((*METRICS, "worst_loss"), pl.Float64)
+    floats = dict.fromkeys(OURS, pl.Float64)
     table = pl.DataFrame(rows, schema_overrides=floats | {"replicate": pl.Int64, "seed": pl.Int64, "round": pl.Int64})
     manifest = {
         "steps": rounds,
