@@ -3,7 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
 
-.PHONY: install test lowest lint docs reproduce findings bench soak clean
+# Rules of each kind, registries, what is refused and how, results and the command line: what a change most often breaks.
+RULES := $(patsubst %,'tests/test_contract.py::test_agrees_with_a_plain_loop[%]',biased-dmt d-psgd gt-hsgd beer push-pull)
+QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.py tests/cli/test_cli_text.py tests/data \
+	tests/networks/test_networks_registry.py tests/results tests/specs
+# Rooms in which arrays are handed from function to function.
+ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
+	tests/results/test_statistics.py
+
+.PHONY: install test test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -14,16 +22,35 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
+# the tests of a file share what they compile, so they run in one process
 test: $(READY)
-	$(BIN)/pytest -n auto --dist worksteal
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+
+test-quick: $(READY)
+	$(BIN)/pytest -n auto --dist loadfile $(QUICK)
+
+shapes: $(READY)
+	GOSSAMER_SHAPES=1 $(BIN)/pytest -n auto --dist loadfile $(ROOMS)
+
+# slower: Python 3.11 has no cheap way to watch which lines run
+coverage: $(READY)
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term
 
 lowest:
 	$(PYTHON) tests/lowest.py
 
-lint: $(READY)
+lint: format check types layers
+
+format: $(READY)
 	$(BIN)/ruff format --check .
+
+check: $(READY)
 	$(BIN)/ruff check .
+
+types: $(READY)
 	$(BIN)/basedpyright
+
+layers: $(READY)
 	$(BIN)/lint-imports
 
 docs: $(READY)
@@ -43,4 +70,4 @@ soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py
 
 clean:
-	rm -rf .venv site .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

@@ -28,12 +28,14 @@ class Taped(Oracle):
         return jnp.int32(0)
 
     def query(self, site: Site, state: Any, points: tuple[Any, ...]) -> Any:
+        problem: Any = site.problem
         rows = self.tape[state, site.agent]
-        return tuple(site.problem.batch_gradient(site.agent, rows, x) for x in points), state + 1
+        return tuple(problem.batch_gradient(site.agent, rows, x) for x in points), state + 1
 
     def value(self, site: Site, state: Any, points: tuple[Any, ...]) -> Any:
+        problem: Any = site.problem
         rows = self.tape[state, site.agent]
-        return tuple(site.problem.batch_loss(site.agent, rows, x) for x in points)
+        return tuple(problem.batch_loss(site.agent, rows, x) for x in points)
 
     def bias(self, site: Site, state: Any) -> None:
         return None

@@ -18,9 +18,9 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from torch_engine import forked
-from torch_engine.failing_run import STEPS, TIMEOUT
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.torch_engine import forked
+from tests.torch_engine.failing_run import STEPS, TIMEOUT
 
 SCRIPT = Path(__file__).parents[1] / "tests" / "torch_engine" / "failing_run.py"
 LIMIT = 300
@@ -30,7 +30,7 @@ MARGIN = 3.0
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--times", type=int, default=10, help="trials of each kind")
     parser.add_argument("--seed", type=int, default=0, help="of the ranks and steps that are hit")
     options = parser.parse_args()

@@ -118,7 +118,7 @@ def main() -> int:
 
     from gossamer.torch.launch import command, environment
 
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a third of the repetitions, and no 1e7")
     parser.add_argument("--json", metavar="FILE", help="write the numbers there")
     options = parser.parse_args()

@@ -120,9 +120,15 @@ def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
     return text
 
 
+def extremes(column: pl.Series) -> tuple[str, str]:
+    """The smallest and the largest number."""
+    numbers: list[float] = column.drop_nulls().to_list()
+    return four(min(numbers, default=None)), four(max(numbers, default=None))
+
+
 def lengths(study: Study) -> str:
     """How long the runs are, and how many."""
-    rounds = [int(rows["round"].max()) for one in study.results.values()
+    rounds = [max(rows["round"].to_list()) for one in study.results.values()
               for _, rows in one.table.group_by("algorithm", "setting")]  # fmt: skip
     seeds = [len(one.seeds) for one in study.results.values()]
     span = [
@@ -155,7 +161,7 @@ def tuned(frame: pl.DataFrame) -> str:
         best = tried.filter(pl.col("chosen"))
         lost = tried.filter(pl.col("diverged") > 0).height
         each = " / ".join(dict.fromkeys(best["setting"].to_list()))
-        values = f"{four(best['value'].min())} to {four(best['value'].max())}"
+        values = " to ".join(extremes(best["value"]))
         rows.append((variant, f"`{algorithm}`", each, values, str(tried.height), str(lost)))
     head = ["variant", "method", "chosen in the replicates", "criterion", "settings tried in all", "of these diverged"]
     return table(head, rows)
@@ -171,8 +177,8 @@ def stable(tried: pl.DataFrame) -> str:
             continue
         lowest = "≤ " if ends["low"].min() == tried["eta"].min() else ""
         highest = "≥ " if ends["high"].max() == tried["eta"].max() else ""
-        low = f"{lowest}{four(ends['low'].min())} to {four(ends['low'].max())}"
-        rows.append((f"`{algorithm}`", low, f"{four(ends['high'].min())} to {highest}{four(ends['high'].max())}"))
+        low, high = extremes(ends["low"]), extremes(ends["high"])
+        rows.append((f"`{algorithm}`", f"{lowest}{low[0]} to {low[1]}", f"{high[0]} to {highest}{high[1]}"))
     return table(["method", "smallest stable step size, over replicates", "largest"], rows)
 
 

@@ -1,42 +1,67 @@
-"""Most of the time that tests take is compilation, so small programs are not optimised.
+"""Most of the time that tests take is compilation, so small programs are compiled in haste.
 
-Those that compare every rule with a plain loop, run the examples or reproduce the paper are compiled as for users.
+Those that compare every rule with a plain loop, run the README's example or reproduce the paper are compiled as for
+users, and so are those of the tests that start a process of their own.
 """
+
+import os
 
 import jax
 import pytest
+from jax._src import compiler
+from jaxtyping import install_import_hook
 
-from gossamer.metrics import METRICS
+from tests import shapes
+
+SHAPES = ("basics", "compressors", "engines", "metrics", "networks", "oracles", "problems", "results.statistics")
+"""Rooms whose arrays are checked against their annotations at every call, where GOSSAMER_SHAPES is set."""
+
+if os.environ.get("GOSSAMER_SHAPES"):
+    name = f"{shapes.__name__}.{shapes.checked.__name__}"
+    install_import_hook([f"gossamer.{room}" for room in SHAPES], name)
 
 SMALL = {
-    *(
-        "basics",
-        "compressors",
-        "engines",
-        "experiments",
-        "metrics",
-        "networks",
-        "oracles",
-        "problems",
-        "results",
-        "specs",
-    ),
-    *("theory", "test_docs.py"),
+    *("algorithms", "basics", "cli", "compressors", "data", "engines", "experiments", "metrics", "networks"),
+    *("oracles", "problems", "report", "results", "specs", "theory", "torch_engine"),
+    *("test_bad_calls.py", "test_docs.py", "test_engines_agree.py", "test_examples.py", "test_odd_runs.py"),
+    *("test_schedules.py", "test_compiles_once_for_all_settings_and_keeps_the_dtype"),
 }
-"""Rooms and files whose programs run for less time than it takes to optimise them."""
+"""Rooms, files and tests whose programs run for less time than it takes to optimise them."""
+
+HASTE = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+"""XLA's older way to write kernels, each program in one piece: half the time. JAX sets no such option for all programs,
+so they are added where it makes up its options."""
 
 
-@pytest.fixture(autouse=True)
-def _quickly_compiled(request):
-    small = not SMALL.isdisjoint((request.path.parent.name, request.path.name))
+as_for_users = compiler.get_compile_options
+
+
+def in_haste(*given, env_options_overrides=None, **named):
+    return as_for_users(*given, env_options_overrides=HASTE | dict(env_options_overrides or {}), **named)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    """Around a test and the fixtures that it sets up, those of its module too."""
+    small = not SMALL.isdisjoint((item.path.parent.name, item.path.name, getattr(item, "originalname", None)))
     jax.config.update("jax_disable_most_optimizations", small)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+    compiler.get_compile_options = in_haste if small else as_for_users
+    return (yield)
+
+
+LONG = ("test_reproduction.py", "test_examples.py", "test_readme.py", "test_contract.py", "test_engines_agree.py")
+"""Files that take longest, which begin first, so that no process waits for another at the end."""
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
 
 
 @pytest.fixture(autouse=True)
 def _no_metric_stays():
     """A metric that a test or a page of the documentation adds is not measured in other tests."""
+    from gossamer.metrics import METRICS  # after the hook that checks shapes
+
     before = dict(METRICS)
     yield
     METRICS.clear()

@@ -12,11 +12,12 @@ import tempfile
 import tomllib
 import venv
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = Path(__file__).with_name("lowest.txt")
 EXTRAS = ("test", "docs", "bench")
-BOUND = re.compile(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)")
+BOUND = re.compile(r"([\w-]+)(?:\[\w+\])?>=([\d.]+),<([\d.]+)")
 TESTS = (
     *("data", "networks", "problems", "cli/test_cli.py", "test_contract.py", "test_core.py", "results/test_results.py"),
     *("report/test_report_artifacts.py", "report/test_report_file.py"),
@@ -25,22 +26,30 @@ TESTS = (
 AGREE = "from benchmarks import agreement, task; print(agreement.check(task.a9a()))"
 
 
-def bounds() -> dict[str, str]:
-    """The lower bound of every direct dependency, by name."""
+class Bounds(NamedTuple):
+    """What pyproject.toml says of a dependency: from the first version on, below the second."""
+
+    lowest: str
+    below: str
+
+
+def bounds() -> dict[str, Bounds]:
+    """Those of every direct dependency, by name."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *(one for extra in EXTRAS for one in project["optional-dependencies"][extra])]
-    found = {one: BOUND.fullmatch(one) for one in wanted}
-    unbounded = [one for one, match in found.items() if match is None]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra])]
+    parsed = {line: BOUND.fullmatch(line) for line in wanted}
+    unbounded = [line for line, match in parsed.items() if match is None]
     if unbounded:
-        raise SystemExit(f"{unbounded[0]!r} in pyproject.toml is not of the form NAME>=VERSION.")
-    return {match[1]: match[2] for match in found.values() if match}
+        raise SystemExit(f"{unbounded[0]!r} in pyproject.toml is not of the form NAME>=VERSION,<VERSION.")
+    return {match[1]: Bounds(match[2], match[3]) for match in parsed.values() if match}
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gossamer-lowest-") as folder:
         home = Path(folder)
         pins = home / "pins.txt"
-        pins.write_text("".join(f"{name}=={version}\n" for name, version in bounds().items()))
+        pins.write_text("".join(f"{name}=={bound.lowest}\n" for name, bound in bounds().items()))
         venv.create(home / "env", with_pip=True)
         python = home / "env" / "bin" / "python"
         pip = [python, "-m", "pip", "--disable-pip-version-check"]

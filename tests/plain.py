@@ -62,7 +62,7 @@ def irregular(weights="metropolis"):
 
 def graph():
     links = [(0, 1), (0, 2), (0, 3), (0, 4), (1, 2), (3, 5), (5, 6), (6, 4), (6, 7)]
-    return nx.relabel_nodes(nx.Graph(links), int)
+    return nx.Graph(links)
 
 
 def directed():

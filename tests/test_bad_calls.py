@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -16,6 +17,7 @@ RING = networks.ring(4)
 QUADRATIC = problems.quadratic(np.eye(2), [[1.0, 2.0], [0.0, 1.0], [3.0, 1.0], [1.0, 1.0]])
 DATA = (np.arange(40.0).reshape(20, 2) % 7, np.arange(20) % 2)
 RULE = gs.BiasedDMT(eta=0.1, lam=0.1)
+TORUS = Path(__file__).parent / "networks" / "torus16.edges"
 
 DEEP: list = []
 for _ in range(400):
@@ -50,6 +52,8 @@ CALLS = [
     (networks.from_matrix, {"matrix": np.full((4, 4), 0.25)}),
     (networks.directed, {"graph": nx.DiGraph([(0, 1), (1, 0)])}),
     (networks.make, {"name": "ring", "agents": 4}),
+    (networks.of, {"given": "ring", "agents": 4}),
+    (networks.from_file, {"file": str(TORUS), "weights": "lazy", "directed": None, "agents": 16}),
     (networks.check_connected, {"matrix": np.full((4, 4), 0.25)}),
     (networks.check_doubly_stochastic, {"matrix": np.full((4, 4), 0.25)}),
     (RING.mix, {"x": np.ones((4, 2)), "t": 0, "over": "W"}),
@@ -68,6 +72,8 @@ CALLS = [
     (compressors.round_linf, {"levels": 2}),
     (problems.quadratic, {"A": np.eye(2), "b": [[1.0, 2.0]], "start": [0.0, 1.0]}),
     (problems.logistic, {"data": DATA, "agents": 4, "split": "iid", "alpha": 0.1, "sizes": "equal"}),
+    (problems.softmax, {"data": DATA, "agents": 4, "split": "iid", "alpha": 0.1, "sizes": "equal"}),
+    (problems.least_squares, {"data": DATA, "agents": 4, "split": "iid", "alpha": 0.1, "sizes": "equal"}),
     (problems.neural, {"data": DATA, "agents": 4, "split": "iid", "hidden": [3], "seed": 0}),
     (problems.settling_point, {"problem": QUADRATIC, "bias": 0.1, "start": [0.0, 0.0]}),
     (QUADRATIC.solution, {"bias": [0.0, 1.0]}),

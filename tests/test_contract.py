@@ -7,9 +7,8 @@ import pytest
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import ranges
-from gossamer.engines import program
 from gossamer.engines.block import Block
-from tests import plain, reference
+from tests import compiled, plain, reference
 
 TOP_2 = gs.compressors.top_k(k=2)
 
@@ -102,10 +101,10 @@ def test_compiles_once_for_all_settings_and_keeps_the_dtype(name):
         return Block([made], problem, network_for(name), [gs.oracles.exact()], seeds=[0], steps=9, dtype="float32")
 
     assert dtypes_of(block(0.01)) == {"float32"}
-    before = program.advance._cache_size(), program.begin._cache_size()
+    before = compiled.counted()
     for eta in (0.02, 0.03):
         assert dtypes_of(block(eta)) == {"float32"}
-    assert (program.advance._cache_size(), program.begin._cache_size()) == before
+    assert compiled.counted() == before
 
 
 @pytest.mark.parametrize("name", [name for name, row in RULES.items() if row[2]])

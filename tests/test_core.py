@@ -52,5 +52,5 @@ def test_your_own_rule_runs_like_a_registered_one():
 
     problem = gs.problems.quadratic([[1.0]], [[1.0], [3.0]])
     result = gs.simulate(HeavyBall(0.1, 0.5), problem, gs.networks.complete(2), steps=200, dtype="float64")
-    assert HeavyBall.title == "D-PSGD with Polyak's momentum"
+    assert vars(HeavyBall)["title"] == "D-PSGD with Polyak's momentum"
     assert result.iterates["heavy-ball"].mean() == pytest.approx(2.0, abs=1e-9)

@@ -8,6 +8,7 @@ import runpy
 import shlex
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -52,14 +53,14 @@ def test_code_runs_and_specs_build(page, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("page", having("console", "bash"))
 def test_commands_exist(page):
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
     for _, text in blocks(page, "console", "bash"):
         for line in text.splitlines():
             program, *words = shlex.split(line.removeprefix("$ "), comments=True) or [""]
             if program == "make":
                 assert set(words) <= set(targets), line
             elif program == "gossamer":
-                command = typer.main.get_command(cli.app)
+                command: Any = typer.main.get_command(cli.app)
                 while words and words[0] in getattr(command, "commands", {}):
                     command = command.commands[words.pop(0)]
                 assert not hasattr(command, "commands"), f"{line}: there is no such command"

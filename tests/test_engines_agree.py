@@ -2,7 +2,8 @@
 
 import numpy as np
 import pytest
-from torch_engine import forked, quadratics
+
+from tests.torch_engine import forked, quadratics
 
 
 @pytest.mark.parametrize("agents", [4, 8])

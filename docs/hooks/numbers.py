@@ -10,10 +10,11 @@ from pathlib import Path
 from mkdocs.exceptions import PluginError
 
 from gossamer import networks, paper, theory
+from gossamer.theory.theorem import Form
 
 MARK = re.compile(r"\{\{ ([\w.-]+) \}\}")
 GRID = Path(__file__).parents[2] / "tests" / "theory" / "theory_grid.py"
-FORMS = ("printed", "repaired")
+FORMS: tuple[Form, ...] = ("printed", "repaired")
 
 
 def on_page_markdown(markdown: str, page, config, files) -> str:
@@ -26,13 +27,20 @@ def number(name: str, page: str) -> str:
     return NUMBERS[name]()
 
 
+def gap(agents: int) -> float:
+    """The spectral gap of a ring."""
+    rho = networks.ring(agents).gap
+    assert rho is not None
+    return rho
+
+
 @functools.cache
 def ring(smoothness: float = 1.0) -> theory.Constants:
     """The ring of 20."""
-    return theory.Constants(agents=20, gap=networks.ring(20).gap, smoothness=smoothness, excess=1.0)
+    return theory.Constants(agents=20, gap=gap(20), smoothness=smoothness, excess=1.0)
 
 
-def largest(c: theory.Constants, form: str) -> tuple[float, float]:
+def largest(c: theory.Constants, form: Form) -> tuple[float, float]:
     """The largest λ that the theorem allows, and the largest η at that λ."""
     lam = theory.lam_limit(c, form)
     return lam, theory.eta_limit(c, lam, form)
@@ -47,13 +55,14 @@ def corollary_falls() -> float:
 def corollary_misses() -> float:
     """By which factor Corollary 1's step misses its condition there."""
     eta, lam = theory.corollary(ring(), theory.steps_limit(ring(), "printed"))
-    return max(one.missed_by for one in theory.conditions(ring(), eta, lam, "printed") if not one.holds)
+    checked = theory.conditions(ring(), eta, lam, "printed")
+    return max(one.missed_by for one in checked if not one.holds and one.missed_by is not None)
 
 
 @functools.cache
 def ring_limits() -> tuple[int, int]:
     """The largest ring with ρ ≥ ½, and the smallest on which A₃ < 0 with the weights of Corollary 1."""
-    gaps = {n: networks.ring(n).gap for n in range(3, 40)}
+    gaps = {n: gap(n) for n in range(3, 40)}
     fails = [n for n, rho in gaps.items() if _third(n, rho) < 0]
     return max(n for n, rho in gaps.items() if rho >= 0.5), min(fails)
 
@@ -76,6 +85,7 @@ def practical() -> dict[str, float]:
     parts = paper.spec_of("fig2").parts()
     chosen = next(each.fixed for each in parts.candidates if each.name == "biased-dmt")
     smoothness = parts.problem.smoothness
+    assert smoothness is not None
     lam, eta = largest(ring(smoothness), "repaired")
     over = {"lam.over": chosen["lam"] / lam, "eta.over": chosen["eta"] / eta}
     return {"eta": chosen["eta"], "lam": chosen["lam"], "L": smoothness, **over}

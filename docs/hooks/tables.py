@@ -8,10 +8,10 @@ import numpy as np
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import parts, ranges
+from gossamer.core import hyperparameters, parts
 from gossamer.data import SIZES, SPLITS
 from gossamer.engines.agents import Cost
-from gossamer.engines.block import Block
+from gossamer.engines.costs import costs
 from gossamer.metrics import OURS
 from gossamer.networks import WEIGHTS
 from gossamer.specs import catalogue
@@ -42,7 +42,7 @@ def networks() -> str:
 
 
 def weights() -> str:
-    rows = [(f"`{name}`", inspect.getdoc(make).splitlines()[0]) for name, make in WEIGHTS.items()]
+    rows = [(f"`{name}`", (inspect.getdoc(make) or "").splitlines()[0]) for name, make in WEIGHTS.items()]
     return _table(["weights", "what they are"], rows)
 
 
@@ -124,16 +124,21 @@ def _graphs(kind: type) -> str:
     return GRAPHS[kind.needs] + (", static and without losses" if kind.static else "")
 
 
+def _module_doc(kind: type) -> str:
+    module = inspect.getmodule(kind)
+    return (module and module.__doc__) or ""
+
+
 def _equations(kind: type) -> str:
     """All equations of an algorithm's file, one a line."""
-    found = re.findall(r"\$\$(.*?)\$\$", inspect.getmodule(kind).__doc__, re.DOTALL)
+    found = re.findall(r"\$\$(.*?)\$\$", _module_doc(kind), re.DOTALL)
     single = [part.strip().rstrip(",") for whole in found for part in re.split(r"\\qquad|\\quad", whole)]
     return "<br>".join(f"${' '.join(part.split())}$" for part in single if part)
 
 
 def _reference(kind: type) -> str:
     """The first author and the number, from the last paragraph of an algorithm's file; the whole is in its section."""
-    found = re.search(r"Reference: (.*?)\n*$", inspect.getmodule(kind).__doc__, re.DOTALL)
+    found = re.search(r"Reference: (.*?)\n*$", _module_doc(kind), re.DOTALL)
     if not found:
         return "–"
     text = " ".join(found[1].split())
@@ -143,15 +148,15 @@ def _reference(kind: type) -> str:
 
 
 def _takes(kind: type) -> list[str]:
-    return [*ranges(kind), *parts(kind)]
+    return [*hyperparameters(kind), *parts(kind)]
 
 
 def _round(kind: type) -> tuple[Cost, int]:
     """What one agent pays in a round, counted as the simulator counts it, and the length of a vector."""
     problem = gs.problems.quadratic(np.eye(3), np.zeros((4, 3)))
-    rule = kind(**{key: 0.5 for key in ranges(kind)}, **dict.fromkeys(parts(kind), gs.compressors.identity()))
-    block = Block([rule], problem, gs.networks.ring(4), [gs.oracles.exact()], seeds=[0], steps=1, dtype="float32")
-    return block.costs()[1], problem.dim
+    numbers = {key: allowed.example for key, allowed in hyperparameters(kind).items()}
+    rule = kind(**numbers, **dict.fromkeys(parts(kind), gs.compressors.identity()))
+    return costs(rule, problem, gs.networks.ring(4), gs.oracles.exact(), "float32")[1], problem.dim
 
 
 def _section(name: str, kind: type) -> str:
@@ -159,7 +164,7 @@ def _section(name: str, kind: type) -> str:
         ["    options:", "      members: false", "      show_root_heading: false", "      show_root_toc_entry: false"]
     )
     code = "\n".join(f"    {line}".rstrip() for line in inspect.getsource(kind).splitlines())
-    settings = ", ".join(f"`{key}` in {allowed}" for key, allowed in ranges(kind).items())
+    settings = ", ".join(f"`{key}` in {allowed}" for key, allowed in hyperparameters(kind).items())
     settings += ", and a `compressor`" if parts(kind) else ""
     return (
         f"## {kind.title} {{ #{name} data-toc-label='{name}' }}\n\n"

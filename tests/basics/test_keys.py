@@ -74,7 +74,10 @@ class KeyCompressor(Compressor):
 
     name = "key"
     needs_key = True
-    unbiased = False
+
+    @property
+    def unbiased(self):
+        return False
 
     def compress(self, key, a):
         return jnp.zeros_like(a).at[:2].set(words(key))

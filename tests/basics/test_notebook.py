@@ -27,9 +27,8 @@ def kernel(monkeypatch, shell_kind):
         return handles[-1]
 
     package, module = types.ModuleType("IPython"), types.ModuleType("IPython.display")
-    package.get_ipython = shell_kind
-    package.display = module
-    module.display = display
+    vars(package).update(get_ipython=shell_kind, display=module)
+    vars(module).update(display=display)
     monkeypatch.setitem(sys.modules, "IPython", package)
     monkeypatch.setitem(sys.modules, "IPython.display", module)
     return handles

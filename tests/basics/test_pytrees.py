@@ -13,11 +13,11 @@ import gossamer as gs
 from gossamer import compressors, oracles
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.compressors import Compressor, Errors
-from gossamer.engines import program
 from gossamer.networks import Network
 from gossamer.networks.mixing.mixer import Mixer
 from gossamer.oracles import Oracle, Stage
 from gossamer.problems import Problem
+from tests import compiled
 
 PROBLEM = gs.problems.quadratic(np.diag([1.0, 2.0, 3.0]), np.arange(6.0).reshape(2, 3) - 1)
 LINE = gs.networks.ring(2)
@@ -92,7 +92,10 @@ class Scaled(Compressor):
 
     scale: Any
     name = "scaled"
-    unbiased = False
+
+    @property
+    def unbiased(self):
+        return False
 
     def compress(self, key, a):
         return self.scale * a
@@ -136,7 +139,7 @@ def _compiled_both_ways(request):
 @pytest.mark.usefixtures("_compiled_both_ways")
 def test_compressors_of_one_shape_never_answer_for_one_another_in_a_run():
     """Each of many classes without leaves runs as does one class whose number is an argument of its program."""
-    program.begin.clear_cache(), program.advance.clear_cache()
+    compiled.forgotten()
     numbers = np.linspace(0.1, 0.9, 6)
 
     def end(compressor):
@@ -161,7 +164,10 @@ def by_jax():
     @dataclass(frozen=True)
     class Half(Compressor):
         name = "half"
-        unbiased = False
+
+        @property
+        def unbiased(self):
+            return False
 
         def compress(self, key, a):
             return 0.5 * a

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_list_names_everything():
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_library():
-    assert list(Kind.__args__) == list(CATALOGUE)
+    assert list(get_args(Kind)) == list(CATALOGUE)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ class NAType:
     def __eq__(self, other):
         raise TypeError("boolean value of NA is ambiguous")
 
-    __hash__ = None
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
 class Column:

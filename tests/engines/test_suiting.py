@@ -1,5 +1,7 @@
 """Which rules run on which networks: refusals with a way out, and invariants where they may."""
 
+from typing import Any
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -121,7 +123,7 @@ def test_trackers_settle_where_the_gradient_is_minus_the_mean_bias_on_networks_t
     problem, E = plain.heterogeneous(agents=10)
     kind = gs.BiasedDMT if network.stochastic == "doubly" else gs.PushDIGingDMT
     oracle = gs.oracles.exact() | gs.oracles.additive_bias(vectors=E)
-    rule = kind(eta=0.02 if kind is gs.BiasedDMT else 0.005, lam=0.3)  # a failing directed ring mixes slowly
+    rule: Any = kind(eta=0.02 if kind is gs.BiasedDMT else 0.005, lam=0.3)  # a failing directed ring mixes slowly
     result = gs.simulate(rule, problem, network, oracle, steps=12_000, dtype="float64")
     np.testing.assert_allclose(result.iterates[rule.name][0], np.tile(problem.solution(E), (10, 1)), atol=1e-9)
 

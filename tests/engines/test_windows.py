@@ -5,10 +5,10 @@ import pytest
 
 import gossamer as gs
 from gossamer import schedules
-from gossamer.engines import block, program
+from gossamer.engines import block
 from gossamer.engines.runs import Plan, Setting, Width, compute
 from gossamer.results.store import Nowhere
-from tests import plain
+from tests import compiled, plain
 
 PROBLEM = gs.problems.quadratic([[2.0]], np.full((8, 1), 3.0))
 NETWORK = plain.irregular()
@@ -23,10 +23,10 @@ def run(eta, steps, **options):
 @pytest.mark.parametrize("eta", [0.1, schedules.inverse_sqrt(0.3, offset=2)], ids=["constant", "schedule"])
 def test_another_number_of_steps_does_not_compile_again(eta):
     run(eta, 3)
-    before = program.advance._cache_size(), program.begin._cache_size()
+    before = compiled.counted()
     for steps in (4, 700):
         run(eta, steps, every=2)
-    assert (program.advance._cache_size(), program.begin._cache_size()) == before
+    assert compiled.counted() == before
 
 
 def closed_form(eta, steps):

@@ -2,6 +2,7 @@
 
 import json
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -83,7 +84,8 @@ def test_paths_are_found_from_the_spec(tmp_path, monkeypatch):
     (tmp_path / "data" / "mine.libsvm").write_text("+1 1:1\n-1 2:1\n+1 1:1 2:1\n-1 2:0.5\n")
     monkeypatch.chdir("/")
     spec = written(tmp_path, GOOD.replace('"breast-cancer"\nagents = 6', '"data/mine.libsvm"\nagents = 4'))
-    assert spec.parts().problem.sizes.tolist() == [1, 1, 1, 1]
+    problem: Any = spec.parts().problem
+    assert problem.sizes.tolist() == [1, 1, 1, 1]
     assert str(tmp_path / "data" / "mine.libsvm") in spec.toml()
 
 

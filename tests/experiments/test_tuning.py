@@ -212,7 +212,7 @@ def test_tuning_from_python():
     tuned = gs.tune([gs.BiasedDMT, "d-psgd"], problem, network, noise, **options)
     assert [rule.name for rule in tuned.rules] == ["biased-dmt", "d-psgd"]
     table = tuned.table()
-    assert [rule.eta for rule in tuned.rules] == table.filter(table["chosen"])["eta"].to_list()
+    assert [vars(rule)["eta"] for rule in tuned.rules] == table.filter(table["chosen"])["eta"].to_list()
     result = gs.simulate(tuned.rules, problem, network, noise, steps=60, seeds=2)
     assert result.summary().table["diverged"].sum() == 0
     with pytest.raises(gs.InputError, match="there is no algorithm 'dpsgd'; did you mean 'd-psgd'"):

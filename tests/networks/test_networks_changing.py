@@ -3,6 +3,7 @@
 import itertools
 import math
 from collections import Counter
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -157,7 +158,8 @@ def test_a_matching_pairs_everyone_but_at_most_one(n):
 
 
 def test_matchings_are_uniform():
-    draws, mixer = 3_000, networks.random_matching(6, seed=7).mixer
+    draws = 3_000
+    mixer: Any = networks.random_matching(6, seed=7).mixer
     partners = jax.jit(jax.vmap(lambda t: mixer.at(t, "W").indices[:, 1]))(jnp.arange(draws))
     counts = Counter(tuple(row) for row in np.asarray(partners).tolist())
     assert len(counts) == 15

@@ -1,6 +1,7 @@
 """Failing networks: how often, at both ends alike, and what survives the mending."""
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +76,7 @@ def test_every_form_of_the_same_matrix_draws_the_same_failures():
 
 def test_links_fail_as_often_as_said():
     rounds, links = 400, 0.3
-    mixer = networks.failing(networks.ring(50), links, seed=2).mixer
+    mixer: Any = networks.failing(networks.ring(50), links, seed=2).mixer
     weights = jax.jit(jax.vmap(lambda t: mixer.at(t, "W").weights[:, :3]))(jnp.arange(rounds))
     up = np.asarray(weights > 0).sum(axis=2) - 1  # of two links, each seen from both ends
     # 20,000 links that are independent: five standard deviations err with a chance of 6e-7.

@@ -239,7 +239,7 @@ def test_a_file_that_is_too_large_is_not_read(tmp_path, monkeypatch):
     ("text", "given", "message"),
     [
         ("0 1\n", {"weights": "file"}, "asks for weights of the links, but they have none"),
-        ("0 1\n", {"weights": "metropolos"}, "is not a weight scheme; did you mean 'metropolis'"),
+        ("0 1\n", {"weights": "metropolos"}, "weights='metropolos' is not known; did you mean 'metropolis'"),
         ("0 1\n1 0\n", {"weights": "lazy", "directed": True}, "links that go one way have no weights='lazy'"),
         ("0 1 2\n1 0 2\n", {"directed": True}, 'with equal shares, give weights="equal"'),
         ("0 1\n", {"directed": True}, "must be strongly connected"),

@@ -200,7 +200,7 @@ def test_refusals(make, message):
 
 
 def test_drawing_ends(monkeypatch):
-    monkeypatch.setattr(networks.graphs, "DRAWS", 1)
+    monkeypatch.setattr("gossamer.networks.graphs.DRAWS", 1)
     with pytest.raises(InputError, match=r"no connected graph in 1 draws. Use degree 3, .* networks.ring for degree 2"):
         networks.random_regular(20, 2, seed=0)
 

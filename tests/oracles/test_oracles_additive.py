@@ -1,5 +1,7 @@
 """Errors added to gradients: drawn once, drawn anew, or given."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -106,7 +108,7 @@ def test_the_bias_of_each_kind():
     redrawn = additive_bias(np.arange(DIM), 1.0, redraw=True)
     with jax.enable_x64(True):
 
-        def bias(oracle):
+        def bias(oracle) -> Any:
             return oracle.bias(here(2), oracle.init(here(2)))
 
         e = errors(exact() | drawn, here(2))[0]

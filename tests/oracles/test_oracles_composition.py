@@ -1,5 +1,7 @@
 """Stages around sources, and stages of one's own."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -39,7 +41,7 @@ def test_grouping_does_not_matter():
 def test_composing_changes_no_part():
     stage = additive_bias(0.1)
     source = minibatch(2)
-    composed = source | stage
+    composed: Any = source | stage
     assert stage.inner is None
     assert not stage.rooted
     assert composed.rooted

@@ -43,8 +43,19 @@ def test_a_bias_without_a_fixed_point_is_refused_before_any_run():
         refuse_runaways("fig1", Spec.of(given))
 
 
-def command(folder, *names):
-    return [sys.executable, "-m", "gossamer", "reproduce", *names, "--quick", "--out", str(folder)]
+SMALL = Path(__file__).with_name("small_reproduction.py")
+
+
+def command(folder, *program):
+    return [sys.executable, *(program or ("-m", "gossamer")), "reproduce", "--quick", "--out", str(folder)]
+
+
+def small(folder, steps=60):
+    """The reproduction on small data, whose programs are not worth optimising."""
+    environment = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "STEPS": str(steps)}
+    return subprocess.Popen(
+        command(folder, str(SMALL)), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def outcome(folder):
@@ -77,21 +88,33 @@ def test_quick_and_whole_never_contradict_each_other(quick):
     assert {row["verdict"] for row in verdicts} >= {"not run", "tie"}
 
 
-def test_a_killed_reproduction_ends_as_if_nothing_had_happened(quick, tmp_path):
+def cells(folder):
+    return len(list(folder.glob("*/cells/*")))
+
+
+def test_a_killed_reproduction_ends_as_if_nothing_had_happened(tmp_path):
+    """Killed three times, each time at another part of what it computes."""
+    undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
+    whole = small(undisturbed)
+    assert whole.communicate(timeout=900)[1] is not None
+    assert whole.returncode == 0
     rng = random.Random(0)
-    for _ in range(3):
-        process = subprocess.Popen(command(tmp_path), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(rng.uniform(8, 25))
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    again = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=900)
-    assert again.returncode == 0, again.stderr
-    (verdicts, tables), (expected, undisturbed) = outcome(tmp_path), outcome(quick)
+    for enough in sorted(rng.sample(range(1, cells(undisturbed) * 3 // 4), 3)):
+        with small(killed) as process:
+            while cells(killed) < enough and process.poll() is None:
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 0.2))
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+    with small(killed) as again:
+        _, said = again.communicate(timeout=900)
+    assert again.returncode == 0, said
+    (verdicts, tables), (expected, expected_tables) = outcome(killed), outcome(undisturbed)
     assert verdicts == expected
-    assert list(tables) == list(undisturbed)
-    assert all(tables[name].equals(undisturbed[name]) for name in tables)
-    assert {path.name for path in tmp_path.iterdir()} == {path.name for path in quick.iterdir()}
-    assert not list(tmp_path.rglob("*.part"))
+    assert list(tables) == list(expected_tables)
+    assert all(tables[name].equals(expected_tables[name]) for name in tables)
+    assert {path.name for path in killed.iterdir()} == {path.name for path in undisturbed.iterdir()}
+    assert not list(killed.rglob("*.part"))
 
 
 def test_a_study_is_judged_by_what_it_is_and_not_by_its_name(quick):
@@ -119,9 +142,10 @@ def test_any_spec_of_that_name_gets_no_verdicts(tmp_path):
 
 def test_an_error_in_one_experiment_ends_the_others(tmp_path):
     (tmp_path / "fig1").write_text("a file where a directory should be")
-    done = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 2
-    assert "fig1 is a file; --out is a directory" in done.stderr
+    with small(tmp_path, steps=10**8) as process:  # the other would take hours
+        _, said = process.communicate(timeout=300)
+    assert process.returncode == 2
+    assert "fig1 is a file; --out is a directory" in said
     assert not (tmp_path / "fig2" / "study.json").exists()
 
 

@@ -146,7 +146,7 @@ def test_regulariser_curvature_is_between_minus_a_half_and_two():
 def test_smoothness_is_the_stated_formula():
     problem = unequal()
     stated = [np.linalg.norm(own(agent)[0], 2) ** 2 / (4 * SIZES[agent]) + 2 * ALPHA for agent in range(4)]
-    np.testing.assert_allclose(problem.local_smoothness, stated, rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(problem.local_smoothness), stated, rtol=1e-12)
     assert problem.smoothness == pytest.approx(max(stated))
 
 

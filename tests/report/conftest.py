@@ -2,6 +2,7 @@
 
 import sys
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -26,7 +27,7 @@ def browser(request):
         started.close()
 
 
-def _skip(config, reason):
+def _skip(config, reason) -> NoReturn:
     if hasattr(config, "workerinput"):  # xdist's summary is made where this file is not read
         with config.pluginmanager.getplugin("capturemanager").global_and_fixture_disabled():
             print(f"\nNOT RUN: {WHY} ({reason})", file=sys.stderr, flush=True)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ SOURCE = Path(gs.__file__).resolve().parent
 MODULE = Path(__file__).with_name("own_code.py").read_text(encoding="utf-8")
 
 
-def loaded(text, name="own"):
+def loaded(text, name="own") -> Any:
     """The objects of a module that is run from its text, without a file: as in a notebook."""
     space = {"__name__": name}
     exec(compile(text, "<notebook>", "exec"), space)
@@ -136,7 +137,8 @@ def test_what_has_no_state_to_be_known_by_is_said(kind):
 
 
 def test_what_packages_bring_is_known_by_name():
-    for value in (jnp.sin, np.sin, jax.nn.relu, functools.reduce, len, str.join, np.linalg.norm, jax.random.normal):
+    values: list[Any] = [jnp.sin, np.sin, jax.nn.relu, functools.reduce, len, str.join, np.linalg.norm]
+    for value in [*values, jax.random.normal]:
         assert fingerprint.of(lambda g, value=value: value(g)) == fingerprint.of(lambda g, value=value: value(g))
     assert fingerprint.of(jnp.sin) != fingerprint.of(jnp.cos)
 

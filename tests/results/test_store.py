@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tracemalloc
 import zipfile
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ CELL = {"x": np.arange(6.0).reshape(2, 3), "diverged": np.int32(-1)}
 @pytest.fixture
 def store(tmp_path):
     said = []
-    made = Store(tmp_path / "cells", said.append)
+    made: Any = Store(tmp_path / "cells", said.append)
     made.said = said
     return made
 
@@ -105,7 +106,8 @@ def test_a_cell_in_the_place_of_another_is_noticed(store):
     store.put(with_code(4), CELL)
     one, other = store.folder.iterdir()
     a, b = one.read_bytes(), other.read_bytes()
-    one.write_bytes(b), other.write_bytes(a)
+    one.write_bytes(b)
+    other.write_bytes(a)
     assert store.get(with_code(3)) is None
     assert store.get(with_code(4)) is None
     assert [text.partition("(")[2] for text in store.said] == ["it is the cell of another run): computed anew"] * 2

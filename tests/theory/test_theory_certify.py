@@ -143,8 +143,8 @@ def test_the_right_constants_hold_on_all_of_them(runs):
 def test_a_wrong_constant_is_caught(runs, name):
     share, where = WRONG[name]
     wrong = Factors(**{name: share * getattr(PAPER, name)})
-    caught = {name for run in runs for name in violated(judge(*run, wrong))}
-    assert any(where in name for name in caught), caught
+    caught = {one for run in runs for one in violated(judge(*run, factors=wrong))}
+    assert any(where in one for one in caught), caught
 
 
 def test_a_wrong_claim_about_an_oracle_is_caught():
@@ -197,6 +197,7 @@ def test_other_problems_are_simulated():
     certificate = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, oracle, steps=100, seeds=3, **no_errors)
     assert certificate.kind == "simulated"
     assert [inequality.verdict for inequality in certificate.checks] == ["holds", "holds"]
+    assert certificate.interval
     low, high = certificate.interval
     assert low <= certificate.measured <= high
     exactly = certify(gs.BiasedDMT(eta=eta, lam=lam), problem, network, steps=100)

@@ -123,7 +123,7 @@ def test_limit_of_stability():
 
 
 def test_limit_of_stability_of_a_very_large_network_uses_the_interval_of_its_spectrum():
-    assert spectrum(gs.networks.ring(2_000)).real.max() == 1
+    assert np.real(spectrum(gs.networks.ring(2_000))).max() == 1
     assert step_limit(gs.networks.ring(2_000), 0.3, 1.0) <= step_limit(gs.networks.ring(20), 0.3, 1.0)
 
 

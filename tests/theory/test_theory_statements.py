@@ -96,7 +96,7 @@ def test_terms_of_the_bound_are_those_of_the_descent(k):
     """64, 16, 8, 9/4 and 3/2 from the C's, and the closed form of C_ΔX, in exact fractions."""
     n, rho, M, lam = Fraction(7), Fraction(2, 9), Fraction(1, 300), Fraction(1, 50)
     eta = lam / 40
-    exact = Factors(**{field.name: Fraction(field.default) for field in dataclasses.fields(Factors)})
+    exact = Factors(**{name: Fraction(value) for name, value in dataclasses.asdict(Factors()).items()})
     a = coefficients(n, rho, Fraction(1), M, eta, lam, k, exact)
     network = 1 + Fraction(9, 4) * k * lam**2 * n / rho**2
     assert 4 / eta * 2 * n * a.gradients == 64 * M * network

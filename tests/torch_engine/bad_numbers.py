@@ -8,9 +8,8 @@ BAD, STEP, STEPS = 2, 4, 7
 
 def one_gradient(rank, size, rule, spoiled, options):
     """The parameters after each step, and how many were left out; the first or second gradient of a step is spoiled."""
-    from torch_engine import quadratics
-
     from gossamer.torch import Decentralized
+    from tests.torch_engine import quadratics
 
     halves, loss = quadratics.model(rank, size)
     optimizer = Decentralized(halves, rule, "ring", timeout=30, **options)

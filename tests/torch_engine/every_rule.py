@@ -1,11 +1,11 @@
 """One setting for each registered rule, made from what its hyper-parameters must be, and runs of it on both sides."""
 
 import numpy as np
-from torch_engine import quadratics
 
 from gossamer import compressors, networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import State, parts, ranges
+from tests.torch_engine import quadratics
 
 STEPS = 12
 

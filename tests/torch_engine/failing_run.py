@@ -16,10 +16,10 @@ STEPS, EVERY, TIMEOUT = 24, 5, 5.0
 def trained(rank, size, folder, fault=None):
     """The parameters of this rank after all steps, from the last checkpoint; `fault` is (rank, step, signal)."""
     import torch
-    from torch_engine import quadratics
 
     import gossamer as gs
     from gossamer.torch import Decentralized, SplitSampler, resume, save
+    from tests.torch_engine import quadratics
 
     halves, loss = quadratics.model(rank, size)
     model = torch.nn.ParameterList(halves)

@@ -98,7 +98,8 @@ def _main(pipe, store, function, rank, size, args):
     import torch.distributed as dist
 
     try:
-        dist.init_process_group("gloo", store=dist.FileStore(store, size), rank=rank, world_size=size)
+        kept = dist.FileStore(store, size)  # pyright: ignore[reportPrivateImportUsage]
+        dist.init_process_group("gloo", store=kept, rank=rank, world_size=size)
         result = function(rank, size, *args)
     except BaseException as error:
         result = Failed(error)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch_engine.small import problem, steps, weight
 
 import gossamer as gs
 from gossamer.torch import Decentralized, SplitSampler, resume, save
+from tests.torch_engine.small import problem, steps, weight
 
 
 def double(p):

@@ -5,11 +5,11 @@ import hashlib
 import numpy as np
 import pytest
 import torch
-from torch_engine import forked, worlds
-from torch_engine.small import problem, steps
 
 import gossamer as gs
 from gossamer.torch import Decentralized, resume, save, sealed
+from tests.torch_engine import forked, worlds
+from tests.torch_engine.small import problem, steps
 
 
 def saved(folder, at=(4, 8)):

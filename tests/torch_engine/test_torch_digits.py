@@ -6,7 +6,7 @@ import re
 import runpy
 from pathlib import Path
 
-from torch_engine import forked
+from tests.torch_engine import forked
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "torch_digits.py"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from torch_engine import failing_run, forked
-from torch_engine.failing_run import EVERY, STEPS, TIMEOUT
 
 from gossamer.torch.launch import command, environment
+from tests.torch_engine import failing_run, forked
+from tests.torch_engine.failing_run import EVERY, STEPS, TIMEOUT
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@ import re
 import numpy as np
 import pytest
 import torch
-from torch_engine import bad_numbers, forked
-from torch_engine.bad_numbers import BAD, STEP, STEPS
-from torch_engine.small import problem, weight
 
 import gossamer as gs
 from gossamer.torch import Decentralized, NotFinite, stopping
 from gossamer.torch.finite import LONGEST_ROW
+from tests.torch_engine import bad_numbers, forked
+from tests.torch_engine.bad_numbers import BAD, STEP, STEPS
+from tests.torch_engine.small import problem, weight
 
 RULES = {"first": gs.BiasedDMT(eta=0.05, lam=0.3), "second": gs.GTHSGD(eta=0.05, a=0.3)}
 

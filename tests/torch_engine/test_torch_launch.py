@@ -6,11 +6,11 @@ import subprocess
 import sys
 
 import pytest
-from torch_engine import forked
 
 from gossamer.core import InputError
 from gossamer.torch import tether
 from gossamer.torch.launch import launch
+from tests.torch_engine import forked
 
 ONE_STEP = """
 import torch

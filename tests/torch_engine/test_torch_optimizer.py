@@ -10,10 +10,10 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_engine.small import problem, same, steps, weight
 
 import gossamer as gs
 from gossamer.torch import Decentralized
+from tests.torch_engine.small import problem, same, steps, weight
 
 
 def test_one_process_of_d_psgd_is_sgd():

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from torch_engine import every_rule, forked, quadratics
 
 from gossamer.algorithms import ALGORITHMS
+from tests.torch_engine import every_rule, forked, quadratics
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,13 @@
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 import pytest
-from torch_engine.small import weight
 
 import gossamer as gs
 from gossamer.torch import Decentralized, NeighborLost, joining
+from tests.torch_engine.small import weight
 
 START = timedelta(seconds=1)
 
@@ -38,7 +39,7 @@ def come(ranks, size):
 
 @pytest.mark.usefixtures("place")
 def test_all_that_come_find_each_other():
-    stores = come(range(4), 4)
+    stores: list[Any] = come(range(4), 4)
     stores[3].set("said by", "rank 3")
     assert [store.get("said by") for store in stores] == [b"rank 3"] * 4
 

@@ -5,10 +5,10 @@ import weakref
 
 import pytest
 import torch
-from torch_engine.small import STEPS, problem, steps, weight
 
 import gossamer as gs
 from gossamer.torch import Decentralized
+from tests.torch_engine.small import STEPS, problem, steps, weight
 
 
 def test_parameters_without_a_gradient_stay():

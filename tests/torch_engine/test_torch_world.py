@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from torch_engine import forked, worlds
 
 from gossamer import networks
+from tests.torch_engine import forked, worlds
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """What four ranks see of each other."""
 
+from typing import Any
+
 import gossamer as gs
 from gossamer import networks
 
@@ -28,7 +30,7 @@ def together(rank, size):
     from gossamer import compressors
     from gossamer.torch import Decentralized
 
-    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).double()
+    module: Any = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2)).double()
     with torch.no_grad():
         module[0].weight.fill_(float(rank))
     optimizer = Decentralized(module.parameters(), gs.DPSGD(eta=1.0), "ring", timeout=20)

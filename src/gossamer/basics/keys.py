@@ -25,7 +25,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, Key
+from jaxtyping import Array, Int, Key, UInt
 
 from gossamer.core import InputError
 
@@ -57,7 +57,7 @@ def keys_of(seeds: list[int], agents: int) -> Keys:
 
 
 @jax.jit
-def _each_agent(seeds: Int[Array, " seeds"], agents: Int[Array, " agents"]) -> Keys:
+def _each_agent(seeds: UInt[Array, " seeds"], agents: Int[Array, " agents"]) -> Keys:
     keys = jax.vmap(lambda seed: jax.random.split(root(RUN, seed)))(seeds)
     over_agents = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
     return jax.vmap(jax.vmap(over_agents, in_axes=(0, None)), in_axes=(0, None))(keys, agents)

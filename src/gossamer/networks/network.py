@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
 from jax.core import Tracer
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, ArrayLike, Bool, Float, Int
 
 from gossamer.basics.arrays import array_of
 from gossamer.basics.pytrees import pytree
@@ -40,7 +40,7 @@ class Network:
     agents: int = dataclasses.field(metadata={"static": True})
     mixer: Mixer
 
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: ArrayLike, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         """The product with W, R or C of round t, over the first axis of `x` and in its dtype.
 
         Where W is doubly stochastic, R = C = W.

@@ -62,7 +62,8 @@ class Comparison:
     level: float
     """Of each interval of a difference: so high that all hold together at 95 %."""
     spec: list[tuple[str, Any, Any]] | None
-    """The keys of the specs that differ, with both values, None where one has no such key; None unless both have one."""
+    """The keys of the specs that differ, with both values (None for a key that is not there); None unless both have
+    a spec."""
     made_by: list[tuple[str, Any, Any]]
     """The versions, code fingerprints and machines that differ."""
     settings: list[str]

@@ -20,6 +20,7 @@ from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
 from gossamer.engines.blame import blamed
 from gossamer.engines.simulator import check, planned
+from gossamer.networks.files import digests_of, located
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
@@ -85,11 +86,8 @@ class Spec(Section):
             raise InputError(f"a spec is a dictionary with the keys of the file, but this is {brief(given)}.")
         with explained(list(Spec.model_fields), "", Spec):
             spec = Spec.model_validate(plain(dict(given)))
-        variants = [
-            variant.model_copy(update={"problem": _found(variant.problem, Path(folder))}) for variant in spec.variant
-        ]
-        update = {"problem": _found(spec.problem, Path(folder))} | ({"variant": variants} if variants else {})
-        return spec.model_copy(update=update)
+        variants = [variant.model_copy(update=_placed_in(Path(folder), variant)) for variant in spec.variant]
+        return spec.model_copy(update=_placed_in(Path(folder), spec) | ({"variant": variants} if variants else {}))
 
     def toml(self) -> str:
         """The spec as TOML, with every path absolute and every default that was left out still left out."""
@@ -137,7 +135,11 @@ class Spec(Section):
     def parts(self) -> Parts:
         """Everything that the spec names, made and checked; no run has begun."""
         problem = _problem(json.dumps(self.problem, sort_keys=True), _stamps(self.problem), _user_made(self.problem))
-        network = _network(json.dumps(self.network, sort_keys=True), problem.agents, _user_made(self.network))
+        with placed("[network]"):
+            digests = digests_of(self.network)
+        network = _network(
+            json.dumps(self.network, sort_keys=True), problem.agents, (*_user_made(self.network), *digests)
+        )
         with placed("[oracle]"):
             oracle: Oracle = (
                 exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
@@ -152,7 +154,7 @@ class Spec(Section):
             self._check_tuned(self.tuning, candidates, problem, network, oracle)
         key = {
             "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
-            "network": self.network,
+            "network": self.network | ({"sha256": digests} if digests else {}),
             "oracle": self.oracle.model_dump(),
         }
         return Parts(candidates, problem, network, oracle, key, makers(self))
@@ -257,6 +259,12 @@ def _network(given: str, agents: int, user: tuple[Any, ...]) -> networks.Network
 def _user_made(table: dict[str, Any]) -> tuple[Any, ...]:
     """The user's own functions that a table names: another function of the same name makes another thing."""
     return (*named(PROBLEMS, "name", table), *named(networks.NETWORKS, "name", table), *named(DATASETS, "data", table))
+
+
+def _placed_in(folder: Path, section: Spec | VariantSection) -> dict[str, Any]:
+    """The problem and the network of a spec or a variant, with the paths of their files absolute."""
+    network = {} if section.network is None else {"network": located(section.network, folder)}
+    return {"problem": _found(section.problem, folder)} | network
 
 
 def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:

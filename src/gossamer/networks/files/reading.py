@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gossamer.basics.sizes import refuse_beyond_memory, shown
-from gossamer.core import InputError, brief, flag
+from gossamer.core import InputError, brief, flag, nearest, whole
 from gossamer.data.files import existing_file
 from gossamer.networks import digraphs, graphs
 from gossamer.networks.files.filegraph import FileGraph, graph_of, matrix_of
@@ -20,7 +20,7 @@ from gossamer.networks.files.markup import read_markup
 from gossamer.networks.files.matrices import READERS as MATRICES
 from gossamer.networks.files.text import decoded
 from gossamer.networks.network import Network
-from gossamer.networks.weights import WHAT, as_matrix, check_weights, worst_sum
+from gossamer.networks.weights import WEIGHTS, WHAT, as_matrix, check_weights, worst_sum
 
 LARGEST_FILE = 200e6
 """Bytes that a file may have."""
@@ -66,6 +66,9 @@ def from_file(
     """
     if not isinstance(file, (str, os.PathLike)):
         raise InputError(f"the file of a network must be a path, but is {brief(file)}.")
+    if weights is not None and (not isinstance(weights, str) or weights not in (*WEIGHTS, "file", "equal")):
+        raise InputError(f"weights={brief(weights)} is not known; {nearest(weights, (*WEIGHTS, 'file', 'equal'))}")
+    n = None if agents is None else whole("from_file(agents)", agents)
     path = existing_file(file)
     ending = path.suffix.lower()
     if ending not in ENDINGS:
@@ -83,9 +86,9 @@ def from_file(
         else:
             read = LISTS[ending](decoded(content), one_way) if ending in LISTS else GRAPHS[ending](content)
             network = _from_links(read, weights)
-        if agents is not None and network.agents != agents:
+        if n is not None and network.agents != n:
             raise InputError(
-                f"it holds {network.agents} agents, but there are {agents}. Use as many agents as the file has, or "
+                f"it holds {network.agents} agents, but there are {n}. Use as many agents as the file has, or "
                 "another file."
             )
     except InputError as error:
@@ -130,7 +133,7 @@ def _from_links(read: FileGraph, weights: str | None) -> Network:
             'weights="metropolis".'
         )
     if weights != "file":
-        return graphs.from_graph(graph, weights or "metropolis")
+        return graphs.from_graph(graph, "metropolis" if weights is None else weights)
     if not read.weighted:
         raise InputError('weights="file" asks for weights of the links, but they have none. Use weights="metropolis".')
     return graphs.from_matrix(matrix_of(read))

@@ -20,7 +20,7 @@ from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
 from gossamer.networks.mixing.static import Explicit, Full, Neighbours
 
 
-def round_key(seed: UInt[np.ndarray, ""], t: Any) -> Key[Array, ""]:
+def round_key(seed: UInt[Array | np.ndarray, ""], t: Any) -> Key[Array, ""]:
     """The key of all that is drawn in round t."""
     return jax.random.fold_in(root(NETWORK, seed), t)
 
