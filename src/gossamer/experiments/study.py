@@ -6,7 +6,7 @@ from typing import Any
 
 from gossamer.basics.progress import Report
 from gossamer.core import InputError, hyperparameters, parts
-from gossamer.engines.simulator import check, planned
+from gossamer.engines.simulator import check, network_for, planned
 from gossamer.experiments.running import studied
 from gossamer.experiments.variants import Variant
 from gossamer.networks import Network
@@ -25,7 +25,7 @@ from gossamer.specs.sections import RunSection, TuningSection
 def study(
     algorithms: Sequence[Any] | Any,
     problem: Problem,
-    network: Network,
+    network: Any,
     oracle: Oracle | None = None,
     *,
     steps: int,
@@ -46,7 +46,7 @@ def study(
         algorithms: classes, such as ``gs.BiasedDMT`` or one's own, whose hyper-parameters are tuned; names of
             algorithms, likewise; and rules, such as ``gs.DPSGD(eta=0.1)``, which run as they are.
         problem: what is minimised.
-        network: who talks to whom.
+        network: who talks to whom, as in `simulate`.
         oracle: where gradients come from; the exact ones if it is not given.
         steps: rounds.
         tune: the keys of a spec's ``[tuning]``, such as ``{"eta": (0.01, 1.0), "budget": 16}``.
@@ -62,7 +62,7 @@ def study(
     """
     given = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [_candidate(algorithm) for algorithm in given]
-    oracle = completed(oracle)
+    oracle, network = completed(oracle), network_for(problem, network)
     plan, chosen_seeds = planned(steps, every, seeds, dtype, until)
     if plan.until and settle is not None:
         raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
