@@ -16,8 +16,8 @@ from gossamer.results.settings import ROUNDING, differing, flattened, told
 from gossamer.results.statistics import LEVEL, by_replicate, difference, interval
 from gossamer.results.study import Study, study_of
 
-COMPARED = ("loss", "grad_norm_sq", "accuracy")
-"""The metrics that are compared at the ends of runs, where both measured them."""
+LEFT_OUT = ("consensus",)
+"""Metrics of a summary that say nothing of how good a model is."""
 
 Pair = tuple[str, tuple[str, Key], tuple[str, Key]]
 """What a comparison is called, and the variant and method of each side."""
@@ -151,8 +151,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
     wanted = [
         (name, metric, one, other)
         for name, one, other in pairs
-        for metric in COMPARED
-        if first.results[one[0]].has(metric) and second.results[other[0]].has(metric)
+        for metric in _compared(first.results[one[0]], second.results[other[0]])
     ]
     level = 1 - (1 - LEVEL) / max(1, len(wanted))
     rows = []
@@ -179,6 +178,12 @@ def changed(first: dict[str, Any], second: dict[str, Any]) -> list[tuple[str, An
     """The keys whose values differ, in the order of the first, with both values."""
     keys = dict.fromkeys([*first, *second])
     return [(key, first.get(key), second.get(key)) for key in keys if first.get(key) != second.get(key)]
+
+
+def _compared(first: Result, second: Result) -> list[str]:
+    """The metrics of a summary that both measured."""
+    shown = [name for name, label in first.metrics.items() if label.summary and name not in LEFT_OUT]
+    return [name for name in shown if first.has(name) and second.has(name)]
 
 
 def _pairs(first: Study, second: Study) -> tuple[list[Pair], tuple[list[str], list[str]]]:
