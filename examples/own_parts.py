@@ -37,3 +37,9 @@ def deaf(below: float = 0.1):
 def barbell(agents: int):
     """Two cliques that one link, or one agent, joins."""
     return gs.networks.from_graph(nx.barbell_graph(agents // 2, agents % 2))
+
+
+@gs.metric("farthest", text="farthest agent, max ‖xᵢ − x̄‖²", latex=r"\max_i \|x_i - \bar x\|^2", log=True)
+def farthest(run):
+    """The squared distance from the mean of the agent that is farthest from it."""
+    return ((run.x - run.mean) ** 2).sum(1).max()

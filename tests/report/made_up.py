@@ -80,7 +80,7 @@ def facts(agents=8, edges=None):
 
 
 def study(variants=("ring", "complete"), name="bias", title="Bias on two networks"):
-    base = replace(result(), links=LINKS | {"pigeon": gs.Link(latency=3600.0, bandwidth=1e4, query=1e-3)})
+    base = replace(result(), links=LINKS | {"pigeon": gs.Link(latency=0.2, bandwidth=1e18, query=0.0)})
     found = {"ring": facts(), "complete": facts(edges=[list(edge) for edge in nx.complete_graph(8).edges])}
     return Study(
         name=name,

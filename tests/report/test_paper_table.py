@@ -1,6 +1,7 @@
 """Tables for a paper: proper names, digits by the interval, and bold by a stated rule."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from scipy import stats
 
 import gossamer as gs
 from gossamer.core import InputError
+from gossamer.metrics import Label
 from gossamer.report.paper_table import display_name, with_digits
 from tests.results.side_by_side import made_up
 
@@ -74,8 +76,17 @@ def test_what_cannot_be_told_from_the_best_is_bold_by_pairs():
 def test_more_is_better_where_it_is_accuracy():
     result = made_up({"gnsd": 1.0 + SEEDS, "dsgt": 2.0 + SEEDS})
     table = result.table.with_columns(accuracy=result.table["loss"])
-    text = type(result)(table, *list(vars(result).values())[1:]).to_latex("loss", "accuracy")
+    text = replace(result, table=table).to_latex("loss", "accuracy")
     assert [[r"\mathbf" in cell for cell in row[1:]] for row in lines(text)[1:]] == [[True, False], [False, True]]
+
+
+def test_a_metric_of_one_s_own_is_shown_by_its_label():
+    result = made_up({"gnsd": 1.0 + SEEDS, "dsgt": 2.0 + SEEDS})
+    table = result.table.with_columns(gain=result.table["loss"], cost=result.table["loss"])
+    labels = {"gain": Label("a", "gain & more", r"\gamma", better="higher"), "cost": Label("a", "cost in %")}
+    text = replace(result, table=table, metrics=labels).to_latex()
+    assert lines(text)[0] == ["Method", r"$\gamma$", r"cost in \%"]
+    assert [[r"\mathbf" in cell for cell in row[1:]] for row in lines(text)[1:]] == [[False, True], [True, False]]
 
 
 def test_nothing_is_bold_without_intervals_and_no_method_that_diverged():

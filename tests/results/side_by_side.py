@@ -26,7 +26,7 @@ def made_up(losses, *, seeds=None, rounds=10, diverged=(), data="d1", agents=4, 
                 row = {"algorithm": algorithm, "setting": setting, "replicate": seed, "seed": seed, "round": number}
                 rows.append(
                     row
-                    | {"status": status, **dict.fromkeys(OURS), "loss": loss, "worst_loss": None}
+                    | {"status": status, **dict.fromkeys(OURS), "loss": loss}
                     | {"queries": float(number), "bytes_sent": 8.0 * number, "messages": float(number)}
                 )
     floats = dict.fromkeys(OURS, pl.Float64)

@@ -93,6 +93,7 @@ def test_what_differs_in_specs_and_code_is_listed():
     assert "run.steps: 10 | 20" in str(comparison)
     assert "algorithm[gnsd].lam: not given | 0.5" in str(comparison)
     assert comparison.asdict()["spec"][0] == {"key": "run.steps", "first": 10, "second": 20}
+    assert "no specs: an oracle is known by a spec only" in str(gs.compare(first, study({"gnsd": BASE})))
     same = str(gs.compare(first, first))
     assert "the specs are the same" in same
     assert "the same code, versions and machine" in same
@@ -114,6 +115,6 @@ def test_results_are_compared_as_they_are_and_nothing_else_is():
 
 
 def test_a_comparison_is_one_line_at_a_prompt():
-    assert repr(gs.compare(study({"gnsd": BASE}), study({"gnsd": BASE}))) == (
-        "Comparison('A' and 'B': 1 comparisons, 0 significant)"
-    )
+    comparison = gs.compare(study({"gnsd": BASE}), study({"gnsd": BASE}), ("<a>", "b"))
+    assert repr(comparison) == "Comparison('<a>' and 'b': 1 comparisons, 0 significant)"
+    assert "A = &lt;a&gt;" in comparison._repr_html_()

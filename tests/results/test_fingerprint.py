@@ -89,7 +89,7 @@ def test_every_process_finds_the_same(tmp_path):
     """With other seeds of hashing, with the module's byte code read from a cache, and with it compiled."""
     (tmp_path / "own.py").write_text(MODULE, encoding="utf-8")
     code = (
-        "import own, json; from gossamer import fingerprint, provenance\n"
+        "import own, json; from gossamer.results import fingerprint, provenance\n"
         "print(json.dumps([provenance.code(), {k: fingerprint.of(v) for k, v in own.OBJECTS.items()}]))"
     )
     found = set()

@@ -40,9 +40,9 @@ def grid(head: Sequence[Any], rows: Sequence[Sequence[Any]], numeric: Sequence[b
         return tag("tr", *(tag(kind, cell, style=style + side) for cell, side in zip(cells, sides, strict=True)))
 
     body = (line("td", cells, "border-top") for cells in rows)
-    table = tag(
-        "table", tag("thead", line("th", head, "border-bottom")), tag("tbody", *body), style="border-collapse: collapse"
-    )
+    # a page in quirks mode gives tables colours and sizes of their own
+    style = "border-collapse: collapse; color: inherit; font-size: inherit"
+    table = tag("table", tag("thead", line("th", head, "border-bottom")), tag("tbody", *body), style=style)
     return tag("div", table, style="overflow-x: auto")
 
 

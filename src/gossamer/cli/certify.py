@@ -49,7 +49,7 @@ def _certificates(spec: "Spec") -> "list[Certificate]":
 
 def _certificate(spec: "Spec", parts: Any, hyper: dict[str, Any]) -> "Certificate":
     from gossamer import theory
-    from gossamer.algorithms import BiasedDMT
+    from gossamer.algorithms.biased_dmt import BiasedDMT
 
     missing = [name for name in ("eta", "lam") if not isinstance(hyper.get(name), (int, float))]
     if missing:

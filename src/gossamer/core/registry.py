@@ -31,6 +31,10 @@ class Registry(Mapping[str, T], Generic[T]):
         self.kind, self.group = kind, group
         self._ours, self._added = dict(ours), dict[str, T]()
 
+    def include(self, ours: Mapping[str, T]) -> None:
+        """Add to those that come with Gossamer."""
+        self._ours |= ours
+
     def add(self, name: Any, thing: T) -> None:
         """Make a thing known by a name."""
         if not isinstance(name, str) or len(name) > 60 or not NAME.fullmatch(name):

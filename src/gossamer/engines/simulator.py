@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.arrays import numbers
 from gossamer.basics.progress import Report, reporting, saying
@@ -34,7 +35,7 @@ MOST_SEEDS = 1_000_000
 def simulate(
     algorithms: Any,
     problem: Problem,
-    network: Network,
+    network: Any,
     oracle: Oracle | None = None,
     *,
     steps: int,
@@ -55,7 +56,7 @@ def simulate(
     Args:
         algorithms: a rule, or several.
         problem: what is minimised.
-        network: who talks to whom.
+        network: who talks to whom: a `Network`, a name such as "ring", a networkx graph, a matrix or a file.
         oracle: where gradients come from; the exact ones if it is not given.
         steps: rounds.
         every: measure every so many rounds, and at the start and the end; only there if it is not given. Or a pair
@@ -76,7 +77,7 @@ def simulate(
     What would not fit into memory is refused before it starts, with the number that is too large.
     """
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
-    oracle = completed(oracle)
+    oracle, network = completed(oracle), network_for(problem, network)
     check(rules, problem, network, oracle)
     plan, seeds = planned(steps, every, seeds, dtype, until)
     if callback is not None and not callable(callback):
@@ -90,6 +91,13 @@ def simulate(
         watched = None if callback is None else _watching(callback, seeds)
         results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, modelled) for rule in rules]
     return Result.joined(results)
+
+
+def network_for(problem: Problem, network: Any) -> Network:
+    """The network that is meant, for the agents of the problem."""
+    if not isinstance(problem, Problem):
+        raise InputError(f"the problem must be made by gossamer.problems, but is {brief(problem)}.")
+    return network if isinstance(network, Network) else networks.of(network, problem.agents)
 
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[Plan, list[int]]:
@@ -114,9 +122,6 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
             raise InputError(
                 f"{type(rule).__name__} is called {rule.name!r}, which is another algorithm: give it a name of its own."
             )
-    for wanted, part, given in ((Problem, "problem", problem), (Network, "network", network)):
-        if not isinstance(given, wanted):
-            raise InputError(f"the {part} must be made by gossamer.{part}s, but is {brief(given)}.")
     refuse_mistakable(problem, network, oracle, [parts(rule) for rule in rules])
     if problem.agents != network.agents:
         raise InputError(

@@ -6,13 +6,14 @@ from typing import Any
 
 from gossamer.basics.progress import Report
 from gossamer.core import InputError, hyperparameters, parts
-from gossamer.engines.simulator import check, planned
+from gossamer.engines.simulator import check, network_for, planned
 from gossamer.experiments.running import studied
 from gossamer.experiments.variants import Variant
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.fingerprint import Unknown, of
+from gossamer.results.links import Link, together
 from gossamer.results.store import Nowhere, Store
 from gossamer.results.study import Study
 from gossamer.specs.candidates import Candidate, check_grids
@@ -24,7 +25,7 @@ from gossamer.specs.sections import RunSection, TuningSection
 def study(
     algorithms: Sequence[Any] | Any,
     problem: Problem,
-    network: Network,
+    network: Any,
     oracle: Oracle | None = None,
     *,
     steps: int,
@@ -33,6 +34,8 @@ def study(
     every: int | Sequence[int] | None = None,
     settle: int | None = None,
     dtype: str = "float32",
+    until: Mapping[str, float] | None = None,
+    links: Mapping[str, Link] | None = None,
     name: str = "study",
     out: str | Path | None = None,
     progress: bool | Report = True,
@@ -43,7 +46,7 @@ def study(
         algorithms: classes, such as ``gs.BiasedDMT`` or one's own, whose hyper-parameters are tuned; names of
             algorithms, likewise; and rules, such as ``gs.DPSGD(eta=0.1)``, which run as they are.
         problem: what is minimised.
-        network: who talks to whom.
+        network: who talks to whom, as in `simulate`.
         oracle: where gradients come from; the exact ones if it is not given.
         steps: rounds.
         tune: the keys of a spec's ``[tuning]``, such as ``{"eta": (0.01, 1.0), "budget": 16}``.
@@ -51,14 +54,19 @@ def study(
         every: measure every so many rounds, as in `simulate`.
         settle: runs go on until ‖∇F‖² has settled, but never beyond this many rounds.
         dtype: "float32" or "float64".
+        until: ends a run early, as in `simulate`; runs of tuning are not ended by it.
+        links: kinds of networks to model seconds on, as in `simulate`.
         name: the study's name.
         out: a directory to save it in; what was finished there before is not computed again.
         progress: as in `simulate`.
     """
     given = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [_candidate(algorithm) for algorithm in given]
-    oracle = completed(oracle)
-    plan, chosen_seeds = planned(steps, every, seeds, dtype)
+    oracle, network = completed(oracle), network_for(problem, network)
+    plan, chosen_seeds = planned(steps, every, seeds, dtype, until)
+    if plan.until and settle is not None:
+        raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
+    modelled = together(links)
     section = _section(tune, [candidate.name for candidate in candidates if candidate.open])
     fixed = [candidate.whole for candidate in candidates if not candidate.open]
     check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
@@ -75,7 +83,7 @@ def study(
     with explained(list(RunSection.model_fields), "study: "):
         run = RunSection.model_validate(plain({"steps": plan.steps, "settle": settle}))
     made_of = Parts(candidates, problem, network, oracle, _key(problem, network, oracle) if out is not None else {})
-    variant = Variant(made_of, plan, chosen_seeds, section, run)
+    variant = Variant(made_of, plan, chosen_seeds, section, run, modelled)
     variant.check_size()
     store = Nowhere() if out is None else Store(_directory(Path(out)) / "cells")
     compared = studied({"": variant}, store, name, name, "", progress)

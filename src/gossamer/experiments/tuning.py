@@ -22,10 +22,9 @@ import polars as pl
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import Rule, setting
 from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
-from gossamer.engines.simulator import check, planned
+from gossamer.engines.simulator import check, network_for, planned
 from gossamer.experiments.grids import Trial, best, first_grid, further, on_edge
 from gossamer.experiments.tried import COLUMNS, tuning_html, tuning_line
-from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.statistics import arrival, ending
@@ -109,7 +108,7 @@ def _columns(candidate: Candidate, values: Values) -> dict[str, Any]:
 def tune(
     algorithms: Sequence[Any],
     problem: Problem,
-    network: Network,
+    network: Any,
     oracle: Oracle | None = None,
     *,
     steps: int,
@@ -124,7 +123,7 @@ def tune(
     Args:
         algorithms: classes, such as ``gs.BiasedDMT`` or one's own, or names.
         problem: what is minimised.
-        network: who talks to whom.
+        network: who talks to whom, as in `simulate`.
         oracle: where gradients come from; the exact ones if it is not given.
         steps: rounds of a tuning run.
         eta: the lowest and the highest step size of the first grid.
@@ -136,7 +135,7 @@ def tune(
     """
     several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of(algorithm) for algorithm in several]
-    oracle = completed(oracle)
+    oracle, network = completed(oracle), network_for(problem, network)
     plan, _ = planned(steps, None, seeds, dtype)
     with explained(list(TuningSection.model_fields), "tune: "):
         given = {key: list(value) if isinstance(value, tuple) else value for key, value in section.items()}

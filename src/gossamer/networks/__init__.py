@@ -36,6 +36,26 @@ from gossamer.networks.weights import (
     uniform,
 )
 
+NETWORKS.include(
+    {
+        "ring": ring,
+        "path": path,
+        "star": star,
+        "complete": complete,
+        "torus": torus,
+        "hypercube": hypercube,
+        "exponential": exponential,
+        "erdos-renyi": erdos_renyi,
+        "random-regular": random_regular,
+        "one-peer-exponential": one_peer_exponential,
+        "random-matching": random_matching,
+        "redrawn-erdos-renyi": redrawn,
+        "directed-ring": directed_ring,
+        "directed-erdos-renyi": directed_erdos_renyi,
+        "file": _file,
+    }
+)
+
 __all__ = [
     "NETWORKS",
     "WEIGHTS",

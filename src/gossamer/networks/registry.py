@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gossamer.core import InputError, Registry, brief, nearest, whole
-from gossamer.networks import digraphs, graphs, sequences
+from gossamer.networks import graphs, sequences
 from gossamer.networks.files import from_file
 from gossamer.networks.network import Network
 
@@ -32,29 +32,8 @@ def _file(agents: int, file: str, *, weights: str | None = None, directed: bool 
     return from_file(file, weights=weights, directed=directed, agents=agents)
 
 
-NETWORKS: Registry[Callable[..., Network]] = Registry(
-    "network",
-    "gossamer.networks",
-    {
-        "ring": graphs.ring,
-        "path": graphs.path,
-        "star": graphs.star,
-        "complete": graphs.complete,
-        "torus": graphs.torus,
-        "hypercube": graphs.hypercube,
-        "exponential": graphs.exponential,
-        "erdos-renyi": graphs.erdos_renyi,
-        "random-regular": graphs.random_regular,
-        "one-peer-exponential": sequences.one_peer_exponential,
-        "random-matching": sequences.random_matching,
-        "redrawn-erdos-renyi": sequences.redrawn,
-        "sequence": _sequence,
-        "directed-ring": digraphs.directed_ring,
-        "directed-erdos-renyi": digraphs.directed_erdos_renyi,
-        "file": _file,
-    },
-)
-"""The networks by name."""
+NETWORKS: Registry[Callable[..., Network]] = Registry("network", "gossamer.networks", {"sequence": _sequence})
+"""The networks by name; the room's `__init__` adds what it exports."""
 
 register = NETWORKS.register
 """Make a function of the number of agents, and of options, that returns a network known by a name."""

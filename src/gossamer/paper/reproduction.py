@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gossamer import report
-from gossamer.algorithms import CentralizedSGD
+from gossamer.algorithms.centralized_sgd import CentralizedSGD
 from gossamer.basics.progress import Report
 from gossamer.core import InputError
 from gossamer.engines.block import Block

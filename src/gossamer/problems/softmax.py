@@ -24,7 +24,7 @@ def softmax(
     label: str = "label",
     test: Any = None,
 ) -> Empirical:
-    r"""Softmax regression over $K$ classes, with the nonconvex regulariser of `logistic`, from zero.
+    r"""Softmax regression for any number of classes, with the nonconvex regulariser of `logistic`, from zero.
 
     $$ f_i(X) = \frac{1}{m_i} \sum_{j=1}^{m_i} \Bigl( \log \sum_{c=1}^K \exp(a_{ij}^\top x_c) - a_{ij}^\top x_{y_{ij}}
        \Bigr) + \alpha \sum_{k, c} \frac{X_{kc}^2}{1 + X_{kc}^2} $$

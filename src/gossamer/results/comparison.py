@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gossamer.basics.html import tag
 from gossamer.basics.text import some
 from gossamer.core import InputError, brief
 from gossamer.results.result import Key, Result
@@ -15,8 +16,8 @@ from gossamer.results.settings import ROUNDING, differing, flattened, told
 from gossamer.results.statistics import LEVEL, by_replicate, difference, interval
 from gossamer.results.study import Study, study_of
 
-COMPARED = ("loss", "grad_norm_sq", "accuracy")
-"""The metrics that are compared at the ends of runs, where both measured them."""
+LEFT_OUT = ("consensus",)
+"""Metrics of a summary that say nothing of how good a model is."""
 
 Pair = tuple[str, tuple[str, Key], tuple[str, Key]]
 """What a comparison is called, and the variant and method of each side."""
@@ -60,8 +61,9 @@ class Comparison:
     difference_± (of the second from the first), paired, rounds and verdict."""
     level: float
     """Of each interval of a difference: so high that all hold together at 95 %."""
-    spec: list[tuple[str, Any, Any]]
-    """The keys of the specs that differ, with both values; None where one has no such key."""
+    spec: list[tuple[str, Any, Any]] | None
+    """The keys of the specs that differ, with both values (None for a key that is not there); None unless both have
+    a spec."""
     made_by: list[tuple[str, Any, Any]]
     """The versions, code fingerprints and machines that differ."""
     settings: list[str]
@@ -77,7 +79,7 @@ class Comparison:
 
     def asdict(self) -> dict[str, Any]:
         """All of it, for a JSON file."""
-        changed = [{"key": key, "first": first, "second": second} for key, first, second in self.spec]
+        keys = None if self.spec is None else [{"key": key, "first": a, "second": b} for key, a, b in self.spec]
         made_by = [{"what": what, "first": first, "second": second} for what, first, second in self.made_by]
         return {
             "labels": list(self.labels),
@@ -85,7 +87,7 @@ class Comparison:
             "significant": self.significant,
             "comparisons": self.table.to_dicts(),
             "only": dict(zip(("first", "second"), self.only, strict=True)),
-            "spec": changed,
+            "spec": keys,
             "made_by": made_by,
             "settings": self.settings,
         }
@@ -94,9 +96,15 @@ class Comparison:
         names = " and ".join(map(repr, self.labels))
         return f"Comparison({names}: {len(self.table)} comparisons, {len(self.significant)} significant)"
 
+    def _repr_html_(self) -> str:
+        return tag("pre", str(self))
+
     def __str__(self) -> str:
         first, second = self.labels
-        head = ["method", "metric", f"A = {first}", f"B = {second}", "B − A", "paired", "verdict"]
+        names = (
+            letter if label == letter else f"{letter} = {label}" for letter, label in (("A", first), ("B", second))
+        )
+        head = ["method", "metric", *names, "B − A", "paired", "verdict"]
         body = [
             [
                 row["method"],
@@ -117,8 +125,9 @@ class Comparison:
             "together at 95 %."
         )
         parts += [[f"only in {name}: {some(names, 20)}"] for name, names in zip("AB", self.only, strict=True) if names]
-        changed = [f"  {key}: {_value(one)} | {_value(other)}" for key, one, other in self.spec]
-        parts += [["specs differ (A | B):", *changed]] if changed else [["the specs are the same"]]
+        keys = [f"  {key}: {_value(one)} | {_value(other)}" for key, one, other in self.spec or []]
+        alike = "the specs are the same" if self.spec is not None else "no specs: an oracle is known by a spec only"
+        parts += [["specs differ (A | B):", *keys]] if keys else [[alike]]
         made_by = [f"  {what}: {_value(one)} | {_value(other)}" for what, one, other in self.made_by]
         parts += [["made by (A | B):", *made_by]] if made_by else [["the same code, versions and machine"]]
         parts += [self.settings] if self.settings else []
@@ -142,8 +151,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
     wanted = [
         (name, metric, one, other)
         for name, one, other in pairs
-        for metric in COMPARED
-        if first.results[one[0]].has(metric) and second.results[other[0]].has(metric)
+        for metric in _compared(first.results[one[0]], second.results[other[0]])
     ]
     level = 1 - (1 - LEVEL) / max(1, len(wanted))
     rows = []
@@ -159,7 +167,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
         labels=labels,
         table=pl.DataFrame(rows, schema_overrides=floats),
         level=level,
-        spec=changed(_keys(first.spec), _keys(second.spec)),
+        spec=changed(_keys(first.spec), _keys(second.spec)) if first.spec and second.spec else None,
         made_by=changed(_made_by(one), _made_by(other)),
         settings=told(differing({"A": one, "B": other})) if len(first.results) == len(second.results) == 1 else [],
         only=only,
@@ -170,6 +178,12 @@ def changed(first: dict[str, Any], second: dict[str, Any]) -> list[tuple[str, An
     """The keys whose values differ, in the order of the first, with both values."""
     keys = dict.fromkeys([*first, *second])
     return [(key, first.get(key), second.get(key)) for key in keys if first.get(key) != second.get(key)]
+
+
+def _compared(first: Result, second: Result) -> list[str]:
+    """The metrics of a summary that both measured."""
+    shown = [name for name, label in first.metrics.items() if label.summary and name not in LEFT_OUT]
+    return [name for name in shown if first.has(name) and second.has(name)]
 
 
 def _pairs(first: Study, second: Study) -> tuple[list[Pair], tuple[list[str], list[str]]]:

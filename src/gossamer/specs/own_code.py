@@ -29,6 +29,7 @@ def load(file: str | Path) -> ModuleType:
         with blamed(f"{path}"):
             known.loader.exec_module(module)
     except SyntaxError as error:
+        del sys.modules[name]
         raise InputError(f"{path}, line {error.lineno}, is not Python: {error.msg}.") from None
     except BaseException:
         del sys.modules[name]

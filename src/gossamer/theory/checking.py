@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
-from gossamer.algorithms import BiasedDMT
+from gossamer.algorithms.biased_dmt import BiasedDMT
 from gossamer.basics.html import tag
 from gossamer.core import InputError
 from gossamer.engines.simulator import check, planned, simulate

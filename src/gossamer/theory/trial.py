@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gossamer.algorithms import BiasedDMT
+from gossamer.algorithms.biased_dmt import BiasedDMT
 from gossamer.engines.block import Block
 from gossamer.engines.runs import Plan, Setting, Width, fits
 from gossamer.networks import Network

@@ -1,0 +1,314 @@
+"""Parts of a user's own: named in a spec, tuned, stored, reported; from the command line and from Python."""
+
+import contextlib
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import gossamer as gs
+from gossamer import cli
+from gossamer.algorithms import ALGORITHMS
+from gossamer.compressors import COMPRESSORS
+from gossamer.data import DATASETS
+from gossamer.metrics import METRICS
+from gossamer.networks import NETWORKS
+from gossamer.oracles import STAGES
+from gossamer.problems import PROBLEMS
+from gossamer.results.store import Store
+from gossamer.results.study import Study
+from gossamer.specs import own_code
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+SMALLER = {
+    "steps = 300": "steps = 40",
+    "every = 30": "every = 10",
+    "seeds = 4": "seeds = 2",
+    "budget = 8": "budget = 4",
+}
+REGISTRIES: tuple[Any, ...] = (ALGORITHMS, COMPRESSORS, DATASETS, NETWORKS, PROBLEMS, STAGES)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays():
+    """What a test adds is known in that test only."""
+    before = [dict(registry._added) for registry in REGISTRIES]
+    yield
+    for registry, added in zip(REGISTRIES, before, strict=True):
+        registry._added.clear()
+        registry._added.update(added)
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A smaller form of the example: the spec, and the file of code."""
+    text = (EXAMPLES / "own-parts.toml").read_text(encoding="utf-8")
+    for old, new in SMALLER.items():
+        assert old in text
+        text = text.replace(old, new)
+    (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
+    code = tmp_path / "own_parts.py"
+    code.write_text((EXAMPLES / "own_parts.py").read_text(encoding="utf-8"), encoding="utf-8")
+    return tmp_path / "spec.toml", code
+
+
+def command(monkeypatch, *words):
+    """The exit code of a command, and what it printed and said."""
+    printed, told = io.StringIO(), io.StringIO()
+    monkeypatch.setattr(sys, "argv", ["gossamer", *map(str, words)])
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code or 0
+    return code, printed.getvalue(), told.getvalue()
+
+
+def same(first, second):
+    assert first.result.table.equals(second.result.table)
+    for key, models in first.result.states.items():
+        assert models.tobytes() == second.result.states[key].tobytes()
+    assert first.tuning.equals(second.tuning)
+
+
+def test_a_file_of_parts_is_run_interrupted_resumed_changed_plotted_and_reported(files, tmp_path, monkeypatch):
+    spec, code = files
+    exit_code, printed, told = command(monkeypatch, "run", spec, "--with", code, "--out", tmp_path / "whole")
+    assert exit_code == 0, told
+    assert "tracked-heavy-ball" in printed
+    assert "farthest" in printed
+    whole = Study.load(tmp_path / "whole")
+
+    puts, put = [], Store.put
+
+    def interrupted(store, key, arrays):
+        put(store, key, arrays)
+        puts.append(key)
+        if len(puts) == 5:
+            raise MemoryError("the fifth cell is the last")
+
+    monkeypatch.setattr(Store, "put", interrupted)
+    with pytest.raises(MemoryError):
+        command(monkeypatch, "run", spec, "--with", code, "--out", tmp_path / "killed")
+    monkeypatch.setattr(Store, "put", put)
+    assert command(monkeypatch, "run", spec, "--with", code, "--out", tmp_path / "killed")[0] == 0
+    same(whole, Study.load(tmp_path / "killed"))
+
+    text = code.read_text(encoding="utf-8")
+    code.write_text(text.replace("(1 - self.kept) * s.v", "(1 - self.kept) * 0.9 * s.v"), encoding="utf-8")
+    exit_code, _, told = command(monkeypatch, "run", spec, "--with", code, "--out", tmp_path / "whole")
+    assert exit_code == 0
+    assert "the code changed since" in told
+    changed, before = Study.load(tmp_path / "whole").result.final("loss"), whole.result.final("loss")
+    assert (changed["tracked-heavy-ball"] != before["tracked-heavy-ball"]).all()
+    np.testing.assert_array_equal(changed["biased-dmt"], before["biased-dmt"])
+
+    METRICS.pop("farthest")  # as in a process that never saw the file
+    exit_code, printed, told = command(monkeypatch, "plot", tmp_path / "whole", "--metric", "farthest")
+    assert exit_code == 0, told
+    assert "farthest-rounds.pdf" in printed
+    assert command(monkeypatch, "report", tmp_path / "whole")[0] == 0
+    assert "farthest agent, max ‖xᵢ − x̄‖²" in (tmp_path / "whole" / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_changed_maker_of_a_network_or_an_oracle_recomputes(files, tmp_path, monkeypatch):
+    spec, code = files
+    text = code.read_text(encoding="utf-8")
+    assert command(monkeypatch, "tune", spec, "--with", code, "--out", tmp_path / "run")[0] == 0
+    for old, new in (
+        ("nx.barbell_graph(agents // 2, agents % 2)", "nx.star_graph(agents - 1)"),
+        ("0, g)", "0.5 * g, g)"),
+    ):
+        code.write_text(text.replace(old, new), encoding="utf-8")
+        _, _, told = command(monkeypatch, "tune", spec, "--with", code, "--out", tmp_path / "run")
+        assert "the code changed since" in told, new
+
+
+def test_without_its_file_a_spec_says_what_it_does_not_know(files, tmp_path, monkeypatch):
+    exit_code, _, told = command(monkeypatch, "run", files[0], "--out", tmp_path / "out")
+    assert exit_code == 2
+    assert "'barbell' is not a network" in told
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def f(:", "line 1, is not Python"),
+        ("import gossamer as gs\n\n\n1 / 0", r"line 4, in <module>: '1 / 0'. ZeroDivisionError"),
+        (
+            "import gossamer as gs\n@gs.networks.register('ring')\ndef f(agents): ...",
+            "'ring' is a network of Gossamer's own",
+        ),
+        (
+            "import gossamer as gs\n@gs.networks.register('My net')\ndef f(agents): ...",
+            "must be small letters and digits",
+        ),
+        ("import gossamer as gs\n@gs.rule('m')\nclass M:\n    eta: gs.StepSize", "the rule M has no init"),
+    ],
+)
+def test_a_file_that_fails_is_told_with_its_line(text, message, tmp_path):
+    (tmp_path / "mine.py").write_text(text, encoding="utf-8")
+    with pytest.raises(gs.InputError, match=message):
+        own_code.load(tmp_path / "mine.py")
+    assert "gossamer_own_mine" not in sys.modules
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(gs.InputError, match=r"there is no file .*mine\.py to take code from"):
+        own_code.load(tmp_path / "mine.py")
+
+
+PROBLEM = gs.problems.quadratic(np.diag([2.0, 0.5]), np.random.default_rng(0).normal(size=(4, 2)))
+
+
+def descent(step, name="mine", init=None) -> Any:
+    """A rule whose step is this function of the model, its gradient and the agent."""
+
+    class Mine:
+        """A rule of a test."""
+
+        eta: gs.StepSize
+
+        def init(self, x, agent):
+            return gs.State(x=x) if init is None else init(x)
+
+        def step(self, s, agent):
+            return step(self, s.x, agent.gradient(s.x), agent)
+
+    return gs.rule(name)(Mine)
+
+
+def plain_step(self, x, g, agent):
+    return gs.State(x=agent.gossip(x) - self.eta * g)
+
+
+def deciding_step(self, x, g, agent):
+    return gs.State(x=x - self.eta * g if g.sum() > 0 else x)
+
+
+BROKEN = {
+    "if": (deciding_step, None, r"test_own_code\.py, line \d+, in deciding_step: .*decides by the value of an array"),
+    "attribute": (lambda self, x, g, agent: gs.State(x=x - self.step_size * g), None, "AttributeError.*step_size"),
+    "no state": (lambda self, x, g, agent: x - self.eta * g, None, "step returns .*, not a State"),
+    "no model": (lambda self, x, g, agent: gs.State(y=x), None, "that step returns has no x, the model"),
+    "shape": (lambda self, x, g, agent: gs.State(x=(x - g)[:, :1]), None, r"step turns x from float64\[4, 2\] into"),
+    "dtype": (lambda self, x, g, agent: gs.State(x=(x - g).astype("float32")), None, "into float32"),
+    "names": (
+        lambda self, x, g, agent: gs.State(x=x - g),
+        lambda x: gs.State(x=x, m=x),
+        "init and step return States that differ in m",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_rule_that_breaks_the_contract_is_told_what_it_wants(case):
+    step, init, message = BROKEN[case]
+    with pytest.raises(gs.InputError, match=message):
+        gs.simulate(descent(step, init=init)(0.1), PROBLEM, "ring", steps=3, dtype="float64")
+
+
+def test_an_oracle_that_fails_is_told_with_its_line():
+    oracle = gs.oracles.custom(lambda g, x, site: g if g.sum() > 0 else -g)
+    with pytest.raises(gs.InputError, match=r"test_own_code\.py, line \d+, in <lambda>: .*decides by the value"):
+        gs.simulate(gs.DPSGD(0.1), PROBLEM, "ring", oracle, steps=3, dtype="float64")
+
+
+def test_a_name_of_ours_belongs_to_ours():
+    with pytest.raises(gs.InputError, match="is called 'd-psgd', which is another algorithm"):
+        gs.simulate(descent(plain_step, "d-psgd")(0.1), PROBLEM, "ring", steps=3)
+
+
+def test_a_class_of_ones_own_is_tuned_and_studied_like_ours():
+    own = descent(plain_step)  # D-PSGD under another name
+    options = {"steps": 20, "dtype": "float64", "progress": False}
+    tuned = gs.tune([gs.DPSGD, own], PROBLEM, "ring", eta=(0.01, 1.0), budget=4, seeds=1, **options)
+    table = tuned.table()
+    ours, theirs = (table.filter(pl.col("algorithm") == name)["value"].to_list() for name in ("d-psgd", "mine"))
+    assert ours == theirs
+    study = gs.study(
+        [own, gs.DPSGD(eta=0.1)], PROBLEM, "ring", tune={"eta": (0.01, 1.0), "budget": 4}, seeds=2, **options
+    )
+    assert set(study.result.labels) == {"mine", "d-psgd"}
+    assert study.tuning is not None
+    assert study.tuning["algorithm"].unique().to_list() == ["mine"]
+
+
+def test_a_study_from_python_goes_on_from_what_its_directory_holds(tmp_path):
+    own = descent(plain_step)
+    options = {
+        "tune": {"eta": (0.01, 1.0), "budget": 4},
+        "seeds": 2,
+        "steps": 20,
+        "dtype": "float64",
+        "progress": False,
+    }
+    first = gs.study([own], PROBLEM, "ring", out=tmp_path / "study", **options)
+    cells = {path: path.stat().st_mtime_ns for path in (tmp_path / "study" / "cells").iterdir()}
+    same(first, gs.study([own], PROBLEM, "ring", out=tmp_path / "study", **options))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "study" / "cells").iterdir()} == cells
+    other = gs.problems.quadratic(np.eye(2), np.ones((4, 2)))
+    changed = gs.study([own], other, "ring", out=tmp_path / "study", **options)
+    assert not changed.result.table.equals(first.result.table)
+
+
+def test_what_a_study_cannot_be_made_of():
+    with pytest.raises(gs.InputError, match="biased-dmt is given as a class, so that its hyper-parameters"):
+        gs.study(gs.BiasedDMT, PROBLEM, "ring", steps=3)
+    with pytest.raises(gs.InputError, match="every algorithm has all its hyper-parameters"):
+        gs.study(gs.DPSGD(0.1), PROBLEM, "ring", steps=3, tune={"eta": (0.1, 1.0)})
+    with pytest.raises(gs.InputError, match="key 'lamb' is not known; did you mean 'lam'"):
+        gs.study(gs.BiasedDMT, PROBLEM, "ring", steps=3, tune={"eta": (0.1, 1.0), "lamb": [0.1]})
+
+
+@gs.rule("counted")
+class Counted:
+    """Several exchanges a round."""
+
+    eta: gs.StepSize
+    often: gs.Count
+
+    def init(self, x, agent):
+        return gs.State(x=x)
+
+    def step(self, s, agent):
+        x = s.x - self.eta * agent.gradient(s.x)
+        for _ in range(self.often):
+            x = agent.gossip(x)
+        return gs.State(x=x)
+
+
+def test_a_count_is_static_tuned_and_checked():
+    result = gs.simulate([Counted(0.1, often) for often in (1, 3)], PROBLEM, "ring", steps=5, dtype="float64")
+    adapt = gs.simulate(gs.DPSGDATC(0.1), PROBLEM, "ring", steps=5, dtype="float64")
+    first, third = result.iterates.values()
+    np.testing.assert_allclose(first, next(iter(adapt.iterates.values())), rtol=1e-13)
+    assert np.ptp(third, axis=1).max() < np.ptp(first, axis=1).max()
+    assert result.final("loss").keys() == {"counted(eta=0.1, often=1)", "counted(eta=0.1, often=3)"}
+    with pytest.raises(gs.InputError, match=r"Counted\(often=…\) must be a whole number of at least 1, but is 1\.5"):
+        Counted(0.1, 1.5)
+    options = {"eta": (0.01, 1.0), "budget": 4, "extensions": 0, "seeds": 1, "progress": False}
+    tuned = gs.tune([Counted], PROBLEM, "ring", steps=10, often=[1, 4], **options)
+    assert sorted(tuned.table()["often"].unique().to_list()) == [1.0, 4.0]
+    with pytest.raises(gs.InputError, match=r"often = \[…\] must be a whole number"):
+        gs.tune([Counted], PROBLEM, "ring", steps=10, often=[1, 4.5], **options)
+
+
+def test_an_installed_package_offers_its_own(monkeypatch):
+    point = type("Point", (), {"name": "offered", "value": "elsewhere:f", "dist": None, "load": lambda self: deaf})()
+    broken = type("Point", (), {"name": "broken", "value": "nowhere:f", "dist": None, "load": lambda self: 1 / 0})()
+    monkeypatch.setitem(vars(STAGES), "_offered", {"offered": point, "broken": broken})
+    assert STAGES["offered"] is deaf
+    assert {"offered", "broken"} <= set(STAGES)
+    with pytest.raises(gs.InputError, match="the kind of oracle stage 'broken' of a package cannot be imported"):
+        STAGES["broken"]
+
+
+def deaf():
+    return gs.oracles.custom(lambda g, x, site: 0 * g)
