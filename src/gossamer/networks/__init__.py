@@ -52,7 +52,6 @@ NETWORKS.include(
         "redrawn-erdos-renyi": redrawn,
         "directed-ring": directed_ring,
         "directed-erdos-renyi": directed_erdos_renyi,
-        "file": _file,
     }
 )
 

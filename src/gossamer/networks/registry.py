@@ -32,7 +32,9 @@ def _file(agents: int, file: str, *, weights: str | None = None, directed: bool 
     return from_file(file, weights=weights, directed=directed, agents=agents)
 
 
-NETWORKS: Registry[Callable[..., Network]] = Registry("network", "gossamer.networks", {"sequence": _sequence})
+NETWORKS: Registry[Callable[..., Network]] = Registry(
+    "network", "gossamer.networks", {"sequence": _sequence, "file": _file}
+)
 """The networks by name; the room's `__init__` adds what it exports."""
 
 register = NETWORKS.register
