@@ -10,7 +10,7 @@ from gossamer.basics.progress import Lines
 from gossamer.engines import estimate
 from gossamer.engines.block import Block
 from gossamer.engines.estimate import Size, Stopwatch
-from gossamer.engines.runs import Plan, Setting, Width, fits
+from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.oracles import minibatch
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
@@ -62,7 +62,7 @@ def fits_with(monkeypatch, free, settings=1, seeds=1, **plan):
         PROBLEM,
         NETWORK,
         range(seeds),
-        Plan(**given),
+        RunPlan(**given),
         Width(min(settings, 16), 1),
     )
 
@@ -86,7 +86,7 @@ def test_many_seeds_at_once_are_named_before_the_batch():
             PROBLEM,
             NETWORK,
             range(10**9),
-            Plan(1, 1, "float32"),
+            RunPlan(1, 1, "float32"),
             Width(1, 10**9),
         )
 
@@ -94,7 +94,7 @@ def test_many_seeds_at_once_are_named_before_the_batch():
 @pytest.mark.parametrize("every", [1, 7, 1000, (1, 1), (1, 50), (5, 500), (1000, 1000), (10, 3000)])
 @pytest.mark.parametrize("steps", [1, 9, 1000, 5001])
 def test_marks_are_counted_without_being_made(steps, every):
-    plan = Plan(steps, every, "float32")
+    plan = RunPlan(steps, every, "float32")
     assert len(plan.marks) <= plan.mark_count <= 1.1 * len(plan.marks) + 16
 
 

@@ -6,18 +6,18 @@ import time
 import pytest
 
 import gossamer as gs
-from gossamer.engines.runs import Plan
+from gossamer.engines.runs import RunPlan
 from gossamer.engines.simulator import planned
 from gossamer.specs.spec import Spec
 from tests import plain
 
 
 def test_a_plain_number_measures_evenly():
-    assert Plan(25, 10, "float32").marks == [0, 10, 20, 25]
+    assert RunPlan(25, 10, "float32").marks == [0, 10, 20, 25]
 
 
 def test_a_pair_measures_densely_at_the_start_and_at_the_end():
-    marks = Plan(2000, (10, 100), "float32").marks
+    marks = RunPlan(2000, (10, 100), "float32").marks
     assert marks[:9] == [0, 10, 20, 30, 40, 50, 60, 70, 80]
     assert {1800, 1850, 1900, 1950, 2000} <= set(marks)
     gaps = [b - a for a, b in itertools.pairwise(marks) if b < 1800]
@@ -28,21 +28,21 @@ def test_a_pair_measures_densely_at_the_start_and_at_the_end():
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 10, 11, 39])
 def test_the_shortest_runs_are_measured_at_both_ends(steps):
-    marks = Plan(steps, (1, 1), "float32").marks
+    marks = RunPlan(steps, (1, 1), "float32").marks
     assert marks == list(range(steps + 1))
-    assert Plan(steps, (1000, 1000), "float32").marks == sorted(
+    assert RunPlan(steps, (1000, 1000), "float32").marks == sorted(
         {0, *(round(s * steps) for s in (0.9, 0.925, 0.95, 0.975, 1))}
     )
 
 
 def test_a_longer_run_measures_where_a_shorter_one_did_but_for_its_end():
-    short, long = Plan(10_000, (5, 500), "float32").marks, Plan(123_456, (5, 500), "float32").marks
+    short, long = RunPlan(10_000, (5, 500), "float32").marks, RunPlan(123_456, (5, 500), "float32").marks
     assert [t for t in long if t < 9_000] == [t for t in short if t < 9_000]
 
 
 def test_marks_of_very_many_rounds_are_cheap():
     began = time.process_time()
-    assert len(Plan(2**31 - 1, (1, 10_000_000), "float32").marks) < 400
+    assert len(RunPlan(2**31 - 1, (1, 10_000_000), "float32").marks) < 400
     assert time.process_time() - began < 0.1
 
 
@@ -50,7 +50,7 @@ def test_a_run_and_a_spec_take_pairs():
     problem, _ = plain.heterogeneous()
     for pair in ((5, 20), [5, 20]):
         result = gs.simulate(gs.DPSGD(eta=0.05), problem, plain.irregular(), steps=60, every=pair, progress=False)
-        assert result.frame()["round"].to_list() == Plan(60, (5, 20), "float32").marks
+        assert result.frame()["round"].to_list() == RunPlan(60, (5, 20), "float32").marks
     spec = Spec.of(
         {
             "problem": {"name": "quadratic", "A": [[2.0]], "b": [[1.0], [-1.0], [0.5], [2.0]]},

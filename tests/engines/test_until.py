@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import gossamer as gs
 from gossamer.engines import runs
 from gossamer.engines.block import _within
-from gossamer.engines.runs import Plan, Setting, Width, compute
+from gossamer.engines.runs import RunPlan, Setting, Width, compute
 from gossamer.experiments.running import run as run_spec
 from gossamer.metrics import Target, targets
 from gossamer.results.store import Nowhere, Store
@@ -73,7 +73,7 @@ def test_seeds_end_on_their_own_and_computing_ends_with_the_last():
 
 
 def computed(seeds, store, until, width=2, every=2):
-    plan = Plan(40, every, "float64", until=targets(until))
+    plan = RunPlan(40, every, "float64", until=targets(until))
     setting = Setting(gs.DPSGD(0.1), gs.oracles.exact() | NOISE, {})
     return compute([setting], PROBLEM, NETWORK, seeds, plan, width=Width(1, width), store=store)
 

@@ -6,7 +6,7 @@ import pytest
 import gossamer as gs
 from gossamer import schedules
 from gossamer.engines import block
-from gossamer.engines.runs import Plan, Setting, Width, compute
+from gossamer.engines.runs import RunPlan, Setting, Width, compute
 from gossamer.results.store import Nowhere
 from tests import compiled, plain
 
@@ -56,7 +56,7 @@ def test_constants_and_schedules_of_one_group_run_in_programs_of_their_own():
 
     def computed(some):
         settings = [Setting(rule, gs.oracles.exact(), {}) for rule in some]
-        plan, width = Plan(30, 10, "float64"), Width(2, 1)
+        plan, width = RunPlan(30, 10, "float64"), Width(2, 1)
         return compute(settings, PROBLEM, NETWORK, [0], plan, width=width, store=Nowhere(), report=lambda *_: None)
 
     together, constants, alone = computed(rules), computed([rules[0], rules[2]]), computed([rules[1]])

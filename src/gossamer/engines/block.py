@@ -78,12 +78,12 @@ class Block:
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}
             stacked = _stacked([cast(parts(rule), dtype) for rule in rules])
             order = jnp.arange(len(rules), dtype=jnp.int32)
-            self._hyper = program.Hyper(numbers, self._tables(0), jnp.int32(0), stacked, order)
+            self._hyper = program.BlockHyper(numbers, self._tables(0), jnp.int32(0), stacked, order)
             self.keys = keys_of(self.seeds, problem.agents)
             self._targets = {target.metric: jnp.asarray(_within(target, dtype)) for target in until}
-        self._run: program.Run | None = None
+        self._run: program.RunState | None = None
 
-    def hyper(self, t: int, last: int | None = None) -> program.Hyper:
+    def hyper(self, t: int, last: int | None = None) -> program.BlockHyper:
         """The hyper-parameters for a call from round t to `last`, and the round before."""
         if not self._scheduled:
             return self._hyper
@@ -108,7 +108,7 @@ class Block:
         return jax.enable_x64(self.dtype == "float64")
 
     @property
-    def run(self) -> program.Run:
+    def run(self) -> program.RunState:
         """Where the runs stand; before anything else, at the start."""
         if self._run is not None:
             return self._run
@@ -116,7 +116,7 @@ class Block:
             self._run = started = self._aiming(program.begin(*self._start()))
         return started
 
-    def _aiming(self, run: program.Run) -> program.Run:
+    def _aiming(self, run: program.RunState) -> program.RunState:
         """The runs at their start; where there are targets, with a place for when they come to them."""
         return run._replace(reached=jnp.full_like(run.diverged, -1)) if self._targets else run
 

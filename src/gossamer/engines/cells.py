@@ -35,7 +35,7 @@ class Row:
 Cell = dict[str, np.ndarray]
 """What the store keeps of a run between two rounds."""
 
-Run = tuple[int, int]
+RunId = tuple[int, int]
 """The number of a setting, and a seed."""
 
 
@@ -62,7 +62,7 @@ def segment(
     marks: list[int],
     report: Any,
     watch: Watch | None = None,
-) -> dict[Run, Cell]:
+) -> dict[RunId, Cell]:
     """The cells of one block; a padded block holds some runs more than once, and the copies are the same.
 
     A run that came to its targets has no rounds beyond, however long the others of its block went on.

@@ -109,7 +109,7 @@ def _samples(problem: Problem, oracle: Oracle | None, width: dict[str, int], ite
     return Need(f"{widest} = {count:,}", queries * drawn * one, widest)
 
 
-def _run(rule: Any, world: World, oracle: Oracle, size: Size, dtype: str) -> program.Run:
+def _run(rule: Any, world: World, oracle: Oracle, size: Size, dtype: str) -> program.RunState:
     """The shapes of a block before round 0."""
     scheduled, kind = schedules(rule), type(rule)
     of_world, of_oracle, of_parts = (shapes_of(tree, dtype) for tree in (world, oracle, parts(rule)))
@@ -117,7 +117,7 @@ def _run(rule: Any, world: World, oracle: Oracle, size: Size, dtype: str) -> pro
     first: Any = jax.ShapeDtypeStruct((), np.dtype(np.int32))
     order: Any = jax.ShapeDtypeStruct((size.together,), np.dtype(np.int32))
     table: Any = jax.ShapeDtypeStruct((size.together, WINDOW + 1), np.dtype(dtype))
-    hyper = program.Hyper(
+    hyper = program.BlockHyper(
         {name: number for name in ranges(kind) if name not in scheduled},
         {name: table for name in ranges(kind) if name in scheduled},
         first,

@@ -29,7 +29,7 @@ jax.tree_util.register_pytree_with_keys(
 )
 
 
-class Run(NamedTuple):
+class RunState(NamedTuple):
     """One run between two rounds; in the program, with leading axes [settings, seeds]."""
 
     state: State
@@ -41,7 +41,7 @@ class Run(NamedTuple):
     """The measured round at which it came to its targets and stopped, or −1; None where there are no targets."""
 
 
-class Setting(NamedTuple):
+class ProgramSetting(NamedTuple):
     """What differs between the settings of a block; in the program, with a leading axis."""
 
     hyper: dict[str, Any]
@@ -50,7 +50,7 @@ class Setting(NamedTuple):
     """Which one it is: where it has no other numbers, this tells how many there are."""
 
 
-class Hyper(NamedTuple):
+class BlockHyper(NamedTuple):
     """The hyper-parameters of a block. Which of them have schedules belongs to the program; how many rounds there are
     does not."""
 
@@ -81,26 +81,26 @@ class Form(NamedTuple):
 
 
 @partial(jax.jit, static_argnums=0)
-def begin(form: Form, world: World, oracles: Oracle, hyper: Hyper, keys: Keys) -> Run:
+def begin(form: Form, world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys) -> RunState:
     """All runs of the block before round 0."""
 
-    def one(setting: Setting, key: Array) -> Run:
+    def one(setting: ProgramSetting, key: Array) -> RunState:
         memory = _memory(world, setting.oracle, key)
         agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
         state = form.bind(setting.hyper).init(_start(world), agents)
-        return Run(state, agents.memory, jnp.int32(-1))
+        return RunState(state, agents.memory, jnp.int32(-1))
 
-    return _mapped(one, Setting(hyper_at(hyper, 0), oracles, hyper.order), keys)
+    return _mapped(one, ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order), keys)
 
 
 @jax.jit
-def biases(world: World, oracles: Oracle, keys: Keys, run: Run) -> Float[Array, "settings seeds agents d"] | None:
+def biases(world: World, oracles: Oracle, keys: Keys, run: RunState) -> Float[Array, "settings seeds agents d"] | None:
     """The constant bias of every agent, where the oracle has one."""
 
-    def one(setting: Setting, key: Array, run: Run) -> Any:
+    def one(setting: ProgramSetting, key: Array, run: RunState) -> Any:
         return _bias(world, setting.oracle, key, run)
 
-    return _mapped(one, Setting({}, oracles), keys, run)
+    return _mapped(one, ProgramSetting({}, oracles), keys, run)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -109,22 +109,22 @@ def advance(
     metrics: tuple[Metric, ...],
     world: World,
     oracles: Oracle,
-    hyper: Hyper,
+    hyper: BlockHyper,
     keys: Keys,
-    run: Run,
+    run: RunState,
     t: Int[Array, ""],
     stops: Int[Array, " legs"],
     wanted: Bool[Array, " legs"],
     targets: dict[str, Float[Array, ""]],
-) -> tuple[Run, dict[str, Float[Array, "legs settings seeds"]]]:
+) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
     """Go on from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero).
 
     With targets, a run that comes to all of them where it is measured stays as it is from there on.
     """
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
-    def one_round(t: Array, run: Run) -> Run:
-        def one(setting: Setting, key: Array, run: Run) -> Run:
+    def one_round(t: Array, run: RunState) -> RunState:
+        def one(setting: ProgramSetting, key: Array, run: RunState) -> RunState:
             agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
@@ -135,20 +135,20 @@ def advance(
                 state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
             )
 
-        return _mapped(one, Setting(hyper_at(hyper, t), oracles), keys, run)
+        return _mapped(one, ProgramSetting(hyper_at(hyper, t), oracles), keys, run)
 
-    def rows(t: Array, run: Run) -> tuple[dict[str, Array], Array]:
-        def one(setting: Setting, key: Array, run: Run) -> tuple[dict[str, Array], Array]:
+    def rows(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
+        def one(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
             bias = _bias(world, setting.oracle, key, run)
             found = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
             deciding = {name: value for name, value in found.items() if name in OURS}
             return found, jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((deciding, run.state))]).all()
 
-        return _mapped(one, Setting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
+        return _mapped(one, ProgramSetting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 
     blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, t, run))
 
-    def leg(carry: tuple[Array, Run], to: tuple[Array, Array]) -> Any:
+    def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
         (t, run), (stop, wanted) = carry, to
         run = jax.lax.fori_loop(t, stop, one_round, run)
         found, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
@@ -186,7 +186,7 @@ def trace(
     return before, rule.step(before, StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round))
 
 
-def _bias(world: World, oracle: Oracle, keys: Array, run: Run) -> Float[Array, "agents d"] | None:
+def _bias(world: World, oracle: Oracle, keys: Array, run: RunState) -> Float[Array, "agents d"] | None:
     def one(agent: Array, key: Array, memory: Any) -> Any:
         return oracle.bias(Site(world.problem, agent, key, jnp.int32(0)), memory)
 
@@ -207,7 +207,7 @@ def _start(world: World) -> Float[Array, "agents d"]:
     return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
 
 
-def hyper_at(hyper: Hyper, t: Any) -> dict[str, Any]:
+def hyper_at(hyper: BlockHyper, t: Any) -> dict[str, Any]:
     """The hyper-parameters of all settings in round t, by name, with a leading axis of settings."""
     return hyper.numbers | {name: table[:, t - hyper.first] for name, table in hyper.tables.items()} | hyper.parts
 
@@ -224,7 +224,7 @@ def _woken(kind: Any, world: World, t: Array, before: Any, after: Any) -> Any:
     return jax.tree.map(kept, after, before)
 
 
-def _held(run: Run, after: Any) -> Any:
+def _held(run: RunState, after: Any) -> Any:
     """What a run holds after a round: one that has come to its targets holds what it held."""
     reached = run.reached
     if reached is None:
@@ -247,6 +247,6 @@ def _at_targets(
     return jnp.stack(reached).all(0)
 
 
-def _mapped(one: Any, settings: Setting, keys: Array, *run: Run) -> Any:
+def _mapped(one: Any, settings: ProgramSetting, keys: Array, *run: RunState) -> Any:
     over_seeds = jax.vmap(one, in_axes=(None, 0) + (0,) * len(run))
     return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(settings, keys, *run)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from gossamer.basics.progress import Say
 from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
-from gossamer.engines.cells import Cell, Row, Run, believed, ended_early, row, segment, state, thinned
+from gossamer.engines.cells import Cell, Row, RunId, believed, ended_early, row, segment, state, thinned
 from gossamer.engines.costs import costs
 from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
 from gossamer.engines.program import Form
@@ -54,7 +54,7 @@ class Width(NamedTuple):
     seeds: int
 
 
-class Plan(NamedTuple):
+class RunPlan(NamedTuple):
     """How long a run is and what is kept of it."""
 
     steps: int
@@ -91,7 +91,7 @@ class Plan(NamedTuple):
         cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})
         return list(pairwise(cuts))
 
-    def doubled(self) -> "Plan":
+    def doubled(self) -> "RunPlan":
         """The plan of the same run, twice as long; it goes on from the cells of this one."""
         return self._replace(doublings=self.doublings + 1)
 
@@ -113,7 +113,7 @@ Watched = Callable[[int, list[int], dict[str, Any]], bool]
 
 
 def fits(
-    settings: Sequence[Setting], problem: Problem, network: Network, seeds: Sequence[int], plan: Plan, width: Width
+    settings: Sequence[Setting], problem: Problem, network: Network, seeds: Sequence[int], plan: RunPlan, width: Width
 ) -> float:
     """The bytes that `compute` needs for these runs, or an `InputError` that names the number that is too large.
 
@@ -130,7 +130,7 @@ def compute(
     problem: Problem,
     network: Network,
     seeds: Sequence[int],
-    plan: Plan,
+    plan: RunPlan,
     *,
     width: Width,
     store: Store,
@@ -138,7 +138,7 @@ def compute(
     ended: Callable[[int], None] = lambda runs: None,
     say: Say = lambda text, *, aside=False: None,
     watched: Watched | None = None,
-) -> dict[Run, Row]:
+) -> dict[RunId, Row]:
     """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
 
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
@@ -155,7 +155,7 @@ def compute(
 
     check_schedules((setting.rule for setting in settings), plan.last)
     runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
-    cells: dict[Run, list[Cell]] = {run: [] for run in runs}
+    cells: dict[RunId, list[Cell]] = {run: [] for run in runs}
     seconds = dict.fromkeys(runs, 0.0)
     for first, last in plan.segments:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
@@ -193,12 +193,12 @@ def compute(
     return {run: row(parts, seconds[run]) for run, parts in cells.items()}
 
 
-def _over(cell: Cell, last: int, plan: Plan) -> bool:
+def _over(cell: Cell, last: int, plan: RunPlan) -> bool:
     return last == plan.last or ended_early(cell)
 
 
 def _key(
-    setting: Setting, seed: int, plan: Plan, width: Width, first: int, last: int, marks: list[int]
+    setting: Setting, seed: int, plan: RunPlan, width: Width, first: int, last: int, marks: list[int]
 ) -> dict[str, Any]:
     return {
         "setting": setting.key,

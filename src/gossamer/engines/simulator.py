@@ -14,7 +14,7 @@ from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.core import InputError, brief, check_schedules, flag, parts, setting, whole
 from gossamer.engines.costs import paid
-from gossamer.engines.runs import Plan, Row, Setting, Watched, Width, compute, fits
+from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
 from gossamer.metrics import labels, targets
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
@@ -100,13 +100,13 @@ def network_for(problem: Problem, network: Any) -> Network:
     return network if isinstance(network, Network) else networks.of(network, problem.agents)
 
 
-def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[Plan, list[int]]:
+def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
     """The plan of a run and its seeds, or what is wrong with them."""
     steps = whole("steps", steps)
     every = _pair(every) if isinstance(every, (list, tuple)) else whole("every", steps if every is None else every)
     if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
         raise InputError(f'dtype must be "float32" or "float64", but is {brief(dtype)}.')
-    return Plan(steps, every, dtype, until=targets(until)), _seeds(seeds)
+    return RunPlan(steps, every, dtype, until=targets(until)), _seeds(seeds)
 
 
 def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, tuned: int = 0) -> None:
@@ -159,7 +159,7 @@ def _run(
     network: Network,
     oracle: Oracle,
     seeds: list[int],
-    plan: Plan,
+    plan: RunPlan,
     report: Report,
     watched: Watched | None,
     links: Mapping[str, Link],
@@ -187,7 +187,7 @@ def result_of(
     problem: Problem,
     network: Network,
     oracle: Oracle,
-    plan: Plan,
+    plan: RunPlan,
     seconds: float,
     told: str | None = None,
     replicates: dict[int, int] | None = None,

@@ -224,7 +224,9 @@ def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
 
 
 @partial(jax.jit, static_argnums=0)
-def _first(form: program.Form, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.Run, t: Array) -> Any:
+def _first(
+    form: program.Form, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.RunState, t: Array
+) -> Any:
     agents = Watched(world, oracle, program.round_keys(keys, t + 1), t, run.memory)
     form.bind(hyper).step(run.state, agents)
     return agents.first

@@ -11,7 +11,7 @@ import polars as pl
 from gossamer.basics.progress import Report, Tally, reporting, saying
 from gossamer.core import InputError, Rule, parts, setting
 from gossamer.engines.program import Form
-from gossamer.engines.runs import Plan, Row, Setting, Width, compute
+from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute
 from gossamer.engines.simulator import result_of
 from gossamer.experiments.directory import claim
 from gossamer.experiments.facts import facts_of
@@ -34,7 +34,7 @@ class Wanted(NamedTuple):
     rule: Rule
     seeds: list[int]
     parts: Parts
-    plan: Plan
+    plan: RunPlan
     width: Width
 
 

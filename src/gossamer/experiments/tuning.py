@@ -21,7 +21,7 @@ import polars as pl
 
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import Rule, setting
-from gossamer.engines.runs import Plan, Row, Setting, Width, compute, fits
+from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, network_for, planned
 from gossamer.experiments.grids import Trial, best, first_grid, further, on_edge
 from gossamer.experiments.tried import COLUMNS, tuning_html, tuning_line
@@ -187,12 +187,12 @@ class Trying(NamedTuple):
                 first = Setting(candidate.tried(self.section)[0], self.parts.oracle, {})
                 fits([first] * self.section.budget, self.parts.problem, self.parts.network, seeds, plan, width)
 
-    def _sized(self, replicate: int = 0) -> tuple[Plan, Width, list[int]]:
+    def _sized(self, replicate: int = 0) -> tuple[RunPlan, Width, list[int]]:
         """How long tuning runs are, what runs together, and the tuning seeds of a replicate."""
         section, steps = self.section, self.steps
         every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
         first = section.first_seed + replicate * section.seeds
-        return Plan(steps, every, self.dtype), Width(section.together, 1), list(range(first, first + section.seeds))
+        return RunPlan(steps, every, self.dtype), Width(section.together, 1), list(range(first, first + section.seeds))
 
     def _runs(
         self, candidate: Candidate, grid: list[Values], store: Store, report: Report, replicate: int

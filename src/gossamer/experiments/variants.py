@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gossamer.engines.runs import Plan, Setting, Width, fits
+from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.engines.simulator import planned
 from gossamer.experiments.tuning import Trying
 from gossamer.results.links import LINKS, Link
@@ -17,7 +17,7 @@ class Variant(NamedTuple):
     """One variant of a study: all that it is made of, checked, how long it runs on which seeds, and its tuning."""
 
     parts: Parts
-    plan: Plan
+    plan: RunPlan
     seeds: list[int]
     tuning: TuningSection | None
     run: RunSection

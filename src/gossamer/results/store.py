@@ -19,8 +19,8 @@ MAGIC = b"gossamer cell "
 MADE_BY = "made by"
 """Where the key of a setting tells what code and machine computed it; see `gossamer.results.fingerprint.made_by`."""
 
-Key = Mapping[str, Any]
-Check = Callable[[dict[str, np.ndarray]], None]
+CellKey = Mapping[str, Any]
+CellCheck = Callable[[dict[str, np.ndarray]], None]
 
 
 class Store:
@@ -40,7 +40,7 @@ class Store:
         self._said: set[str] = set()
         self._before: dict[str, Path] | None = None
 
-    def get(self, key: Key, check: Check = lambda arrays: None) -> dict[str, np.ndarray] | None:
+    def get(self, key: CellKey, check: CellCheck = lambda arrays: None) -> dict[str, np.ndarray] | None:
         """The arrays of a cell, or None if it is not there, or damaged, or of other code, which is said.
 
         `check` raises `Damaged` if the arrays are none that were put."""
@@ -63,7 +63,7 @@ class Store:
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
 
-    def put(self, key: Key, arrays: Mapping[str, np.ndarray]) -> None:
+    def put(self, key: CellKey, arrays: Mapping[str, np.ndarray]) -> None:
         """Keep a cell."""
         self.written += 1
         if _unknown(key):
@@ -84,10 +84,10 @@ class Store:
         """The directory of the run, as its user knows it."""
         return self.folder.parent if self.folder.name == "cells" else self.folder
 
-    def _path(self, key: Key) -> Path:
+    def _path(self, key: CellKey) -> Path:
         return self.folder / f"{_asked(key)}-{_hash(_text(key))[:24]}.cell"
 
-    def _explain(self, key: Key) -> None:
+    def _explain(self, key: CellKey) -> None:
         """Say why there is no cell, if there is one that other code or another version computed."""
         if self._before is None:
             found = sorted(self.folder.glob("*.cell")) if self.folder.is_dir() else []
@@ -119,14 +119,14 @@ class Nowhere(Store):
     def __init__(self) -> None:
         super().__init__(Path())
 
-    def get(self, key: Key, check: Check = lambda arrays: None) -> None:
+    def get(self, key: CellKey, check: CellCheck = lambda arrays: None) -> None:
         return None
 
-    def put(self, key: Key, arrays: Mapping[str, np.ndarray]) -> None:
+    def put(self, key: CellKey, arrays: Mapping[str, np.ndarray]) -> None:
         pass
 
 
-def _opened(data: bytes, key: Key) -> dict[str, np.ndarray]:
+def _opened(data: bytes, key: CellKey) -> dict[str, np.ndarray]:
     head, _, rest = data.partition(b"\n")
     number = head.removeprefix(MAGIC).rpartition(b" ")[0]
     if head + b"\n" != _head(number, rest):
@@ -145,22 +145,22 @@ def _head(number: bytes, rest: bytes) -> bytes:
     return MAGIC + number + b" " + checksum + b"\n"
 
 
-def _unknown(key: Key) -> str | None:
+def _unknown(key: CellKey) -> str | None:
     """Why nothing can tell whether the code is the same, if so."""
     return _made_by(key).get("unknown")
 
 
-def _made_by(key: Key) -> Mapping[str, Any]:
+def _made_by(key: CellKey) -> Mapping[str, Any]:
     return key.get("setting", {}).get(MADE_BY, {})
 
 
-def _asked(key: Key) -> str:
+def _asked(key: CellKey) -> str:
     """The hash of a key without what computes it."""
     setting = {name: value for name, value in key.get("setting", {}).items() if name != MADE_BY}
     return _hash(_text({**key, "setting": setting}))[:24]
 
 
-def _text(key: Key) -> str:
+def _text(key: CellKey) -> str:
     return json.dumps(key, sort_keys=True, ensure_ascii=True, allow_nan=False)
 
 

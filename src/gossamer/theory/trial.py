@@ -7,7 +7,7 @@ import numpy as np
 
 from gossamer.algorithms.biased_dmt import BiasedDMT
 from gossamer.engines.block import Block
-from gossamer.engines.runs import Plan, Setting, Width, fits
+from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -58,7 +58,7 @@ def practical(
     grid = [(share * limit, lam, limit) for lam, limit in limits.items() for share in SHARES]
     rules = [BiasedDMT(eta=eta, lam=lam) for eta, lam, _ in grid]
     whole = [Setting(rule, oracle, {}) for rule in rules]
-    fits(whole, problem, network, [seed], Plan(steps, max(1, steps // 30), "float32"), Width(len(rules), 1))
+    fits(whole, problem, network, [seed], RunPlan(steps, max(1, steps // 30), "float32"), Width(len(rules), 1))
     block = Block(rules, problem, network, [oracle] * len(rules), seeds=[seed], steps=steps, dtype="float32")
     every = max(1, steps // 30)
     run = block.drive([*range(0, steps, every), steps], lambda done, loss: None)
