@@ -83,6 +83,7 @@ def test_every_example_is_run_here():
         "digits-neural",
         "own-data",
         "own-network",
+        "own-parts",  # by tests/specs/test_own_code.py
         "quadratic",
         "compressed",
         "zeroth-order",

@@ -212,7 +212,7 @@ BAD = {
     "missing": ("steps = 30", "", r"key 'run.steps' is missing"),
     "dtype": ("seeds = 2", 'dtype = "half"', r"key 'run.dtype' is 'half': input should be 'float32' or 'float64'"),
     "steps": ("steps = 30", "steps = 0", r"\[run\] steps must be a whole number of at least 1"),
-    "no problem name": ('name = "logistic"', "", r"\[problem\] name is missing. Known: logistic"),
+    "no problem name": ('name = "logistic"', "", r"\[problem\] name is missing. Known: .*logistic"),
     "problem": ('"logistic"', '"logistics"', r"\[problem\] name = 'logistics' is not known; did you mean 'logistic'"),
     "option": ("agents = 6", "agents = 6\nalhpa = 1", r"\[problem\] logistic: key 'alhpa' is not known; did you mean"),
     "option type": ("agents = 6", 'agents = "six"', r"\[problem\] logistic: key 'agents' is 'six': input should be"),
