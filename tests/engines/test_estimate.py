@@ -58,7 +58,7 @@ def fits_with(monkeypatch, free, settings=1, seeds=1, **plan):
     monkeypatch.setattr(estimate, "free_memory", lambda: free)
     given = {"steps": 100, "every": 100, "dtype": "float32"} | plan
     return fits(
-        [Setting(DMT, minibatch(2), {})] * settings,
+        [Setting(DMT, minibatch(2))] * settings,
         PROBLEM,
         NETWORK,
         range(seeds),
@@ -82,7 +82,7 @@ def test_a_grid_of_a_million_settings_names_the_settings(monkeypatch):
 def test_many_seeds_at_once_are_named_before_the_batch():
     with pytest.raises(gs.InputError, match=r"seeds = 1,000,000,000"):
         fits(
-            [Setting(DMT, minibatch(64), {})],
+            [Setting(DMT, minibatch(64))],
             PROBLEM,
             NETWORK,
             range(10**9),

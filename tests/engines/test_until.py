@@ -74,7 +74,7 @@ def test_seeds_end_on_their_own_and_computing_ends_with_the_last():
 
 def computed(seeds, store, until, width=2, every=2):
     plan = RunPlan(40, every, "float64", until=targets(until))
-    setting = Setting(gs.DPSGD(0.1), gs.oracles.exact() | NOISE, {})
+    setting = Setting(gs.DPSGD(0.1), gs.oracles.exact() | NOISE)
     return compute([setting], PROBLEM, NETWORK, seeds, plan, width=Width(1, width), store=store)
 
 

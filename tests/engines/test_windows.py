@@ -55,7 +55,7 @@ def test_constants_and_schedules_of_one_group_run_in_programs_of_their_own():
     rules = [gs.DPSGD(eta=eta) for eta in (0.1, falling, 0.2)]
 
     def computed(some):
-        settings = [Setting(rule, gs.oracles.exact(), {}) for rule in some]
+        settings = [Setting(rule, gs.oracles.exact()) for rule in some]
         plan, width = RunPlan(30, 10, "float64"), Width(2, 1)
         return compute(settings, PROBLEM, NETWORK, [0], plan, width=width, store=Nowhere(), report=lambda *_: None)
 

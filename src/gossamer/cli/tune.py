@@ -54,7 +54,9 @@ def tune(
         chosen = tuned_spec.tuned_spec(given, table, variant=variant, replicate=replicate)
         _write(write, tuned_spec.text_of(chosen, write, str(spec), _told_of(table, variant, replicate)))
     if as_json:
-        edges = {(found.variant, found.replicate, found.algorithm): found.on_edge() for found in tried.searches(table)}
+        edges = {
+            (search.variant, search.replicate, search.algorithm): search.on_edge() for search in tried.searches(table)
+        }
         rows = table.to_dicts()
         for row in rows:
             if row["chosen"]:
@@ -75,20 +77,20 @@ def _print(table: "pl.DataFrame") -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     several, variants = table["replicate"].n_unique() > 1, table["variant"].unique().to_list() != [""]
     rows = []
-    for found in tried.searches(table):
-        lost, best = int((found.rows["diverged"] > 0).sum()), found.chosen
-        where: list[Any] = [found.variant] * variants + [found.replicate] * several
-        numbers = [f"{best['value']:.6g}", len(found.rows), lost]
-        rows.append([*where, found.algorithm, best["setting"], *numbers])
+    for search in tried.searches(table):
+        lost, best = int((search.rows["diverged"] > 0).sum()), search.chosen
+        where: list[Any] = [search.variant] * variants + [search.replicate] * several
+        numbers = [f"{best['value']:.6g}", len(search.rows), lost]
+        rows.append([*where, search.algorithm, best["setting"], *numbers])
     head = ["variant"] * variants + ["replicate"] * several
     head += ["algorithm", "setting", "value", "tried", "diverged"]
     console.print(_table(head, rows))
-    for found in tried.searches(table):
-        if found.replicate == 0:  # the others have grids of the same kind, and --json has them all
+    for search in tried.searches(table):
+        if search.replicate == 0:  # the others have grids of the same kind, and --json has them all
             console.print()
             again = " (replicate 0)" if several else ""
-            console.print(safe(f"{found.title}, {found.chosen['criterion']}{again}"))
-            console.print(_table(*tried.laid_out(found)))
+            console.print(safe(f"{search.title}, {search.chosen['criterion']}{again}"))
+            console.print(_table(*tried.laid_out(search)))
 
 
 def _table(head: list[str], rows: list[list[Any]]) -> Table:

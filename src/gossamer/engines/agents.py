@@ -58,11 +58,11 @@ class StackedAgents:
         calls, self._calls = self._calls, self._calls + 1
         self.cost.queries += len(points) * self.oracle.asks(self.world.problem.dim)
 
-        def one(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
+        def of_agent(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
             site = Site(self.world.problem, agent, of_query(key, calls), self.t)
             return self.oracle.query(site, memory, points)
 
-        gradients, self.memory = each(one, self.world.problem.agents, self.keys, self.memory, points)
+        gradients, self.memory = each(of_agent, self.world.problem.agents, self.keys, self.memory, points)
         return _like(points, gradients)
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
@@ -81,10 +81,10 @@ class StackedAgents:
     def _shrink(self, by: Any, a: Array) -> Array:
         number, self._shrunk = self._shrunk, self._shrunk + 1
 
-        def one(agent: Array, key: Array, a: Array) -> Array:
+        def of_agent(agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
-        return each(one, self.world.problem.agents, self.keys, a)
+        return each(of_agent, self.world.problem.agents, self.keys, a)
 
     def ones(self) -> Array:
         return jnp.ones((self.world.problem.agents, 1), self.world.problem.start.dtype)

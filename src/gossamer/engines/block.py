@@ -132,8 +132,8 @@ class Block:
     def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
         """The constant bias of every agent, where the oracle has one."""
         with self.precision():
-            found = program.biases(self.world, self.oracles, self.keys, self.run)
-        return None if found is None else np.asarray(found)
+            biases = program.biases(self.world, self.oracles, self.keys, self.run)
+        return None if biases is None else np.asarray(biases)
 
     @property
     def worst(self) -> Float[np.ndarray, "settings seeds"]:

@@ -1,7 +1,7 @@
-"""Cells: what is kept of a run between two rounds, and how cells become a run again."""
+"""Pieces of runs between two rounds, how they become whole runs, and the cells that the store keeps of them."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -33,24 +33,76 @@ class Row:
 
 
 Cell = dict[str, np.ndarray]
-"""What the store keeps of a run between two rounds."""
+"""What the store keeps of a piece: arrays by name."""
 
 RunId = tuple[int, int]
 """The number of a setting, and a seed."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A run between two rounds: what was measured there, and where it stood at the end."""
+
+    rounds: Int[np.ndarray, " rounds"]
+    metrics: dict[str, Float[np.ndarray, " rounds"]]
+    diverged: int
+    reached: int
+    stopped: int
+    worst: float
+    seconds: float
+    state: list[np.ndarray]
+    """All that the next piece goes on from."""
+    x: Float[np.ndarray, "agents d"] | None
+    bias: Float[np.ndarray, "agents d"] | None
+    """Of the first piece only."""
+
+    @property
+    def ended_early(self) -> bool:
+        """Whether the run ended for another reason than its last round."""
+        return max(self.diverged, self.reached, self.stopped) >= 0
+
+    def thinned(self) -> "Piece":
+        """What is still needed once there is a later piece: what was measured, not where the run stood."""
+        return replace(self, state=[], x=None)
+
+    def cell(self) -> Cell:
+        """The arrays that the store keeps."""
+        cell: dict[str, Any] = {f"metric/{name}": values for name, values in self.metrics.items()}
+        cell |= {f"state/{number}": leaf for number, leaf in enumerate(self.state)}
+        cell |= {name: np.int64(getattr(self, name)) for name in ENDS}
+        cell |= {"worst": np.float64(self.worst), "seconds": np.float64(self.seconds), "rounds": self.rounds}
+        cell |= {name: array for name in ("x", "bias") if (array := getattr(self, name)) is not None}
+        return {name: np.asarray(array) for name, array in cell.items()}
+
+    @staticmethod
+    def of_cell(cell: Cell) -> "Piece":
+        """The piece that a cell is of, which `believed` has seen."""
+        states = sum(name.startswith("state/") for name in cell)
+        return Piece(
+            rounds=cell["rounds"],
+            metrics={name.removeprefix("metric/"): cell[name] for name in cell if name.startswith("metric/")},
+            diverged=int(cell["diverged"]),
+            reached=int(cell["reached"]),
+            stopped=int(cell["stopped"]),
+            worst=float(cell["worst"]),
+            seconds=float(cell["seconds"]),
+            state=[cell[f"state/{number}"] for number in range(states)],
+            x=cell["x"],
+            bias=cell.get("bias"),
+        )
 
 
 ENDS = ("diverged", "reached", "stopped")
 """Why a run may end early: each is a round, or −1."""
 
 
-def thinned(cells: list[Cell]) -> list[Cell]:
-    """What is still needed of these cells once there is a later one: what was measured, not where the run stood."""
-    if not cells:
-        return []
-    last = {
-        name: array for name, array in cells[-1].items() if name == "rounds" or name.startswith(("metric/", "bias"))
-    }
-    return [*cells[:-1], last] if len(cells) == 1 or last["rounds"].size else cells[:-1]
+def joined(pieces: list[Piece], later: Piece) -> list[Piece]:
+    """The pieces of a run with a later one; of those before, only what is still needed."""
+    if not pieces:
+        return [later]
+    last = pieces[-1].thinned()
+    needed = [*pieces[:-1], last] if len(pieces) == 1 or last.rounds.size else pieces[:-1]
+    return [*needed, later]
 
 
 def segment(
@@ -62,8 +114,8 @@ def segment(
     marks: list[int],
     report: Any,
     watch: Watch | None = None,
-) -> dict[RunId, Cell]:
-    """The cells of one block; a padded block holds some runs more than once, and the copies are the same.
+) -> dict[RunId, Piece]:
+    """The pieces of one block; a padded block holds some runs more than once, and the copies are the same.
 
     A run that came to its targets has no rounds beyond, however long the others of its block went on.
     """
@@ -72,68 +124,55 @@ def segment(
     outcome = block.drive(marks, report, first, last, watch)
     worst, states, x = block.worst, block.leaves(), block.x
     seconds = (time.perf_counter() - began) / (len({*some}) * len({*chosen}))
-    cells, rounds = {}, np.array(outcome.rounds, np.int64)
+    pieces, rounds = {}, np.array(outcome.rounds, np.int64)
     for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
-        reached = outcome.reached[g, s]
+        reached = int(outcome.reached[g, s])
         kept = rounds <= reached if reached >= 0 else np.full(rounds.shape, True)
-        cell = {f"metric/{name}": values[kept, g, s] for name, values in outcome.metrics.items()}
-        cell |= {f"state/{number}": leaf[g, s] for number, leaf in enumerate(states)}
-        cell |= {"rounds": rounds[kept], "diverged": outcome.diverged[g, s]}
-        cell |= {"reached": reached, "stopped": np.int64(outcome.stopped)}
-        cell |= {"worst": worst[g, s], "x": x[g, s], "seconds": np.float64(seconds)}
-        cell |= {} if bias is None else {"bias": bias[g, s]}
-        cells[k, seed] = cell
-    return cells
+        pieces[k, seed] = Piece(
+            rounds=rounds[kept],
+            metrics={name: values[kept, g, s] for name, values in outcome.metrics.items()},
+            diverged=int(outcome.diverged[g, s]),
+            reached=reached,
+            stopped=int(outcome.stopped),
+            worst=float(worst[g, s]),
+            seconds=seconds,
+            state=[leaf[g, s] for leaf in states],
+            x=x[g, s],
+            bias=None if bias is None else bias[g, s],
+        )
+    return pieces
 
 
 def believed(marks: list[int], shape: tuple[int, int], cell: Cell) -> None:
-    """See that a cell has what `segment` puts into one, since a checksum only tells that nobody changed it since."""
+    """See that a cell has what a `Piece` puts into one, since a checksum only tells that nobody changed it since."""
     metrics = [values for name, values in cell.items() if name.startswith("metric/")]
-    wanted = {
-        "rounds": "i",
-        "diverged": "i",
-        "reached": "i",
-        "stopped": "i",
-        "worst": "f",
-        "seconds": "f",
-        "x": "f",
-        "state/0": "fiub",
-        "metric/loss": "f",
-    }
-    for name, kinds in wanted.items():
+    wanted = dict.fromkeys(("rounds", *ENDS), "i") | dict.fromkeys(("worst", "seconds", "x", "metric/loss"), "f")
+    for name, kinds in {**wanted, "state/0": "fiub"}.items():
         if name not in cell or cell[name].dtype.kind not in kinds:
             raise Damaged(f"it has no {name} of numbers")
     rounds = cell["rounds"]
     whole = cell["x"].shape == shape and not any(cell[name].ndim for name in ("worst", "seconds", *ENDS))
-    if not whole or rounds.tolist() != marks[: rounds.size] or any(one.shape != rounds.shape for one in metrics):
+    if not whole or rounds.tolist() != marks[: rounds.size] or any(values.shape != rounds.shape for values in metrics):
         raise Damaged("its arrays are of other shapes or rounds than were asked for")
-    if rounds.size < len(marks) and not ended_early(cell):
+    if rounds.size < len(marks) and all(cell[name] < 0 for name in ENDS):
         raise Damaged("its run did not end early, but has not all its rounds")
 
 
-def ended_early(cell: Cell) -> bool:
-    """Whether the run ended for another reason than its last round."""
-    return any(cell[name] >= 0 for name in ENDS)
-
-
-def state(cell: Cell) -> list[np.ndarray]:
-    return [cell[f"state/{number}"] for number in range(sum(name.startswith("state/") for name in cell))]
-
-
-def row(cells: list[Cell], seconds: float) -> Row:
-    names = [name.removeprefix("metric/") for name in cells[0] if name.startswith("metric/")]
-    rounds = np.concatenate([cell["rounds"] for cell in cells])
-    diverged, worst = int(cells[-1]["diverged"]), float(cells[-1]["worst"])
-    if diverged < 0 and not np.isfinite(worst):  # one agent's model, of which the mean tells nothing
+def row(pieces: list[Piece], seconds: float) -> Row:
+    """The run that these are the pieces of."""
+    last, rounds = pieces[-1], np.concatenate([piece.rounds for piece in pieces])
+    diverged = last.diverged
+    if diverged < 0 and not np.isfinite(last.worst):  # one agent's model, of which the mean tells nothing
         diverged = int(rounds[-1])
+    assert last.x is not None
     return Row(
         rounds=rounds,
-        metrics={name: np.concatenate([cell[f"metric/{name}"] for cell in cells]) for name in names},
+        metrics={name: np.concatenate([piece.metrics[name] for piece in pieces]) for name in pieces[0].metrics},
         diverged=diverged,
-        worst=worst,
-        x=cells[-1]["x"],
-        bias=cells[0].get("bias"),
+        worst=last.worst,
+        x=last.x,
+        bias=pieces[0].bias,
         seconds=seconds,
-        reached=int(cells[-1]["reached"]),
-        stopped=int(cells[-1]["stopped"]),
+        reached=last.reached,
+        stopped=last.stopped,
     )

@@ -84,23 +84,23 @@ class Form(NamedTuple):
 def begin(form: Form, world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys) -> RunState:
     """All runs of the block before round 0."""
 
-    def one(setting: ProgramSetting, key: Array) -> RunState:
+    def single_run(setting: ProgramSetting, key: Array) -> RunState:
         memory = _memory(world, setting.oracle, key)
         agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
         state = form.bind(setting.hyper).init(_start(world), agents)
         return RunState(state, agents.memory, jnp.int32(-1))
 
-    return _mapped(one, ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order), keys)
+    return _mapped(single_run, ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order), keys)
 
 
 @jax.jit
 def biases(world: World, oracles: Oracle, keys: Keys, run: RunState) -> Float[Array, "settings seeds agents d"] | None:
     """The constant bias of every agent, where the oracle has one."""
 
-    def one(setting: ProgramSetting, key: Array, run: RunState) -> Any:
+    def single_run(setting: ProgramSetting, key: Array, run: RunState) -> Any:
         return _bias(world, setting.oracle, key, run)
 
-    return _mapped(one, ProgramSetting({}, oracles), keys, run)
+    return _mapped(single_run, ProgramSetting({}, oracles), keys, run)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -124,7 +124,7 @@ def advance(
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
     def one_round(t: Array, run: RunState) -> RunState:
-        def one(setting: ProgramSetting, key: Array, run: RunState) -> RunState:
+        def single_run(setting: ProgramSetting, key: Array, run: RunState) -> RunState:
             agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
@@ -135,29 +135,31 @@ def advance(
                 state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
             )
 
-        return _mapped(one, ProgramSetting(hyper_at(hyper, t), oracles), keys, run)
+        return _mapped(single_run, ProgramSetting(hyper_at(hyper, t), oracles), keys, run)
 
     def rows(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
-        def one(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
+        def single_run(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
             bias = _bias(world, setting.oracle, key, run)
-            found = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
-            deciding = {name: value for name, value in found.items() if name in OURS}
-            return found, jnp.stack([jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((deciding, run.state))]).all()
+            values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
+            deciding = {name: value for name, value in values.items() if name in OURS}
+            return values, jnp.stack(
+                [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((deciding, run.state))]
+            ).all()
 
-        return _mapped(one, ProgramSetting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
+        return _mapped(single_run, ProgramSetting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 
     blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, t, run))
 
     def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
         (t, run), (stop, wanted) = carry, to
         run = jax.lax.fori_loop(t, stop, one_round, run)
-        found, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
+        values, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
         lost = wanted & ~finite & (run.diverged < 0)
         run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
         if run.reached is not None:
-            there = wanted & (run.diverged < 0) & (run.reached < 0) & _at_targets(form.kind, metrics, targets, found)
+            there = wanted & (run.diverged < 0) & (run.reached < 0) & _at_targets(form.kind, metrics, targets, values)
             run = run._replace(reached=jnp.where(there, stop, run.reached))
-        return (stop, run), found
+        return (stop, run), values
 
     (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
     return run, measured
@@ -187,10 +189,10 @@ def trace(
 
 
 def _bias(world: World, oracle: Oracle, keys: Array, run: RunState) -> Float[Array, "agents d"] | None:
-    def one(agent: Array, key: Array, memory: Any) -> Any:
+    def of_agent(agent: Array, key: Array, memory: Any) -> Any:
         return oracle.bias(Site(world.problem, agent, key, jnp.int32(0)), memory)
 
-    return each(one, world.problem.agents, keys[0], run.memory)
+    return each(of_agent, world.problem.agents, keys[0], run.memory)
 
 
 def _memory(world: World, oracle: Oracle, keys: Array) -> Any:
@@ -233,20 +235,20 @@ def _held(run: RunState, after: Any) -> Any:
 
 
 def _at_targets(
-    kind: Any, metrics: tuple[Metric, ...], targets: dict[str, Array], found: dict[str, Array]
+    kind: Any, metrics: tuple[Metric, ...], targets: dict[str, Array], values: dict[str, Array]
 ) -> Bool[Array, "settings seeds"]:
     """Whether all metrics with a target are there, or better."""
     known, reached = {metric.name: metric.label for metric in metrics}, []
     for name, target in targets.items():
-        if name not in found:
+        if name not in values:
             raise InputError(
                 f"until names {name}, which is not measured in this run of {kind.name}: {known[name].about}."
             )
-        good = found[name] >= target if known[name].better == "higher" else found[name] <= target
-        reached.append(good & jnp.isfinite(found[name]))
+        good = values[name] >= target if known[name].better == "higher" else values[name] <= target
+        reached.append(good & jnp.isfinite(values[name]))
     return jnp.stack(reached).all(0)
 
 
-def _mapped(one: Any, settings: ProgramSetting, keys: Array, *run: RunState) -> Any:
-    over_seeds = jax.vmap(one, in_axes=(None, 0) + (0,) * len(run))
+def _mapped(single_run: Any, settings: ProgramSetting, keys: Array, *run: RunState) -> Any:
+    over_seeds = jax.vmap(single_run, in_axes=(None, 0) + (0,) * len(run))
     return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(settings, keys, *run)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 from gossamer.basics.progress import Say
 from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
-from gossamer.engines.cells import Cell, Row, RunId, believed, ended_early, row, segment, state, thinned
+from gossamer.engines.cells import Piece, Row, RunId, believed, joined, row, segment
 from gossamer.engines.costs import costs
 from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
 from gossamer.engines.program import Form
@@ -18,7 +18,7 @@ from gossamer.metrics import Target, own
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
-from gossamer.results.store import Nowhere, Store
+from gossamer.results.store import Store
 
 SEGMENT = 5_000
 """Rounds in one cell of the store: what a killed run loses at most, and where a longer run goes on."""
@@ -40,11 +40,11 @@ def growing(first: int, last: int, steps: int) -> Iterator[int]:
 
 
 class Setting(NamedTuple):
-    """A rule and an oracle, and what the store calls them."""
+    """A rule and an oracle, and a function that says what a store calls them, which is asked where there is one."""
 
     rule: Any
     oracle: Oracle
-    key: dict[str, Any]
+    key: Callable[[], dict[str, Any]] = dict
 
 
 class Width(NamedTuple):
@@ -147,7 +147,7 @@ def compute(
     """
     needed = fits(settings, problem, network, seeds, plan, width)
     blocks = math.ceil(len(settings) / width.settings) * math.ceil(len(seeds) / width.seeds)
-    watch = Stopwatch(blocks * plan.last, needed, not isinstance(store, Nowhere), say)
+    watch = Stopwatch(blocks * plan.last, needed, store.keeps, say)
 
     def told(done: int, loss: float | None) -> None:
         watch(done)
@@ -155,16 +155,21 @@ def compute(
 
     check_schedules((setting.rule for setting in settings), plan.last)
     runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
-    cells: dict[RunId, list[Cell]] = {run: [] for run in runs}
+    pieces: dict[RunId, list[Piece]] = {run: [] for run in runs}
+    named = [setting.key() for setting in settings] if store.keeps else []
     seconds = dict.fromkeys(runs, 0.0)
     for first, last in plan.segments:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
-        going = [run for run in runs if not cells[run] or not ended_early(cells[run][-1])]
-        keys = {run: _key(settings[run[0]], run[1], plan, width, first, last, marks) for run in going}
-        check = partial(believed, marks, (problem.agents, problem.dim))
-        found = {run: store.get(keys[run], check) for run in going}
-        missing = [run for run in going if found[run] is None]
-        ended(sum(cell is not None and _over(cell, last, plan) for cell in found.values()))
+        going = [run for run in runs if not pieces[run] or not pieces[run][-1].ended_early]
+        keys: dict[RunId, dict[str, Any]] = {}
+        newest: dict[RunId, Piece] = {}
+        if store.keeps:
+            keys = {run: _key(named[run[0]], run[1], plan, width, first, last, marks) for run in going}
+            check = partial(believed, marks, (problem.agents, problem.dim))
+            stored = {run: store.get(keys[run], check) for run in going}
+            newest = {run: Piece.of_cell(cell) for run, cell in stored.items() if cell is not None}
+        missing = [run for run in going if run not in newest]
+        ended(sum(_over(piece, last, plan) for piece in newest.values()))
         for some in _chunks_alike(sorted({setting for setting, _ in missing}), settings, width.settings):
             for chosen in _chunks(sorted({seed for setting, seed in missing if setting in some}), width.seeds):
                 block = Block(
@@ -179,29 +184,29 @@ def compute(
                 )
                 see = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
                 if first:
-                    block.resume([[state(cells[k, seed][-1]) for seed in chosen] for k in some])
+                    block.resume([[pieces[k, seed][-1].state for seed in chosen] for k in some])
                 watch.begin(first)
-                for run, cell in segment(block, some, chosen, first, last, marks, told, see).items():
-                    if run in going and found[run] is None:
-                        found[run] = cell
-                        store.put(keys[run], cell)
-                        ended(int(_over(cell, last, plan)))
-        for run, cell in found.items():
-            assert cell is not None
-            seconds[run] += float(cell["seconds"])
-            cells[run] = [*thinned(cells[run]), cell]
-    return {run: row(parts, seconds[run]) for run, parts in cells.items()}
+                for run, piece in segment(block, some, chosen, first, last, marks, told, see).items():
+                    if run in going and run not in newest:
+                        newest[run] = piece
+                        if store.keeps:
+                            store.put(keys[run], piece.cell())
+                        ended(int(_over(piece, last, plan)))
+        for run, piece in newest.items():
+            seconds[run] += piece.seconds
+            pieces[run] = joined(pieces[run], piece)
+    return {run: row(parts, seconds[run]) for run, parts in pieces.items()}
 
 
-def _over(cell: Cell, last: int, plan: RunPlan) -> bool:
-    return last == plan.last or ended_early(cell)
+def _over(piece: Piece, last: int, plan: RunPlan) -> bool:
+    return last == plan.last or piece.ended_early
 
 
 def _key(
-    setting: Setting, seed: int, plan: RunPlan, width: Width, first: int, last: int, marks: list[int]
+    setting: dict[str, Any], seed: int, plan: RunPlan, width: Width, first: int, last: int, marks: list[int]
 ) -> dict[str, Any]:
     return {
-        "setting": setting.key,
+        "setting": setting,
         "seed": seed,
         "rounds": [first, last],
         "marks": marks,

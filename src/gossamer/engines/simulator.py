@@ -85,7 +85,7 @@ def simulate(
     modelled = together(links)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
     for rule in rules:
-        fits([Setting(rule, oracle, {})], problem, network, seeds, plan, Width(1, len(seeds)))
+        fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
     with reporting(progress) as report:
         watched = None if callback is None else _watching(callback, seeds)
@@ -166,7 +166,7 @@ def _run(
 ) -> Result:
     began = time.perf_counter()
     runs = compute(
-        [Setting(rule, oracle, {})],
+        [Setting(rule, oracle)],
         problem,
         network,
         seeds,
@@ -177,8 +177,8 @@ def _run(
         say=saying(report, rule.name),
         watched=watched,
     )
-    found = {seed: run for (_, seed), run in runs.items()}
-    return result_of(rule, found, problem, network, oracle, plan, time.perf_counter() - began, links=links)
+    by_seed = {seed: run for (_, seed), run in runs.items()}
+    return result_of(rule, by_seed, problem, network, oracle, plan, time.perf_counter() - began, links=links)
 
 
 def result_of(

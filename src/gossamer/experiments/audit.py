@@ -56,16 +56,16 @@ class Finding:
     @property
     def exceeded(self) -> list[str]:
         """Which of the stated bounds were exceeded by more than chance: a bias by the lower end of its interval."""
-        stated, measured, found = self.stated, self.measured, []
+        stated, measured, exceeded = self.stated, self.measured, []
         rounding = 1e-9 * float(measured.grad_sq.max())
         if stated.relative is not None and stated.absolute is not None:
             least = measured.absolute_interval(stated.relative)[0]
-            found += ["bias"] if least > stated.absolute * (1 + 1e-9) + rounding else []
+            exceeded += ["bias"] if least > stated.absolute * (1 + 1e-9) + rounding else []
         # s² of K queries of one agent and point has a relative deviation of about √(2/K), more for heavy tails
         doubt = 1 + 10 / math.sqrt(measured.queries)
         if stated.variance is not None and measured.variance > doubt * stated.variance + rounding:
-            found.append("variance")
-        return found
+            exceeded.append("variance")
+        return exceeded
 
     @property
     def words(self) -> list[str]:
@@ -73,22 +73,24 @@ class Finding:
         stated, measured = self.stated, self.measured
         needed, (low, high) = measured.absolute_at(COVERED), measured.absolute_interval(COVERED)
         between = "" if measured.queries == 1 else f" (95 %: {low:.4g} to {high:.4g})"
-        found = [f"At these rounds Assumption 3 holds with M_f = 1/256 if σ_f² is at least {needed:.4g}{between}."]
+        sentences = [f"At these rounds Assumption 3 holds with M_f = 1/256 if σ_f² is at least {needed:.4g}{between}."]
         if high == 0:
-            found = ["At these rounds Assumption 3 holds with M_f ≤ 1/256 and σ_f² = 0."]
+            sentences = ["At these rounds Assumption 3 holds with M_f ≤ 1/256 and σ_f² = 0."]
         if self.covered is False:
-            found.append(f"The stated M_f = {stated.relative:.4g} is above 1/256: the theorem does not cover it.")
+            sentences.append(f"The stated M_f = {stated.relative:.4g} is above 1/256: the theorem does not cover it.")
         if self.covered is None:
-            found.append("No M_f is stated in closed form: what was measured holds for this path only.")
+            sentences.append("No M_f is stated in closed form: what was measured holds for this path only.")
         elif stated.absolute is None:
-            found.append("No σ_f² is stated in closed form: what was measured holds for this path only.")
+            sentences.append("No σ_f² is stated in closed form: what was measured holds for this path only.")
         if stated.variance is None:
-            found.append(f"No bound on the variance is stated: along this path it is at most {measured.variance:.4g}.")
+            sentences.append(
+                f"No bound on the variance is stated: along this path it is at most {measured.variance:.4g}."
+            )
         for name in self.exceeded:
-            found.append(f"The stated bound on the {name} is exceeded: the closed form is wrong for this problem.")
+            sentences.append(f"The stated bound on the {name} is exceeded: the closed form is wrong for this problem.")
         if self.diverged >= 0:
-            found.append(f"The run diverged in round {self.diverged}; only the rounds before it were measured.")
-        return found + ([stated.note] if stated.note else [])
+            sentences.append(f"The run diverged in round {self.diverged}; only the rounds before it were measured.")
+        return sentences + ([stated.note] if stated.note else [])
 
     def asdict(self) -> dict[str, Any]:
         stated = self.stated
@@ -121,18 +123,18 @@ class Audit:
         """One row a finding: the stated constants and the largest measured ones."""
         rows = [
             {
-                "variant": one.variant,
-                "algorithm": one.algorithm,
-                "setting": one.setting,
-                "stated M_f": one.stated.relative,
-                "M_f": one.measured.relative,
-                "stated σ_f²": one.stated.absolute,
-                "σ_f² at M_f = 0": one.measured.absolute_at(0),
-                "σ_f² at M_f = 1/256": one.measured.absolute_at(COVERED),
-                "stated σ²": one.stated.variance,
-                "σ²": one.measured.variance,
+                "variant": finding.variant,
+                "algorithm": finding.algorithm,
+                "setting": finding.setting,
+                "stated M_f": finding.stated.relative,
+                "M_f": finding.measured.relative,
+                "stated σ_f²": finding.stated.absolute,
+                "σ_f² at M_f = 0": finding.measured.absolute_at(0),
+                "σ_f² at M_f = 1/256": finding.measured.absolute_at(COVERED),
+                "stated σ²": finding.stated.variance,
+                "σ²": finding.measured.variance,
             }
-            for one in self.findings
+            for finding in self.findings
         ]
         return pl.DataFrame(rows, schema_overrides={name: pl.Float64 for name in list(rows[0])[3:]})
 
@@ -159,9 +161,9 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
     wanted = [(variant, parts, _rule(candidate)) for variant, parts in made.items() for candidate in parts.candidates]
     plan, seeds = planned(spec.run.steps, None, spec.run.seeds, spec.run.dtype)
     for _, parts, rule in wanted:
-        fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds[:1], plan, Width(1, 1))
+        fits([Setting(rule, parts.oracle)], parts.problem, parts.network, seeds[:1], plan, Width(1, 1))
     with reporting(progress) as report:
-        return Audit([_found(spec, *one, rounds, queries, seed, report) for one in wanted])
+        return Audit([_followed(spec, *task, rounds, queries, seed, report) for task in wanted])
 
 
 def _rule(candidate: Candidate) -> Rule:
@@ -173,7 +175,7 @@ def _rule(candidate: Candidate) -> Rule:
     return candidate.whole
 
 
-def _found(
+def _followed(
     spec: Spec, variant: str, parts: Parts, rule: Any, count: int, queries: int, seed: int, report: Report
 ) -> Finding:
     plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
@@ -191,9 +193,9 @@ def _found(
         x, memory = _query(block, t)
         if not np.isfinite(x).all():
             break
-        found = measure(parts.oracle, parts.problem, x[None], memory=memory, queries=queries, seed=seed + t, round=t)
+        at_round = measure(parts.oracle, parts.problem, x[None], memory=memory, queries=queries, seed=seed + t, round=t)
         asked.append(t)
-        measured.append(found)
+        measured.append(at_round)
     if not measured:
         raise InputError(
             f"{label} with {setting(rule)} diverged at once, and nothing was measured: take a smaller eta."

@@ -1,5 +1,6 @@
 """Run a spec: one result, or a study of several variants, through a store that an interrupted run goes on from."""
 
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -190,7 +191,7 @@ def _computed(wanted: list[Wanted], store: Store, report: Report, tally: Tally) 
             report(tally.label(first.rule.name), done, first.plan.last, loss)
 
         runs = compute(
-            [Setting(task.rule, task.parts.oracle, task.parts.key_of(task.rule)) for task in group],
+            [Setting(task.rule, task.parts.oracle, partial(task.parts.key_of, task.rule)) for task in group],
             first.parts.problem,
             first.parts.network,
             first.seeds,

@@ -14,6 +14,7 @@ each on tuning seeds of its own, so that what a choice owes to chance shows in t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -184,7 +185,7 @@ class Trying(NamedTuple):
         plan, width, seeds = self._sized()
         for candidate in self.parts.candidates:
             if candidate.open:
-                first = Setting(candidate.tried(self.section)[0], self.parts.oracle, {})
+                first = Setting(candidate.tried(self.section)[0], self.parts.oracle)
                 fits([first] * self.section.budget, self.parts.problem, self.parts.network, seeds, plan, width)
 
     def _sized(self, replicate: int = 0) -> tuple[RunPlan, Width, list[int]]:
@@ -201,7 +202,7 @@ class Trying(NamedTuple):
         plan, width, seeds = self._sized(replicate)
         rules = [candidate.rule(values) for values in grid]
         runs = compute(
-            [Setting(rule, self.parts.oracle, self.parts.key_of(rule)) for rule in rules],
+            [Setting(rule, self.parts.oracle, partial(self.parts.key_of, rule)) for rule in rules],
             self.parts.problem,
             self.parts.network,
             seeds,

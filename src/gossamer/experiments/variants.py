@@ -37,7 +37,7 @@ class Variant(NamedTuple):
         parts = self.parts
         for candidate in parts.candidates:
             rule = candidate.tried(self.tuning)[0] if self.tuning and candidate.open else candidate.whole
-            one_setting = [Setting(rule, parts.oracle, {})]
+            one_setting = [Setting(rule, parts.oracle)]
             fits(one_setting, parts.problem, parts.network, self.seeds, self.plan, self.width)
         if self.trying:
             with placed("[tuning]"):

@@ -35,6 +35,10 @@ def spec_of(name: str, quick: bool = False) -> Spec:
     return _shortened(name, spec) if quick else spec
 
 
+LONGEST_FIRST = ("fig1", "topology", "fig2", "speedup", "sensitivity", "heterogeneity")
+"""The order in which processes take experiments, so that none is left with a long one at the end."""
+
+
 def reproduce(
     names: list[str] | None,
     out: Path,
@@ -53,7 +57,8 @@ def reproduce(
     specs = {name: spec_of(name, quick) for name in chosen}
     if (side_by_side := min(len(specs), processes)) > 1:
         say(f"{side_by_side} at a time: " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
-        run_all({name: (quick, out / name) for name in specs}, side_by_side, say)
+        ordered = sorted(specs, key=LONGEST_FIRST.index)
+        run_all({name: (quick, out / name) for name in ordered}, side_by_side, say)
         studies = {name: Study.load(out / name) for name in specs}
     else:
         studies = {}
@@ -137,7 +142,7 @@ def _mean_biases(variant: Spec, parts: Parts) -> dict[int, np.ndarray]:
     """The agents' mean bias ē for every seed of a variant."""
     plan, seeds = planned(1, None, variant.run.seeds, variant.run.dtype)
     rule, width = CentralizedSGD(1.0), Width(1, len(seeds))
-    fits([Setting(rule, parts.oracle, {})], parts.problem, parts.network, seeds, plan, width)
+    fits([Setting(rule, parts.oracle)], parts.problem, parts.network, seeds, plan, width)
     block = Block([rule], parts.problem, parts.network, [parts.oracle], seeds=seeds, steps=1, dtype=plan.dtype)
     biases = block.biases
     means = np.zeros((len(seeds), parts.problem.dim)) if biases is None else biases[0].mean(1)

@@ -67,17 +67,17 @@ def verdicts(given: list[dict[str, Any]], places: dict[str, str]) -> Markup | No
 def facts(study: Study) -> Markup | None:
     """The numbers that describe the variants, and whatever else was noted of them."""
     known = {
-        variant: {key: value for key, value in found.items() if isinstance(value, (str, int, float))}
-        for variant, found in study.facts.items()
+        variant: {key: value for key, value in facts.items() if isinstance(value, (str, int, float))}
+        for variant, facts in study.facts.items()
     }
-    noted = list(dict.fromkeys(key for found in known.values() for key in found))
+    noted = list(dict.fromkeys(key for facts in known.values() for key in facts))
     keys = sorted(noted, key=lambda key: list(FACTS).index(key) if key in FACTS else len(FACTS))
     if not keys:
         return None
-    numeric = [all(not isinstance(found.get(key, 0), str) for found in known.values()) for key in keys]
+    numeric = [all(not isinstance(facts.get(key, 0), str) for facts in known.values()) for key in keys]
     several = len(study.results) > 1
     rows = [
-        [*([variant] if several else []), *(_text(found.get(key)) for key in keys)] for variant, found in known.items()
+        [*([variant] if several else []), *(_text(facts.get(key)) for key in keys)] for variant, facts in known.items()
     ]
     head = [*(["variant"] if several else []), *(FACTS.get(key, key.replace("_", " ")) for key in keys)]
     return table(head, rows, [*([False] if several else []), *numeric], class_="noted")
@@ -88,8 +88,8 @@ def drawn(
 ) -> Markup | None:
     """A drawing for each variant, once where several share it."""
     shared: dict[str, list[str]] = {}
-    for variant, found in study.facts.items():
-        shared.setdefault(json.dumps([found.get(key) for key in keys]), []).append(variant)
+    for variant, facts in study.facts.items():
+        shared.setdefault(json.dumps([facts.get(key) for key in keys]), []).append(variant)
     pictures = []
     for variants in shared.values():
         picture = draw(study.facts[variants[0]])
@@ -148,10 +148,10 @@ def folded(title: str, text: str, kind: str | None = None) -> Markup:
     return tag("details", tag("summary", title), tag("pre", text, tabindex="0"), class_=kind)
 
 
-def _caption(study: Study, variants: list[str], found: dict[str, Any], keys: tuple[str, ...]) -> Markup:
-    name = found.get("network") if "edges" in keys else None
-    gap = found.get("gap") if "edges" in keys else None
-    about = [name, f"{found['agents']} agents" if "agents" in found else None, gap and f"gap {four(gap)}"]
+def _caption(study: Study, variants: list[str], facts: dict[str, Any], keys: tuple[str, ...]) -> Markup:
+    name = facts.get("network") if "edges" in keys else None
+    gap = facts.get("gap") if "edges" in keys else None
+    about = [name, f"{facts['agents']} agents" if "agents" in facts else None, gap and f"gap {four(gap)}"]
     where = ", ".join(variants) if len(study.results) > 1 else ""
     text = ", ".join(str(part) for part in about if part)
     return tag("figcaption", tag("b", where) if where else None, ": " if where and text else None, text)

@@ -32,6 +32,9 @@ class Store:
     Two processes may use one store: at worst both compute a cell, and the same numbers are written twice.
     """
 
+    keeps = True
+    """Whether anything is kept."""
+
     def __init__(self, folder: Path, say: Callable[[str], None] | None = None):
         self.folder = folder
         self.written = 0
@@ -115,6 +118,8 @@ class Store:
 
 class Nowhere(Store):
     """A store that keeps nothing: for runs without a directory."""
+
+    keeps = False
 
     def __init__(self) -> None:
         super().__init__(Path())

@@ -34,10 +34,10 @@ def plain(value: Any, where: str = "", depth: int = 0) -> Any:
         case str():
             return _text(value, where)
         case list() | tuple():
-            return [plain(one, f"{where}.{k}", depth + 1) for k, one in enumerate(value)]
+            return [plain(inner, f"{where}.{k}", depth + 1) for k, inner in enumerate(value)]
         case dict():
-            texts = {_key(key, where): one for key, one in value.items() if one is not None}
-            return {key: plain(one, f"{where}.{key}" if where else key, depth + 1) for key, one in texts.items()}
+            texts = {_key(key, where): inner for key, inner in value.items() if inner is not None}
+            return {key: plain(inner, f"{where}.{key}" if where else key, depth + 1) for key, inner in texts.items()}
     raise InputError(
         f"key {where!r} is of the type {type(value).__name__}, but values are text in quotes, numbers, true, false, "
         "lists and tables."
@@ -88,8 +88,10 @@ def _parameters(make: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
     except Exception:  # an annotation may name what is not there when it runs
         plain_ones = inspect.signature(make).parameters
         return {
-            name: one.replace(annotation=inspect.Parameter.empty) if isinstance(one.annotation, str) else one
-            for name, one in plain_ones.items()
+            name: parameter.replace(annotation=inspect.Parameter.empty)
+            if isinstance(parameter.annotation, str)
+            else parameter
+            for name, parameter in plain_ones.items()
         }
 
 
@@ -109,8 +111,8 @@ def explained(known: list[str], where: str, model: type[pydantic.BaseModel] | No
         yield
     except pydantic.ValidationError as error:
         # an unknown key first: it is often why another is missing
-        found = error.errors(include_url=False)
-        first = next((one for one in found if one["type"] == "extra_forbidden"), found[0])
+        problems = error.errors(include_url=False)
+        first = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
         path = ".".join(str(step) for step in first["loc"]) or "(top)"
         known = _inner(model, first["loc"]) or known
         if first["type"] == "extra_forbidden":

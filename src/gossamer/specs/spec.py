@@ -104,7 +104,7 @@ class Spec(Section):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(f"[[variant]] names must differ, but {names.count(twice)} are {brief(twice)}.")
-        found = {}
+        specs = {}
         for variant in self.variant:
             with placed(f"[[variant]] {brief(variant.name)}:"):
                 update = {
@@ -121,16 +121,16 @@ class Spec(Section):
                     )
                 if self.tuning is not None:
                     update["tuning"] = _changed(self.tuning, variant.tuning, "tuning ")
-            found[variant.name] = self.model_copy(update=update)
-        return found or {"": self}
+            specs[variant.name] = self.model_copy(update=update)
+        return specs or {"": self}
 
     def each(self, make: Callable[["Spec"], T]) -> dict[str, T]:
         """What is made of the spec of each variant; what is wrong with one is said with its name."""
-        found = {}
-        for variant, one in self.variants().items():
+        results = {}
+        for variant, spec in self.variants().items():
             with placed(f"[[variant]] {brief(variant)}:") if variant else nullcontext():
-                found[variant] = make(one)
-        return found
+                results[variant] = make(spec)
+        return results
 
     def parts(self) -> Parts:
         """Everything that the spec names, made and checked; no run has begun."""
@@ -269,13 +269,15 @@ def _placed_in(folder: Path, section: Spec | VariantSection) -> dict[str, Any]:
 
 def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The keys of a problem with its files' paths absolute; names of data sets stay as they are."""
-    found = dict(problem)
+    placed_problem = dict(problem)
     for key in PATHS:
         value = problem.get(key)
         if isinstance(value, str) and value not in DATASETS:
             path = folder / value
-            found[key] = os.path.realpath(path) if os.path.exists(path) or path.suffix or "/" in value else value
-    return found
+            placed_problem[key] = (
+                os.path.realpath(path) if os.path.exists(path) or path.suffix or "/" in value else value
+            )
+    return placed_problem
 
 
 def _stamps(problem: dict[str, Any]) -> tuple[tuple[int, int], ...]:

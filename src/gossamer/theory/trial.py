@@ -57,7 +57,7 @@ def practical(
     limits = {lam: step_limit(network, lam, smoothness) for lam in LAMBDAS}
     grid = [(share * limit, lam, limit) for lam, limit in limits.items() for share in SHARES]
     rules = [BiasedDMT(eta=eta, lam=lam) for eta, lam, _ in grid]
-    whole = [Setting(rule, oracle, {}) for rule in rules]
+    whole = [Setting(rule, oracle) for rule in rules]
     fits(whole, problem, network, [seed], RunPlan(steps, max(1, steps // 30), "float32"), Width(len(rules), 1))
     block = Block(rules, problem, network, [oracle] * len(rules), seeds=[seed], steps=steps, dtype="float32")
     every = max(1, steps // 30)
