@@ -5,7 +5,7 @@ import pkgutil
 from collections.abc import Iterator
 from typing import Any
 
-from gossamer.core import InputError, Registry, brief
+from gossamer.core import InputError, Registry, brief, is_rule
 
 
 def _ours() -> Iterator[tuple[str, Any]]:
@@ -13,8 +13,8 @@ def _ours() -> Iterator[tuple[str, Any]]:
     for found in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{found.name}")
         for value in vars(module).values():
-            if isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "needs"):
-                yield value.name, value  # pyright: ignore[reportAttributeAccessIssue]
+            if is_rule(value) and value.__module__ == module.__name__:
+                yield value.name, value
 
 
 ALGORITHMS: Registry[Any] = Registry("algorithm", "gossamer.algorithms", dict(_ours()))
@@ -23,7 +23,7 @@ ALGORITHMS: Registry[Any] = Registry("algorithm", "gossamer.algorithms", dict(_o
 
 def register(kind: Any) -> Any:
     """Make a rule of one's own known by its name, so that a spec can name it."""
-    if not isinstance(kind, type) or not all(hasattr(kind, part) for part in ("init", "step", "name", "needs")):
+    if not is_rule(kind):
         raise InputError(f"{brief(kind)} is not a rule: make a class one by @rule.")
     ALGORITHMS.add(kind.name, kind)  # pyright: ignore[reportAttributeAccessIssue]
     return kind

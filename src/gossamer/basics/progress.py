@@ -1,5 +1,6 @@
 """How far a run has come: a bar on a terminal or in a notebook, nothing elsewhere."""
 
+import abc
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -114,7 +115,7 @@ class Lines(Notices):
         print(f"{visible(name)}: {total:,} rounds, F = {loss:.5g}", file=sys.stderr, flush=True)
 
 
-class Moving:
+class Moving(abc.ABC):
     """What every bar knows: the algorithm in turn, its rounds, rounds a second and the latest loss.
 
     What stands before a comma in its name says whether it is still the same one.
@@ -141,9 +142,9 @@ class Moving:
         details = f", {rate:,.0f} a second" if done > self._first else ""
         self.draw(visible(name), done, total, details + self._loss, anew)
 
+    @abc.abstractmethod
     def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
         """Show it; `anew` is whether the bar begins from the start."""
-        raise NotImplementedError
 
 
 class Bar(Moving):

@@ -68,6 +68,11 @@ def _call(rule: Any) -> str:
     return f"{type(rule).__name__}({', '.join(shown)})"
 
 
+def is_rule(kind: Any) -> bool:
+    """Whether something is a class that `@rule` made a rule."""
+    return isinstance(kind, type) and all(hasattr(kind, part) for part in ("init", "step", "name", "needs"))
+
+
 def hyperparameters(kind: type) -> dict[str, Range | Whole]:
     """The numbers that a rule takes, and what each may be."""
     return {key: kept for key, kept in _fields(kind).items() if isinstance(kept, (Range, Whole))}

@@ -12,7 +12,7 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.arrays import numbers
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
-from gossamer.core import InputError, brief, check_schedules, flag, parts, setting, whole
+from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.engines.costs import paid
 from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
 from gossamer.metrics import labels, targets
@@ -114,7 +114,7 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
     if not rules and not tuned:
         raise InputError("there is no algorithm to run: give at least one, such as BiasedDMT(eta=0.1, lam=0.05).")
     for rule in rules:
-        if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
+        if not is_rule(type(rule)):
             raise InputError(
                 f"{brief(rule)} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule."
             )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.basics.progress import Report
-from gossamer.core import InputError, hyperparameters, parts
+from gossamer.core import InputError, hyperparameters, is_rule, parts
 from gossamer.engines.simulator import check, network_for, planned
 from gossamer.experiments.running import studied
 from gossamer.experiments.variants import Variant
@@ -94,7 +94,7 @@ def study(
 
 def _candidate(given: Any) -> Candidate:
     """A class or name with everything open, or a rule with nothing."""
-    if isinstance(given, (type, str)) or not all(hasattr(given, part) for part in ("init", "step", "name", "needs")):
+    if not is_rule(type(given)):
         return Candidate.of(given)
     fields = [*hyperparameters(type(given)), *parts(given)]
     return Candidate(type(given), {field: getattr(given, field) for field in fields})

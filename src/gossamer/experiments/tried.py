@@ -9,9 +9,7 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.html import Markup, grid, joined, panel, tag
 from gossamer.basics.text import counted
 from gossamer.core import Range, hyperparameters
-
-COLUMNS = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
-"""The columns of a tuning table that are not hyper-parameters."""
+from gossamer.results.study import TUNING
 
 WIDEST, LONGEST, TOP = 10, 16, 10
 """The most columns and rows of a grid; a larger one is shown by its best settings."""
@@ -65,7 +63,7 @@ def searches(table: pl.DataFrame) -> Iterator[Search]:
 
 def numbers_of(rows: pl.DataFrame) -> list[str]:
     """The hyper-parameters that these rows have."""
-    return [name for name in rows.columns if name not in COLUMNS and rows[name].null_count() < len(rows)]
+    return [name for name in rows.columns if name not in TUNING and rows[name].null_count() < len(rows)]
 
 
 def laid_out(search: Search) -> tuple[list[str], list[list[str]]]:

@@ -16,7 +16,8 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.terminal import visible
 from gossamer.core import InputError, Whole, brief, nearest
 from gossamer.engines.simulator import planned
-from gossamer.experiments.tried import COLUMNS, Search, numbers_of, searches
+from gossamer.experiments.tried import Search, numbers_of, searches
+from gossamer.results.study import TUNING
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.spec import PATHS, Spec
 
@@ -114,7 +115,7 @@ def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | 
     candidate = Candidate(ALGORITHMS[options["name"]], fixed)
     numbers: dict[str, float | int] = {}
     for key, allowed in candidate.open.items():
-        column = "eta" if key == candidate.step else f"{key}_" if key in COLUMNS else key
+        column = "eta" if key == candidate.step else f"{key}_" if key in TUNING else key
         value = chosen[candidate.name][column]
         numbers[key] = int(value) if isinstance(allowed, Whole) else value
     return numbers

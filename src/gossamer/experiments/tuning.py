@@ -25,11 +25,12 @@ from gossamer.core import Rule, setting
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, network_for, planned
 from gossamer.experiments.grids import Trial, best, first_grid, further, on_edge
-from gossamer.experiments.tried import COLUMNS, tuning_html, tuning_line
+from gossamer.experiments.tried import tuning_html, tuning_line
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.statistics import arrival, ending
 from gossamer.results.store import Nowhere, Store
+from gossamer.results.study import TUNING
 from gossamer.specs.candidates import Candidate, Values, check_grids
 from gossamer.specs.making import explained
 from gossamer.specs.parts import Parts
@@ -61,15 +62,6 @@ class Tuned:
         """The algorithms with the hyper-parameters that were chosen, for `simulate`."""
         return [self.candidates[number].rule(values) for number, values in self.chosen.items()]
 
-    @property
-    def edges(self) -> dict[str, str]:
-        """The algorithms whose best setting lies on an edge of all that was tried, and on which one."""
-        return {
-            candidate.name: edge
-            for number, candidate in self.candidates.items()
-            if (edge := on_edge(candidate, self.trials[number]))
-        }
-
     def table(self, variant: str = "") -> pl.DataFrame:
         """One row for each setting that was tried. The step size is in the column eta, whatever the rule calls it."""
         chosen = self.chosen
@@ -89,7 +81,7 @@ class Tuned:
             for number, candidate in self.candidates.items()
             for trial in self.trials[number]
         ]
-        names = {name: pl.Float64 for row in rows for name in row if name not in COLUMNS}
+        names = {name: pl.Float64 for row in rows for name in row if name not in TUNING}
         return pl.DataFrame(rows, schema_overrides=names | {"value": pl.Float64}, infer_schema_length=None)
 
     @staticmethod
@@ -100,10 +92,10 @@ class Tuned:
 
 
 def _columns(candidate: Candidate, values: Values) -> dict[str, Any]:
-    """The numbers of a setting, by names that are none of `COLUMNS`."""
+    """The numbers of a setting, by names that are none of `TUNING`."""
     numbers = {key: value for key, value in (candidate.fixed | values).items() if isinstance(value, (int, float))}
     renamed = {"eta" if key == candidate.step else key: value for key, value in numbers.items()}
-    return {f"{key}_" if key in COLUMNS else key: value for key, value in renamed.items()}
+    return {f"{key}_" if key in TUNING else key: value for key, value in renamed.items()}
 
 
 def tune(

@@ -5,10 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from gossamer.results.study import Study
-
-KNOWN = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
-"""The columns of a tuning frame that are not hyper-parameters."""
+from gossamer.results.study import TUNING, Study
 
 GREEK = {"eta": "η", "lam": "λ", "beta": "β", "gamma": "γ", "alpha": "α", "rho": "ρ"}
 
@@ -21,7 +18,7 @@ def of(study: Study) -> list[dict[str, Any]]:
     if study.tuning is None:
         return []
     grids = []
-    hyper = [name for name in study.tuning.columns if name not in KNOWN]
+    hyper = [name for name in study.tuning.columns if name not in TUNING]
     merged = study.tuning.group_by("variant", "algorithm", "setting", *hyper, maintain_order=True).agg(
         pl.col("value").mean(), pl.col("diverged").sum(), pl.col("extension").min(), pl.col("chosen").any()
     )
@@ -45,7 +42,7 @@ def chosen(study: Study) -> pl.DataFrame | None:
 
 
 def _grid(tried: pl.DataFrame) -> dict[str, Any]:
-    names = [name for name in tried.columns if name not in KNOWN and tried[name].null_count() < len(tried)]
+    names = [name for name in tried.columns if name not in TUNING and tried[name].null_count() < len(tried)]
     varied = [name for name in names if tried[name].n_unique() > 1] or names[:1]
     across = "eta" if "eta" in varied else next(iter(varied), None)
     up = [name for name in varied if name != across]

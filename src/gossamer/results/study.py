@@ -17,6 +17,9 @@ from gossamer.results.result import Result
 from gossamer.results.settings import differing, told
 from gossamer.results.summary import Summary
 
+TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
+"""The columns of a tuning table that are not hyper-parameters."""
+
 TUNED = "tuned in each of"
 """How the setting of a method begins whose hyper-parameters were tuned anew in every replicate."""
 

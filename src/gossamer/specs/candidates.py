@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, Range, Rule, Whole, brief, hyperparameters, nearest, parts
+from gossamer.core import InputError, Range, Rule, Whole, brief, hyperparameters, is_rule, nearest, parts
 from gossamer.specs.sections import TuningSection
 
 Values = dict[str, Any]
@@ -98,7 +98,7 @@ class Candidate:
     def of(given: Any) -> "Candidate":
         """The candidate that a user means by a class or by a name, with everything open."""
         kind = ALGORITHMS[given] if isinstance(given, str) and given in ALGORITHMS else given
-        if not isinstance(kind, type) or not all(hasattr(kind, part) for part in ("init", "step", "name", "needs")):
+        if not is_rule(kind):
             if isinstance(given, str):
                 raise InputError(f"there is no algorithm {brief(given)}; {nearest(given, ALGORITHMS)}")
             raise InputError(f"{brief(given)} is no algorithm: give a class, such as gs.BiasedDMT, or its name.")

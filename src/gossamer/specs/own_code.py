@@ -7,10 +7,9 @@ import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from gossamer.algorithms import register
-from gossamer.core import InputError
+from gossamer.core import InputError, is_rule
 from gossamer.engines.blame import blamed
 
 
@@ -38,8 +37,3 @@ def load(file: str | Path) -> ModuleType:
         if is_rule(value) and value.__module__ == name:
             register(value)
     return module
-
-
-def is_rule(value: Any) -> bool:
-    """Whether something is a class that `@rule` made a rule."""
-    return isinstance(value, type) and all(hasattr(value, part) for part in ("init", "step", "name", "needs"))

@@ -93,11 +93,6 @@ class Spec(Section):
         """The spec as TOML, with every path absolute and every default that was left out still left out."""
         return tomlkit.dumps(self.model_dump(exclude_unset=True))
 
-    @property
-    def is_study(self) -> bool:
-        """Whether it has variants or tunes, and so gives more than one result."""
-        return bool(self.variant or self.tuning)
-
     def variants(self) -> dict[str, "Spec"]:
         """The spec of each variant, without variants of its own; itself, under "", where there are none."""
         names = [variant.name for variant in self.variant]

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gossamer.core import InputError, State, parts, setting, shown
+from gossamer.core import InputError, State, is_rule, parts, setting, shown
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
 from gossamer.torch import averaging, generators
@@ -69,7 +69,7 @@ class Decentralized(Optimizer):
         overlap: bool | None = None,
         seed: int = 0,
     ):
-        if isinstance(rule, type) or not all(hasattr(rule, part) for part in ("init", "step", "name", "needs")):
+        if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
         for name, value in (("timeout", timeout), ("start_timeout", start_timeout)):
             if not 0 < value <= LONGEST:
