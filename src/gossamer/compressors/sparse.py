@@ -97,8 +97,8 @@ class RandK(Compressor):
         assert key is not None
         dim = a.shape[0]
         k = _count(self.k, self.share, dim)
-        # the k largest of d random words are a random subset, whatever the dtype of the run; as floats, which are in the
-        # order of their bits, because XLA has a fast kernel for those alone
+        # the k largest of d random words are a random subset, whatever the dtype of the run; they are taken for floats,
+        # which are in the order of their bits, because XLA has a fast kernel for those alone
         words = (jax.random.bits(key, (dim,), jnp.uint32) >> 2) + SMALLEST_NORMAL
         chosen = jax.lax.top_k(jax.lax.bitcast_convert_type(words, jnp.float32), k)[1]
         return _kept(a, chosen) * (dim / k if self.scaled else 1.0)
