@@ -5,7 +5,20 @@ from pathlib import Path
 import typer
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, Out, SpecFile, With, app, directory, progress, resumable, say, say_json, take
+from gossamer.cli.shared import (
+    AsJSON,
+    Cache,
+    Out,
+    SpecFile,
+    With,
+    app,
+    directory,
+    progress,
+    resumable,
+    say,
+    say_json,
+    take,
+)
 
 
 @app.command()
@@ -13,6 +26,7 @@ def run(
     spec: SpecFile,
     out: Out = None,
     own: With = None,
+    cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
     """Run an experiment and save its result.

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, Out, With, app, directory, progress, resumable, safe, say, say_json, take
+from gossamer.cli.shared import AsJSON, Cache, Out, With, app, directory, progress, resumable, safe, say, say_json, take
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def tune(
     replicate: Annotated[int | None, typer.Option(help="Of which replicate, where their choices differ.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --write.")] = False,
     own: With = None,
+    cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
     """Choose hyper-parameters by the spec's [tuning], without the final runs, and print what was tried.
