@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from gossamer.basics.keys import of_array, of_query
+from gossamer.basics.keys import kept, of_array, of_query
 from gossamer.core import Over
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
@@ -85,7 +85,7 @@ class StackedAgents:
         def of_agent(agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
-        return each(of_agent, self.world.problem.agents, self.keys, a)
+        return kept(self.t, lambda: each(of_agent, self.world.problem.agents, self.keys, a))
 
     def ones(self) -> Array:
         return jnp.ones((self.world.problem.agents, 1), self.world.problem.start.dtype)

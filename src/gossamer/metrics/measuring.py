@@ -47,7 +47,7 @@ class Snapshot:
     def of(problem: Problem, rule: Any, state: State, bias: Array | None) -> "Snapshot":
         # loss and gradient are made here, once for all metrics; the compiler leaves out what none of them uses
         mean = state.x.mean(0)
-        loss, gradient = problem.mean_loss(mean), problem.mean_gradient(mean)
+        loss, gradient = problem.mean_loss_and_gradient(mean)
         return Snapshot(state.x, mean, state, rule, problem, bias, loss, gradient)
 
 
