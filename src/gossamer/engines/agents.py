@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -96,11 +97,28 @@ class StackedAgents:
 
 
 def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
-    """The function of an agent's number and its own slices, for all agents, in blocks."""
-    numbers = jnp.arange(agents, dtype=jnp.int32)
+    """The function of an agent's number and its own slices, for all agents, in blocks.
+
+    A block is cut out of the arrays where they lie, and its results are put where they belong: so no array is copied
+    into blocks and back. All blocks are of one size, so the last begins where it is whole; what it has in common with
+    the one before it, it makes again, and that is the same.
+    """
+    everything = (jnp.arange(agents, dtype=jnp.int32), *stacked)
     if agents <= BLOCK:
-        return jax.vmap(function)(numbers, *stacked)
-    return jax.lax.map(lambda args: function(*args), (numbers, *stacked), batch_size=BLOCK)
+        return jax.vmap(function)(*everything)
+    blocks = -(-agents // BLOCK)
+    size = -(-agents // blocks)
+
+    def of_block(first: Any) -> Any:
+        return jax.vmap(function)(*jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, size), everything))
+
+    def put(k: Array, results: Any) -> Any:
+        first = jnp.minimum(k * size, agents - size)
+        placed = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
+        return jax.tree.map(placed, results, of_block(first))
+
+    empty = jax.tree.map(lambda a: jnp.zeros((agents, *a.shape[1:]), a.dtype), jax.eval_shape(of_block, 0))
+    return jax.lax.fori_loop(0, blocks, put, empty)
 
 
 def _like(given: tuple[Array, ...], made: tuple[Any, ...]) -> Any:

@@ -107,7 +107,7 @@ def biases(world: World, oracles: Oracle, keys: Keys, run: RunState) -> Float[Ar
     return _mapped(single_run, ProgramSetting({}, oracles), keys, run)
 
 
-@partial(jax.jit, static_argnums=(0, 1), compiler_options=SERIAL)
+@partial(jax.jit, static_argnums=(0, 1), donate_argnames="run", compiler_options=SERIAL)
 def advance(
     form: Form,
     metrics: tuple[Metric, ...],
@@ -123,7 +123,8 @@ def advance(
 ) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
     """Go on from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero).
 
-    With targets, a run that comes to all of them where it is measured stays as it is from there on.
+    With targets, a run that comes to all of them where it is measured stays as it is from there on. The arrays of `run`
+    are given up to the result, so that there is one state at a time: what was given cannot be used again.
     """
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
