@@ -132,14 +132,14 @@ class Block:
     def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
         """The constant bias of every agent, where the oracle has one."""
         with self.precision():
-            biases = program.biases(self.world, self.oracles, self.keys, self.run)
+            biases = program.biases(self.world.problem, self.oracles, self.keys, self.run.memory)
         return None if biases is None else np.asarray(biases)
 
     @property
     def worst(self) -> Float[np.ndarray, "settings seeds"]:
         """max_i F(x_i)."""
         with self.precision():
-            return np.asarray(program.worst(self.world, self.run.state.x))
+            return np.asarray(program.worst(self.world.problem, self.run.state.x))
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Go on from round t to each of the stops; the metrics of those that are wanted, [stops, settings, seeds]."""

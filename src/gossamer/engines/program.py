@@ -17,6 +17,7 @@ from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import measure, worst_loss
 from gossamer.oracles import Oracle, Site
+from gossamer.problems import Problem
 
 BOUND = 1e16
 """A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not finite. That is seen in the
@@ -98,13 +99,15 @@ def begin(form: Form, world: World, oracles: Oracle, hyper: BlockHyper, keys: Ke
 
 
 @jax.jit
-def biases(world: World, oracles: Oracle, keys: Keys, run: RunState) -> Float[Array, "settings seeds agents d"] | None:
+def biases(
+    problem: Problem, oracles: Oracle, keys: Keys, memory: Any
+) -> Float[Array, "settings seeds agents d"] | None:
     """The constant bias of every agent, where the oracle has one."""
 
-    def single_run(setting: ProgramSetting, key: Array, run: RunState) -> Any:
-        return _bias(world, setting.oracle, key, run)
+    def single_run(setting: ProgramSetting, key: Array, memory: Any) -> Any:
+        return _bias(problem, setting.oracle, key, memory)
 
-    return _mapped(single_run, ProgramSetting({}, oracles), keys, run)
+    return _mapped(single_run, ProgramSetting({}, oracles), keys, memory)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnames="run", compiler_options=SERIAL)
@@ -144,7 +147,7 @@ def advance(
 
     def rows(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
         def single_run(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
-            bias = _bias(world, setting.oracle, key, run)
+            bias = _bias(world.problem, setting.oracle, key, run.memory)
             values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
             deciding = {name: value for name, value in values.items() if name in OURS}
             return values, jnp.stack(
@@ -171,10 +174,10 @@ def advance(
 
 
 @jax.jit
-def worst(world: World, x: Float[Array, "settings seeds agents d"]) -> Float[Array, "settings seeds"]:
+def worst(problem: Problem, x: Float[Array, "settings seeds agents d"]) -> Float[Array, "settings seeds"]:
     """max_i F(x_i) of every run."""
     flat = x.reshape(-1, *x.shape[2:])
-    return jax.lax.map(lambda x: worst_loss(world.problem, x, BLOCK), flat).reshape(x.shape[:2])
+    return jax.lax.map(lambda x: worst_loss(problem, x, BLOCK), flat).reshape(x.shape[:2])
 
 
 def trace(
@@ -193,11 +196,11 @@ def trace(
     return before, rule.step(before, StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round))
 
 
-def _bias(world: World, oracle: Oracle, keys: Array, run: RunState) -> Float[Array, "agents d"] | None:
+def _bias(problem: Problem, oracle: Oracle, keys: Array, memory: Any) -> Float[Array, "agents d"] | None:
     def of_agent(agent: Array, key: Array, memory: Any) -> Any:
-        return oracle.bias(Site(world.problem, agent, key, jnp.int32(0)), memory)
+        return oracle.bias(Site(problem, agent, key, jnp.int32(0)), memory)
 
-    return each(of_agent, world.problem.agents, keys[0], run.memory)
+    return each(of_agent, problem.agents, keys[0], memory)
 
 
 def _memory(world: World, oracle: Oracle, keys: Array) -> Any:
@@ -254,6 +257,6 @@ def _at_targets(
     return jnp.stack(reached).all(0)
 
 
-def _mapped(single_run: Any, settings: ProgramSetting, keys: Array, *run: RunState) -> Any:
+def _mapped(single_run: Any, settings: ProgramSetting, keys: Array, *run: Any) -> Any:
     over_seeds = jax.vmap(single_run, in_axes=(None, 0) + (0,) * len(run))
     return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(settings, keys, *run)
