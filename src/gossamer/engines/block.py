@@ -132,7 +132,7 @@ class Block:
     def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
         """The constant bias of every agent, where the oracle has one."""
         with self.precision():
-            biases = program.biases(self.world.problem, self.oracles, self.keys, self.run.memory)
+            biases = program.biases(self.world.problem, self.oracles, self._hyper.order, self.keys, self.run.memory)
         return None if biases is None else np.asarray(biases)
 
     @property
