@@ -4,6 +4,7 @@ A setting is the rule's hyper-parameters and the oracle's numbers. Settings are 
 the seeds have keys: all settings of a block see the same samples, and a mini-batch is gathered once for all of them.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -83,11 +84,18 @@ class Form(NamedTuple):
 @partial(jax.jit, static_argnums=0)
 def begin(form: Form, world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys) -> RunState:
     """All runs of the block before round 0."""
+    return starts(form, StackedAgents, world, oracles, hyper, keys)
+
+
+def starts(
+    form: Form, crowd: type[StackedAgents], world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys
+) -> RunState:
+    """All runs before round 0, of the agents that are in `crowd`."""
 
     def single_run(setting: ProgramSetting, key: Array) -> RunState:
-        memory = _memory(world, setting.oracle, key)
-        agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
-        state = form.bind(setting.hyper).init(_start(world), agents)
+        memory = _memory(crowd, world, setting.oracle, key)
+        agents = crowd(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
+        state = form.bind(setting.hyper).init(_start(crowd, world), agents)
         return RunState(state, agents.memory, jnp.int32(-1))
 
     return _mapped(single_run, ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order), keys)
@@ -121,21 +129,56 @@ def advance(
 
     With targets, a run that comes to all of them where it is measured stays as it is from there on.
     """
+    going = partial(rounds, form, StackedAgents)
+    return legs(going, form, metrics, world, oracles, hyper, keys, run, t, stops, wanted, targets)
+
+
+def rounds(
+    form: Form,
+    crowd: type[StackedAgents],
+    world: World,
+    oracles: Oracle,
+    hyper: BlockHyper,
+    keys: Keys,
+    run: RunState,
+    t: Int[Array, ""],
+    stop: Int[Array, ""],
+) -> RunState:
+    """From round t to `stop`, by the agents that are in `crowd`."""
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
     def one_round(t: Array, run: RunState) -> RunState:
         def single_run(setting: ProgramSetting, key: Array, run: RunState) -> RunState:
-            agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
+            agents = crowd(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
             state, memory = _held(run, (state, memory))
-            size = jnp.sum(state.x**2)
+            size = agents.total(state.x**2)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
             return run._replace(
                 state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
             )
 
         return _mapped(single_run, ProgramSetting(hyper_at(hyper, t), oracles), keys, run)
+
+    return jax.lax.fori_loop(t, stop, one_round, run)
+
+
+def legs(
+    going: Callable[..., RunState],
+    form: Form,
+    metrics: tuple[Metric, ...],
+    world: World,
+    oracles: Oracle,
+    hyper: BlockHyper,
+    keys: Keys,
+    run: RunState,
+    t: Int[Array, ""],
+    stops: Int[Array, " legs"],
+    wanted: Bool[Array, " legs"],
+    targets: dict[str, Float[Array, ""]],
+) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
+    """`advance`, where `going` takes the runs from one round to another."""
 
     def rows(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
         def single_run(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
@@ -152,7 +195,7 @@ def advance(
 
     def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
         (t, run), (stop, wanted) = carry, to
-        run = jax.lax.fori_loop(t, stop, one_round, run)
+        run = going(world, oracles, hyper, keys, run, t, stop)
         values, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
         lost = wanted & ~finite & (run.diverged < 0)
         run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
@@ -182,9 +225,10 @@ def trace(
     keys: Array,
 ) -> tuple[State, State]:
     """The states before and after a round, and, counted while it is traced, what the start and the round cost."""
-    first = StackedAgents(world, oracle, keys[1], jnp.int32(0), _memory(world, oracle, keys), start)
+    memory = _memory(StackedAgents, world, oracle, keys)
+    first = StackedAgents(world, oracle, keys[1], jnp.int32(0), memory, start)
     rule = form.bind(hyper)
-    before = rule.init(_start(world), first)
+    before = rule.init(_start(StackedAgents, world), first)
     return before, rule.step(before, StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round))
 
 
@@ -195,9 +239,9 @@ def _bias(world: World, oracle: Oracle, keys: Array, run: RunState) -> Float[Arr
     return each(of_agent, world.problem.agents, keys[0], run.memory)
 
 
-def _memory(world: World, oracle: Oracle, keys: Array) -> Any:
+def _memory(crowd: type[StackedAgents], world: World, oracle: Oracle, keys: Array) -> Any:
     first = jnp.int32(0)
-    return each(lambda agent, key: oracle.init(Site(world.problem, agent, key, first)), world.problem.agents, keys[0])
+    return crowd.each(world, lambda agent, key: oracle.init(Site(world.problem, agent, key, first)), keys[0])
 
 
 def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
@@ -205,8 +249,8 @@ def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
     return jax.vmap(of_round, in_axes=(0, None))(keys[1], number)
 
 
-def _start(world: World) -> Float[Array, "agents d"]:
-    return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
+def _start(crowd: type[StackedAgents], world: World) -> Float[Array, "agents d"]:
+    return jnp.broadcast_to(world.problem.start, (crowd.count(world), world.problem.dim))
 
 
 def hyper_at(hyper: BlockHyper, t: Any) -> dict[str, Any]:
