@@ -13,6 +13,7 @@ from jaxtyping import Float, Int
 from gossamer.core import parts, ranges, schedules, tabulate
 from gossamer.engines import program
 from gossamer.engines.devices.layouts import ALONE, Alone
+from gossamer.engines.devices.processes import agreed
 from gossamer.metrics import Target, measured
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -240,5 +241,5 @@ def calls(marks: list[int], first: int, last: int, legs: int = LEGS) -> Iterator
         stops = ahead or [min(t + reach, last)]
         yield t, stops, [bool(ahead)] * len(stops)
         seconds = time.perf_counter() - called
-        reach = max(1, min(8 * reach, WINDOW, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9))))
+        reach = agreed(max(1, min(8 * reach, WINDOW, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9)))))
         t, done = stops[-1], done + len(ahead)

@@ -245,5 +245,5 @@ def _table(indices: Any, weights: Any, held: Array, x: Array) -> Array:
     return jax.lax.fori_loop(0, width, add, jnp.zeros_like(x), unroll=width <= 32)
 
 
-def _product(matrix: Array, x: Array) -> Array:
-    return jnp.tensordot(matrix.astype(x.dtype), x, axes=1, precision="highest")
+def _product(matrix: Any, x: Array) -> Array:
+    return jnp.tensordot(jnp.asarray(matrix).astype(x.dtype), x, axes=1, precision="highest")

@@ -17,6 +17,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from gossamer.basics.keys import Keys, keys_of
+from gossamer.core import InputError
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents, World
 from gossamer.engines.devices import sharing
@@ -61,17 +62,17 @@ class Alone:
         """An array of all devices and processes, on this host."""
         return np.asarray(array)
 
-    def begin(self, *arguments: Any) -> program.RunState:
-        return program.begin(*arguments)
+    def begin(self, form: program.Form, *arrays: Any) -> program.RunState:
+        return program.begin(form, *arrays)
 
-    def advance(self, *arguments: Any) -> Any:
-        return program.advance(*arguments)
+    def advance(self, form: program.Form, metrics: Any, *arrays: Any) -> Any:
+        return program.advance(form, metrics, *arrays)
 
-    def biases(self, *arguments: Any) -> Any:
-        return program.biases(*arguments)
+    def biases(self, *arrays: Any) -> Any:
+        return program.biases(*arrays)
 
-    def worst(self, *arguments: Any) -> Any:
-        return program.worst(*arguments)
+    def worst(self, *arrays: Any) -> Any:
+        return program.worst(*arrays)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class Spread(Alone):
     def host(self, array: Any) -> np.ndarray:
         if array.is_fully_addressable or array.is_fully_replicated:
             return np.asarray(array)
-        return np.asarray(multihost_utils.process_allgather(array, tiled=True))
+        with jax.enable_x64(True):  # or float64 would not arrive as it is
+            return np.asarray(multihost_utils.process_allgather(array, tiled=True))
 
     def _put(self, tree: Any, specs: Any) -> Any:
         """The tree on the devices. `specs` says how, for every leaf or for all; every process has the whole."""
@@ -132,7 +134,9 @@ class SharedRuns(Spread):
         return _worst_in_shares(self.mesh, *arrays)
 
 
-RUNS, HYPER = P(SETTINGS, SEEDS), program.BlockHyper(P(SETTINGS), P(SETTINGS), P(), P(SETTINGS), P(SETTINGS))  # pyright: ignore[reportArgumentType]
+RUNS = P(SETTINGS, SEEDS)
+BY_SETTINGS: Any = (P(SETTINGS), P(SETTINGS), P(), P(SETTINGS), P(SETTINGS))
+HYPER = program.BlockHyper(*BY_SETTINGS)
 
 
 def _in_shares(function: Any, mesh: Mesh, given: tuple[Any, ...], made: Any) -> Any:
@@ -193,19 +197,29 @@ class SharedOut(Spread):
 AGENTS = P(None, None, AXIS)
 """Of arrays [settings, seeds, agents, …], and of keys."""
 
+BY_AGENTS: Any = (AGENTS, AGENTS, P())
+"""Of the state, the oracle's memory, and the round in which a run diverged."""
+
 
 def _run_specs(run: program.RunState) -> program.RunState:
-    by_agents: Any = jax.tree.map(lambda leaf: AGENTS, (run.state, run.memory))
-    reached: Any = None if run.reached is None else P()
-    return program.RunState(*by_agents, P(), reached)  # pyright: ignore[reportArgumentType]
+    ended: Any = P()
+    state, memory = jax.tree.map(lambda leaf: AGENTS, (run.state, run.memory))
+    return program.RunState(state, memory, ended, None if run.reached is None else ended)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _begun_by_agents(mesh: Mesh, form: program.Form, world: World, *arrays: Any) -> program.RunState:
     def start(world: World, *arrays: Any) -> program.RunState:
-        return program.starts(form, sharing.SharedAgents, sharing.local(world), *arrays)
+        run = program.starts(form, sharing.SharedAgents, sharing.local(world), *arrays)
+        for name, array in run.state.items():
+            if array.shape[2:3] != run.state.x.shape[2:3]:
+                raise InputError(
+                    f"{form.kind.name}: {name} of its State has no axis of agents, so that they cannot be shared out "
+                    'over devices: let it start with one, or take split = "runs".'
+                )
+        return run
 
-    made: Any = program.RunState(AGENTS, AGENTS, P())  # pyright: ignore[reportArgumentType]
+    made = program.RunState(*BY_AGENTS)
     given = (sharing.specs_of(world), P(), P(), AGENTS)
     return _in_shares(start, mesh, given, made)(world, *arrays)
 
