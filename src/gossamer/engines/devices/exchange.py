@@ -21,7 +21,8 @@ from gossamer.networks.mixing.directed import Directed
 from gossamer.networks.mixing.drawn import Drawn
 from gossamer.networks.mixing.faults import Faults
 from gossamer.networks.mixing.mixer import MatrixName
-from gossamer.networks.mixing.static import Full, Hubs, Mean, Neighbours, Shifts
+from gossamer.networks.mixing.static import Explicit, Full, Hubs, Mean, Neighbours, Shifts
+from gossamer.networks.spectrum import size
 
 AXIS = "agents"
 """The axis of the mesh over which the agents are shared out."""
@@ -64,7 +65,7 @@ class Exchange:
     @staticmethod
     def along(links: sp.csr_array, devices: int) -> tuple["Exchange", Int[np.ndarray, "devices agents"]]:
         """Rows go where these links need them; and the place at which every device then holds each agent's row."""
-        agents = int(links.shape[0])
+        agents = size(links)
         own = agents // devices
         entries = sp.coo_array(links)
         needed = np.unique((entries.row // own).astype(np.int64) * agents + entries.col)
@@ -81,14 +82,8 @@ class Exchange:
             for q, rows in enumerate(wanted):
                 place[(q + step) % devices, rows] = held + np.arange(len(rows))
             steps.append(step)
-            sends.append(
-                np.stack(
-                    [
-                        np.pad(rows - q * own, (0, longest - len(rows))) if len(rows) else np.zeros(longest, np.int64)
-                        for q, rows in enumerate(wanted)
-                    ]
-                ).astype(np.int32)
-            )
+            padded = [np.pad(rows - q * own, (0, longest - len(rows))) for q, rows in enumerate(wanted)]
+            sends.append(np.stack(padded).astype(np.int32))
             held += longest
         if held - own > MOST * (agents - own):
             return Exchange.everything(agents, devices)
@@ -165,7 +160,8 @@ class SharedRounds(Shared):
         return None if awake is None else self._own(awake)
 
     def mix(self, x: Array, t: Any = 0, over: MatrixName = "W") -> Array:
-        held, weights = self.exchange(x), self.base.at(t, over) if isinstance(self.base, Drawn) else self.base
+        held = self.exchange(x)
+        weights: Explicit = self.base.at(t, over) if isinstance(self.base, Drawn) else self.base
         match weights:
             case Neighbours(indices, numbers):
                 return self._rows(indices, numbers, held, x)

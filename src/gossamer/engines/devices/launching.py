@@ -21,12 +21,23 @@ LOST = 6
 """The exit code where a process was killed, or has lost another."""
 
 
-def launch(processes: int, arguments: Sequence[str], port: int | None = None) -> int:
+NOTICED = 0.2
+"""Seconds in which the processes that lose another one notice it, before they are ended."""
+
+
+def launch(processes: int, arguments: Sequence[str], *, port: int | None = None, max_restarts: int = 0) -> int:
     """Run ``gossamer run`` with these arguments in so many processes, and return the exit code.
 
     They meet on loopback, at this port or at a free one. When one ends for any other reason than that all is done, the
-    others are ended at once, and the same command goes on from what was finished.
+    others are ended at once; where it was lost they begin again, at most `max_restarts` times, from what was finished.
     """
+    code = _once(processes, arguments, port)
+    while code == LOST and max_restarts:
+        code, max_restarts = _once(processes, arguments, port), max_restarts - 1
+    return code
+
+
+def _once(processes: int, arguments: Sequence[str], port: int | None) -> int:
     address = f"{LOOPBACK}:{_free(port)}"
     place = ["--coordinator", address, "--processes", str(processes)]
     command = [sys.executable, "-m", "gossamer", "run", *arguments, *place]
@@ -36,9 +47,7 @@ def launch(processes: int, arguments: Sequence[str], port: int | None = None) ->
         try:
             for process in range(processes):
                 # a session of its own, so that Ctrl-C reaches this process alone, which then ends all
-                one = subprocess.Popen(
-                    [*command, "--process", str(process)], env=environment, start_new_session=True
-                )
+                one = subprocess.Popen([*command, "--process", str(process)], env=environment, start_new_session=True)
                 children.append(one)
             return _watched(children)
         except KeyboardInterrupt:
@@ -51,21 +60,24 @@ def launch(processes: int, arguments: Sequence[str], port: int | None = None) ->
 
 
 def _watched(children: list[subprocess.Popen[bytes]]) -> int:
-    """The exit code of all, or of the first that fails."""
-    while True:
-        codes = [child.poll() for child in children]
-        failed = {process: code for process, code in enumerate(codes) if code}
-        # one that was killed, before those that noticed it; bad input is known to all, and the first one says it
-        for process, code in sorted(failed.items(), key=lambda item: item[1]):
-            if code < 0 or code == LOST:
-                why = f"was ended by {signal.Signals(-code).name}" if code < 0 else "has lost another"
-                _say(f"process {process} {why}: all are ended, and the same command goes on from what was finished")
-                return LOST
-            if process == 0 or children[0].poll() is not None:
-                return code
+    """The exit code of all, or of what went wrong first."""
+    while not any(codes := [child.poll() for child in children]):
         if all(code == 0 for code in codes):
             return 0
         time.sleep(0.05)
+    time.sleep(NOTICED)
+    codes = [child.poll() or 0 for child in children]
+    if codes[0] > 0 and codes[0] != LOST:  # what all know, the first one says
+        return codes[0]
+    lost = min(range(len(codes)), key=lambda process: _falls(codes[process]))
+    why = f"was ended by {signal.Signals(-codes[lost]).name}" if codes[lost] < 0 else f"ended with code {codes[lost]}"
+    _say(f"process {lost} {why}: all are ended, and the same command goes on from what was finished")
+    return LOST
+
+
+def _falls(code: int) -> int:
+    """The order in which processes end: first one that is killed or fails, then those that lose it, or abort for it."""
+    return {0: 3, LOST: 2, -signal.SIGABRT: 1}.get(code, 0)
 
 
 def _free(port: int | None) -> int:

@@ -30,6 +30,9 @@ HEARTBEAT = 10
 PATIENCE = 60
 """Seconds that the processes wait for one another at the start."""
 
+PAUSE = 2.0
+"""Seconds for which another process leaves it to the first to say what was refused."""
+
 _joined = False
 
 
@@ -42,8 +45,10 @@ def join(coordinator: str | None = None, processes: int | None = None, process: 
     _end_with_launcher()
     given = (coordinator, processes, process)
     if None in given and given != (None, None, None):
-        raise InputError("--coordinator, --processes and --process go together: the address of the first process, how "
-                         "many there are, and which one this is.")
+        raise InputError(
+            "--coordinator, --processes and --process go together: the address of the first process, how "
+            "many there are, and which one this is."
+        )
     if processes is not None and process is not None and not 0 <= process < processes:
         raise InputError(f"--process counts from 0 to {processes - 1}, but is {process}.")
     how: dict[str, Any] = {"heartbeat_timeout_seconds": HEARTBEAT, "initialization_timeout": PATIENCE}
@@ -101,7 +106,9 @@ def refuse_others(spec: str, own: list[Path]) -> None:
     for process, theirs in enumerate(everyone):
         odd = [name for name, same in zip(known, (theirs == everyone[0]).all(1), strict=True) if not same]
         if odd:
-            raise InputError(f"process {process} has other {' and other '.join(odd)} than the first: make them the same.")
+            raise InputError(
+                f"process {process} has other {' and other '.join(odd)} than the first: make them the same."
+            )
 
 
 class FirstStore(Store):
@@ -125,17 +132,23 @@ def store_in(folder: Path) -> Store:
 
 
 @contextlib.contextmanager
-def ending() -> Iterator[None]:
-    """Where processes run together, an error of one ends it at once, and so the others: none waits for it at the end."""
-    try:
+def ending(refuse: Callable[[InputError], None]) -> Iterator[None]:
+    """Where processes run together, an error of one ends it at once, and so the others: none waits at the end.
+
+    `refuse` says what was refused; the first process does so for all, where all refuse.
+    """
+    if not _joined:
         yield
-    except InputError:
+        return
+    try:
+        with _stdout_to_stderr():
+            yield
+    except InputError as error:
         if not first():
-            os._exit(2)  # the first one says it
-        raise
+            time.sleep(PAUSE)
+        refuse(error)
+        os._exit(2)
     except jax.errors.JaxRuntimeError as error:
-        if not _joined:
-            raise
         line = (str(error).splitlines() or [""])[0][:300]
         print(
             f"process {jax.process_index()} of {jax.process_count()} has lost another one ({line}): the same command "
@@ -144,6 +157,20 @@ def ending() -> Iterator[None]:
             flush=True,
         )
         os._exit(LOST)
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """What the runtime prints of its connections does not come between the lines that a script may read."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
 
 
 def _from_first(data: bytes) -> bytes:
