@@ -20,7 +20,7 @@ class NumbaKernel:
         problem = task.problem
         n, d = problem.agents, problem.dim
         self.data = (
-            ones_of(problem.inputs),
+            ones_of(np.asarray(problem.inputs)),
             problem.targets.astype(dtype),
             problem.offsets.astype(np.uint64),
             problem.sizes.astype(np.uint64),

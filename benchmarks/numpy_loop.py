@@ -22,7 +22,7 @@ class NumpyLoop:
         self.tape, self.queries = tape, 0
         self.alpha = float(problem.alpha)
         # y a: all that the gradient of log(1 + exp(−y a·x)) needs of a row.
-        self.rows = (problem.inputs * problem.targets[:, None]).astype(dtype if wide else np.int8)
+        self.rows = (np.asarray(problem.inputs) * problem.targets[:, None]).astype(dtype if wide else np.int8)
         self.first = problem.offsets.astype(np.int64)[:, None]
         self.sizes = problem.sizes.astype(np.float32)[:, None]
         self.W = np.ascontiguousarray(task.network.mixing, dtype)

@@ -1,6 +1,6 @@
 """Runs that tests/engines/test_devices.py starts in processes of their own: the models of every case, in one file.
 
-    python -m tests.engines.shares FILE DEVICES [COORDINATOR PROCESSES PROCESS]
+python -m tests.engines.shares FILE DEVICES [COORDINATOR PROCESSES PROCESS]
 """
 
 import sys

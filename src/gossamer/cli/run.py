@@ -17,7 +17,7 @@ from gossamer.cli.placing import (
     quiet,
     refuse_others,
 )
-from gossamer.cli.shared import AsJSON, Out, SpecFile, With, app, directory, progress, say, say_json, take
+from gossamer.cli.shared import AsJSON, Cache, Out, SpecFile, With, app, directory, progress, say, say_json, take
 
 
 @app.command()
@@ -25,6 +25,7 @@ def run(
     spec: SpecFile,
     out: Out = None,
     own: With = None,
+    cache: Cache = True,
     as_json: AsJSON = False,
     devices: Devices = None,
     split: Split = None,

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from gossamer.basics.terminal import visible
 from gossamer.cli.placing import Devices, Split, placed
-from gossamer.cli.shared import AsJSON, Out, With, app, directory, progress, safe, say, say_json, take
+from gossamer.cli.shared import AsJSON, Cache, Out, With, app, directory, progress, safe, say, say_json, take
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def tune(
     replicate: Annotated[int | None, typer.Option(help="Of which replicate, where their choices differ.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --write.")] = False,
     own: With = None,
+    cache: Cache = True,
     as_json: AsJSON = False,
     devices: Devices = None,
     split: Split = None,

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from gossamer.basics.keys import of_array, of_query
+from gossamer.basics.keys import kept, of_array, of_query
 from gossamer.core import Over
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
@@ -84,7 +85,7 @@ class StackedAgents:
         def of_agent(agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
-        return self.each(self.world, of_agent, self.keys, a)
+        return kept(self.t, lambda: self.each(self.world, of_agent, self.keys, a))
 
     def ones(self) -> Array:
         return jnp.ones((self.count(self.world), 1), self.world.problem.start.dtype)
@@ -118,11 +119,28 @@ class StackedAgents:
 
 
 def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
-    """The function of an agent's number and its own slices, for all agents, in blocks."""
-    numbers = jnp.arange(agents, dtype=jnp.int32)
+    """The function of an agent's number and its own slices, for all agents, in blocks.
+
+    A block is cut out of the arrays where they lie, and its results are put where they belong: so no array is copied
+    into blocks and back. All blocks are of one size, so the last begins where it is whole; what it has in common with
+    the one before it, it makes again, and that is the same.
+    """
+    everything = (jnp.arange(agents, dtype=jnp.int32), *stacked)
     if agents <= BLOCK:
-        return jax.vmap(function)(numbers, *stacked)
-    return jax.lax.map(lambda args: function(*args), (numbers, *stacked), batch_size=BLOCK)
+        return jax.vmap(function)(*everything)
+    blocks = -(-agents // BLOCK)
+    size = -(-agents // blocks)
+
+    def of_block(first: Any) -> Any:
+        return jax.vmap(function)(*jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, size), everything))
+
+    def put(k: Array, results: Any) -> Any:
+        first = jnp.minimum(k * size, agents - size)
+        placed = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
+        return jax.tree.map(placed, results, of_block(first))
+
+    empty = jax.tree.map(lambda a: jnp.zeros((agents, *a.shape[1:]), a.dtype), jax.eval_shape(of_block, 0))
+    return jax.lax.fori_loop(0, blocks, put, empty)
 
 
 def _like(given: tuple[Array, ...], made: tuple[Any, ...]) -> Any:

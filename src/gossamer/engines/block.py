@@ -138,14 +138,14 @@ class Block:
     def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
         """The constant bias of every agent, where the oracle has one."""
         with self.precision():
-            biases = self.layout.biases(self.world, self.oracles, self.keys, self.run)
+            biases = self.layout.biases(self.world.problem, self.oracles, self.keys, self.run.memory)
         return None if biases is None else self.layout.host(biases)
 
     @property
     def worst(self) -> Float[np.ndarray, "settings seeds"]:
         """max_i F(x_i)."""
         with self.precision():
-            return self.layout.host(self.layout.worst(self.world, self.run.state.x))
+            return self.layout.host(self.layout.worst(self.world.problem, self.run.state.x))
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Go on from round t to each of the stops; the metrics of those that are wanted, [stops, settings, seeds]."""

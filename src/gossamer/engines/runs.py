@@ -162,7 +162,8 @@ def compute(
     pieces: dict[RunId, list[Piece]] = {run: [] for run in runs}
     named = [setting.key() for setting in settings] if store.keeps else []
     seconds = dict.fromkeys(runs, 0.0)
-    for first, last in plan.segments:
+    # where nothing is kept, a run is one piece: it goes on from where it stands, and no state is copied between
+    for first, last in plan.segments if store.keeps else [(0, plan.last)]:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
         going = [run for run in runs if not pieces[run] or not pieces[run][-1].ended_early]
         keys: dict[RunId, dict[str, Any]] = {}

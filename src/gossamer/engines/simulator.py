@@ -16,7 +16,8 @@ from gossamer.core import InputError, brief, check_schedules, flag, is_rule, par
 from gossamer.engines.costs import paid
 from gossamer.engines.devices.places import using
 from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
-from gossamer.metrics import labels, targets
+from gossamer.metrics import targets
+from gossamer.metrics.measuring import labels_of
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
 from gossamer.oracles import Oracle, completed
@@ -207,7 +208,7 @@ def result_of(
     """
     key = rule.name, told or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
-    known = labels()
+    known = labels_of(problem)
     frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {

@@ -41,7 +41,7 @@ def least_squares(
             f"{str(dataset.labels[0])!r}. For classes use problems.logistic or problems.softmax."
         )
     return arrange(
-        Model(flat, _loss, _ridge, smoothness=_smoothness),
+        Model(flat, _loss, _ridge, smoothness=_smoothness, linear=True),
         np.zeros(dataset.dim),
         dataset,
         agents,

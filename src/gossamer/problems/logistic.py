@@ -46,7 +46,7 @@ def logistic(
         )
     upper = classes[1]
     return arrange(
-        Model(flat, _loss, bounded_penalty, _predict, _smoothness),
+        Model(flat, _loss, bounded_penalty, _predict, _smoothness, linear=True),
         np.zeros(dataset.dim),
         dataset,
         agents,
@@ -59,7 +59,19 @@ def logistic(
 
 
 def _loss(x: Array, inputs: Array, targets: Array) -> Array:
-    return jax.nn.softplus(-targets.astype(x.dtype) * (inputs @ x))
+    return _softplus(-targets.astype(x.dtype) * (inputs @ x))
+
+
+@jax.custom_jvp
+def _softplus(z: Array) -> Array:
+    r"""$\log(1 + e^z)$."""
+    return jax.nn.softplus(z)
+
+
+@_softplus.defjvp
+def _softplus_slope(points: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    # JAX's own takes the value for the slope, and so a logarithm for every gradient
+    return _softplus(*points), jax.nn.sigmoid(*points) * tangents[0]
 
 
 def _predict(x: Array, inputs: Array) -> Array:

@@ -42,6 +42,10 @@ class Problem(abc.ABC):
     def mean_gradient(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """∇F(x)."""
 
+    def mean_loss_and_gradient(self, x: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
+        """F(x) and ∇F(x), for one who needs both."""
+        return self.mean_loss(x), self.mean_gradient(x)
+
     @property
     def has_samples(self) -> bool:
         """Whether a mini-batch can be drawn; if so there are `sizes`, `batch_loss` and `batch_gradient`."""

@@ -44,7 +44,7 @@ def softmax(
         )
     count = dataset.dim * classes
     refuse_beyond_memory(f"a model of {dataset.dim:,} features and {classes:,} classes", 3 * 8 * count, "use fewer")
-    model = Model(flat, _loss, bounded_penalty, _predict, _smoothness)
+    model = Model(flat, _loss, bounded_penalty, _predict, _smoothness, linear=True)
     return arrange(model, np.zeros(count), dataset, agents, split, sizes, seed, alpha, targets=numbering(dataset))
 
 

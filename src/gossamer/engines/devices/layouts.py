@@ -134,6 +134,9 @@ class SharedRuns(Spread):
         return _worst_in_shares(self.mesh, *arrays)
 
 
+RUN = 7
+"""Where the runs stand among the arguments of the programs below: they are given up, as in `program.advance`."""
+
 RUNS = P(SETTINGS, SEEDS)
 BY_SETTINGS: Any = (P(SETTINGS), P(SETTINGS), P(), P(SETTINGS), P(SETTINGS))
 HYPER = program.BlockHyper(*BY_SETTINGS)
@@ -149,7 +152,7 @@ def _begun_in_shares(mesh: Mesh, form: program.Form, *arrays: Any) -> program.Ru
     return _in_shares(start, mesh, (P(), P(SETTINGS), HYPER, P(SEEDS)), RUNS)(*arrays)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=RUN, compiler_options=program.SERIAL)
 def _advanced_in_shares(mesh: Mesh, form: program.Form, metrics: Any, *arrays: Any) -> Any:
     advance = partial(program.legs, partial(program.rounds, form, StackedAgents), form, metrics)
     given = (P(), P(SETTINGS), HYPER, P(SEEDS), RUNS, P(), P(), P(), P())
@@ -175,7 +178,7 @@ class SharedOut(Spread):
         return self.mesh.size
 
     def world(self, problem: Problem, network: Network, dtype: str) -> World:
-        world = sharing.shared_world(problem, network, self.mesh.size)
+        world = sharing.shared_world(problem, network, self.mesh)
         return self._put(World(_in(world.problem, dtype), _in(world.network, dtype)), sharing.specs_of(world))
 
     def over_settings(self, tree: Any) -> Any:
@@ -224,7 +227,7 @@ def _begun_by_agents(mesh: Mesh, form: program.Form, world: World, *arrays: Any)
     return _in_shares(start, mesh, given, made)(world, *arrays)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2), donate_argnums=RUN, compiler_options=program.SERIAL)
 def _advanced_by_agents(mesh: Mesh, form: program.Form, metrics: Any, *arrays: Any) -> Any:
     def rounds(world: World, *arrays: Any) -> program.RunState:
         return program.rounds(form, sharing.SharedAgents, sharing.local(world), *arrays)

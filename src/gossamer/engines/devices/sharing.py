@@ -7,9 +7,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Array
 
+from gossamer.basics.pytrees import pytree
 from gossamer.engines.agents import StackedAgents, World, each
 from gossamer.engines.devices import exchange
 from gossamer.engines.devices.exchange import AXIS
@@ -40,10 +42,29 @@ class SharedAgents(StackedAgents):
         return exchange.mean(a)
 
 
-def shared_world(problem: Problem, network: Network, devices: int) -> World:
-    """The problem and the network, laid out for so many devices, on the host."""
-    mixer = exchange.shared(network.mixer, network.agents, devices)
-    return World(_laid_out(problem, devices), dataclasses.replace(network, mixer=mixer))
+@pytree
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class SharedEmpirical(Empirical):
+    """Samples that lie with their agents: F and its gradient are sums over the devices."""
+
+    mesh: Mesh = dataclasses.field(metadata={"static": True})
+
+    def _over_all(self, function: Callable[..., Any], x: Array) -> Any:
+        def own(rows: dict[str, Any], x: Array) -> Any:
+            here = dataclasses.replace(self, **rows)
+            return jax.tree.map(
+                lambda part: jax.lax.psum(part, AXIS), super(SharedEmpirical, here)._over_all(function, x)
+            )
+
+        rows = {name: getattr(self, name) for name in ROWS}
+        summed = jax.shard_map(own, mesh=self.mesh, in_specs=(P(AXIS), P()), out_specs=P(), check_vma=False)
+        return summed(rows, x)
+
+
+def shared_world(problem: Problem, network: Network, mesh: Mesh) -> World:
+    """The problem and the network, laid out for the devices of this mesh, on the host."""
+    mixer = exchange.shared(network.mixer, network.agents, mesh.size)
+    return World(_laid_out(problem, mesh), dataclasses.replace(network, mixer=mixer))
 
 
 def specs_of(world: World) -> World:
@@ -67,10 +88,11 @@ def local(world: World) -> World:
     return world._replace(problem=dataclasses.replace(world.problem, offsets=world.problem.offsets % here))
 
 
-def _laid_out(problem: Problem, devices: int) -> Problem:
+def _laid_out(problem: Problem, mesh: Mesh) -> Problem:
     """The samples in blocks of equally many rows, one for each device, filled up with copies that weigh nothing."""
     if not isinstance(problem, Empirical):
         return problem
+    devices = mesh.size
     offsets, sizes = np.asarray(problem.offsets), np.asarray(problem.sizes)
     own = len(sizes) // devices
     counts = sizes.reshape(devices, own).sum(1)
@@ -82,4 +104,6 @@ def _laid_out(problem: Problem, devices: int) -> Problem:
     starts = offsets - np.repeat(offsets[::own], own) + np.repeat(np.arange(devices) * block, own)
     rows = {name: jax.tree.map(lambda leaf: np.asarray(leaf)[order], getattr(problem, name)) for name in ROWS[:2]}
     weights = np.where(real, np.asarray(problem.row_weights)[order], 0)
-    return dataclasses.replace(problem, offsets=starts.astype(np.int32), row_weights=weights, **rows)
+    as_it_was = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Empirical)}
+    laid_out = {"offsets": starts.astype(np.int32), "row_weights": weights, **rows}
+    return SharedEmpirical(**as_it_was | laid_out, mesh=mesh)

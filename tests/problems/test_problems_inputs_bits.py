@@ -1,0 +1,105 @@
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gossamer.data import from_arrays
+from gossamer.problems import empirical, logistic, neural, softmax
+from gossamer.problems.inputs import Bits, hold
+from gossamer.problems.problem import cast
+
+DRAW = np.random.default_rng(0)
+
+
+def ones(rows, dim, density=0.2):
+    return (DRAW.random((rows, dim)) < density).astype(np.int8)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    rows=st.integers(1, 9), dim=st.integers(1, 70), density=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 99)
+)
+def test_bits_are_the_matrix_that_they_were_made_of(rows, dim, density, seed):
+    draw = np.random.default_rng(seed)
+    dense = (draw.random((rows, dim)) < density).astype(np.int8)
+    bits, at = Bits.of(dense), draw.integers(0, rows, 4)
+    assert bits.shape == dense.shape
+    np.testing.assert_array_equal(np.asarray(bits), dense)
+    np.testing.assert_array_equal(np.asarray(bits[at]), dense[at])
+    with jax.enable_x64(True):
+        x, matrix = draw.normal(size=dim), draw.normal(size=(dim, 3))
+        np.testing.assert_array_equal(bits.astype(np.float64), dense)
+        np.testing.assert_allclose(bits[at] @ jnp.asarray(x), dense[at] @ x, rtol=1e-13, atol=1e-13)
+        np.testing.assert_allclose(bits @ jnp.asarray(matrix), dense @ matrix, rtol=1e-13, atol=1e-13)
+
+
+def test_features_are_held_as_bits_where_all_are_0_or_1():
+    assert isinstance(hold(ones(5, 40)), Bits)
+    assert isinstance(hold(ones(5, 40).astype(float)), Bits)
+    assert isinstance(hold(ones(5, 40).astype(bool)), Bits)
+    for other in (ones(5, 40) * 2, -ones(5, 40), ones(5, 40) / 2):
+        assert hold(other) is other
+
+
+@pytest.mark.parametrize("kind", [logistic, softmax, neural])
+def test_a_problem_is_the_same_from_bits_as_from_the_matrix(kind):
+    """All rows are 260 of 701 columns, so that they are summed in blocks, of which the last is not full."""
+    data = from_arrays(ones(260, 701), DRAW.integers(0, 2, 260), test=(ones(20, 701), DRAW.integers(0, 2, 20)))
+    packed = kind(data, 4, split="iid")
+    dense = replace(packed, inputs=np.asarray(packed.inputs, float), test_inputs=np.asarray(packed.test_inputs, float))
+    assert isinstance(packed.inputs, Bits)
+    assert isinstance(packed.test_inputs, Bits)
+    x = DRAW.normal(size=packed.dim) / 10
+    np.testing.assert_allclose(packed.loss(x), dense.loss(x), rtol=1e-13)
+    np.testing.assert_allclose(packed.gradient(x), dense.gradient(x), rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(packed.gradients(x), dense.gradients(x), rtol=1e-11, atol=1e-14)
+    np.testing.assert_array_equal(packed.own_inputs(2), dense.own_inputs(2))
+    assert packed.accuracy(x) == dense.accuracy(x)
+    with jax.enable_x64(True):
+        held = cast(packed, np.float64)
+        both = jax.jit(held.mean_loss_and_gradient)(jnp.asarray(x))
+    np.testing.assert_allclose(both[0], packed.loss(x), rtol=1e-13)
+    np.testing.assert_allclose(both[1], packed.gradient(x), rtol=1e-11, atol=1e-14)
+
+
+def test_the_mean_gradient_is_the_slope_of_the_mean_loss_over_blocks():
+    """Of small integers as well, which are widened block by block as bits are."""
+    features = DRAW.integers(-3, 4, (150, 701)).astype(np.int8)
+    problem = softmax((features, DRAW.integers(0, 3, 150)), 2, split="iid")
+    with jax.enable_x64(True):
+        held, x = cast(problem, np.float64), jnp.asarray(DRAW.normal(size=problem.dim) / 100)
+        slope, gradient = jax.jit(lambda p, x: (jax.grad(p.mean_loss)(x), p.mean_gradient(x)))(held, x)
+    np.testing.assert_allclose(gradient, slope, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(gradient, problem.gradients(x).mean(0), rtol=1e-11, atol=1e-13)
+
+
+def test_a_loss_of_ones_own_gets_an_array():
+    seen = []
+
+    def loss(w, inputs, targets):
+        seen.append(inputs)
+        return jnp.sin(inputs).sum(1) * w[0] - targets
+
+    problem = empirical(loss, np.ones(1), (ones(8, 33), np.arange(8.0)), 2)
+    assert isinstance(problem.inputs, Bits)
+    np.testing.assert_allclose(
+        problem.loss([1.0]), (np.sin(1) * np.asarray(problem.inputs)[:8].sum(1)).mean() - 3.5, rtol=1e-12
+    )
+    assert all(isinstance(given, jax.Array) and given.shape[1] == 33 for given in seen)
+    assert seen[-1].dtype == np.float64
+
+
+def test_the_logistic_loss_has_the_derivatives_of_its_formula():
+    """Far out, too: of log(1 + exp(−z)) they are −σ(−z) and σ(z) σ(−z)."""
+    problem = logistic((np.array([[1], [1], [-1]]), [1, 1, 0]), 1, alpha=0)
+    for z in (-800.0, -3.0, 0.0, 2.0, 800.0):
+        with jax.enable_x64(True):
+            held, x = cast(problem, np.float64), jnp.array([z])
+            slope, bend = jax.grad(held.mean_loss)(x)[0], jax.hessian(held.mean_loss)(x)[0, 0]
+        right = np.exp(-np.logaddexp(0, z))
+        np.testing.assert_allclose(slope, -right, rtol=1e-13, atol=1e-300)
+        np.testing.assert_allclose(bend, right * np.exp(-np.logaddexp(0, -z)), rtol=1e-13, atol=1e-300)
