@@ -138,7 +138,8 @@ class Block:
     def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
         """The constant bias of every agent, where the oracle has one."""
         with self.precision():
-            biases = self.layout.biases(self.world.problem, self.oracles, self.keys, self.run.memory)
+            order = self._hyper.order
+            biases = self.layout.biases(self.world.problem, self.oracles, order, self.keys, self.run.memory)
         return None if biases is None else self.layout.host(biases)
 
     @property

@@ -108,14 +108,14 @@ def starts(
 
 @jax.jit
 def biases(
-    problem: Problem, oracles: Oracle, keys: Keys, memory: Any
+    problem: Problem, oracles: Oracle, order: Int[Array, " settings"], keys: Keys, memory: Any
 ) -> Float[Array, "settings seeds agents d"] | None:
     """The constant bias of every agent, where the oracle has one."""
 
     def single_run(setting: ProgramSetting, key: Array, memory: Any) -> Any:
         return _bias(problem, setting.oracle, key, memory)
 
-    return _mapped(single_run, ProgramSetting({}, oracles), keys, memory)
+    return _mapped(single_run, ProgramSetting({}, oracles, order), keys, memory)
 
 
 @partial(jax.jit, static_argnums=(0, 1), donate_argnames="run", compiler_options=SERIAL)

@@ -161,7 +161,7 @@ def _advanced_in_shares(mesh: Mesh, form: program.Form, metrics: Any, *arrays: A
 
 @partial(jax.jit, static_argnums=0)
 def _biases_in_shares(mesh: Mesh, *arrays: Any) -> Any:
-    return _in_shares(program.biases, mesh, (P(), P(SETTINGS), P(SEEDS), RUNS), RUNS)(*arrays)
+    return _in_shares(program.biases, mesh, (P(), P(SETTINGS), P(SETTINGS), P(SEEDS), RUNS), RUNS)(*arrays)
 
 
 @partial(jax.jit, static_argnums=0)
