@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.basics.sizes import cores
 from gossamer.basics.terminal import visible
 from gossamer.cli.shared import AsJSON, Cache, app, directory, progress, resumable, safe, say, say_json
 from gossamer.paper.experiments import Experiment
@@ -35,7 +36,6 @@ def reproduce(
         gossamer reproduce fig2 --spec > mine.toml
     """
     from gossamer import paper
-    from gossamer.paper.processes import cores
 
     names = [name.value for name in experiments or []]
     if spec:

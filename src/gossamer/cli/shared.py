@@ -23,7 +23,8 @@ from gossamer.core import InputError, brief
 HELP = """Decentralized stochastic optimization when gradients are biased.
 
 Exit codes: 0 done, 1 an error of ours, 2 bad input and nothing written, 3 done but every run diverged, 4 done but an
-inequality of the theory was violated, 5 compared and a difference is beyond chance, 130 interrupted.
+inequality of the theory was violated, 5 compared and a difference is beyond chance, 6 another process of the run was
+lost, 130 interrupted.
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
@@ -60,6 +61,12 @@ def take(files: list[Path] | None) -> None:
 
         for file in files:
             own_code.load(file)
+
+
+def refuse(error: InputError) -> None:
+    """Say what was wrong with the input."""
+    line = Text.assemble(("error:", "bold red"), " ", safe(error))
+    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
 @contextmanager
