@@ -44,9 +44,7 @@ def product_largest(factors: list[tuple[tuple[int, ...], tuple[tuple[int, ...], 
     return float(squares.ravel()[1:].max(initial=0.0))
 
 
-def largest(
-    n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None, thin: bool = False
-) -> float:
+def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None, thin: bool = False) -> float:
     """λ_max(M − J) of a symmetric positive semidefinite M whose rows sum to 1, given by its product with a vector.
 
     Exact up to `EXACT_AGENTS` agents; beyond, as `ends` says. Where that is slow, and at once where
@@ -87,7 +85,9 @@ def ends(n: int, product: Product, wanted: Literal["low", "high", "largest"]) ->
         closed = beside[-1] < 1e-14 or step == n  # the vectors so far span a space that the matrix does not leave
         if closed or step % LOOKED == 0:
             low, high = _ritz(diagonal, beside, 0), _ritz(diagonal, beside, step - 1)
-            larger, other = (low, high) if wanted == "low" or (wanted == "largest" and -low[0] > high[0]) else (high, low)
+            larger, other = (
+                (low, high) if wanted == "low" or (wanted == "largest" and -low[0] > high[0]) else (high, low)
+            )
             surpassed = wanted != "largest" or other[1] < RESIDUAL or abs(other[0]) + other[1] < abs(larger[0])
             if closed or (larger[1] < RESIDUAL and surpassed):
                 return low[0], high[0]
