@@ -85,9 +85,8 @@ def ends(n: int, product: Product, wanted: Literal["low", "high", "largest"]) ->
         closed = beside[-1] < 1e-14 or step == n  # the vectors so far span a space that the matrix does not leave
         if closed or step % LOOKED == 0:
             low, high = _ritz(diagonal, beside, 0), _ritz(diagonal, beside, step - 1)
-            larger, other = (
-                (low, high) if wanted == "low" or (wanted == "largest" and -low[0] > high[0]) else (high, low)
-            )
+            below = wanted == "low" or (wanted == "largest" and -low[0] > high[0])
+            larger, other = (low, high) if below else (high, low)
             surpassed = wanted != "largest" or other[1] < RESIDUAL or abs(other[0]) + other[1] < abs(larger[0])
             if closed or (larger[1] < RESIDUAL and surpassed):
                 return low[0], high[0]
@@ -139,7 +138,7 @@ def matrix_gap(matrix: sp.csr_array) -> float:
 
 
 def is_thin(matrix: sp.csr_array) -> bool:
-    """Whether this is a tree or a cycle, about: Lanczos needs very many steps there, and a factorisation next to none."""
+    """Whether this is a tree or a cycle, about: Lanczos needs very many steps there, a factorisation next to none."""
     return matrix.nnz - np.count_nonzero(matrix.diagonal()) <= 2 * size(matrix)
 
 
