@@ -4,7 +4,10 @@ Those that compare every rule with a plain loop, run the README's example or rep
 users, and so are those of the tests that start a process of their own.
 """
 
+import atexit
 import os
+import shutil
+import tempfile
 
 import jax
 import pytest
@@ -19,6 +22,10 @@ SHAPES = ("basics", "compressors", "engines", "metrics", "networks", "oracles", 
 if os.environ.get("GOSSAMER_SHAPES"):
     name = f"{shapes.__name__}.{shapes.checked.__name__}"
     install_import_hook([f"gossamer.{room}" for room in SHAPES], name)
+
+if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers inherit it
+    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="gossamer-cache-")
+    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 SMALL = {
     *("algorithms", "basics", "cli", "compressors", "data", "engines", "experiments", "metrics", "networks"),

@@ -47,6 +47,7 @@ from .core import (
     rule,
 )
 from .engines import simulate
+from .engines.devices.places import devices
 from .experiments.study import study
 from .experiments.tuning import tune
 from .metrics import metric
@@ -109,6 +110,7 @@ __all__ = [
     "compressors",
     "concat",
     "data",
+    "devices",
     "metric",
     "networks",
     "oracles",

@@ -21,13 +21,17 @@ fold for each agent and round: no other draw takes that key. All points of one q
 keys; a network's draws of a round are the same for all that is gossiped in it, and for all runs.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, Key, UInt
 
+from gossamer.basics.threefry import THREEFRY
 from gossamer.core import InputError
+
+T = TypeVar("T")
 
 RUN, NETWORK, MEASUREMENT = range(3)
 """The domains."""
@@ -45,7 +49,7 @@ QUERIES = 1 << 21
 def root(domain: int, seed: Any) -> Key[Array, ""]:
     """The key of all that a domain draws with a seed of 32 bits; that of a run is ``jax.random.key(seed)``."""
     words = jnp.stack([jnp.uint32(domain), jnp.asarray(seed).astype(jnp.uint32)])
-    return jax.random.wrap_key_data(words, impl="threefry2x32")
+    return jax.random.wrap_key_data(words, impl=THREEFRY)
 
 
 Keys = Key[Array, "seeds 2 agents"]
@@ -86,6 +90,16 @@ def of_stage(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
 def of_faults(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
     """The key of the faults at this depth in a round, from the key of the network's round."""
     return jax.random.fold_in(key, FAULTS + depth)
+
+
+def kept(t: Any, draw: Callable[[], T]) -> T:
+    """What `draw()` gives in round t, made once.
+
+    XLA takes integer arithmetic for cheap, and would make random words anew in everything that reads them: for every
+    column of a row that they choose. It looks into no branch of a `cond`, though, and knows no sign of the round.
+    """
+    blank = jax.tree.map(lambda like: jnp.zeros(like.shape, like.dtype), jax.eval_shape(draw))
+    return jax.lax.cond(t >= 0, draw, lambda: blank)
 
 
 def _placed(what: str, number: int, first: int, end: int) -> int:

@@ -1,4 +1,4 @@
-"""What fits into this machine's memory: worked out from sizes, before anything is made."""
+"""What this machine has, and what fits into its memory: worked out from sizes, before anything is made."""
 
 import os
 from pathlib import Path
@@ -13,6 +13,11 @@ def refuse_beyond_memory(what: str, needed: float, way_out: str) -> None:
         raise InputError(
             f"{what} needs about {shown(needed)} of memory, but this machine has {shown(free)} free: {way_out}."
         )
+
+
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def shown(size: float) -> str:

@@ -7,12 +7,10 @@ import sys
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 import gossamer
 from gossamer.cli import audit, certify, compare, data, init, launch, list, plan, plot, report, reproduce, run, tune
-from gossamer.cli.shared import app, safe
+from gossamer.cli.shared import app, refuse
 from gossamer.core import InputError
 
 COMMANDS = (init, run, tune, audit, plan, certify, reproduce, report, plot, compare, list, data, launch)
@@ -24,8 +22,7 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        line = Text.assemble(("error:", "bold red"), " ", safe(error))
-        Console(stderr=True, highlight=False).print(line, soft_wrap=True)
+        refuse(error)
         sys.exit(2)
 
 

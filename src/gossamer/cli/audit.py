@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, SpecFile, With, app, progress, resumable, say, say_json, take
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, progress, resumable, say, say_json, take
 
 
 @app.command()
@@ -13,6 +13,7 @@ def audit(
     rounds: Annotated[int, typer.Option(help="At how many rounds of a run to measure.")] = 10,
     queries: Annotated[int, typer.Option(help="How often each agent's query is repeated there.")] = 64,
     own: With = None,
+    cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
     """Measure the constants of a spec's oracle along its runs: M_f, σ_f² and σ², beside what is stated of them.

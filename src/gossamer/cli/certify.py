@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gossamer.cli.shared import AsJSON, SpecFile, With, app, resumable, say_each, take, working
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, resumable, say_each, take, working
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def certify(spec: SpecFile, own: With = None, as_json: AsJSON = False) -> None:
+def certify(spec: SpecFile, own: With = None, cache: Cache = True, as_json: AsJSON = False) -> None:
     """Check the lemmas and the theorem along the Biased-DMT runs of a spec, both sides of every inequality.
 
     On quadratics the second moments are exact; elsewhere the bound is compared with the mean over seeds. Ends with exit

@@ -1,4 +1,4 @@
-"""The command that starts a PyTorch training script on this machine."""
+"""The command that starts several processes on this machine: of a spec, or of a PyTorch training script."""
 
 import os
 from pathlib import Path
@@ -12,24 +12,40 @@ from gossamer.core import InputError, brief
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def launch(
-    script: Annotated[Path, typer.Argument(help="The training script.")],
-    arguments: Annotated[list[str] | None, typer.Argument(help="Its own arguments.")] = None,
-    processes: Annotated[int, typer.Option(min=1, help="How many processes, each one agent.")] = 2,
+    script: Annotated[Path, typer.Argument(metavar="FILE", help="A spec, a TOML file; or a training script.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="Its own arguments, or those of gossamer run.")] = None,
+    processes: Annotated[int, typer.Option(min=1, help="How many processes; of a script, each one agent.")] = 2,
     max_restarts: Annotated[int, typer.Option(min=0, help="How often to begin again after a failure.")] = 0,
+    port: Annotated[
+        int | None, typer.Option(min=1, max=65535, help="Where the processes of a spec meet [default: a free port]")
+    ] = None,
 ) -> None:
-    """Run a PyTorch training script in several processes on this machine: a thin front for torchrun.
+    """Run a spec, or a PyTorch training script, in several processes on this machine.
 
-    All that is needed on one machine is set, and everything listens on loopback only. The exit code is torchrun's. On
-    Linux no process outlives this one, even where it is killed.
+    A spec runs as `gossamer run` does, shared out over the devices of all processes: its seeds, or the agents of every
+    run. The first process alone writes and prints. When one is lost, all end with code 6, or begin again at most
+    --max-restarts times, from what was finished.
+
+    A script is started by torchrun, whose exit code is returned. On Linux no process outlives this one, even where it
+    is killed. Everything listens on loopback only.
 
     Examples:
 
-        gossamer launch --processes 4 examples/torch_digits.py
+        gossamer launch --processes 2 examples/a9a-ring.toml
+
+        gossamer launch --processes 4 my.toml --devices 8 --split agents --out runs/mine
 
         gossamer launch --processes 4 --max-restarts 2 train.py --epochs 3
     """
     if not os.path.isfile(script):
-        raise InputError(f"there is no script {brief(str(script))} to launch.")
+        raise InputError(f"there is no script or spec {brief(str(script))} to launch.")
+    if script.suffix == ".toml":
+        from gossamer.engines.devices import launching
+
+        given = [str(script), *(arguments or [])]
+        raise typer.Exit(launching.launch(processes, given, port=port, max_restarts=max_restarts))
+    if port is not None:
+        raise InputError("--port is for a spec: torchrun needs none on one machine.")
     from gossamer.torch.launch import launch as start  # only this command needs PyTorch
 
     raise typer.Exit(start(processes, script, arguments or [], max_restarts=max_restarts))

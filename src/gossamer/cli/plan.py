@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, SpecFile, With, app, resumable, say_each, take, working
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, resumable, say_each, take, working
 
 if TYPE_CHECKING:
     from gossamer import theory
@@ -18,6 +18,7 @@ def plan(
     trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
     orders: Annotated[bool, typer.Option("--orders", help="Add the paper's Table I for these constants.")] = False,
     own: With = None,
+    cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
     """What the theory admits for a spec's problem, network and oracle, what it promises, and what works in practice.

@@ -9,8 +9,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gossamer.basics.sizes import cores
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, app, directory, progress, resumable, safe, say, say_json
+from gossamer.cli.shared import AsJSON, Cache, app, directory, progress, resumable, safe, say, say_json
 from gossamer.paper.experiments import Experiment
 
 
@@ -21,6 +22,7 @@ def reproduce(
     quick: Annotated[bool, typer.Option("--quick", help="Figures 1 and 2 only, with less of everything.")] = False,
     processes: Annotated[int | None, typer.Option(min=1, help="Experiments at a time [default: one a core]")] = None,
     spec: Annotated[bool, typer.Option("--spec", help="Print the spec of an experiment, and run nothing.")] = False,
+    cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
     """Reproduce the paper's experiments, judge its claims and write a report.
@@ -34,7 +36,6 @@ def reproduce(
         gossamer reproduce fig2 --spec > mine.toml
     """
     from gossamer import paper
-    from gossamer.paper.processes import cores
 
     names = [name.value for name in experiments or []]
     if spec:

@@ -5,7 +5,19 @@ from pathlib import Path
 import typer
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, Out, SpecFile, With, app, directory, progress, resumable, say, say_json, take
+from gossamer.cli.placing import (
+    Cluster,
+    Coordinator,
+    Devices,
+    Meeting,
+    Process,
+    Processes,
+    Split,
+    placed,
+    quiet,
+    refuse_others,
+)
+from gossamer.cli.shared import AsJSON, Cache, Out, SpecFile, With, app, directory, progress, say, say_json, take
 
 
 @app.command()
@@ -13,7 +25,14 @@ def run(
     spec: SpecFile,
     out: Out = None,
     own: With = None,
+    cache: Cache = True,
     as_json: AsJSON = False,
+    devices: Devices = None,
+    split: Split = None,
+    cluster: Cluster = False,
+    coordinator: Coordinator = None,
+    processes: Processes = None,
+    process: Process = None,
 ) -> None:
     """Run an experiment and save its result.
 
@@ -25,15 +44,22 @@ def run(
         gossamer run examples/a9a-ring.toml
 
         gossamer run my.toml --out results/my --json
-    """
-    take(own)
-    from gossamer.experiments import running
-    from gossamer.specs.spec import Spec
 
-    given = Spec.read(spec)
-    folder = directory(out, Path("runs") / spec.stem)
-    with resumable():
-        study = running.run(given, folder, name=spec.stem, progress=progress())
+        gossamer run my.toml --devices all
+
+        srun gossamer run my.toml --cluster
+    """
+    with placed(devices, split, Meeting(cluster, coordinator, processes, process)):
+        take(own)
+        from gossamer.experiments import running
+        from gossamer.specs.spec import Spec
+
+        given = Spec.read(spec)
+        folder = directory(out, Path("runs") / spec.stem)
+        refuse_others(given.toml(), own)
+        study = running.run(given, folder, name=spec.stem, progress=False if quiet() else progress())
+    if quiet():
+        return
     summaries = {variant: result.summary() for variant, result in study.results.items()}
     rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
     if as_json:

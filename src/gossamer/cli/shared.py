@@ -1,5 +1,6 @@
 """What the commands share: the app itself, options, progress and how an interruption ends."""
 
+import atexit
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from gossamer.basics import cache
 from gossamer.basics.progress import Lines
 from gossamer.basics.terminal import visible
 from gossamer.core import InputError, brief
@@ -21,7 +23,8 @@ from gossamer.core import InputError, brief
 HELP = """Decentralized stochastic optimization when gradients are biased.
 
 Exit codes: 0 done, 1 an error of ours, 2 bad input and nothing written, 3 done but every run diverged, 4 done but an
-inequality of the theory was violated, 5 compared and a difference is beyond chance, 130 interrupted.
+inequality of the theory was violated, 5 compared and a difference is beyond chance, 6 another process of the run was
+lost, 130 interrupted.
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
@@ -31,6 +34,22 @@ SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment, 
 With = Annotated[
     list[Path] | None,
     typer.Option("--with", metavar="FILE", help="A Python file of your own; a spec may name what it defines."),
+]
+
+
+def _remembering(wanted: bool) -> bool:
+    """Keep compiled programs from here on, and note at the end which are whole."""
+    if wanted and cache.remember(cache.place()):
+        atexit.register(cache.seal)
+    return wanted
+
+
+Cache = Annotated[
+    bool,
+    typer.Option(
+        callback=_remembering,
+        help="Keep compiled programs in ~/.cache/gossamer, or $XDG_CACHE_HOME/gossamer, to start sooner next time.",
+    ),
 ]
 Out = Annotated[Path | None, typer.Option(help="The run's directory [default: runs/NAME, after the spec]")]
 
@@ -44,6 +63,12 @@ def take(files: list[Path] | None) -> None:
             own_code.load(file)
 
 
+def refuse(error: InputError) -> None:
+    """Say what was wrong with the input."""
+    line = Text.assemble(("error:", "bold red"), " ", safe(error))
+    Console(stderr=True, highlight=False).print(line, soft_wrap=True)
+
+
 @contextmanager
 def resumable() -> Iterator[None]:
     """Ctrl-C ends with a word on how to go on."""
@@ -52,6 +77,7 @@ def resumable() -> Iterator[None]:
     except KeyboardInterrupt:
         print("interrupted: the same command goes on from what was finished", file=sys.stderr, flush=True)
         sys.stdout.flush()
+        cache.seal()
         os._exit(130)  # at once: a compiled call may still be running, and what is kept is whole at any moment
 
 

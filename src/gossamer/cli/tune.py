@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, Out, With, app, directory, progress, resumable, safe, say, say_json, take
+from gossamer.cli.placing import Devices, Split, placed
+from gossamer.cli.shared import AsJSON, Cache, Out, With, app, directory, progress, safe, say, say_json, take
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ def tune(
     replicate: Annotated[int | None, typer.Option(help="Of which replicate, where their choices differ.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --write.")] = False,
     own: With = None,
+    cache: Cache = True,
     as_json: AsJSON = False,
+    devices: Devices = None,
+    split: Split = None,
 ) -> None:
     """Choose hyper-parameters by the spec's [tuning], without the final runs, and print what was tried.
 
@@ -48,7 +52,7 @@ def tune(
         raise InputError(f"{visible(write)} exists: choose another name, or overwrite it with --force.")
     given = Spec.read(spec)
     folder = directory(out, Path("runs") / spec.stem)
-    with resumable():
+    with placed(devices, split):
         table = running.tuned(given, folder, progress=progress())
     if write is not None:
         chosen = tuned_spec.tuned_spec(given, table, variant=variant, replicate=replicate)

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Key
 
-from gossamer.basics.keys import of_array, of_query
+from gossamer.basics.keys import kept, of_array, of_query
 from gossamer.core import Over
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
@@ -62,21 +63,21 @@ class StackedAgents:
             site = Site(self.world.problem, agent, of_query(key, calls), self.t)
             return self.oracle.query(site, memory, points)
 
-        gradients, self.memory = each(of_agent, self.world.problem.agents, self.keys, self.memory, points)
+        gradients, self.memory = self.each(self.world, of_agent, self.keys, self.memory, points)
         return _like(points, gradients)
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
         self.cost.messages += 1
         self.cost.gossiped += sum(a[0].size for a in arrays)
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
-        mixed = tuple(self.world.network.mix(a, self.t, by) for a, by in zip(arrays, matrices, strict=True))
+        mixed = tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True))
         return _like(arrays, mixed)
 
     def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
         self.cost.messages += 1
         self.cost.bits += sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
         shrunk = tuple(self._shrink(by, a) for a in arrays)
-        return _like(arrays, tuple((q, self.world.network.mix(q, self.t)) for q in shrunk))
+        return _like(arrays, tuple((q, self._mix(q, "W")) for q in shrunk))
 
     def _shrink(self, by: Any, a: Array) -> Array:
         number, self._shrunk = self._shrunk, self._shrunk + 1
@@ -84,23 +85,62 @@ class StackedAgents:
         def of_agent(agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
-        return each(of_agent, self.world.problem.agents, self.keys, a)
+        return kept(self.t, lambda: self.each(self.world, of_agent, self.keys, a))
 
     def ones(self) -> Array:
-        return jnp.ones((self.world.problem.agents, 1), self.world.problem.start.dtype)
+        return jnp.ones((self.count(self.world), 1), self.world.problem.start.dtype)
 
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
-        return _like(arrays, tuple(jnp.broadcast_to(a.mean(0), a.shape) for a in arrays))
+        return _like(arrays, tuple(jnp.broadcast_to(self._mean(a), a.shape) for a in arrays))
+
+    # below: what differs where the agents are shared out over devices
+
+    @classmethod
+    def each(cls, world: World, function: Callable[..., Any], *stacked: Any) -> Any:
+        """The function of an agent's number and its own slices, for all agents that are here."""
+        return each(function, cls.count(world), *stacked)
+
+    @classmethod
+    def count(cls, world: World) -> int:
+        """How many agents are here."""
+        return world.problem.agents
+
+    def total(self, a: Array) -> Array:
+        """The sum over all agents and all that they hold."""
+        return jnp.sum(a)
+
+    def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
+        return self.world.network.mix(a, self.t, over)
+
+    def _mean(self, a: Array) -> Array:
+        return a.mean(0)
 
 
 def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
-    """The function of an agent's number and its own slices, for all agents, in blocks."""
-    numbers = jnp.arange(agents, dtype=jnp.int32)
+    """The function of an agent's number and its own slices, for all agents, in blocks.
+
+    A block is cut out of the arrays where they lie, and its results are put where they belong: so no array is copied
+    into blocks and back. All blocks are of one size, so the last begins where it is whole; what it has in common with
+    the one before it, it makes again, and that is the same.
+    """
+    everything = (jnp.arange(agents, dtype=jnp.int32), *stacked)
     if agents <= BLOCK:
-        return jax.vmap(function)(numbers, *stacked)
-    return jax.lax.map(lambda args: function(*args), (numbers, *stacked), batch_size=BLOCK)
+        return jax.vmap(function)(*everything)
+    blocks = -(-agents // BLOCK)
+    size = -(-agents // blocks)
+
+    def of_block(first: Any) -> Any:
+        return jax.vmap(function)(*jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, size), everything))
+
+    def put(k: Array, results: Any) -> Any:
+        first = jnp.minimum(k * size, agents - size)
+        placed = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
+        return jax.tree.map(placed, results, of_block(first))
+
+    empty = jax.tree.map(lambda a: jnp.zeros((agents, *a.shape[1:]), a.dtype), jax.eval_shape(of_block, 0))
+    return jax.lax.fori_loop(0, blocks, put, empty)
 
 
 def _like(given: tuple[Array, ...], made: tuple[Any, ...]) -> Any:

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from gossamer.basics.keys import keys_of
 from gossamer.core import parts, ranges, schedules, tabulate
 from gossamer.engines import program
-from gossamer.engines.agents import World
+from gossamer.engines.devices.layouts import ALONE, Alone
+from gossamer.engines.devices.processes import agreed
 from gossamer.metrics import Target, measured
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -66,21 +66,24 @@ class Block:
         steps: int,
         dtype: str,
         until: Sequence[Target] = (),
+        layout: Alone = ALONE,
     ):
-        self.metrics = measured()
+        self.metrics, self.layout = measured(), layout
         self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
         self._rules = list(rules)
         self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
         with self.precision():
-            self.world = World(cast(problem, dtype), cast(network, dtype))
-            self.oracles = _stacked([cast(oracle, dtype) for oracle in oracles])
+            self.world = layout.world(problem, network, dtype)
+            self.oracles = layout.over_settings(_stacked([cast(oracle, dtype) for oracle in oracles]))
             constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}
             stacked = _stacked([cast(parts(rule), dtype) for rule in rules])
             order = jnp.arange(len(rules), dtype=jnp.int32)
-            self._hyper = program.BlockHyper(numbers, self._tables(0), jnp.int32(0), stacked, order)
-            self.keys = keys_of(self.seeds, problem.agents)
-            self._targets = {target.metric: jnp.asarray(_within(target, dtype)) for target in until}
+            numbers, stacked, order = layout.over_settings((numbers, stacked, order))
+            self._hyper = program.BlockHyper(numbers, *self._window(0), stacked, order)
+            self.keys = layout.keys(self.seeds, problem.agents)
+            values = {target.metric: jnp.asarray(_within(target, dtype)) for target in until}
+            self._targets = layout.everywhere(values)
         self._run: program.RunState | None = None
 
     def hyper(self, t: int, last: int | None = None) -> program.BlockHyper:
@@ -92,16 +95,19 @@ class Block:
             raise ValueError(f"a call may go {WINDOW} rounds at most, but is to go {last - t}")
         if not int(self._hyper.first) <= first <= last <= int(self._hyper.first) + WINDOW + 1:
             with self.precision():
-                self._hyper = self._hyper._replace(tables=self._tables(first), first=jnp.int32(first))
+                tables, begins = self._window(first)
+                self._hyper = self._hyper._replace(tables=tables, first=begins)
         return self._hyper
 
-    def _tables(self, first: int) -> dict[str, Any]:
-        """Schedules in a window of rounds that is always of one length; beyond the last round, its value stays."""
+    def _window(self, first: int) -> tuple[dict[str, Any], Any]:
+        """Schedules in a window of rounds that is always of one length, and where it begins; beyond the last round, its
+        value stays."""
         rounds = [min(t, self.steps - 1) for t in range(first, first + WINDOW + 1)]
-        return {
+        tables = {
             name: jnp.asarray(np.array([list(tabulate(rule, name, rounds)) for rule in self._rules]), self.dtype)
             for name in self._scheduled
         }
+        return self.layout.over_settings(tables), self.layout.everywhere(jnp.int32(first))
 
     def precision(self) -> Any:
         """The context in which the program runs."""
@@ -113,7 +119,7 @@ class Block:
         if self._run is not None:
             return self._run
         with self.precision():
-            self._run = started = self._aiming(program.begin(*self._start()))
+            self._run = started = self._aiming(self.layout.begin(*self._start()))
         return started
 
     def _aiming(self, run: program.RunState) -> program.RunState:
@@ -126,26 +132,29 @@ class Block:
     @property
     def x(self) -> Float[np.ndarray, "settings seeds agents d"]:
         """The models."""
-        return np.asarray(self.run.state.x)
+        return self.layout.host(self.run.state.x)
 
     @property
     def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
         """The constant bias of every agent, where the oracle has one."""
         with self.precision():
-            biases = program.biases(self.world, self.oracles, self.keys, self.run)
-        return None if biases is None else np.asarray(biases)
+            order = self._hyper.order
+            biases = self.layout.biases(self.world.problem, self.oracles, order, self.keys, self.run.memory)
+        return None if biases is None else self.layout.host(biases)
 
     @property
     def worst(self) -> Float[np.ndarray, "settings seeds"]:
         """max_i F(x_i)."""
         with self.precision():
-            return np.asarray(program.worst(self.world, self.run.state.x))
+            return self.layout.host(self.layout.worst(self.world.problem, self.run.state.x))
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Go on from round t to each of the stops; the metrics of those that are wanted, [stops, settings, seeds]."""
         padding = LEGS - len(stops)
         with self.precision():
-            self._run, rows = program.advance(
+            ends = jnp.asarray(stops + stops[-1:] * padding, jnp.int32)
+            legs = jnp.int32(t), ends, jnp.asarray(wanted + [False] * padding)
+            self._run, rows = self.layout.advance(
                 self.form,
                 self.metrics,
                 self.world,
@@ -153,28 +162,24 @@ class Block:
                 self.hyper(t, stops[-1]),
                 self.keys,
                 self.run,
-                jnp.int32(t),
-                jnp.asarray(stops + stops[-1:] * padding, jnp.int32),
-                jnp.asarray(wanted + [False] * padding),
+                *self.layout.everywhere(legs),
                 self._targets,
             )
             kept = [leg for leg, want in enumerate(wanted) if want]
-            return {name: np.asarray(values)[kept] for name, values in rows.items()}
+            return {name: self.layout.host(values)[kept] for name, values in rows.items()}
 
     def leaves(self) -> list[np.ndarray]:
         """Where the runs stand, as arrays that start with [settings, seeds]: what `resume` takes."""
-        return [np.asarray(leaf) for leaf in jax.tree.leaves(self.run)]
+        return [self.layout.host(leaf) for leaf in jax.tree.leaves(self.run)]
 
     def resume(self, states: list[list[Sequence[np.ndarray]]]) -> None:
         """Put the runs where `leaves` left them: for each setting and seed, its part of every leaf."""
         with self.precision():
             form, *arrays = self._start()
-            started = jax.eval_shape(lambda *given: self._aiming(program.begin(form, *given)), *arrays)
+            started = jax.eval_shape(lambda *given: self._aiming(self.layout.begin(form, *given)), *arrays)
             tree = jax.tree.structure(started)
-            stacked = [
-                jnp.asarray(np.array([[run[k] for run in runs] for runs in states])) for k in range(tree.num_leaves)
-            ]
-            self._run = jax.tree.unflatten(tree, stacked)
+            stacked = [np.array([[run[k] for run in runs] for runs in states]) for k in range(tree.num_leaves)]
+            self._run = self.layout.runs(jax.tree.unflatten(tree, stacked))
 
     def drive(
         self,
@@ -193,7 +198,7 @@ class Block:
         for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last, LEGS if watch is None else 1):
             measured.append(self.advance(t, stops, wanted))
             rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
-            loss, sound = measured[-1]["loss"], np.asarray(self.run.diverged) < 0
+            loss, sound = measured[-1]["loss"], self._diverged < 0
             report(stops[-1], float(loss[-1][sound].mean()) if len(loss) and sound.any() else None)
             if watch is not None and wanted[-1]:
                 going = sound & ((self._reached < 0) | (self._reached == stops[-1]))
@@ -202,11 +207,16 @@ class Block:
             if stopped >= 0 or not (sound & (self._reached < 0)).any():
                 break
         metrics = {name: np.concatenate([rows[name] for rows in measured]) for name in measured[0]}
-        return Outcome(rounds, metrics, np.asarray(self.run.diverged), self._reached, stopped)
+        return Outcome(rounds, metrics, self._diverged, self._reached, stopped)
+
+    @property
+    def _diverged(self) -> Int[np.ndarray, "settings seeds"]:
+        return self.layout.host(self.run.diverged)
 
     @property
     def _reached(self) -> Int[np.ndarray, "settings seeds"]:
-        return np.full_like(self.run.diverged, -1) if self.run.reached is None else np.asarray(self.run.reached)
+        reached = self.run.reached
+        return np.full_like(self._diverged, -1) if reached is None else self.layout.host(reached)
 
 
 def _within(target: Target, dtype: str) -> np.ndarray:
@@ -232,5 +242,5 @@ def calls(marks: list[int], first: int, last: int, legs: int = LEGS) -> Iterator
         stops = ahead or [min(t + reach, last)]
         yield t, stops, [bool(ahead)] * len(stops)
         seconds = time.perf_counter() - called
-        reach = max(1, min(8 * reach, WINDOW, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9))))
+        reach = agreed(max(1, min(8 * reach, WINDOW, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9)))))
         t, done = stops[-1], done + len(ahead)

@@ -6,10 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array
 
 from gossamer.core import InputError, State, parts, ranges
 from gossamer.engines import program
-from gossamer.engines.agents import Cost, World
+from gossamer.engines.agents import Cost, StackedAgents, World
 from gossamer.engines.blame import blamed
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -28,7 +29,7 @@ def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: 
         number = jax.ShapeDtypeStruct((), np.dtype(dtype))
         hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
         world, asked = (shapes_of(tree, dtype) for tree in (World(problem, network), oracle))
-        traced = partial(program.trace, program.Form.of(rule), start, each_round)
+        traced = partial(_traced, program.Form.of(rule), start, each_round)
         before, after = jax.eval_shape(traced, world, asked, hyper, key_shapes(2, problem.agents))
     _refuse_broken(rule, problem, before, after)
     return start, each_round
@@ -74,6 +75,23 @@ def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
     """The shape of an array of keys."""
     key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
     return jax.ShapeDtypeStruct(shape, key.dtype)
+
+
+def _traced(
+    form: program.Form,
+    start: Cost,
+    each_round: Cost,
+    world: World,
+    oracle: Oracle,
+    hyper: dict[str, Any],
+    keys: Array,
+) -> tuple[State, State]:
+    """The states before and after a round, and, counted while it is traced, what the start and the round cost."""
+    memory = program.memory_of(StackedAgents, world, oracle, keys)
+    first = StackedAgents(world, oracle, keys[1], jnp.int32(0), memory, start)
+    rule = form.bind(hyper)
+    before = rule.init(program.start_of(StackedAgents, world), first)
+    return before, rule.step(before, StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round))
 
 
 def _refuse_broken(rule: Any, problem: Problem, before: Any, after: Any) -> None:

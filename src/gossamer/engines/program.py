@@ -4,6 +4,7 @@ A setting is the rule's hyper-parameters and the oracle's numbers. Settings are 
 the seeds have keys: all settings of a block see the same samples, and a mini-batch is gathered once for all of them.
 """
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,14 +14,19 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from gossamer.basics.keys import Keys, of_round
 from gossamer.core import InputError, State, bind, counts
-from gossamer.engines.agents import BLOCK, Cost, StackedAgents, World, each
+from gossamer.engines.agents import BLOCK, StackedAgents, World, each
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import measure, worst_loss
 from gossamer.oracles import Oracle, Site
+from gossamer.problems import Problem
 
 BOUND = 1e16
 """A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not finite. That is seen in the
 round; that another array of its state or a metric is not finite, where it is measured."""
+
+SERIAL = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
+"""XLA would split the kernels of a round over all cores. They take microseconds, and handing them out costs more than
+it gains: without that, a round is 1.1 to 1.6 times as fast from 20 agents to 20,000 (measured on two cores)."""
 
 jax.tree_util.register_pytree_with_keys(
     State,
@@ -83,27 +89,36 @@ class Form(NamedTuple):
 @partial(jax.jit, static_argnums=0)
 def begin(form: Form, world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys) -> RunState:
     """All runs of the block before round 0."""
+    return starts(form, StackedAgents, world, oracles, hyper, keys)
+
+
+def starts(
+    form: Form, crowd: type[StackedAgents], world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys
+) -> RunState:
+    """All runs before round 0, of the agents that are in `crowd`."""
 
     def single_run(setting: ProgramSetting, key: Array) -> RunState:
-        memory = _memory(world, setting.oracle, key)
-        agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
-        state = form.bind(setting.hyper).init(_start(world), agents)
+        memory = memory_of(crowd, world, setting.oracle, key)
+        agents = crowd(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
+        state = form.bind(setting.hyper).init(start_of(crowd, world), agents)
         return RunState(state, agents.memory, jnp.int32(-1))
 
     return _mapped(single_run, ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order), keys)
 
 
 @jax.jit
-def biases(world: World, oracles: Oracle, keys: Keys, run: RunState) -> Float[Array, "settings seeds agents d"] | None:
+def biases(
+    problem: Problem, oracles: Oracle, order: Int[Array, " settings"], keys: Keys, memory: Any
+) -> Float[Array, "settings seeds agents d"] | None:
     """The constant bias of every agent, where the oracle has one."""
 
-    def single_run(setting: ProgramSetting, key: Array, run: RunState) -> Any:
-        return _bias(world, setting.oracle, key, run)
+    def single_run(setting: ProgramSetting, key: Array, memory: Any) -> Any:
+        return _bias(problem, setting.oracle, key, memory)
 
-    return _mapped(single_run, ProgramSetting({}, oracles), keys, run)
+    return _mapped(single_run, ProgramSetting({}, oracles, order), keys, memory)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=(0, 1), donate_argnames="run", compiler_options=SERIAL)
 def advance(
     form: Form,
     metrics: tuple[Metric, ...],
@@ -119,17 +134,34 @@ def advance(
 ) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
     """Go on from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero).
 
-    With targets, a run that comes to all of them where it is measured stays as it is from there on.
+    With targets, a run that comes to all of them where it is measured stays as it is from there on. The arrays of `run`
+    are given up to the result, so that there is one state at a time: what was given cannot be used again.
     """
+    going = partial(rounds, form, StackedAgents)
+    return legs(going, form, metrics, world, oracles, hyper, keys, run, t, stops, wanted, targets)
+
+
+def rounds(
+    form: Form,
+    crowd: type[StackedAgents],
+    world: World,
+    oracles: Oracle,
+    hyper: BlockHyper,
+    keys: Keys,
+    run: RunState,
+    t: Int[Array, ""],
+    stop: Int[Array, ""],
+) -> RunState:
+    """From round t to `stop`, by the agents that are in `crowd`."""
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
     def one_round(t: Array, run: RunState) -> RunState:
         def single_run(setting: ProgramSetting, key: Array, run: RunState) -> RunState:
-            agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
+            agents = crowd(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
             state, memory = _held(run, (state, memory))
-            size = jnp.sum(state.x**2)
+            size = agents.total(state.x**2)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
             return run._replace(
                 state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
@@ -137,9 +169,28 @@ def advance(
 
         return _mapped(single_run, ProgramSetting(hyper_at(hyper, t), oracles), keys, run)
 
+    return jax.lax.fori_loop(t, stop, one_round, run)
+
+
+def legs(
+    going: Callable[..., RunState],
+    form: Form,
+    metrics: tuple[Metric, ...],
+    world: World,
+    oracles: Oracle,
+    hyper: BlockHyper,
+    keys: Keys,
+    run: RunState,
+    t: Int[Array, ""],
+    stops: Int[Array, " legs"],
+    wanted: Bool[Array, " legs"],
+    targets: dict[str, Float[Array, ""]],
+) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
+    """`advance`, where `going` takes the runs from one round to another."""
+
     def rows(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
         def single_run(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
-            bias = _bias(world, setting.oracle, key, run)
+            bias = _bias(world.problem, setting.oracle, key, run.memory)
             values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
             deciding = {name: value for name, value in values.items() if name in OURS}
             return values, jnp.stack(
@@ -152,7 +203,7 @@ def advance(
 
     def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
         (t, run), (stop, wanted) = carry, to
-        run = jax.lax.fori_loop(t, stop, one_round, run)
+        run = going(world, oracles, hyper, keys, run, t, stop)
         values, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
         lost = wanted & ~finite & (run.diverged < 0)
         run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
@@ -166,38 +217,23 @@ def advance(
 
 
 @jax.jit
-def worst(world: World, x: Float[Array, "settings seeds agents d"]) -> Float[Array, "settings seeds"]:
+def worst(problem: Problem, x: Float[Array, "settings seeds agents d"]) -> Float[Array, "settings seeds"]:
     """max_i F(x_i) of every run."""
     flat = x.reshape(-1, *x.shape[2:])
-    return jax.lax.map(lambda x: worst_loss(world.problem, x, BLOCK), flat).reshape(x.shape[:2])
+    return jax.lax.map(lambda x: worst_loss(problem, x, BLOCK), flat).reshape(x.shape[:2])
 
 
-def trace(
-    form: Form,
-    start: Cost,
-    each_round: Cost,
-    world: World,
-    oracle: Oracle,
-    hyper: dict[str, Any],
-    keys: Array,
-) -> tuple[State, State]:
-    """The states before and after a round, and, counted while it is traced, what the start and the round cost."""
-    first = StackedAgents(world, oracle, keys[1], jnp.int32(0), _memory(world, oracle, keys), start)
-    rule = form.bind(hyper)
-    before = rule.init(_start(world), first)
-    return before, rule.step(before, StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round))
-
-
-def _bias(world: World, oracle: Oracle, keys: Array, run: RunState) -> Float[Array, "agents d"] | None:
+def _bias(problem: Problem, oracle: Oracle, keys: Array, memory: Any) -> Float[Array, "agents d"] | None:
     def of_agent(agent: Array, key: Array, memory: Any) -> Any:
-        return oracle.bias(Site(world.problem, agent, key, jnp.int32(0)), memory)
+        return oracle.bias(Site(problem, agent, key, jnp.int32(0)), memory)
 
-    return each(of_agent, world.problem.agents, keys[0], run.memory)
+    return each(of_agent, problem.agents, keys[0], memory)
 
 
-def _memory(world: World, oracle: Oracle, keys: Array) -> Any:
+def memory_of(crowd: type[StackedAgents], world: World, oracle: Oracle, keys: Array) -> Any:
+    """What the oracle remembers of every agent before the first query."""
     first = jnp.int32(0)
-    return each(lambda agent, key: oracle.init(Site(world.problem, agent, key, first)), world.problem.agents, keys[0])
+    return crowd.each(world, lambda agent, key: oracle.init(Site(world.problem, agent, key, first)), keys[0])
 
 
 def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
@@ -205,8 +241,9 @@ def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
     return jax.vmap(of_round, in_axes=(0, None))(keys[1], number)
 
 
-def _start(world: World) -> Float[Array, "agents d"]:
-    return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
+def start_of(crowd: type[StackedAgents], world: World) -> Float[Array, "agents d"]:
+    """The common start, for every agent."""
+    return jnp.broadcast_to(world.problem.start, (crowd.count(world), world.problem.dim))
 
 
 def hyper_at(hyper: BlockHyper, t: Any) -> dict[str, Any]:
@@ -249,6 +286,6 @@ def _at_targets(
     return jnp.stack(reached).all(0)
 
 
-def _mapped(single_run: Any, settings: ProgramSetting, keys: Array, *run: RunState) -> Any:
+def _mapped(single_run: Any, settings: ProgramSetting, keys: Array, *run: Any) -> Any:
     over_seeds = jax.vmap(single_run, in_axes=(None, 0) + (0,) * len(run))
     return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(settings, keys, *run)

@@ -12,6 +12,7 @@ from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
 from gossamer.engines.cells import Piece, Row, RunId, believed, joined, row, segment
 from gossamer.engines.costs import costs
+from gossamer.engines.devices.places import Sharing, shared_out
 from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
 from gossamer.engines.program import Form
 from gossamer.metrics import Target, own
@@ -142,11 +143,14 @@ def compute(
     """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
 
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
-    before it ended. `report` is told of rounds, `ended` how many runs have come to their end, and `say`, once, how long
-    all will take, and how much memory, if that is beyond some seconds. `watched` sees what is measured and may stop.
+    before it ended, on the devices that were asked for (`places.using`). `report` is told of rounds, `ended` how many
+    runs have come to their end, and `say`, once, how long all will take, and how much memory, if that is beyond some
+    seconds. `watched` sees what is measured and may stop.
     """
-    needed = fits(settings, problem, network, seeds, plan, width)
-    blocks = math.ceil(len(settings) / width.settings) * math.ceil(len(seeds) / width.seeds)
+    sharing = shared_out(len(settings), len(seeds), width, problem, network, settings[0].oracle, say)
+    together = Width(*sharing.together)
+    needed = fits(settings, problem, network, seeds, plan, together)
+    blocks = math.ceil(len(settings) / together.settings) * math.ceil(len(seeds) / together.seeds)
     watch = Stopwatch(blocks * plan.last, needed, store.keeps, say)
 
     def told(done: int, loss: float | None) -> None:
@@ -158,20 +162,21 @@ def compute(
     pieces: dict[RunId, list[Piece]] = {run: [] for run in runs}
     named = [setting.key() for setting in settings] if store.keeps else []
     seconds = dict.fromkeys(runs, 0.0)
-    for first, last in plan.segments:
+    # where nothing is kept, a run is one piece: it goes on from where it stands, and no state is copied between
+    for first, last in plan.segments if store.keeps else [(0, plan.last)]:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
         going = [run for run in runs if not pieces[run] or not pieces[run][-1].ended_early]
         keys: dict[RunId, dict[str, Any]] = {}
         newest: dict[RunId, Piece] = {}
         if store.keeps:
-            keys = {run: _key(named[run[0]], run[1], plan, width, first, last, marks) for run in going}
+            keys = {run: _key(named[run[0]], run[1], plan, sharing, first, last, marks) for run in going}
             check = partial(believed, marks, (problem.agents, problem.dim))
             stored = {run: store.get(keys[run], check) for run in going}
             newest = {run: Piece.of_cell(cell) for run, cell in stored.items() if cell is not None}
         missing = [run for run in going if run not in newest]
         ended(sum(_over(piece, last, plan) for piece in newest.values()))
-        for some in _chunks_alike(sorted({setting for setting, _ in missing}), settings, width.settings):
-            for chosen in _chunks(sorted({seed for setting, seed in missing if setting in some}), width.seeds):
+        for some in _chunks_alike(sorted({setting for setting, _ in missing}), settings, together.settings):
+            for chosen in _chunks(sorted({seed for setting, seed in missing if setting in some}), together.seeds):
                 block = Block(
                     [settings[k].rule for k in some],
                     problem,
@@ -181,6 +186,7 @@ def compute(
                     steps=plan.last,
                     dtype=plan.dtype,
                     until=plan.until,
+                    layout=sharing.layout,
                 )
                 see = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
                 if first:
@@ -203,7 +209,7 @@ def _over(piece: Piece, last: int, plan: RunPlan) -> bool:
 
 
 def _key(
-    setting: dict[str, Any], seed: int, plan: RunPlan, width: Width, first: int, last: int, marks: list[int]
+    setting: dict[str, Any], seed: int, plan: RunPlan, sharing: Sharing, first: int, last: int, marks: list[int]
 ) -> dict[str, Any]:
     return {
         "setting": setting,
@@ -211,7 +217,8 @@ def _key(
         "rounds": [first, last],
         "marks": marks,
         "dtype": plan.dtype,
-        "width": list(width),
+        "width": [sharing.settings, sharing.seeds],
+        **({"devices": over} if (over := sharing.layout.agents_over) > 1 else {}),
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
         **({"metrics": names} if (names := sorted(own())) else {}),
     }

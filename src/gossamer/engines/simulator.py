@@ -3,7 +3,7 @@
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.engines.costs import paid
+from gossamer.engines.devices.places import using
 from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
-from gossamer.metrics import labels, targets
+from gossamer.metrics import targets
+from gossamer.metrics.measuring import labels_of
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
 from gossamer.oracles import Oracle, completed
@@ -46,6 +48,8 @@ def simulate(
     until: Mapping[str, float] | None = None,
     callback: Callback | None = None,
     links: Mapping[str, Link] | None = None,
+    devices: int | Literal["all"] | None = None,
+    split: Literal["runs", "agents"] | None = None,
     progress: bool | Report = True,
 ) -> Result:
     """Run algorithms side by side and measure them.
@@ -71,6 +75,10 @@ def simulate(
             one value for each seed (not a number where the seed has ended before). If it returns True the algorithm
             stops there, with the status "stopped".
         links: kinds of networks to model seconds on, by name, beside the presets of `gossamer.results.links`.
+        devices: over how many devices to share out, or "all" that JAX has and that make it faster; one if it is not
+            given. On a CPU call `gossamer.devices` first.
+        split: what is shared out: "runs", that is seeds, or the "agents" of every run; what is estimated to be faster
+            if it is not given.
         progress: whether to show a bar on a terminal once a run takes longer than two seconds, and to say on stderr
             when all will take more than an hour; or a function that is called instead.
 
@@ -87,7 +95,7 @@ def simulate(
     for rule in rules:
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
-    with reporting(progress) as report:
+    with using(devices, split), reporting(progress) as report:
         watched = None if callback is None else _watching(callback, seeds)
         results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, modelled) for rule in rules]
     return Result.joined(results)
@@ -200,7 +208,7 @@ def result_of(
     """
     key = rule.name, told or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
-    known = labels()
+    known = labels_of(problem)
     frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {

@@ -11,6 +11,7 @@ import polars as pl
 
 from gossamer.basics.progress import Report, Tally, reporting, saying
 from gossamer.core import InputError, Rule, parts, setting
+from gossamer.engines.devices import processes
 from gossamer.engines.program import Form
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute
 from gossamer.engines.simulator import result_of
@@ -49,10 +50,10 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     variants = spec.each(Variant.of)
     store = Nowhere()
     if out is not None:
-        claim(spec, Path(out))
-        store = Store(Path(out) / "cells")
+        processes.first_does(partial(claim, spec, Path(out)))
+        store = processes.store_in(Path(out) / "cells")
     study = studied(variants, store, name, spec.title or name, spec.toml(), progress)
-    if out is None:
+    if out is None or not processes.first():
         return study
     try:
         study.save(Path(out), anew=store.written > 0)
@@ -84,9 +85,9 @@ def tuned(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.
     variants = spec.each(Variant.of)
     if not any(candidate.open for variant in variants.values() for candidate in variant.parts.candidates):
         raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
-    claim(spec, Path(out))
+    processes.first_does(partial(claim, spec, Path(out)))
     with reporting(progress) as report:
-        store = Store(Path(out) / "cells")
+        store = processes.store_in(Path(out) / "cells")
         table = Tuned.table_of({label: _tuned(variant, store, report) for label, variant in variants.items()})
     assert table is not None
     return table

@@ -1,7 +1,7 @@
 """How metrics are measured inside the compiled program: one snapshot of a run for all of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -9,8 +9,16 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gossamer.core import InputError, State
-from gossamer.metrics.table import OURS, Metric
-from gossamer.problems import Problem
+from gossamer.metrics.label import Label
+from gossamer.metrics.table import OURS, Metric, labels
+from gossamer.problems import Empirical, Problem
+
+MOST_WORK = 50_000_000_000
+"""The most multiplications (models times rows times d) that max_i F(x_i) may take: some seconds on one core. With the
+models of all agents on the rows of all agents it grows as n², and takes an hour at 100,000 agents."""
+
+LEAST_MODELS = 8
+"""How many models are looked at however large the data are."""
 
 WANTED = "a metric takes a Snapshot and returns one number, written in JAX, or None where it does not apply"
 
@@ -52,9 +60,38 @@ def measure(
     return {name: value for name, value in values.items() if value is not None}
 
 
+def looked_at(problem: Problem) -> int:
+    """At how many agents' models F is evaluated for max_i F(x_i): at all, unless that is beyond `MOST_WORK`."""
+    rows = problem.row_weights.shape[0] if isinstance(problem, Empirical) else problem.agents * problem.dim
+    return min(problem.agents, max(LEAST_MODELS, MOST_WORK // (rows * problem.dim)))
+
+
 def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Float[Array, ""]:
-    """max_i F(x_i): the whole loss at the model of the agent that does worst."""
+    """max_i F(x_i): the whole loss at the model of the agent that does worst.
+
+    Where that is beyond `MOST_WORK`, it is the largest among the `looked_at` agents whose models are furthest from the
+    mean. That is never above max_i F(x_i), and equal to it if the worst of all agents is among them.
+    """
+    models = looked_at(problem)
+    if models < problem.agents:
+        distances = ((x - x.mean(0)) ** 2).sum(1)
+        x = x[jax.lax.top_k(jnp.where(jnp.isnan(distances), jnp.inf, distances), models)[1]]
     return jnp.max(jax.lax.map(problem.mean_loss, x, batch_size=block))
+
+
+def labels_of(problem: Problem) -> dict[str, Label]:
+    """The labels of all metrics in force, as they are measured on this problem."""
+    known, models = labels(), looked_at(problem)
+    if models == problem.agents:
+        return known
+    told = f"the {models:,} of {problem.agents:,} agents furthest from the mean"
+    worst = replace(
+        known["worst_loss"],
+        about=f"max F(x_i) over {told}, at the end of a run: at most the loss of the worst of all agents",
+        text=f"loss of the worst agent, among {told}",
+        latex=None,
+    )
+    return known | {"worst_loss": worst}
 
 
 def _value(metric: Metric, snapshot: Snapshot) -> Array | None:

@@ -84,7 +84,8 @@ METRICS: dict[str, Metric] = {
         Metric(
             "worst_loss",
             Label(
-                "max_i F(x_i), the loss of the agent that does worst, at the end of a run",
+                "max_i F(x_i), the loss of the agent that does worst, at the end of a run (of very many agents, of "
+                "those furthest from the mean)",
                 "loss of the worst agent",
                 r"\max_i F(x_i)",
                 summary=False,

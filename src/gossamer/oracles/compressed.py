@@ -5,11 +5,13 @@ $$ \tilde g_i(x) = C(g_i(x)) $$
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from jaxtyping import Array, Float
 
 from gossamer import compressors
+from gossamer.basics.keys import kept
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors import Compressor
 from gossamer.core import InputError, brief
@@ -36,7 +38,7 @@ class Compressed(Stage):
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
         key = self.own_key(site)
-        return tuple(self.compressor.compress(key, g) for g in gradients), state
+        return tuple(kept(site.round, partial(self.compressor.compress, key, g)) for g in gradients), state
 
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         return self.source.bias(site, state) if self.compressor.unbiased else None

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, UInt
 
+from gossamer.basics.keys import kept
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, flag, whole
 from gossamer.oracles.constants import ErrorBounds
@@ -85,7 +86,7 @@ class MiniBatch(Oracle):
     def _draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
         size = _samples(site).sizes[site.agent]
         # straight from the query's key, which no other draw takes: a fold for each agent and round is saved
-        bits = jax.random.bits(site.key, (self.batch,), jnp.uint32)
+        bits = kept(site.round, lambda: jax.random.bits(site.key, (self.batch,), jnp.uint32))
         if self.replace:
             return below(bits, size), state
         return _deal(bits, size, state)

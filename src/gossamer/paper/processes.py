@@ -14,11 +14,6 @@ from gossamer.basics.progress import Lines
 from gossamer.core import InputError
 
 
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def run_all(experiments: Mapping[str, tuple[bool, Path]], processes: int, say: Callable[[str], None]) -> None:
     """Run experiments in at most this many `processes` at a time.
 

@@ -1,0 +1,91 @@
+"""Where a command computes: on which devices, and together with which processes."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from gossamer.basics.sizes import cores
+from gossamer.cli.shared import refuse, resumable
+from gossamer.core import InputError, brief, whole
+
+MOST = 4096
+"""The most devices that can be asked for."""
+
+Devices = Annotated[
+    str | None,
+    typer.Option(metavar="N|all", help="Share out over N devices, or all that make it faster [default: one]"),
+]
+Split = Annotated[
+    str | None, typer.Option(metavar="runs|agents", help="What to share out [default: what is estimated to be faster]")
+]
+Cluster = Annotated[
+    bool, typer.Option("--cluster", help="One of several processes, which Slurm, Open MPI or Kubernetes started.")
+]
+Coordinator = Annotated[
+    str | None, typer.Option(metavar="HOST:PORT", help="One of several processes: where the first one listens.")
+]
+Processes = Annotated[int | None, typer.Option(min=1, help="How many processes there are.")]
+Process = Annotated[int | None, typer.Option(min=0, help="Which one this is, from 0.")]
+
+
+class Meeting(NamedTuple):
+    """Where several processes meet."""
+
+    cluster: bool = False
+    coordinator: str | None = None
+    processes: int | None = None
+    process: int | None = None
+
+
+NOBODY = Meeting()
+
+
+@contextmanager
+def placed(devices: str | None, split: str | None, meeting: Meeting = NOBODY) -> Iterator[None]:
+    """What is computed in here goes to these devices. An interruption ends with a word on how to go on."""
+    count = None if devices is None else _count(devices)
+    if count is None and split is None and meeting == NOBODY:
+        with resumable():
+            yield
+        return
+    from gossamer.engines.devices import places, processes  # JAX must be told before it starts
+
+    several = meeting.processes or 1
+    if isinstance(count, int):
+        if count % several:
+            raise InputError(f"--devices {count} cannot be shared equally by {several} processes.")
+        places.devices(count // several)
+    elif count == "all" and meeting == NOBODY:
+        places.devices(cores())
+    if meeting != NOBODY:
+        if meeting.cluster and meeting != Meeting(cluster=True):
+            raise InputError("--cluster finds the other processes by itself: leave out --coordinator, or --cluster.")
+        processes.join(*meeting[1:])
+        count = count or "all"
+    with resumable(), processes.ending(refuse), places.using(count, split):
+        yield
+
+
+def quiet() -> bool:
+    """Whether another process prints."""
+    from gossamer.engines.devices import processes
+
+    return not processes.first()
+
+
+def refuse_others(spec: str, own: list[Path] | None) -> None:
+    """Refuse to run together with processes that would compute something else."""
+    from gossamer.engines.devices import processes
+
+    processes.refuse_others(spec, own or [])
+
+
+def _count(devices: str) -> int | str:
+    if devices == "all":
+        return devices
+    if not devices.isdecimal():
+        raise InputError(f"--devices must be a whole number or all, but is {brief(devices)}.")
+    return whole("--devices", int(devices), most=MOST)

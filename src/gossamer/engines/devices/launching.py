@@ -1,0 +1,113 @@
+"""Start the processes of a run on this machine, and end all of them when one ends."""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+from gossamer.core import InputError
+
+LOOPBACK = "127.0.0.1"
+
+LAUNCHER = "GOSSAMER_LAUNCHER"
+"""The environment variable that tells a process who started it."""
+
+LOST = 6
+"""The exit code where a process was killed, or has lost another."""
+
+
+NOTICED = 0.2
+"""Seconds in which the processes that lose another one notice it, before they are ended."""
+
+
+def launch(processes: int, arguments: Sequence[str], *, port: int | None = None, max_restarts: int = 0) -> int:
+    """Run ``gossamer run`` with these arguments in so many processes, and return the exit code.
+
+    They meet on loopback, at this port or at a free one. When one ends for any other reason than that all is done, the
+    others are ended at once; where it was lost they begin again, at most `max_restarts` times, from what was finished.
+    """
+    code = _once(processes, arguments, port)
+    while code == LOST and max_restarts:
+        code, max_restarts = _once(processes, arguments, port), max_restarts - 1
+    return code
+
+
+def _once(processes: int, arguments: Sequence[str], port: int | None) -> int:
+    address = f"{LOOPBACK}:{_free(port)}"
+    place = ["--coordinator", address, "--processes", str(processes)]
+    command = [sys.executable, "-m", "gossamer", "run", *arguments, *place]
+    environment = os.environ | {LAUNCHER: str(os.getpid())}
+    children: list[subprocess.Popen[bytes]] = []
+    with _signals_raise():
+        try:
+            for process in range(processes):
+                # a session of its own, so that Ctrl-C reaches this process alone, which then ends all
+                one = subprocess.Popen([*command, "--process", str(process)], env=environment, start_new_session=True)
+                children.append(one)
+            return _watched(children)
+        except KeyboardInterrupt:
+            _say("interrupted: the same command goes on from what was finished")
+            return 130
+        finally:
+            for child in children:
+                child.kill()  # what is stored is whole at any moment
+                child.wait()
+
+
+def _watched(children: list[subprocess.Popen[bytes]]) -> int:
+    """The exit code of all, or of what went wrong first."""
+    while not any(codes := [child.poll() for child in children]):
+        if all(code == 0 for code in codes):
+            return 0
+        time.sleep(0.05)
+    time.sleep(NOTICED)
+    codes = [child.poll() or 0 for child in children]
+    if codes[0] > 0 and codes[0] != LOST:  # what all know, the first one says
+        return codes[0]
+    lost = min(range(len(codes)), key=lambda process: _falls(codes[process]))
+    why = f"was ended by {signal.Signals(-codes[lost]).name}" if codes[lost] < 0 else f"ended with code {codes[lost]}"
+    _say(f"process {lost} {why}: all are ended, and the same command goes on from what was finished")
+    return LOST
+
+
+def _falls(code: int) -> int:
+    """The order in which processes end: first one that is killed or fails, then those that lose it, or abort for it."""
+    return {0: 3, LOST: 2, -signal.SIGABRT: 1}.get(code, 0)
+
+
+def _free(port: int | None) -> int:
+    """The port, if it is free, or one that is."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((LOOPBACK, port or 0))
+        except OSError as error:
+            raise InputError(
+                f"port {port} of {LOOPBACK} cannot be taken ({error.strerror}): choose another --port, or leave it out "
+                "for a free one."
+            ) from None
+        return int(tried.getsockname()[1])
+
+
+@contextlib.contextmanager
+def _signals_raise() -> Iterator[None]:
+    """What would end this process ends its children first."""
+
+    def raised(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, raised) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

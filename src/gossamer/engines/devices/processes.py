@@ -1,0 +1,197 @@
+"""Several processes, on one machine or more, that run one spec together by JAX's own runtime.
+
+Every process makes the same calls in the same order. What only one of them can know, a time or what a store holds, the
+first one tells the others, and it alone writes.
+"""
+
+import contextlib
+import hashlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from gossamer.core import InputError
+from gossamer.engines.devices.launching import LAUNCHER, LOST
+from gossamer.results.npz import packed, unpacked
+from gossamer.results.provenance import versions
+from gossamer.results.store import CellCheck, CellKey, Store
+
+HEARTBEAT = 10
+"""Seconds after which a process that is silent is given up."""
+
+PATIENCE = 60
+"""Seconds that the processes wait for one another at the start."""
+
+PAUSE = 2.0
+"""Seconds for which another process leaves it to the first to say what was refused."""
+
+_joined = False
+
+
+def join(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:
+    """Find the other processes, before anything is computed: at the coordinator's address, or where the cluster says.
+
+    The first process listens at that address alone. Slurm, Open MPI and Kubernetes are known to JAX.
+    """
+    global _joined
+    _end_with_launcher()
+    given = (coordinator, processes, process)
+    if None in given and given != (None, None, None):
+        raise InputError(
+            "--coordinator, --processes and --process go together: the address of the first process, how "
+            "many there are, and which one this is."
+        )
+    if processes is not None and process is not None and not 0 <= process < processes:
+        raise InputError(f"--process counts from 0 to {processes - 1}, but is {process}.")
+    how: dict[str, Any] = {"heartbeat_timeout_seconds": HEARTBEAT, "initialization_timeout": PATIENCE}
+    if coordinator is not None:
+        how |= {"coordinator_bind_address": coordinator, "cluster_detection_method": "deactivate"}
+    try:
+        jax.distributed.initialize(coordinator, processes, process, **how)
+    except (RuntimeError, ValueError, IndexError) as error:
+        first = (str(error).splitlines() or [""])[0][:200]
+        if coordinator is None:
+            raise InputError(
+                f"JAX finds no cluster here ({first}): leave out --cluster, or give --coordinator, --processes and "
+                "--process."
+            ) from None
+        raise InputError(
+            f"process {process} did not meet the others at {coordinator} ({first}): see that all {processes} are "
+            "started, that the address is that of the first, and that its port is free."
+        ) from None
+    _joined = jax.process_count() > 1
+
+
+def first() -> bool:
+    """Whether this is the process that writes and prints."""
+    return not _joined or jax.process_index() == 0
+
+
+def agreed(number: int) -> int:
+    """The first process's number, in all of them."""
+    return int(multihost_utils.broadcast_one_to_all(np.int32(number))) if _joined else number
+
+
+def first_does(action: Callable[[], Any]) -> None:
+    """The first process does it; where it refuses, all do."""
+    if not _joined:
+        action()
+        return
+    refusal = b""
+    if first():
+        try:
+            action()
+        except InputError as error:
+            refusal = str(error).encode()
+    if refusal := _from_first(refusal):
+        raise InputError(refusal.decode())
+
+
+def refuse_others(spec: str, own: list[Path]) -> None:
+    """Refuse processes that run another spec, other files of the user's, or another version, before any work."""
+    if not _joined:
+        return
+    files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in own]
+    known = {"spec": spec, "versions": repr(versions()), "files of one's own": repr(files)}
+    digests = np.stack([np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8) for text in known.values()])
+    everyone = np.asarray(multihost_utils.process_allgather(digests))
+    for process, theirs in enumerate(everyone):
+        odd = [name for name, same in zip(known, (theirs == everyone[0]).all(1), strict=True) if not same]
+        if odd:
+            raise InputError(
+                f"process {process} has other {' and other '.join(odd)} than the first: make them the same."
+            )
+
+
+class FirstStore(Store):
+    """A store that the first process reads and writes, and tells the others of."""
+
+    def get(self, key: CellKey, check: CellCheck = lambda arrays: None) -> dict[str, np.ndarray] | None:
+        cell = super().get(key, check) if first() else None
+        data = _from_first(b"" if cell is None else packed(cell))
+        return unpacked("what the first process sent", data) if data else None
+
+    def put(self, key: CellKey, arrays: Mapping[str, np.ndarray]) -> None:
+        if first():
+            super().put(key, arrays)
+        else:
+            self.written += 1
+
+
+def store_in(folder: Path) -> Store:
+    """The store of a run's directory."""
+    return FirstStore(folder) if _joined else Store(folder)
+
+
+@contextlib.contextmanager
+def ending(refuse: Callable[[InputError], None]) -> Iterator[None]:
+    """Where processes run together, an error of one ends it at once, and so the others: none waits at the end.
+
+    `refuse` says what was refused; the first process does so for all, where all refuse.
+    """
+    if not _joined:
+        yield
+        return
+    try:
+        with _stdout_to_stderr():
+            yield
+    except InputError as error:
+        if not first():
+            time.sleep(PAUSE)
+        refuse(error)
+        os._exit(2)
+    except jax.errors.JaxRuntimeError as error:
+        line = (str(error).splitlines() or [""])[0][:300]
+        print(
+            f"process {jax.process_index()} of {jax.process_count()} has lost another one ({line}): the same command "
+            "goes on from what was finished",
+            file=sys.stderr,
+            flush=True,
+        )
+        os._exit(LOST)
+
+
+@contextlib.contextmanager
+def _stdout_to_stderr() -> Iterator[None]:
+    """What the runtime prints of its connections does not come between the lines that a script may read."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def _from_first(data: bytes) -> bytes:
+    """The first process's bytes, in all of them. They travel in lengths that are powers of two, each compiled once."""
+    length = agreed(len(data))
+    if not length:
+        return b""
+    box = np.zeros(1 << (length - 1).bit_length(), np.uint8)
+    if first():
+        box[:length] = np.frombuffer(data, np.uint8)
+    return np.asarray(multihost_utils.broadcast_one_to_all(box))[:length].tobytes()
+
+
+def _end_with_launcher() -> None:
+    """End as soon as the launcher has, however it ended."""
+    if (launcher := os.environ.get(LAUNCHER)) is None:
+        return
+
+    def watch() -> None:
+        while os.getppid() == int(launcher):
+            time.sleep(0.5)
+        os._exit(LOST)
+
+    threading.Thread(target=watch, daemon=True).start()
