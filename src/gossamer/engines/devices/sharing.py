@@ -17,6 +17,7 @@ from gossamer.engines.devices import exchange
 from gossamer.engines.devices.exchange import AXIS
 from gossamer.networks import Network
 from gossamer.problems import Empirical, Problem
+from gossamer.problems.inputs import in_blocks
 
 
 class SharedAgents(StackedAgents):
@@ -102,7 +103,7 @@ def _laid_out(problem: Problem, mesh: Mesh) -> Problem:
     )
     real = (np.arange(block) < counts[:, None]).ravel()
     starts = offsets - np.repeat(offsets[::own], own) + np.repeat(np.arange(devices) * block, own)
-    rows = {name: jax.tree.map(lambda leaf: np.asarray(leaf)[order], getattr(problem, name)) for name in ROWS[:2]}
+    rows = {name: in_blocks(getattr(problem, name), order, devices) for name in ROWS[:2]}
     weights = np.where(real, np.asarray(problem.row_weights)[order], 0)
     as_it_was = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Empirical)}
     laid_out = {"offsets": starts.astype(np.int32), "row_weights": weights, **rows}

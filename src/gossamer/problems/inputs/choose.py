@@ -6,21 +6,24 @@ import jax
 import numpy as np
 
 from gossamer.data.sparse import Sparse
+from gossamer.problems.inputs import native
 from gossamer.problems.inputs.bits import Bits
 from gossamer.problems.inputs.rows import Rows
 
-FEW_ONES, FEW_VALUES = 0.1, 0.05
-"""The largest share of non-zeros at which lists of columns are faster than a matrix: of ones, and of any values.
+FEW, FEW_ONES, FEW_VALUES = 0.15, 0.1, 0.05
+"""The largest share of non-zeros at which lists of columns are faster than a matrix: by our own kernels, and by XLA of
+ones and of other values.
 
 Microseconds of a gradient of a linear model, 20 agents, batch 64, float32, one core of a busy machine:
 
-| columns | non-zeros a row | ones: matrix, bits, lists | values: matrix, lists |
+| columns | non-zeros a row | ones: matrix, bits, lists by XLA, by kernels | values: matrix, lists by XLA, by kernels |
 | ---: | ---: | ---: | ---: |
-| 123 | 14 | 57, 36, 64 | 63, 150 |
-| 1,000 | 10 | 770, 720, 86 | 880, 75 |
-| 1,000 | 30 | 1160, 850, 270 | 890, 360 |
-| 1,000 | 100 | 690, 660, 280 | 890, 970 |
-| 5,000 | 150 | | 7590, 2510 |
+| 123 | 14 | 57, 36, 64, 30 | 63, 150, 45 |
+| 123 | 25 | 47, 35, –, 45 | 78, –, 101 |
+| 1,000 | 10 | 770, 720, 86, – | 880, 75, – |
+| 1,000 | 30 | 1160, 850, 270, – | 890, 360, – |
+| 1,000 | 100 | 690, 660, 280, 190 | 890, 970, 370 |
+| 5,000 | 150 | | 7590, 2510, – |
 """
 
 DENSE_BYTES = 2**30
@@ -34,7 +37,8 @@ def hold(features: Any, linear: bool) -> Any:
     values = features.data if sparse else features
     zero_or_one = bool(((values == 0) | (values == 1)).all())
     share = np.count_nonzero(values) / (rows * dim)
-    if linear and share <= (FEW_ONES if zero_or_one else FEW_VALUES):
+    few = FEW if share > FEW_VALUES and native.likely() else FEW_ONES if zero_or_one else FEW_VALUES
+    if linear and share <= few:
         return Rows.of(features)
     if sparse and rows * dim * (1 / 8 if zero_or_one else values.dtype.itemsize) > DENSE_BYTES:
         return Rows.of(features)
@@ -48,6 +52,13 @@ def rows_from(inputs: Any, first: Any, length: int) -> Any:
     if isinstance(inputs, Rows):
         return inputs.from_row(first, length)
     return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, length), inputs)
+
+
+def in_blocks(inputs: Any, order: np.ndarray, blocks: int) -> Any:
+    """The rows in this order, outside of compiled programs, as so many blocks of equally many, whatever their form."""
+    if isinstance(inputs, Rows):
+        return Rows.of(inputs.sparse()[order], blocks)
+    return jax.tree.map(lambda a: np.asarray(a)[order], inputs)
 
 
 def sparse_rows(inputs: Any, first: int, length: int) -> Any:
