@@ -20,7 +20,7 @@ class Aim(NamedTuple):
 
     def __str__(self) -> str:
         wanted = f"{'at least' if self.least else 'at most'} {self.bound:g}"
-        return f"{'met' if self.met else 'missed':<7}{self.text}: {self.ratio:.2f}, aim {wanted}"
+        return f"{'met' if self.met else 'missed':<7}{self.text}: {self.ratio.shown('.2f')}, aim {wanted}"
 
     def asdict(self) -> dict[str, object]:
         return {**self._asdict(), "ratio": self.ratio._asdict(), "met": self.met}

@@ -17,7 +17,8 @@ def contest(found: Contest) -> str:
         told = ", ".join(f"{value:.1g} in {dtype}" for dtype, value in found.apart.items())
         lines.append(f"  The same iterates on the same rows, to {told}.")
     lines.append(f"  {'':<26}{found.unit + '/s':>32}{'times ' + found.reference:>26}")
-    lines += [f"  {name:<26}{speed:>32,.0f}{found.against[name]:>26.2f}" for name, speed in found.speed.items()]
+    for name, speed in found.speed.items():
+        lines.append(f"  {name:<26}{speed.shown(',.0f'):>32}{found.against[name].shown('.2f'):>26}")
     return "\n".join(lines)
 
 
@@ -25,12 +26,13 @@ def growths(found: list[Growth]) -> str:
     lines = ["\nmicroseconds of a round on random logistic losses, batch 16, 50 rows an agent"]
     for growth in found:
         lines.append(f"  by {growth.size}, log-log slope {growth.slope:.2f}")
-        lines += [f"  {size:>26,}{time:>32,.0f}" for size, time in zip(growth.values, growth.microseconds, strict=True)]
+        for size, time in zip(growth.values, growth.microseconds, strict=True):
+            lines.append(f"  {size:>26,}{time.shown(',.0f'):>32}")
     return "\n".join(lines)
 
 
 def starts(found: dict[str, Spread]) -> str:
-    return "\nseconds of CPU\n" + "\n".join(f"  {name:<36}{spread:>22.2f}" for name, spread in found.items())
+    return "\nseconds of CPU\n" + "\n".join(f"  {name:<36}{spread.shown('.2f'):>22}" for name, spread in found.items())
 
 
 def plot(contests: list[Contest], growths: list[Growth], path: Path) -> None:

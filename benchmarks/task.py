@@ -33,7 +33,7 @@ def digits() -> Task:
 
 
 def synthetic(agents: int, d: int = 100, neighbours: int = 2) -> Task:
-    """Random signs, 50 rows an agent, on a ring, or on a random graph in which each has so many neighbours: only what is named differs."""
+    """Random signs, 50 rows an agent, on a ring, or on a random graph where each has so many neighbours."""
     draw = np.random.default_rng(agents)
     features = draw.integers(0, 2, (50 * agents, d), np.int8) * np.int8(2) - np.int8(1)
     labels = draw.integers(0, 2, 50 * agents) * 2 - 1

@@ -19,7 +19,8 @@ class Spread(NamedTuple):
         low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
         return cls(float(median), float(low), float(high))
 
-    def __format__(self, form: str) -> str:
+    def shown(self, form: str) -> str:
+        """The median, and the quartiles in brackets."""
         median, low, high = (format(value, form) for value in self)
         return f"{median} [{low}, {high}]"
 

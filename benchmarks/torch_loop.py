@@ -13,8 +13,7 @@ import torch
 from benchmarks.task import ETA, LAM, Task
 
 Loss = Callable[[Any, Any, Any], Any]
-"""Of the models, the rows' features, ``[agents, batch, …]``, and their targets: the mean over each agent's batch, summed
-over agents."""
+"""Of the models, the rows' features, ``[agents, batch, …]``, and their targets: the sum over agents of their means."""
 
 
 class TorchLoop:
