@@ -68,6 +68,7 @@ bench: $(READY)
 
 soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py
+	$(BIN)/python benchmarks/kills.py
 
 clean:
 	rm -rf .venv site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

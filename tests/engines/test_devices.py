@@ -70,8 +70,8 @@ def test_seeds_over_devices_have_the_bits_of_blocks_of_that_width(eight):
 def test_what_is_shared_out_is_chosen_and_said(eight):
     assert eight["choices"].tolist() == [
         "one device of 8: a round is too short to be shared out",
-        "12 agents over 6 devices, 2 each, which exchange only the rows that others need (8 devices, but the agents must "
-        "be shared equally)",
+        "12 agents over 6 devices, 2 each, which exchange only the rows that others need (8 devices, but the agents "
+        "must be shared equally)",
         "runs over 3 devices, 1 seed of 1 setting on each",
         "runs over 4 devices, 5 seeds of 1 setting on each",
         "16 agents over 2 devices, 8 each, which exchange only the rows that others need",
