@@ -13,7 +13,7 @@ import pytest
 import gossamer as gs
 from gossamer.engines.block import Block
 from gossamer.engines.devices import exchange, places
-from gossamer.engines.devices.launching import launch
+from gossamer.engines.devices.launching import launch, refuse_taken
 from gossamer.engines.devices.layouts import SharedOut
 from tests.engines import shares
 
@@ -51,7 +51,7 @@ def test_agents_over_eight_devices_do_what_they_do_on_one(alone, eight):
 
 
 @pytest.mark.parametrize(("count", "devices"), [(2, 2), (4, 8)])
-def test_agents_over_processes_do_what_they_do_on_one(count, devices, alone, tmp_path):
+def test_agents_over_processes_do_what_they_do_on_one(count, devices, alone, eight, tmp_path):
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{tried.getsockname()[1]}"
@@ -60,6 +60,8 @@ def test_agents_over_processes_do_what_they_do_on_one(count, devices, alone, tmp
     made = np.load(tmp_path / "x.npz")
     for case in shares.TOGETHER:
         np.testing.assert_allclose(made[case], alone[case], rtol=0, atol=1e-12, err_msg=case)
+        if devices == 8:
+            np.testing.assert_array_equal(made[case], eight[case])  # whichever processes the devices belong to
 
 
 def test_seeds_over_devices_have_the_bits_of_blocks_of_that_width(eight):
@@ -150,5 +152,7 @@ def test_a_port_that_is_taken_is_refused():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(gs.InputError, match=f"port {port} of 127.0.0.1 cannot be taken .*choose another --port"):
+        with pytest.raises(gs.InputError, match=f"cannot listen at 127.0.0.1:{port} .*choose another port"):
             launch(2, ["spec.toml"], port=port)
+    with pytest.raises(gs.InputError, match=r"where processes meet is HOST:PORT, such as .*, but is 'here'"):
+        refuse_taken("here")
