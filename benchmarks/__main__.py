@@ -1,4 +1,4 @@
-"""Print how fast Gossamer is, as text or, with ``--json``, as numbers for a program to read."""
+"""Measure how fast Gossamer is, print it beside the aims, and write it as JSON and as a plot."""
 
 import argparse
 import json
@@ -6,75 +6,50 @@ import os
 import platform
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
-from benchmarks import suites
-from benchmarks.agreement import ROUNDS, DisagreementError
-from benchmarks.timing import Spread
+import gossamer as gs
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    as_json = parser.parse_args().json
+    parser.add_argument("--quick", action="store_true", help="fewer repetitions and sizes: about two minutes")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="where bench.json and bench.svg go")
+    given = parser.parse_args()
+    gs.devices(2)  # before JAX starts; what runs on one is not touched by the other
+    from benchmarks import scaling, shown, starting, throughput
+    from benchmarks.agreement import DisagreementError
+
     began = time.perf_counter()
+    print(f"{shown.WORK}\nMedians over alternating repetitions; in brackets, the quartiles.")
+    measured: dict[str, Any] = {"machine": f"{os.cpu_count()} cores, {platform.machine()}", "quick": given.quick}
     try:
-        contest = suites.contest()
+        contests = []
+        for contest in (throughput.single, throughput.grid, throughput.seeds, throughput.dense):
+            contests.append(contest(given.quick))
+            print(shown.contest(contests[-1]), flush=True)
     except DisagreementError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    if not as_json:
-        print_contest(contest)
-    grid = suites.grid()
-    if not as_json:
-        print_grid(grid)
-    growth = suites.growth()
-    if as_json:
-        print(json.dumps(plain({"contest": contest, "grid": grid, "growth": growth}), indent=2))
-    else:
-        print_growth(growth)
-        print(f"\n{time.perf_counter() - began:.0f} s on {os.cpu_count()} cores, {platform.machine()}.")
+    growths = scaling.growths(given.quick)
+    print(shown.growths(growths), flush=True)
+    starts = starting.starts(given.quick)
+    aims = [aim for contest in contests for aim in contest.aims] + starting.aims(starts)
+    print(shown.starts(starts))
+    print("\nAims\n" + "\n".join(f"  {aim}" for aim in aims))
+    print(f"\n{time.perf_counter() - began:.0f} s on {measured['machine']}.")
+    measured |= {
+        "contests": [contest.asdict() for contest in contests],
+        "growths": [growth.asdict() for growth in growths],
+        "starts": {name: spread._asdict() for name, spread in starts.items()},
+        "aims": [aim.asdict() for aim in aims],
+    }
+    given.out.mkdir(parents=True, exist_ok=True)
+    (given.out / "bench.json").write_text(json.dumps(measured, indent=2, ensure_ascii=False) + "\n")
+    shown.plot(contests, growths, given.out / "bench.svg")
+    print(f"{given.out / 'bench.json'}, {given.out / 'bench.svg'}")
     return 0
-
-
-def print_contest(found: dict[str, Any]) -> None:
-    apart = ", ".join(f"{value:.1g} in {dtype}" for dtype, value in found["largest_difference"].items())
-    print("Biased-DMT on a9a by label, ring of 20, batch 64, float32, no metrics")
-    print(f"Same iterates on the same rows after {ROUNDS} rounds: at most {apart} apart.")
-    print("Medians over alternating repetitions; in brackets, the quartiles.\n")
-    print(f"  {'':<22}{'rounds/s':>26}{'times NumPy':>24}")
-    for name, speed in found["rounds_per_second"].items():
-        print(f"  {name:<22}{shown(speed, ',.0f'):>26}{shown(found['times_numpy'][name], '.2f'):>24}")
-    verdict = "met" if found["aim_met"] else "not met"
-    reached = found["times_numpy"]["Gossamer"].median
-    print(f"\n  Aim: at least {found['aim']:g} × NumPy: {verdict} ({reached:.2f} ×).")
-    print(f"  Numba, written by hand for this task, is {shown(found['numba_times_gossamer'], '.2f')} × Gossamer.")
-
-
-def print_grid(found: dict[str, Any]) -> None:
-    print(f"\n{found['settings']} settings in one block cost {shown(found['times_one'], '.1f')} times one.")
-
-
-def print_growth(found: list[dict[str, Any]]) -> None:
-    print("\nBiased-DMT on random logistic losses, ring, d = 100, batch 16, 50 rows an agent\n")
-    heading = f"times {found[0]['agents']} agents"
-    print(f"  {'agents':<10}{'µs per agent and round':>26}{heading:>24}")
-    for row in found:
-        print(f"  {row['agents']:<10,}{shown(row['microseconds'], '.2f'):>26}{shown(row['times_fewest'], '.2f'):>24}")
-
-
-def plain(found: Any) -> Any:
-    """With every spread as an object, whose numbers have names in JSON."""
-    if isinstance(found, Spread):
-        return found._asdict()
-    if isinstance(found, dict):
-        return {key: plain(value) for key, value in found.items()}
-    return [plain(value) for value in found] if isinstance(found, list) else found
-
-
-def shown(spread: Spread, form: str) -> str:
-    median, low, high = (format(value, form) for value in spread)
-    return f"{median} [{low}, {high}]"
 
 
 if __name__ == "__main__":

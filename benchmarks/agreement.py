@@ -1,10 +1,10 @@
 """Whether all contestants do the same mathematics: same start, same rows, same iterates."""
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import numpy as np
 
-from benchmarks.compiled import Compiled
-from benchmarks.numba_kernel import NumbaKernel
-from benchmarks.numpy_loop import NumpyLoop
 from benchmarks.task import Task
 
 ROUNDS = 25
@@ -17,31 +17,26 @@ class DisagreementError(RuntimeError):
     """Contestants that compute different things must not be timed against each other."""
 
 
-def check(task: Task) -> dict[str, float]:
-    """The largest relative difference from the NumPy loop, by dtype; `DisagreementError` if it is too large."""
+def check(task: Task, makers: Mapping[str, Callable[..., Any]], reference: str = "NumPy") -> dict[str, float]:
+    """The largest relative difference from the reference, by dtype; `DisagreementError` if it is too large."""
     draw = np.random.default_rng(0)
     shape = (ROUNDS + 1, task.problem.agents, task.batch)
-    tape = (draw.random(shape) * task.problem.sizes[:, None]).astype(np.int64)
-    found = {}
+    tape = (draw.random(shape) * np.asarray(task.problem.sizes)[:, None]).astype(np.int64)
+    largest = {}
     for dtype, tolerance in TOLERANCE.items():
-        reference = _iterates(NumpyLoop(task, dtype, tape), task)
-        scale, found[dtype] = np.abs(reference).max(), 0.0
-        others = {
-            "Gossamer": Compiled(task, dtype, tape),
-            "NumPy, float32 rows": NumpyLoop(task, dtype, tape, wide=True),
-            "Numba": NumbaKernel(task, dtype, tape),
-        }
-        for name, other in others.items():
-            apart = np.abs(_iterates(other, task) - reference).max() / scale
-            if not apart <= tolerance:
+        iterates = {name: _iterates(maker(task, dtype, tape), task) for name, maker in makers.items()}
+        wanted = iterates[reference]
+        apart = {name: np.abs(x - wanted).max() / np.abs(wanted).max() for name, x in iterates.items()}
+        for name, difference in apart.items():
+            if not difference <= tolerance:
                 raise DisagreementError(
-                    f"after {ROUNDS} rounds on the same rows in {dtype}, {name} is {apart:.2g} away from "
-                    f"NumPy, above {tolerance:g}: they do not do the same work, so no timing is printed."
+                    f"after {ROUNDS} rounds on the same rows in {dtype}, {name} is {difference:.2g} away from "
+                    f"{reference}, above {tolerance:g}: they do not do the same work, so no timing is printed."
                 )
-            found[dtype] = max(found[dtype], float(apart))
-    return found
+        largest[dtype] = float(max(apart.values()))
+    return largest
 
 
-def _iterates(contestant: Compiled | NumbaKernel | NumpyLoop, task: Task) -> np.ndarray:
+def _iterates(contestant: Any, task: Task) -> np.ndarray:
     contestant.advance(ROUNDS)
-    return contestant.x[:, : task.problem.dim].copy()
+    return np.array(contestant.x)[:, : task.problem.dim]

@@ -6,10 +6,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 from benchmarks.task import ETA, LAM, Task
 from gossamer import BiasedDMT, oracles, pytree
 from gossamer.engines.block import Block
+from gossamer.engines.devices.layouts import ALONE, SEEDS, SETTINGS, SharedRuns
 from gossamer.oracles import Oracle
 from gossamer.oracles.oracle import Site
 
@@ -50,13 +52,22 @@ class Compiled:
         dtype: str = "float32",
         tape: np.ndarray | None = None,
         etas: list[float] | None = None,
-        horizon: int = 1,
+        seeds: int = 1,
+        devices: int = 1,
     ):
-        """`horizon` is how many rounds there are hyper-parameters for; beyond, the last ones hold."""
+        """`seeds` run together, and are shared out over `devices`."""
         oracle = oracles.minibatch(task.batch) if tape is None else Taped(tape.astype(np.int32))
         rules = [BiasedDMT(eta=eta, lam=LAM) for eta in etas or [ETA]]
+        mesh = Mesh(np.array(jax.devices()[:devices]).reshape(1, -1), (SETTINGS, SEEDS))
         self.block = Block(
-            rules, task.problem, task.network, [oracle] * len(rules), seeds=[0], steps=horizon, dtype=dtype
+            rules,
+            task.problem,
+            task.network,
+            [oracle] * len(rules),
+            seeds=range(seeds),
+            steps=1,
+            dtype=dtype,
+            layout=ALONE if devices == 1 else SharedRuns(mesh),
         )
         self.t = 0
 

@@ -1,4 +1,4 @@
-"""What is run: Biased-DMT on logistic regression over a ring."""
+"""What is run: Biased-DMT on logistic regression over a ring, and on a small network."""
 
 from typing import NamedTuple
 
@@ -9,6 +9,9 @@ from gossamer.networks import Network
 from gossamer.problems import Empirical
 
 ETA, LAM = 0.1, 0.05
+
+HIDDEN = 32
+"""The width of the network's hidden layer."""
 
 
 class Task(NamedTuple):
@@ -24,9 +27,15 @@ def a9a() -> Task:
     return Task(problems.logistic("a9a", 20, split="by-label", alpha=0.01), networks.ring(20), 64)
 
 
-def synthetic(agents: int) -> Task:
-    """Random signs, 100 columns, 50 rows an agent: only the number of agents differs."""
+def digits() -> Task:
+    """Dense features and more parameters: a perceptron on the digits sorted by label, 16 agents."""
+    return Task(problems.neural("digits", 16, split="by-label", hidden=(HIDDEN,)), networks.ring(16), 32)
+
+
+def synthetic(agents: int, d: int = 100, neighbours: int = 2) -> Task:
+    """Random signs, 50 rows an agent, on a ring, or on a random graph where each has so many neighbours."""
     draw = np.random.default_rng(agents)
-    features = draw.integers(0, 2, (50 * agents, 100), np.int8) * np.int8(2) - np.int8(1)
+    features = draw.integers(0, 2, (50 * agents, d), np.int8) * np.int8(2) - np.int8(1)
     labels = draw.integers(0, 2, 50 * agents) * 2 - 1
-    return Task(problems.logistic((features, labels), agents, split="iid"), networks.ring(agents), 16)
+    network = networks.ring(agents) if neighbours == 2 else networks.random_regular(agents, neighbours)
+    return Task(problems.logistic((features, labels), agents, split="iid"), network, 16)

@@ -19,6 +19,11 @@ class Spread(NamedTuple):
         low, median, high = np.quantile(values, [0.25, 0.5, 0.75])
         return cls(float(median), float(low), float(high))
 
+    def shown(self, form: str) -> str:
+        """The median, and the quartiles in brackets."""
+        median, low, high = (format(value, form) for value in self)
+        return f"{median} [{low}, {high}]"
+
 
 def take_turns(contestants: dict[str, Callable[[], None]], repetitions: int) -> dict[str, np.ndarray]:
     """Seconds of each call, by contestant: one call each in a repetition, and another goes first every time."""

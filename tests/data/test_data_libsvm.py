@@ -5,6 +5,7 @@ import lzma
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -44,7 +45,8 @@ def test_round_trip_is_exact(tmp_path_factory, features, data):
     path = tmp_path_factory.mktemp("round") / "rows"
     write_libsvm(features, labels, path)
     again, label_again = read_libsvm(path, dim=features.shape[1])
-    np.testing.assert_array_equal(again, features)
+    assert scipy.sparse.issparse(again)
+    np.testing.assert_array_equal(again.toarray(), features)
     np.testing.assert_array_equal(label_again, labels)
 
 
@@ -65,19 +67,19 @@ def test_more_rows_than_one_block_of_text():
 def test_binary_values_become_int8(file):
     features, labels = read_libsvm(file("+1 1:1 3:1\n-1 2:1\n"))
     assert features.dtype == np.int8
-    assert features.tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert features.toarray().tolist() == [[1, 0, 1], [0, 1, 0]]
     assert labels.tolist() == [1, -1]
 
 
 def test_comments_and_blank_lines_are_skipped(file):
     features, labels = read_libsvm(file("# made by hand\n\n1 1:0.5 # note\n\n2 2:1\n"))
-    assert features.tolist() == [[0.5, 0], [0, 1]]
+    assert features.toarray().tolist() == [[0.5, 0], [0, 1]]
     assert labels.tolist() == [1, 2]
 
 
 def test_dim_widens(file):
-    assert read_libsvm(file("1 2:1\n"), dim=5)[0].tolist() == [[0, 1, 0, 0, 0]]
-    assert read_libsvm(file("1\n2\n"), dim=2)[0].tolist() == [[0, 0], [0, 0]]
+    assert read_libsvm(file("1 2:1\n"), dim=5)[0].toarray().tolist() == [[0, 1, 0, 0, 0]]
+    assert read_libsvm(file("1\n2\n"), dim=2)[0].toarray().tolist() == [[0, 0], [0, 0]]
 
 
 @pytest.mark.parametrize(("suffix", "packed"), [(".gz", gzip.compress), (".bz2", bz2.compress), (".xz", lzma.compress)])
@@ -112,7 +114,6 @@ def test_compressed(file, suffix, packed):
         ("", "holds no rows. Expected lines such as"),
         ("\n# nothing\n", "holds no rows"),
         ("1\n-1\n", "holds labels only, so its number of columns is unknown: give `dim`"),
-        ("1 2000000000:1\n" * 5, r"5 rows of 2,000,000,000 columns take 10\.0 GB"),
     ],
 )
 def test_faults_are_named(file, text, message):

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ def ones(rows, dim, density=0.2):
     return (DRAW.random((rows, dim)) < density).astype(np.int8)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     rows=st.integers(1, 9), dim=st.integers(1, 70), density=st.sampled_from([0.0, 0.3, 1.0]), seed=st.integers(0, 99)
 )
@@ -38,11 +39,12 @@ def test_bits_are_the_matrix_that_they_were_made_of(rows, dim, density, seed):
 
 
 def test_features_are_held_as_bits_where_all_are_0_or_1():
-    assert isinstance(hold(ones(5, 40)), Bits)
-    assert isinstance(hold(ones(5, 40).astype(float)), Bits)
-    assert isinstance(hold(ones(5, 40).astype(bool)), Bits)
+    matrix = ones(5, 40)
+    for form in (matrix, matrix.astype(bool), matrix.astype(float), scipy.sparse.csr_array(matrix)):
+        assert isinstance(hold(form, linear=True), Bits)
+        assert isinstance(hold(form, linear=False), Bits)
     for other in (ones(5, 40) * 2, -ones(5, 40), ones(5, 40) / 2):
-        assert hold(other) is other
+        assert hold(other, linear=True) is other
 
 
 @pytest.mark.parametrize("kind", [logistic, softmax, neural])

@@ -3,6 +3,8 @@
 import dataclasses
 import functools
 import hashlib
+import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,12 +12,14 @@ import scipy.sparse
 from jaxtyping import Real, Shaped
 
 from gossamer.core import InputError
+from gossamer.data.sparse import Sparse, canonical, read_only
 
-Features = Real[np.ndarray, "rows d"]
+Features = Real[np.ndarray, "rows d"] | Sparse
 Labels = Shaped[np.ndarray, " rows"]
 
-DENSE_BYTES = 8e9
-"""The largest dense matrix, in bytes, that a sparse one is unpacked to."""
+HASHED_DENSE = 2**28
+"""The largest features, in bytes of a dense matrix, whose hash is of all their numbers; of larger ones, it is of those
+that are not zero."""
 
 MOST_CLASSES = 20
 """Fractions that differ more often than this are no classes."""
@@ -25,8 +29,9 @@ MOST_CLASSES = 20
 class Dataset:
     """Features ``[rows, d]``, one label a row, an optional test part, and optionally who holds each row.
 
-    Features are int8 when every value, the test part's too, is an integer that fits, else float64. Labels and holders
-    are int64 when they are integers, else float64 (labels only) or strings. The arrays are read-only.
+    Features are an array, or a CSR array of SciPy if they were given sparse or came from a LIBSVM file. They are int8
+    when every value, the test part's too, is an integer that fits, else float64. Labels and holders are int64 when they
+    are integers, else float64 (labels only) or strings. The arrays are read-only.
     """
 
     name: str
@@ -42,7 +47,7 @@ class Dataset:
     def __post_init__(self) -> None:
         features, labels = matrix(self.features, "features"), values(self.labels, "labels")
         _same_rows("labels", labels, "features", features)
-        parts: dict[str, np.ndarray | None] = {"features": features, "labels": labels}
+        parts: dict[str, Any] = {"features": features, "labels": labels}
         if (self.test_features is None) != (self.test_labels is None):
             raise InputError("a test part needs both test_features and test_labels, but only one of them was given.")
         if self.test_features is not None and self.test_labels is not None:
@@ -55,6 +60,8 @@ class Dataset:
                 )
             if (truth.dtype.kind == "U") != (labels.dtype.kind == "U"):
                 raise InputError("labels are numbers in one part and text in the other: use one kind in both.")
+            if isinstance(features, Sparse) != isinstance(tested, Sparse):
+                features, tested = Sparse(features), Sparse(tested)
             wide = np.promote_types(features.dtype, tested.dtype)
             parts |= {"features": features.astype(wide, copy=False), "test_features": tested.astype(wide, copy=False)}
             if labels.dtype.kind != "U":
@@ -68,13 +75,15 @@ class Dataset:
                 raise InputError("holders must be integers or strings, one name for each agent, but are fractions.")
             parts["holders"] = holders
         for key, array in parts.items():
-            if array is not None:
+            if isinstance(array, Sparse):
+                array = read_only(array)
+            elif array is not None:
                 array = array.view()  # the caller's own array stays writable
                 array.flags.writeable = False
             object.__setattr__(self, key, array)
 
     def __repr__(self) -> str:
-        test = "" if self.test_features is None else f", test_rows={len(self.test_features)}"
+        test = "" if self.test_features is None else f", test_rows={self.test_features.shape[0]}"
         labels = "real labels" if self.continuous else f"classes={len(self.classes)}"
         return f"Dataset({self.name!r}, rows={self.rows}, dim={self.dim}, {labels}{test})"
 
@@ -101,17 +110,34 @@ class Dataset:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """The hex digest of every array's type, shape and bytes; names and sources do not count."""
+        """The hex digest of every array's type, shape and numbers, sparse or not; names and sources do not count."""
         digest = hashlib.sha256()
         for key in ("features", "labels", "test_features", "test_labels", "holders"):
             array = getattr(self, key)
             if array is None:
                 digest.update(f"{key} none\n".encode())
                 continue
-            array = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
-            digest.update(f"{key} {array.dtype.str} {array.shape}\n".encode())
-            digest.update(array.view(np.uint8).data)
+            digest.update(f"{key} {array.dtype.newbyteorder('<').str} {array.shape}\n".encode())
+            for block in _blocks(array):
+                digest.update(np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<")).view(np.uint8).data)
         return digest.hexdigest()
+
+
+def _blocks(array: Any) -> Iterator[np.ndarray]:
+    """The numbers of an array in order, or, where a dense matrix would be large, places and values of its non-zeros."""
+    rows, size = array.shape[0], array.dtype.itemsize * math.prod(array.shape)
+    if size <= HASHED_DENSE and not isinstance(array, Sparse):
+        yield array
+        return
+    for first in range(0, rows, step := max(1, rows * 2**24 // size)):
+        block = array[first : first + step]
+        if size <= HASHED_DENSE:
+            yield block.toarray()
+        elif array.ndim == 1:
+            yield block
+        else:
+            block = Sparse(block)
+            yield from (np.diff(block.indptr).astype(np.int64), block.indices.astype(np.int64), block.data)
 
 
 def from_arrays(features: Any, labels: Any, test: Any = None, holders: Any = None, name: str = "arrays") -> Dataset:
@@ -128,9 +154,10 @@ def pair(value: Any, where: str) -> tuple[Any, Any]:
 
 
 def matrix(given: Any, what: str) -> Features:
-    """A finite, non-empty, dense matrix in the smallest type that holds it exactly."""
+    """A finite, non-empty matrix in the smallest type that holds it exactly; one that is sparse stays so."""
     if scipy.sparse.issparse(given):
-        return dense(given, what)
+        sparse = canonical(given, what)
+        return sparse.astype(np.int8 if fits_int8(sparse.data) else np.float64, copy=False)
     try:
         array = np.asarray(given)
         if array.dtype.kind not in "biuf":
@@ -148,24 +175,6 @@ def matrix(given: Any, what: str) -> Features:
             f"{what}: row {row}, column {column} (from 0) is {array[row, column]}. Drop the row or fill in a number."
         )
     return array.astype(np.int8 if fits_int8(array) else np.float64, copy=False)
-
-
-def dense(sparse: Any, what: str) -> Features:
-    """A sparse matrix unpacked, or an error when that takes more than `DENSE_BYTES` bytes."""
-    sparse = scipy.sparse.csr_array(sparse)
-    if not sparse.has_canonical_format:
-        sparse = sparse.copy()  # the caller's matrix stays as it is
-        sparse.sum_duplicates()
-    kind = np.dtype(np.int8 if fits_int8(sparse.data) else np.float64)
-    rows, columns = sparse.shape
-    size = rows * columns * kind.itemsize
-    if size > DENSE_BYTES:
-        raise InputError(
-            f"{what}: {rows:,} rows of {columns:,} columns take {size / 1e9:,.1f} GB as a dense matrix; "
-            f"the limit is {DENSE_BYTES / 1e9:g} GB. Keep fewer rows or columns."
-        )
-    # unpacked as int8 at once: a detour over float64 takes eight times the memory
-    return matrix(sparse.astype(kind).toarray(), what)
 
 
 def values(given: Any, what: str) -> Labels:
@@ -198,6 +207,7 @@ def fits_int8(array: np.ndarray) -> bool:
     return array.dtype.kind in "iu" or bool((array == array.astype(np.int8)).all())
 
 
-def _same_rows(what: str, array: np.ndarray, other: str, reference: np.ndarray) -> None:
-    if len(array) != len(reference):
-        raise InputError(f"{what} has {len(array)} values, but {other} has {len(reference)} rows. They must agree.")
+def _same_rows(what: str, array: Any, other: str, reference: Any) -> None:
+    rows, expected = array.shape[0], reference.shape[0]
+    if rows != expected:
+        raise InputError(f"{what} has {rows} values, but {other} has {expected} rows. They must agree.")

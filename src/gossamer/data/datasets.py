@@ -10,10 +10,11 @@ import numpy as np
 
 from gossamer.core import InputError, Registry, brief, nearest
 from gossamer.data.a9a import load_a9a
-from gossamer.data.dataset import Dataset, Features, Labels, from_arrays, pair
+from gossamer.data.dataset import Dataset, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
 from gossamer.data.frames import is_frame
 from gossamer.data.libsvm import read_libsvm
+from gossamer.data.sparse import widened
 from gossamer.data.tables import read_table, read_test_table
 
 TABLES = (".csv", ".parquet")
@@ -67,10 +68,10 @@ def load(
     """The data set that `data` means.
 
     `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, a frame of polars or pandas, or
-    a pair (features, labels). A registered name wins over a file of the same name; write ``./a9a`` for the file. Files
-    that end in .csv or .parquet are tables as frames are, with columns `label` and `holder`; others are LIBSVM text
-    with `dim` columns, or as many as occur. `test` is the test part in the same format; a table's has the same columns,
-    in any order, and may lack `holder`.
+    a pair (features, labels), where the features may be a sparse matrix of SciPy. A registered name wins over a file of
+    the same name; write ``./a9a`` for the file. Files that end in .csv or .parquet are tables as frames are, with
+    columns `label` and `holder`; others are LIBSVM text with `dim` columns, or as many as occur, and stay sparse.
+    `test` is the test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
     """
     for key, column in (("label", label), ("holder", holder)):
         if not isinstance(column, str) and (key == "label" or column is not None):
@@ -130,12 +131,8 @@ def _load_libsvm(data: str | os.PathLike[str], test: Any, dim: int | None) -> Da
         test_features, test_labels = read_libsvm(test, dim)
         # a file shows only the columns that occur in it
         width = max(features.shape[1], test_features.shape[1])
-        features, test_features = _widen(features, width), _widen(test_features, width)
+        features, test_features = widened(features, width), widened(test_features, width)
     return Dataset(Path(data).name, features, labels, test_features, test_labels, source=f"file {data}")
-
-
-def _widen(features: Features, width: int) -> Features:
-    return np.pad(features, ((0, 0), (0, width - features.shape[1])))
 
 
 def _hold_out(labels: Labels) -> tuple[np.ndarray, np.ndarray]:

@@ -11,8 +11,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from gossamer.core import InputError
-from gossamer.data.dataset import Features, Labels, dense, matrix, values
+from gossamer.data.dataset import Features, Labels, matrix, values
 from gossamer.data.files import existing_file
+from gossamer.data.sparse import Sparse
 
 EXPECTED = "Expected lines such as `+1 3:1 11:0.5`"
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
@@ -21,8 +22,8 @@ LARGEST_INDEX = 2**31 - 1
 
 
 def read_libsvm(path: str | os.PathLike[str], dim: int | None = None) -> tuple[Features, Labels]:
-    """Features and labels of a LIBSVM file, plain or .gz, .bz2, .xz. `dim` is the number of columns if that is more
-    than the largest index in the file."""
+    """Features, as a CSR array of SciPy, and labels of a LIBSVM file, plain or .gz, .bz2, .xz. `dim` is the number of
+    columns if that is more than the largest index in the file."""
     from sklearn.datasets import load_svmlight_file  # a second to import, so only when a file is read
 
     file = existing_file(path)
@@ -46,7 +47,7 @@ def read_libsvm(path: str | os.PathLike[str], dim: int | None = None) -> tuple[F
     if not largest and dim is None:
         raise InputError(f"{file} holds labels only, so its number of columns is unknown: give `dim`. {EXPECTED}.")
     sparse.resize(labels.size, dim or largest)
-    return dense(sparse, str(file)), values(labels, "labels")
+    return matrix(sparse, str(file)), values(labels, "labels")
 
 
 def write_libsvm(features: Any, labels: Any, file: str | os.PathLike[str] | BinaryIO) -> None:
@@ -56,8 +57,8 @@ def write_libsvm(features: Any, labels: Any, file: str | os.PathLike[str] | Bina
         raise InputError(
             f"LIBSVM labels are numbers, but these are text, such as {str(labels[0])!r}. Number them first."
         )
-    if len(labels) != len(features):
-        raise InputError(f"there are {len(labels)} labels for {len(features)} rows. They must agree.")
+    if len(labels) != features.shape[0]:
+        raise InputError(f"there are {len(labels)} labels for {features.shape[0]} rows. They must agree.")
     if isinstance(file, (str, os.PathLike)):
         with open(file, "wb") as stream:
             _write(features, labels, stream)
@@ -67,13 +68,12 @@ def write_libsvm(features: Any, labels: Any, file: str | os.PathLike[str] | Bina
 
 def _write(features: Features, labels: Labels, stream: BinaryIO) -> None:
     signed = np.isin(labels, (-1, 1)).all()
-    for start in range(0, len(features), CHUNK):
-        block = features[start : start + CHUNK]
-        rows, columns = np.nonzero(block)
-        distinct, which = np.unique(block[rows, columns], return_inverse=True)
+    for start in range(0, features.shape[0], CHUNK):
+        block = Sparse(features[start : start + CHUNK])
+        distinct, which = np.unique(block.data, return_inverse=True)
         texts = [_shortest(value) for value in distinct.tolist()]
-        words = [f"{c}:{texts[v]} " for c, v in zip((columns + 1).tolist(), which.tolist(), strict=True)]
-        ends = np.searchsorted(rows, np.arange(len(block)), side="right").tolist()
+        words = [f"{c}:{texts[v]} " for c, v in zip((block.indices + 1).tolist(), which.tolist(), strict=True)]
+        ends = block.indptr[1:].tolist()
         begin, lines = 0, []
         for label, end in zip(labels[start : start + CHUNK].tolist(), ends, strict=True):
             lines.append(f"{f'{label:+d}' if signed else _shortest(label)} {''.join(words[begin:end])}\n")

@@ -105,7 +105,7 @@ def _samples(problem: Problem, oracle: Oracle | None, width: dict[str, int], ite
     batch = getattr(oracle, "batch", None)
     drawn = problem.longest if batch is None else batch
     widest, count = _largest({"the number of samples" if batch is None else "batch": drawn} | width)
-    one = item * (1 + prod(np.shape(problem.inputs)[1:]))
+    one = item * (1 + problem.numbers_a_sample)
     return Need(f"{widest} = {count:,}", queries * drawn * one, widest)
 
 

@@ -14,8 +14,8 @@ from gossamer.metrics.table import OURS, Metric, labels
 from gossamer.problems import Empirical, Problem
 
 MOST_WORK = 50_000_000_000
-"""The most multiplications (models times rows times d) that max_i F(x_i) may take: some seconds on one core. All
-agents' models on all agents' rows would take n² of them, an hour at 100,000 agents."""
+"""The most multiplications (models times rows times d) that max_i F(x_i) may take: some seconds on one core. With the
+models of all agents on the rows of all agents it grows as n², and takes an hour at 100,000 agents."""
 
 LEAST_MODELS = 8
 """How many models are looked at however large the data are."""

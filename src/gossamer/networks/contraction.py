@@ -21,7 +21,7 @@ from gossamer.networks.mixing.drawn import Matching, Redrawn
 from gossamer.networks.mixing.faults import Faults
 from gossamer.networks.mixing.mixer import Mixer
 from gossamer.networks.mixing.static import Full, Hubs, Mean, Neighbours, Shifts
-from gossamer.networks.spectrum import EXACT_AGENTS, largest, matrix_gap, product_largest, shifts_gap
+from gossamer.networks.spectrum import EXACT_AGENTS, is_thin, largest, matrix_gap, product_largest, shifts_gap
 
 DRAWN_ROUNDS = 256
 """How many rounds are drawn to estimate a gap that has no closed form."""
@@ -120,7 +120,7 @@ def _faults(mixer: Faults, n: int) -> float:
         once = laplacian @ x
         return x - 2 * m * once + (m**2 + c) * (laplacian @ once) + (m - m**2 - c) * (shared @ x)
 
-    return largest(n, product, whole)
+    return largest(n, product, whole, is_thin(matrix))
 
 
 def _alike(mixer: Any) -> bool:

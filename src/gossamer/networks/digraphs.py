@@ -23,6 +23,7 @@ from gossamer.networks.graphs import call_name, name_of
 from gossamer.networks.mixing.directed import Directed
 from gossamer.networks.mixing.static import Shifts, choose
 from gossamer.networks.network import Network
+from gossamer.networks.random_links import adjacency, directed_erdos_renyi_links, in_one_part
 from gossamer.networks.spectrum import size
 from gossamer.networks.weights import as_matrix, check_weights, clean, worst_sum
 
@@ -55,17 +56,19 @@ def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Netw
     p = Range(0, 1, True, False, "It is the chance that an agent sends to another.").check(
         f"{where}(probability)", probability
     )
-    graphs.room_for_graph(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
-    chance = max(p, graphs.LEAST)
-    graph = graphs.draw_until(
-        nx.is_strongly_connected, lambda key: nx.fast_gnp_random_graph(n, chance, seed=key, directed=True), seed
-    )
-    if graph is None:
+    graphs.room_for_links(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
+
+    def draw(key: int) -> sp.csr_array:
+        senders, receivers = directed_erdos_renyi_links(n, max(p, graphs.LEAST), key)
+        return adjacency(n, receivers, senders)
+
+    heard = graphs.draw_until(lambda links: in_one_part(links, "strong"), draw, seed)
+    if heard is None:
         raise InputError(
             f"{where}({n}, {p:g}) gave no strongly connected graph in {graphs.DRAWS} draws. The probability should be "
             f"above ln(n)/n = {math.log(n) / n:.4g}; twice that, {min(1.0, 2 * math.log(n) / n):.4g}, is safe."
         )
-    return directed(nx.DiGraph(graph), name=call_name(where, n, p, seed=seed))
+    return Network(call_name(where, n, p, seed=seed), n, shares(heard))
 
 
 def from_matrices(row: Any = None, column: Any = None, *, name: str | None = None) -> Network:

@@ -3,15 +3,17 @@
 import itertools
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 import networkx as nx
 import numpy as np
+import scipy.sparse as sp
 
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.mixing.static import Mean, Shifts, choose
 from gossamer.networks.network import Network
+from gossamer.networks.random_links import adjacency, both_ways, erdos_renyi_links, in_one_part, regular_links
 from gossamer.networks.spectrum import size
 from gossamer.networks.weights import (
     as_matrix,
@@ -23,8 +25,10 @@ from gossamer.networks.weights import (
     scheme,
 )
 
+G = TypeVar("G")
+
 LEAST = 1e-15
-"""The least chance of a link that networkx can draw with; no graph would be connected anyhow."""
+"""The least chance of a link that can be drawn with; no graph would be connected anyhow."""
 
 DRAWS = 100
 """How often a random graph is drawn anew before giving up on a connected one."""
@@ -95,14 +99,16 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
         "erdos_renyi(probability)", probability
     )
     scheme(weights)
-    room_for_graph(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
-    graph = draw_until(nx.is_connected, lambda key: nx.fast_gnp_random_graph(n, max(p, LEAST), seed=key), seed)
-    if graph is None:
+    room_for_links(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
+    links = draw_until(
+        in_one_part, lambda key: both_ways(adjacency(n, *erdos_renyi_links(n, max(p, LEAST), key))), seed
+    )
+    if links is None:
         raise InputError(
             f"erdos_renyi({n}, {p:g}) gave no connected graph in {DRAWS} draws. The probability should be above "
             f"ln(n)/n = {math.log(n) / n:.4g}; twice that, {min(1.0, 2 * math.log(n) / n):.4g}, is safe."
         )
-    return from_graph(graph, weights, name=call_name("erdos_renyi", n, p, weights=weights, seed=seed))
+    return _from_links(links, weights, call_name("erdos_renyi", n, p, weights=weights, seed=seed))
 
 
 def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "metropolis") -> Network:
@@ -119,21 +125,21 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
         )
     if d < 2 and n > d + 1:
         raise InputError(f"random_regular({n}, {d}) is never connected. Use degree 2 for a ring, 3 for an expander.")
-    room_for_graph(f"random_regular({n:,}, {d:,})", n, n * max(d, n - 1 - d if 2 * d > n - 1 else 0) / 2)
+    # Pairing is slow for high degrees; the complement is drawn from the same distribution.
+    dense = 2 * d > n - 1
+    room_for_links(f"random_regular({n:,}, {d:,})", n, n * (n if dense else d) / 2)
 
-    def draw(key: int) -> nx.Graph:
-        # Pairing is slow for high degrees; the complement is drawn from the same distribution.
-        if 2 * d > n - 1:
-            return nx.complement(nx.random_regular_graph(n - 1 - d, n, seed=key))
-        return nx.random_regular_graph(d, n, seed=key)
+    def draw(key: int) -> sp.csr_array:
+        drawn = both_ways(adjacency(n, *regular_links(n, n - 1 - d if dense else d, key)))
+        return sp.csr_array(1 - np.eye(n) - drawn.toarray()) if dense else drawn
 
-    graph = draw_until(nx.is_connected, draw, seed)
-    if graph is None:
+    links = draw_until(in_one_part, draw, seed)
+    if links is None:
         raise InputError(
             f"random_regular({n}, {d}) gave no connected graph in {DRAWS} draws. Use degree 3, which almost always is, "
             "or networks.ring for degree 2."
         )
-    return from_graph(graph, weights, name=call_name("random_regular", n, d, weights=weights, seed=seed))
+    return _from_links(links, weights, call_name("random_regular", n, d, weights=weights, seed=seed))
 
 
 def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
@@ -145,6 +151,13 @@ def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None
     n = size(matrix)
     matrix.eliminate_zeros()
     return Network(name_of(name) or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+
+
+def _from_links(links: sp.csr_array, weights: str, name: str) -> Network:
+    """The network of links that are known to connect everyone, each in both directions."""
+    matrix = scheme(weights)(links)
+    matrix.eliminate_zeros()
+    return Network(name, size(matrix), choose(matrix))
 
 
 def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
@@ -163,6 +176,11 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
 def room_for_graph(what: str, agents: int, links: float) -> None:
     """Refuse a graph that networkx could not hold; the bytes that an agent and a link take were measured."""
     refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
+
+
+def room_for_links(what: str, agents: int, links: float) -> None:
+    """The same for a graph that is drawn as arrays; here too the bytes were measured."""
+    refuse_beyond_memory(what, 200 * agents + 150 * links, "use fewer agents or links")
 
 
 def name_of(given: Any) -> str | None:
@@ -192,7 +210,7 @@ def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, 
     return Network(name, math.prod(shape), Shifts(shape, offsets, share))
 
 
-def draw_until(accept: Callable[[Any], bool], make: Callable[[int], nx.Graph], seed: int) -> nx.Graph | None:
+def draw_until(accept: Callable[[G], bool], make: Callable[[int], G], seed: int) -> G | None:
     """The first graph that is accepted, each drawn with a seed of its own that is derived from `seed`."""
     keys = (int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]) for draw in itertools.count())
     graphs = (make(key) for key in itertools.islice(keys, DRAWS))

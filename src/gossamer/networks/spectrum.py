@@ -4,17 +4,21 @@ For an asymmetric $W$ this is a singular value, not an eigenvalue: eigenvalues s
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import eigh_tridiagonal
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh, splu
+from scipy.sparse.linalg import LinearOperator, eigsh, splu
 
 Product = Callable[[np.ndarray], np.ndarray]
 
 EXACT_AGENTS = 1_000
 """The most agents whose whole spectrum is computed."""
+
+RESIDUAL, STEPS, LOOKED = 1e-9, 2_500, 20
+"""Of Lanczos: where it ends, how many steps it takes at most, and how many between two looks."""
 
 
 def size(matrix: sp.csr_array) -> int:
@@ -40,27 +44,60 @@ def product_largest(factors: list[tuple[tuple[int, ...], tuple[tuple[int, ...], 
     return float(squares.ravel()[1:].max(initial=0.0))
 
 
-def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None) -> float:
+def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None, thin: bool = False) -> float:
     """λ_max(M − J) of a symmetric positive semidefinite M whose rows sum to 1, given by its product with a vector.
 
-    Exact up to `EXACT_AGENTS` agents; beyond, Lanczos to 1e-8. Where that is slow, the whole sparse matrix is
-    factorised, if there is one; else Lanczos goes on to 1e-4.
+    Exact up to `EXACT_AGENTS` agents; beyond, as `ends` says. Where that is slow, and at once where
+    the graph is `thin`, the whole sparse matrix is factorised, if there is one; else Lanczos goes on to 1e-4.
     """
     if n == 1:
         return 0.0
     if n <= EXACT_AGENTS:
         columns = np.stack([product(e) for e in np.eye(n)], axis=1)
         return float(np.linalg.eigvalsh((columns + columns.T) / 2 - 1 / n)[-1])
-    centred = _operator(n, lambda x: product(x) - x.mean())
-    limits: dict[str, Any] = {"which": "LA", "ncv": 64, "maxiter": 40, "tol": 1e-8}
-    try:
-        return float(eigsh(centred, 1, v0=_start(n), return_eigenvectors=False, **limits)[0])
-    except ArpackNoConvergence:
-        if whole is not None:
-            return 1 - _laplacian_gap(whole())
-        # A product of many thin rounds: what is slow to find is close to the largest.
-        limits |= {"maxiter": 10 * n, "tol": 1e-4}
-        return float(eigsh(centred, 1, v0=_start(n), return_eigenvectors=False, **limits)[0])
+    extremes = None if thin else ends(n, lambda x: product(x) - x.mean(), "high")
+    if extremes is not None:
+        return extremes[1]
+    if whole is not None:
+        return 1 - _laplacian_gap(whole())
+    # A product of many thin rounds: what is slow to find is close to the largest.
+    centred, limits = _operator(n, lambda x: product(x) - x.mean()), {"ncv": 64, "maxiter": 10 * n, "tol": 1e-4}
+    return float(eigsh(centred, 1, which="LA", v0=_start(n), return_eigenvectors=False, **limits)[0])
+
+
+def ends(n: int, product: Product, wanted: Literal["low", "high", "largest"]) -> tuple[float, float] | None:
+    """The lowest and the highest eigenvalue of a symmetric matrix of size about 1, given by its product with a vector.
+
+    Lanczos without restarts: the vectors lose their orthogonality, which brings copies of eigenvalues that have been
+    found but no false ones, and so a step costs one product and a few sums, and no vector is kept. It ends when the
+    residual ‖Av − θv‖ of the wanted end, or of the one that is larger in size, is below `RESIDUAL`: an eigenvalue is as
+    near as that to θ, and, since the matrix is symmetric, as near as its square over the distance to the next. None
+    where that takes too many steps, as on long thin graphs.
+    """
+    v = _start(n)
+    v, before = v / np.linalg.norm(v), np.zeros(n)
+    diagonal, beside = [], []
+    for step in range(1, STEPS + 1):
+        w = product(v) - (beside[-1] if beside else 0.0) * before
+        diagonal.append(float(w @ v))
+        w -= diagonal[-1] * v
+        beside.append(float(np.linalg.norm(w)))
+        closed = beside[-1] < 1e-14 or step == n  # the vectors so far span a space that the matrix does not leave
+        if closed or step % LOOKED == 0:
+            low, high = _ritz(diagonal, beside, 0), _ritz(diagonal, beside, step - 1)
+            below = wanted == "low" or (wanted == "largest" and -low[0] > high[0])
+            larger, other = (low, high) if below else (high, low)
+            surpassed = wanted != "largest" or other[1] < RESIDUAL or abs(other[0]) + other[1] < abs(larger[0])
+            if closed or (larger[1] < RESIDUAL and surpassed):
+                return low[0], high[0]
+        before, v = v, w / beside[-1]
+    return None
+
+
+def _ritz(diagonal: list[float], beside: list[float], k: int) -> tuple[float, float]:
+    """The k-th eigenvalue that Lanczos sees, and its residual."""
+    values, vectors = eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(k, k))
+    return float(values[0]), float(beside[-1] * abs(vectors[-1, 0]))
 
 
 def shifts_lowest(shape: tuple[int, ...], offsets: tuple[tuple[int, ...], ...], weights: np.ndarray) -> float:
@@ -75,13 +112,12 @@ def matrix_lowest(symmetric: sp.csr_array) -> float:
     n = size(symmetric)
     if n <= EXACT_AGENTS:
         return float(np.linalg.eigvalsh(symmetric.toarray())[0])
-    limits: dict[str, Any] = {"which": "SA", "ncv": 64, "maxiter": 40, "tol": 1e-8}
-    try:
-        return float(eigsh(symmetric, 1, v0=_start(n), return_eigenvectors=False, **limits)[0])
-    except ArpackNoConvergence:
-        # Long thin graphs: as with the gap, a factorisation. Gershgorin's bound is the place to look from.
-        bound = 2 * symmetric.diagonal().min() - 1
-        return float(eigsh(symmetric, 1, sigma=bound - 1e-9, v0=_start(n), return_eigenvectors=False)[0])
+    extremes = ends(n, lambda x: symmetric @ x, "low")
+    if extremes is not None:
+        return extremes[0]
+    # Long thin graphs: as with the gap, a factorisation. Gershgorin's bound is the place to look from.
+    bound = 2 * symmetric.diagonal().min() - 1
+    return float(eigsh(symmetric, 1, sigma=bound - 1e-9, v0=_start(n), return_eigenvectors=False)[0])
 
 
 def matrix_gap(matrix: sp.csr_array) -> float:
@@ -92,15 +128,18 @@ def matrix_gap(matrix: sp.csr_array) -> float:
     if connected_components(double_cover(matrix), directed=False)[0] > 1:
         return 0.0
     if abs(matrix - matrix.T).max() <= 1e-14:
-        # Trees and cycles: Lanczos needs very many steps there, and a factorisation next to none.
-        tree_like = matrix.nnz - np.count_nonzero(matrix.diagonal()) <= 2 * n
-        g = None if tree_like else _lanczos_gap(n, lambda x: matrix @ x)
+        g = None if is_thin(matrix) else _lanczos_gap(n, lambda x: matrix @ x)
         return _clip(_factored_gap(matrix) if g is None else g)
     # (W − J)ᵀ(W − J) = WᵀW − J, and WᵀW is doubly stochastic too; g = 1 − σ² gives ρ = 1 − σ without cancellation.
     transpose = sp.csr_array(matrix.T)
     g = _lanczos_gap(n, lambda x: transpose @ (matrix @ x))
     g = _laplacian_gap(sp.csr_array(transpose @ matrix)) if g is None else g
     return _clip(g / (1 + np.sqrt(max(0.0, 1 - g))))
+
+
+def is_thin(matrix: sp.csr_array) -> bool:
+    """Whether this is a tree or a cycle, about: Lanczos needs very many steps there, a factorisation next to none."""
+    return matrix.nnz - np.count_nonzero(matrix.diagonal()) <= 2 * size(matrix)
 
 
 def double_cover(matrix: sp.csr_array) -> sp.coo_array:
@@ -112,12 +151,8 @@ def double_cover(matrix: sp.csr_array) -> sp.coo_array:
 
 def _lanczos_gap(n: int, product: Product) -> float | None:
     """1 − max |λ| over the complement of the constants; None where it does not converge, as on long thin graphs."""
-    centred = _operator(n, lambda x: product(x) - x.mean())
-    limits: dict[str, Any] = {"ncv": 64, "maxiter": 40, "tol": 1e-12}
-    try:
-        return 1 - abs(float(eigsh(centred, 1, v0=_start(n), return_eigenvectors=False, **limits)[0]))
-    except ArpackNoConvergence:
-        return None
+    extremes = ends(n, lambda x: product(x) - x.mean(), "largest")
+    return None if extremes is None else 1 - max(map(abs, extremes))
 
 
 def _factored_gap(symmetric: sp.csr_array) -> float:
@@ -134,10 +169,13 @@ def _factored_gap(symmetric: sp.csr_array) -> float:
 def _laplacian_gap(symmetric: sp.csr_array) -> float:
     """The smallest positive eigenvalue of I − W, from the largest of its pseudo-inverse: one agent is grounded."""
     n = size(symmetric)
-    grounded = splu(sp.csc_matrix(sp.eye_array(n) - symmetric)[: n - 1, : n - 1])
+    # the agent with the most neighbours: on a star, what is left is diagonal, where another would lose digits
+    others = np.delete(np.arange(n), np.diff(symmetric.indptr).argmax())
+    grounded = splu(sp.csc_matrix(sp.eye_array(n) - symmetric)[others][:, others])
 
     def pseudo_inverse(x: np.ndarray) -> np.ndarray:
-        y = np.append(grounded.solve(x[:-1] - x.mean()), 0.0)
+        y = np.zeros(n)
+        y[others] = grounded.solve(x[others] - x.mean())
         return y - y.mean()
 
     inverse = _operator(n, pseudo_inverse)

@@ -13,9 +13,10 @@ from jaxtyping import Array, Float, Int
 
 from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief
 from gossamer.data import Dataset, load, split
-from gossamer.problems.inputs import Bits, hold
+from gossamer.problems.inputs import Bits, Rows, hold, rows_from, sparse_rows
 from gossamer.problems.problem import Problem
 
 WIDENED = 2**16
@@ -114,6 +115,13 @@ class Empirical(Problem):
     def has_accuracy(self) -> bool:
         return self.test_inputs is not None and self.model.predict is not None
 
+    @property
+    def numbers_a_sample(self) -> int:
+        """How many numbers a sample takes while a gradient is made of it."""
+        if self.model.linear and isinstance(self.inputs, Rows):
+            return 3 * self.inputs.columns.shape[1]  # a place, a value and a product for each entry
+        return math.prod(self.inputs.shape[1:])
+
     @cached_property
     def local_smoothness(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
         return None if self.model.smoothness is None else self.model.smoothness(self)
@@ -124,8 +132,19 @@ class Empirical(Problem):
 
     def own_inputs(self, agent: int) -> np.ndarray:
         """The inputs that an agent holds."""
-        first = int(self.offsets[agent])
-        return np.asarray(self.inputs[first : first + int(self.sizes[agent])])
+        rows = self.sparse_inputs(agent)
+        if isinstance(rows, np.ndarray):
+            return rows
+        refuse_beyond_memory(
+            f"a dense matrix of the {rows.shape[0]:,} × {rows.shape[1]:,} inputs of agent {agent}",
+            rows.dtype.itemsize * math.prod(rows.shape),
+            "take sparse_inputs",
+        )
+        return rows.toarray()
+
+    def sparse_inputs(self, agent: int) -> Any:
+        """The inputs that an agent holds: a CSR array of SciPy where they are held sparse, else a NumPy array."""
+        return sparse_rows(self.inputs, int(self.offsets[agent]), int(self.sizes[agent]))
 
     def own_targets(self, agent: int) -> np.ndarray:
         """The targets that an agent holds."""
@@ -147,27 +166,31 @@ class Empirical(Problem):
         """The sum over all rows, with their weights: in blocks, one after the other, where rows must be widened."""
         weights = self.row_weights.astype(x.dtype)
         rows = weights.shape[0] - self.longest  # what comes behind has no weight
-        block = max(1, WIDENED // math.prod(self.inputs.shape[1:]))
-        if rows <= block or getattr(self.inputs, "dtype", None) == x.dtype:
+        block = max(16, WIDENED // math.prod(self.inputs.shape[1:]))
+        ready = getattr(self.inputs, "dtype", None) == x.dtype or (self.model.linear and isinstance(self.inputs, Rows))
+        if rows <= block or ready:
             return function(x, self.inputs, self.targets, weights)
 
-        def add(total: Any, first: Array) -> tuple[Any, None]:
+        def of_block(first: Any) -> Any:
             at = jnp.minimum(first, rows - block)
-            inputs, targets, own = _slice((self.inputs, self.targets, weights), at, block)
+            inputs, targets, own = (rows_from(array, at, block) for array in (self.inputs, self.targets, weights))
             own = jnp.where(at + jnp.arange(block) < first, 0, own)  # the last block reaches back into the one before
-            return jax.tree.map(jnp.add, total, function(x, inputs, targets, own)), None
+            return function(x, inputs, targets, own)
 
-        shapes = jax.eval_shape(function, x, *_slice((self.inputs, self.targets, weights), 0, block))
+        def add(total: Any, first: Array) -> tuple[Any, None]:
+            return jax.tree.map(jnp.add, total, of_block(first)), None
+
+        shapes = jax.eval_shape(of_block, 0)
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), shapes)
         return jax.lax.scan(add, zero, jnp.arange(0, rows, block, dtype=jnp.int32))[0]
 
     def _ready(self, inputs: Any, dtype: Any) -> Any:
         """What the model takes: an array, or, where it only multiplies, a form that is held."""
-        return inputs if self.model.linear and isinstance(inputs, Bits) else inputs.astype(dtype)
+        return inputs if self.model.linear and isinstance(inputs, (Bits, Rows)) else inputs.astype(dtype)
 
     def _own(self, agent: Array, dtype: Any) -> tuple[Array, Array, Array]:
         first, size = self.offsets[agent], self.sizes[agent]
-        inputs, targets = _slice((self.inputs, self.targets), first, self.longest)
+        inputs, targets = (rows_from(array, first, self.longest) for array in (self.inputs, self.targets))
         weights = jnp.where(jnp.arange(self.longest) < size, 1 / size.astype(dtype), 0)
         return inputs, targets, weights
 
@@ -242,14 +265,14 @@ def arrange(
     weights[: data.rows] = np.repeat(1 / (len(parts) * counts), counts)
     tested = data.test_features is not None and data.test_labels is not None
     return Empirical(
-        inputs=hold(data.features[order]),
+        inputs=hold(data.features[order], model.linear),
         targets=targets(data.labels)[order],
         offsets=np.cumsum(counts, dtype=np.int32) - counts,
         sizes=counts,
         row_weights=weights,
         alpha=np.asarray(alpha, np.float64),
         start=start,
-        test_inputs=hold(np.asarray(data.test_features)) if tested else None,
+        test_inputs=hold(data.test_features, model.linear) if tested else None,
         test_targets=targets(np.asarray(data.test_labels)) if tested else None,
         model=model,
         longest=int(counts.max()),
@@ -262,11 +285,6 @@ def loaded(data: Any, split: str, label: str = "label", test: Any = None) -> Dat
     """The dataset that `data` means, read with the column of its holders where the split names one."""
     named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
     return load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)
-
-
-def _slice(tree: Any, first: Any, length: int) -> Any:
-    """Of every array its rows from `first` on."""
-    return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, length), tree)
 
 
 def _flattened(params: Any) -> tuple[np.ndarray, Callable[[Array], Any]]:

@@ -8,7 +8,7 @@ from jaxtyping import Array
 
 from gossamer.core import InputError, Range
 from gossamer.problems.empirical import Empirical, Model, arrange, loaded
-from gossamer.problems.linear import curvatures, flat
+from gossamer.problems.linear import curvatures, flat, origin
 
 
 def least_squares(
@@ -42,7 +42,7 @@ def least_squares(
         )
     return arrange(
         Model(flat, _loss, _ridge, smoothness=_smoothness, linear=True),
-        np.zeros(dataset.dim),
+        origin(dataset),
         dataset,
         agents,
         split,

@@ -10,7 +10,7 @@ from jaxtyping import Array
 from gossamer.core import InputError, Range
 from gossamer.problems.classes import check_classes, listed
 from gossamer.problems.empirical import Empirical, Model, arrange, loaded
-from gossamer.problems.linear import bounded_penalty, curvatures, flat
+from gossamer.problems.linear import bounded_penalty, curvatures, flat, origin
 
 
 def logistic(
@@ -47,7 +47,7 @@ def logistic(
     upper = classes[1]
     return arrange(
         Model(flat, _loss, bounded_penalty, _predict, _smoothness, linear=True),
-        np.zeros(dataset.dim),
+        origin(dataset),
         dataset,
         agents,
         split,

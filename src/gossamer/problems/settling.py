@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer.basics.arrays import numbers
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError
 from gossamer.problems.problem import Problem, cast, check_problem
 
@@ -30,6 +31,8 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
         if given.shape not in shapes:
             raise InputError(f"{name} must have shape ({problem.dim},), but has shape {given.shape}.")
     e = np.broadcast_to(e, (problem.dim,))
+    size = 4 * 8 * problem.dim**2  # the Hessian, its factors and copies
+    refuse_beyond_memory(f"Newton's method on {problem.dim:,} parameters", size, "use fewer features")
     with jax.enable_x64(True):
         held = cast(problem, np.float64)
         direct = _one_step(held, first, e)

@@ -6,11 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range
 from gossamer.problems.classes import check_classes, cross_entropy, numbering
 from gossamer.problems.empirical import Empirical, Model, arrange, loaded
-from gossamer.problems.linear import bounded_penalty, curvatures, flat
+from gossamer.problems.linear import bounded_penalty, curvatures, flat, origin
 
 
 def softmax(
@@ -42,10 +41,10 @@ def softmax(
         raise InputError(
             f"softmax regression needs two classes at least, but all labels of {dataset.name} are {dataset.classes[0]}."
         )
-    count = dataset.dim * classes
-    refuse_beyond_memory(f"a model of {dataset.dim:,} features and {classes:,} classes", 3 * 8 * count, "use fewer")
     model = Model(flat, _loss, bounded_penalty, _predict, _smoothness, linear=True)
-    return arrange(model, np.zeros(count), dataset, agents, split, sizes, seed, alpha, targets=numbering(dataset))
+    return arrange(
+        model, origin(dataset, classes), dataset, agents, split, sizes, seed, alpha, targets=numbering(dataset)
+    )
 
 
 def _scores(x: Array, inputs: Array) -> Array:

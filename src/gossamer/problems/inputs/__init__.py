@@ -5,6 +5,7 @@ of compiled programs ``np.asarray(inputs)`` is the dense matrix.
 """
 
 from gossamer.problems.inputs.bits import Bits
-from gossamer.problems.inputs.choose import hold
+from gossamer.problems.inputs.choose import hold, rows_from, sparse_rows
+from gossamer.problems.inputs.rows import Rows
 
-__all__ = ["Bits", "hold"]
+__all__ = ["Bits", "Rows", "hold", "rows_from", "sparse_rows"]

@@ -10,6 +10,7 @@ from jaxtyping import Array, UInt32
 from gossamer.basics.pytrees import pytree
 
 WORD = 32
+BLOCK = 4096  # rows that are packed at once
 
 
 @pytree
@@ -24,13 +25,16 @@ class Bits:
     dim: int = field(metadata={"static": True})
 
     @staticmethod
-    def of(dense: np.ndarray) -> "Bits":
-        """The rows of a matrix that holds nothing but 0 and 1."""
-        rows, dim = dense.shape
-        padded = np.zeros((rows, -(-dim // WORD) * WORD), bool)
-        padded[:, :dim] = dense
-        packed = np.packbits(padded, axis=1, bitorder="little")
-        return Bits(packed.view("<u4").astype(np.uint32, copy=False), dim)
+    def of(matrix: Any) -> "Bits":
+        """The rows of a matrix, sparse or dense, that holds nothing but 0 and 1."""
+        rows, dim = matrix.shape
+        words = np.zeros((rows, -(-dim // WORD)), "<u4")
+        for first in range(0, rows, BLOCK):
+            block = matrix[first : first + BLOCK]
+            dense = np.asarray(block if isinstance(block, np.ndarray) else block.toarray(), bool)
+            padded = np.pad(dense, ((0, 0), (0, -dim % WORD)))
+            words[first : first + BLOCK] = np.packbits(padded, axis=1, bitorder="little").view("<u4")
+        return Bits(words.astype(np.uint32, copy=False), dim)
 
     def __repr__(self) -> str:
         return f"Bits(shape={self.shape})"
