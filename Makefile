@@ -74,6 +74,7 @@ performance: bench
 
 soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py
+	$(BIN)/python benchmarks/kills.py
 
 clean:
 	rm -rf .venv site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
