@@ -169,8 +169,7 @@ def matrix(given: Any, what: str) -> Features:
         raise InputError(f"{what} must be a matrix [rows, d], but has shape {array.shape}.")
     if 0 in array.shape:
         raise InputError(f"{what} needs at least one row and one column, but has shape {array.shape}.")
-    finite = np.isfinite(array)
-    if not finite.all():
+    if array.dtype.kind == "f" and not (finite := np.isfinite(array)).all():
         row, column = np.unravel_index(int(np.argmin(finite)), array.shape)
         raise InputError(
             f"{what}: row {row}, column {column} (from 0) is {array[row, column]}. Drop the row or fill in a number."

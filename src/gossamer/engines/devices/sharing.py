@@ -71,7 +71,7 @@ def shared_world(problem: Problem, network: Network, mesh: Mesh) -> World:
 def specs_of(world: World) -> World:
     """How the leaves of a shared world lie on the devices: samples with their agents, other problems everywhere."""
     everywhere: Any = jax.tree.map(lambda leaf: P(), world.problem)
-    if isinstance(world.problem, Empirical):
+    if isinstance(world.problem, SharedEmpirical):
         rows = {name: jax.tree.map(lambda leaf: P(AXIS), getattr(world.problem, name)) for name in ROWS}
         everywhere = dataclasses.replace(everywhere, **rows)
     return World(everywhere, exchange.specs_of(world.network))
@@ -83,7 +83,7 @@ ROWS = ("inputs", "targets", "row_weights")
 
 def local(world: World) -> World:
     """The world as one device sees it: samples are counted from the first that lies there."""
-    if not isinstance(world.problem, Empirical):
+    if not isinstance(world.problem, SharedEmpirical):
         return world
     here = world.problem.row_weights.shape[0]
     return world._replace(problem=dataclasses.replace(world.problem, offsets=world.problem.offsets % here))

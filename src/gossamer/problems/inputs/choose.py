@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Int
 
 from gossamer.data.sparse import Sparse
 from gossamer.problems.inputs import native
@@ -14,37 +15,51 @@ FEW, FEW_ONES, FEW_VALUES = 0.15, 0.1, 0.05
 """The largest share of non-zeros at which lists of columns are faster than a matrix: by our own kernels, and by XLA of
 ones and of other values.
 
-Microseconds of a gradient of a linear model, 20 agents, batch 64, float32, one core of a busy machine:
+Microseconds of a gradient of a linear model, 20 agents, batch 64, float32, one core of a busy machine; lists first by
+XLA and then, in a run of their own, by kernels:
 
-| columns | non-zeros a row | ones: matrix, bits, lists by XLA, by kernels | values: matrix, lists by XLA, by kernels |
+| columns | non-zeros a row | ones: matrix, bits, lists | values: matrix, lists |
 | ---: | ---: | ---: | ---: |
-| 123 | 14 | 57, 36, 64, 30 | 63, 150, 45 |
-| 123 | 25 | 47, 35, –, 45 | 78, –, 101 |
-| 1,000 | 10 | 770, 720, 86, – | 880, 75, – |
-| 1,000 | 30 | 1160, 850, 270, – | 890, 360, – |
-| 1,000 | 100 | 690, 660, 280, 190 | 890, 970, 370 |
-| 5,000 | 150 | | 7590, 2510, – |
+| 123 | 14 | 57, 36, 64 | 63, 150 |
+| 1,000 | 10 | 770, 720, 86 | 880, 75 |
+| 1,000 | 30 | 1160, 850, 270 | 890, 360 |
+| 1,000 | 100 | 690, 660, 280 | 890, 970 |
+| 5,000 | 150 | | 7590, 2510 |
+| 123 | 14 | 76, 45, 37 | 82, 57 |
+| 123 | 25 | 47, 35, 45 | 78, 101 |
+| 1,000 | 100 | 780, 760, 190 | 1020, 370 |
+| 1,000 | 200 | 790, 710, 340 | 980, 680 |
 """
 
 DENSE_BYTES = 2**30
 """The largest matrix that is made of sparse features for a model that needs one. Beyond, the rows of a batch are."""
 
 
-def hold(features: Any, linear: bool) -> Any:
-    """The same features in the form that is fastest for a model: one that is `linear` needs no array of them."""
+def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = None) -> Any:
+    """The same features, or these rows of them, in the form that is fastest for a model: one that is `linear` needs no
+    array of them."""
     sparse = isinstance(features, Sparse)
     rows, dim = features.shape
     values = features.data if sparse else features
-    zero_or_one = bool(((values == 0) | (values == 1)).all())
+    zero_or_one = _zero_or_one(values)
     share = np.count_nonzero(values) / (rows * dim)
-    few = FEW if share > FEW_VALUES and native.likely() else FEW_ONES if zero_or_one else FEW_VALUES
-    if linear and share <= few:
+    most = FEW if share > FEW_VALUES and native.likely() else FEW_ONES if zero_or_one else FEW_VALUES
+    few = linear and share <= most
+    large = sparse and rows * dim * (1 / 8 if zero_or_one else values.dtype.itemsize) > DENSE_BYTES
+    if zero_or_one and not few and not large:
+        bits = Bits.of(features)  # before they are put in order, for then there is no second matrix
+        return bits if order is None else bits[order]
+    features = features if order is None else features[order]
+    if few or large:
         return Rows.of(features)
-    if sparse and rows * dim * (1 / 8 if zero_or_one else values.dtype.itemsize) > DENSE_BYTES:
-        return Rows.of(features)
-    if zero_or_one:
-        return Bits.of(features)
     return features.toarray() if sparse else features
+
+
+def _zero_or_one(values: np.ndarray) -> bool:
+    """Whether there are no other values; of whole numbers the least and the largest say it, and take no memory."""
+    if values.dtype.kind in "iu" and values.size:
+        return bool(values.min() >= 0 and values.max() <= 1)
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def rows_from(inputs: Any, first: Any, length: int) -> Any:
