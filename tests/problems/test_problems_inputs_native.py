@@ -11,9 +11,10 @@ from gossamer.results.fingerprint import made_by
 pytest.importorskip("numba")
 
 
-@pytest.fixture
-def anew():
+@pytest.fixture(autouse=True)
+def anew(monkeypatch):
     """What was decided about the kernels is decided anew, here and afterwards."""
+    monkeypatch.delenv("GOSSAMER_NATIVE", raising=False)
     for decided in (native.ready, native.likely):
         decided.cache_clear()
     yield
@@ -78,14 +79,14 @@ def test_a9a_is_held_as_rows_and_its_gradients_are_those_of_the_formula():
         np.testing.assert_allclose(gradient, slope + 0.02 * x / (1 + x**2) ** 2, rtol=1e-11, atol=1e-13)
 
 
-def test_they_can_be_switched_off(monkeypatch, anew):
+def test_they_can_be_switched_off(monkeypatch):
     monkeypatch.setenv("GOSSAMER_NATIVE", "0")
     assert not native.ready()
     assert native.kernels() == "xla"
     assert isinstance(hold(load_a9a().features, linear=True), Bits)
 
 
-def test_another_version_of_the_interface_is_not_trusted(monkeypatch, anew):
+def test_another_version_of_the_interface_is_not_trusted(monkeypatch):
     monkeypatch.setattr(native, "VERSION", (0, 99))
     with pytest.warns(RuntimeWarning, match=r"not used, .* version \(0, \d+\), and they are for \(0, 99\)"):
         assert not native.ready()
@@ -95,7 +96,7 @@ def test_another_version_of_the_interface_is_not_trusted(monkeypatch, anew):
     ("trial", "message"),
     [(lambda: "dot in float32 is off by 1", "is off by 1"), (lambda: 1 / 0, "ZeroDivisionError: division by zero")],
 )
-def test_kernels_that_fail_their_trial_are_not_used(monkeypatch, anew, trial, message):
+def test_kernels_that_fail_their_trial_are_not_used(monkeypatch, trial, message):
     monkeypatch.setattr(native, "_trial", trial)
     with pytest.warns(RuntimeWarning, match=message):
         assert not native.ready()
