@@ -11,7 +11,7 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 
-.PHONY: install test test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench soak clean
+.PHONY: install test test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -65,6 +65,12 @@ findings: reproduce
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python benchmarks/torch_step.py
+
+bench-quick: $(READY)
+	$(BIN)/python -m benchmarks --quick --out runs/bench-quick
+
+performance: bench
+	$(BIN)/python docs/performance.py runs/bench
 
 soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py

@@ -129,7 +129,7 @@ def _blocks(array: Any) -> Iterator[np.ndarray]:
     if size <= HASHED_DENSE and not isinstance(array, Sparse):
         yield array
         return
-    for first in range(0, rows, step := max(1, rows * 2**24 // size)):
+    for first in range(0, rows, step := max(1, rows * 2**27 // size)):
         block = array[first : first + step]
         if size <= HASHED_DENSE:
             yield block.toarray()
@@ -168,8 +168,7 @@ def matrix(given: Any, what: str) -> Features:
         raise InputError(f"{what} must be a matrix [rows, d], but has shape {array.shape}.")
     if 0 in array.shape:
         raise InputError(f"{what} needs at least one row and one column, but has shape {array.shape}.")
-    finite = np.isfinite(array)
-    if not finite.all():
+    if array.dtype.kind == "f" and not (finite := np.isfinite(array)).all():
         row, column = np.unravel_index(int(np.argmin(finite)), array.shape)
         raise InputError(
             f"{what}: row {row}, column {column} (from 0) is {array[row, column]}. Drop the row or fill in a number."

@@ -120,7 +120,7 @@ def segment(
     A run that came to its targets has no rounds beyond, however long the others of its block went on.
     """
     began = time.perf_counter()
-    bias = block.biases if first == 0 else None
+    bias = _shared(block.biases) if first == 0 else None
     outcome = block.drive(marks, report, first, last, watch)
     worst, states, x = block.worst, block.leaves(), block.x
     seconds = (time.perf_counter() - began) / (len({*some}) * len({*chosen}))
@@ -141,6 +141,13 @@ def segment(
             bias=None if bias is None else bias[g, s],
         )
     return pieces
+
+
+def _shared(bias: Float[np.ndarray, "settings seeds agents d"] | None) -> np.ndarray | None:
+    """The same, where all agents have one bias, such as none, without a copy for each of them."""
+    if bias is None or not (bias == bias[:, :, :1]).all():
+        return bias
+    return np.broadcast_to(bias[:, :, :1].copy(), bias.shape)
 
 
 def believed(marks: list[int], shape: tuple[int, int], cell: Cell) -> None:

@@ -223,9 +223,14 @@ def result_of(
     }
     if plan.until:
         manifest["until"] = {target.metric: target.value for target in plan.until}
-    states = {key: np.stack([run.x for run in runs.values()])}
-    drawn = np.stack(biases) if biases else None
+    states = {key: _stacked([run.x for run in runs.values()])}
+    drawn = _stacked(biases) if biases else None
     return Result(frame, states, list(runs), drawn, manifest, metrics=known, links=dict(links))
+
+
+def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
+    """Arrays as one; a single one as it is, for it may be as large as all that is known of the agents."""
+    return np.stack(arrays) if len(arrays) > 1 else arrays[0][None]
 
 
 def _pair(every: Sequence[Any]) -> tuple[int, int]:

@@ -265,7 +265,7 @@ def arrange(
     weights[: data.rows] = np.repeat(1 / (len(parts) * counts), counts)
     tested = data.test_features is not None and data.test_labels is not None
     return Empirical(
-        inputs=hold(data.features[order], model.linear),
+        inputs=hold(data.features, model.linear, order),
         targets=targets(data.labels)[order],
         offsets=np.cumsum(counts, dtype=np.int32) - counts,
         sizes=counts,

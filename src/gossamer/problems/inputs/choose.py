@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Int
 
 from gossamer.data.sparse import Sparse
 from gossamer.problems.inputs.bits import Bits
@@ -27,20 +28,30 @@ DENSE_BYTES = 2**30
 """The largest matrix that is made of sparse features for a model that needs one. Beyond, the rows of a batch are."""
 
 
-def hold(features: Any, linear: bool) -> Any:
-    """The same features in the form that is fastest for a model: one that is `linear` needs no array of them."""
+def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = None) -> Any:
+    """The same features, or these rows of them, in the form that is fastest for a model: one that is `linear` needs no
+    array of them."""
     sparse = isinstance(features, Sparse)
     rows, dim = features.shape
     values = features.data if sparse else features
-    zero_or_one = bool(((values == 0) | (values == 1)).all())
+    zero_or_one = _zero_or_one(values)
     share = np.count_nonzero(values) / (rows * dim)
-    if linear and share <= (FEW_ONES if zero_or_one else FEW_VALUES):
+    few = linear and share <= (FEW_ONES if zero_or_one else FEW_VALUES)
+    large = sparse and rows * dim * (1 / 8 if zero_or_one else values.dtype.itemsize) > DENSE_BYTES
+    if zero_or_one and not few and not large:
+        bits = Bits.of(features)  # before they are put in order, for then there is no second matrix
+        return bits if order is None else bits[order]
+    features = features if order is None else features[order]
+    if few or large:
         return Rows.of(features)
-    if sparse and rows * dim * (1 / 8 if zero_or_one else values.dtype.itemsize) > DENSE_BYTES:
-        return Rows.of(features)
-    if zero_or_one:
-        return Bits.of(features)
     return features.toarray() if sparse else features
+
+
+def _zero_or_one(values: np.ndarray) -> bool:
+    """Whether there are no other values; of whole numbers the least and the largest say it, and take no memory."""
+    if values.dtype.kind in "iu" and values.size:
+        return bool(values.min() >= 0 and values.max() <= 1)
+    return bool(((values == 0) | (values == 1)).all())
 
 
 def rows_from(inputs: Any, first: Any, length: int) -> Any:
