@@ -11,7 +11,7 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 
-.PHONY: install test test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench soak clean
+.PHONY: install test test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -66,8 +66,15 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python benchmarks/torch_step.py
 
+bench-quick: $(READY)
+	$(BIN)/python -m benchmarks --quick --out runs/bench-quick
+
+performance: bench
+	$(BIN)/python docs/performance.py runs/bench
+
 soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py
+	$(BIN)/python benchmarks/kills.py
 
 clean:
 	rm -rf .venv site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

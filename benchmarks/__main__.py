@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="where bench.json and bench.svg go")
     given = parser.parse_args()
     gs.devices(2)  # before JAX starts; what runs on one is not touched by the other
-    from benchmarks import scaling, shown, starting, throughput
+    from benchmarks import anatomy, scaling, shown, starting, throughput
     from benchmarks.agreement import DisagreementError
 
     began = time.perf_counter()
@@ -32,15 +32,18 @@ def main() -> int:
     except DisagreementError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    parts = anatomy.anatomy(given.quick)
+    print(shown.spreads("where the time goes", parts), flush=True)
     growths = scaling.growths(given.quick)
     print(shown.growths(growths), flush=True)
     starts = starting.starts(given.quick)
     aims = [aim for contest in contests for aim in contest.aims] + starting.aims(starts)
-    print(shown.starts(starts))
+    print(shown.spreads("seconds of CPU", starts))
     print("\nAims\n" + "\n".join(f"  {aim}" for aim in aims))
     print(f"\n{time.perf_counter() - began:.0f} s on {measured['machine']}.")
     measured |= {
         "contests": [contest.asdict() for contest in contests],
+        "anatomy": {name: spread._asdict() for name, spread in parts.items()},
         "growths": [growth.asdict() for growth in growths],
         "starts": {name: spread._asdict() for name, spread in starts.items()},
         "aims": [aim.asdict() for aim in aims],

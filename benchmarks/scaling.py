@@ -51,5 +51,5 @@ def _growth(name: str, quick: bool) -> Growth:
     seconds = take_turns(turns, 3 if quick else 9)
     each = [1e6 * seconds[key] / rounds[key] for key in runs]
     logs = np.log([values, [np.median(times) for times in each]])
-    slope = float(np.polyfit(*logs, 1)[0])
+    slope = float(np.polyfit(logs[0], logs[1], 1)[0])
     return Growth(name, list(values), [Spread.of(times) for times in each], slope if math.isfinite(slope) else 0.0)

@@ -31,8 +31,8 @@ def growths(found: list[Growth]) -> str:
     return "\n".join(lines)
 
 
-def starts(found: dict[str, Spread]) -> str:
-    return "\nseconds of CPU\n" + "\n".join(f"  {name:<36}{spread.shown('.2f'):>22}" for name, spread in found.items())
+def spreads(title: str, found: dict[str, Spread]) -> str:
+    return f"\n{title}\n" + "\n".join(f"  {name:<36}{spread.shown(',.2f'):>30}" for name, spread in found.items())
 
 
 def plot(contests: list[Contest], growths: list[Growth], path: Path) -> None:

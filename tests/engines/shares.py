@@ -1,9 +1,10 @@
-"""Runs that tests/engines/test_devices.py starts in processes of their own: the models of every case, in one file.
+"""Runs that test_devices.py starts in processes of their own, which have more devices: what they give, in one file.
 
 python -m tests.engines.shares FILE DEVICES [COORDINATOR PROCESSES PROCESS]
 """
 
 import sys
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -12,48 +13,74 @@ import gossamer as gs
 from gossamer.engines.devices import places, processes
 
 N, ROUNDS = 16, 6
-IRREGULAR = nx.barbell_graph(6, 4)
+IRREGULAR = gs.networks.from_graph(nx.barbell_graph(6, 4))
+DMT, SGP = gs.BiasedDMT(eta=0.05, lam=0.3), gs.SGP(eta=0.05, beta=0.5)
 
-GOSSIP = {
-    "ring": lambda: gs.networks.ring(N),
-    "irregular": lambda: gs.networks.from_graph(IRREGULAR),
-    "changing": lambda: gs.networks.sequence([gs.networks.torus(4, 4), gs.networks.star(N), gs.networks.complete(N)]),
-    "failing": lambda: gs.networks.failing(gs.networks.ring(N), links=0.3, agents=0.2, seed=1),
-    "drawn": lambda: gs.networks.every(gs.networks.random_matching(N, seed=2), 2),
+CASES: dict[str, tuple[Any, gs.networks.Network]] = {
+    "ring": (DMT, gs.networks.ring(N)),
+    "irregular": (DMT, IRREGULAR),
+    "changing": (
+        DMT,
+        gs.networks.sequence([gs.networks.torus(4, 4), gs.networks.star(N), gs.networks.complete(N)]),
+    ),
+    "failing": (DMT, gs.networks.failing(IRREGULAR, links=0.3, agents=0.2, seed=1)),
+    "drawn": (DMT, gs.networks.every(gs.networks.random_matching(N, seed=2), 2)),
+    "directed": (SGP, gs.networks.directed_erdos_renyi(N, 0.2, seed=3)),
+    "directed failing": (SGP, gs.networks.failing(gs.networks.directed_ring(N), links=0.3, seed=4)),
+    "all-reduce": (gs.CentralizedSGD(eta=0.05), gs.networks.ring(N)),
 }
-PUSH_SUM = {
-    "directed": lambda: gs.networks.directed_erdos_renyi(N, 0.2, seed=3),
-    "directed failing": lambda: gs.networks.failing(gs.networks.directed_ring(N), links=0.3, seed=4),
-}
+TOGETHER = ("failing",)
+"""The cases of several processes."""
 
 
-def problem() -> gs.problems.Problem:
-    """Samples, unequally many for each agent."""
+def problem(agents: int = N) -> gs.problems.Problem:
+    """Samples, not equally many for each agent."""
     rng = np.random.default_rng(0)
     features = rng.normal(size=(100, 3))
-    return gs.problems.least_squares((features, features @ [1.0, -2.0, 0.5] + rng.normal(size=100)), N, split="iid")
+    targets = features @ [1.0, -2.0, 0.5] + rng.normal(size=100)
+    return gs.problems.least_squares((features, targets), agents, split="iid")
 
 
-def models(devices: int | None, cases: list[str]) -> dict[str, np.ndarray]:
-    """What every agent has after some rounds, by case."""
-    made = {}
-    for name in cases:
-        rule = gs.BiasedDMT(eta=0.05, lam=0.3) if name in GOSSIP else gs.SGP(eta=0.05, beta=0.5)
-        network = (GOSSIP | PUSH_SUM)[name]()
-        split = None if devices is None else "agents"
-        how = {"steps": ROUNDS, "seeds": 2, "dtype": "float64", "devices": devices, "split": split, "progress": False}
-        result = gs.simulate(rule, problem(), network, gs.oracles.minibatch(2), **how)
-        made[name] = next(iter(result.states.values()))
-    return made
+def simulated(case: str, seeds: Any = 2, **how: Any) -> np.ndarray:
+    """What every agent has after some rounds, for each seed."""
+    rule, network = CASES[case]
+    given = {"steps": ROUNDS, "every": 3, "dtype": "float64", "progress": False}
+    result = gs.simulate(rule, problem(), network, gs.oracles.minibatch(2), seeds=seeds, **given, **how)
+    return next(iter(result.states.values()))
+
+
+def choices() -> list[str]:
+    """What is said of how runs are shared out over eight devices."""
+    told: list[str] = []
+
+    def say(text: str, *, aside: bool = False) -> None:
+        told.append(text)
+
+    for agents, seeds, devices, split in (
+        (N, 1, "all", None),
+        (12, 1, "all", "agents"),
+        (N, 3, "all", None),
+        (N, 20, 4, None),
+        (N, 1, 2, None),
+    ):
+        with places.using(devices, split):
+            places.shared_out(1, seeds, (1, seeds), problem(agents), gs.networks.ring(agents), gs.oracles.exact(), say)
+    return told
 
 
 if __name__ == "__main__":
     file, count, *meeting = sys.argv[1:]
     several = int(meeting[1]) if meeting else 1
-    places.devices(int(count) // several)
+    gs.devices(int(count) // several)
     if meeting:
         processes.join(meeting[0], several, int(meeting[2]))
-    cases = ["irregular", "directed failing"] if meeting else [*GOSSIP, *PUSH_SUM]
-    made = models(int(count), cases)
+    cases = TOGETHER if meeting else CASES
+    saved = {case: simulated(case, devices=int(count), split="agents") for case in cases}
+    if not meeting:
+        rounds: list[int] = []
+        saved["runs"] = simulated("ring", 4, devices=4, callback=lambda t, rows: rounds.append(t))
+        saved["apart"] = np.concatenate([simulated("ring", [seed]) for seed in range(4)])
+        saved["rounds"] = np.array(rounds)
+        saved["choices"] = np.array(choices())
     if processes.first():
-        np.savez(file, **made)
+        np.savez(file, **saved)

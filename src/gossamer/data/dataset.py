@@ -129,7 +129,7 @@ def _blocks(array: Any) -> Iterator[np.ndarray]:
     if size <= HASHED_DENSE and not isinstance(array, Sparse):
         yield array
         return
-    for first in range(0, rows, step := max(1, rows * 2**24 // size)):
+    for first in range(0, rows, step := max(1, rows * 2**27 // size)):
         block = array[first : first + step]
         if size <= HASHED_DENSE:
             yield block.toarray()

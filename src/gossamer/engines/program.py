@@ -155,8 +155,8 @@ def rounds(
     """From round t to `stop`, by the agents that are in `crowd`."""
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
-    def one_round(t: Array, run: RunState) -> RunState:
-        def single_run(setting: ProgramSetting, key: Array, run: RunState) -> RunState:
+    def one_round(key: Array, t: Array, run: RunState) -> RunState:
+        def single_run(setting: ProgramSetting, run: RunState) -> RunState:
             agents = crowd(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
@@ -167,9 +167,12 @@ def rounds(
                 state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
             )
 
-        return _mapped(single_run, ProgramSetting(hyper_at(hyper, t), oracles), keys, run)
+        return jax.vmap(single_run)(ProgramSetting(hyper_at(hyper, t), oracles), run)
 
-    return jax.lax.fori_loop(t, stop, one_round, run)
+    def going(key: Array, run: RunState) -> RunState:
+        return jax.lax.fori_loop(t, stop, partial(one_round, key), run)
+
+    return _in_turn(going, keys, run)
 
 
 def legs(
@@ -284,6 +287,20 @@ def _at_targets(
         good = values[name] >= target if known[name].better == "higher" else values[name] <= target
         reached.append(good & jnp.isfinite(values[name]))
     return jnp.stack(reached).all(0)
+
+
+def _in_turn(going: Callable[[Array, RunState], RunState], keys: Keys, run: RunState) -> RunState:
+    """All seeds: on a CPU one after the other, so that what one works on stays in the cache (10 seeds of a9a on a ring
+    of 20 take 0.55 of the time that they take side by side), and its bits do not depend on the others."""
+    if jax.default_backend() != "cpu":
+        return jax.vmap(going, (0, 1), 1)(keys, run)
+
+    def put(seed: Array, run: RunState) -> RunState:
+        own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, seed, 1, keepdims=False), run)
+        placed = partial(jax.lax.dynamic_update_index_in_dim, index=seed, axis=1)
+        return jax.tree.map(placed, run, going(keys[seed], own))
+
+    return jax.lax.fori_loop(0, keys.shape[0], put, run)
 
 
 def _mapped(single_run: Any, settings: ProgramSetting, keys: Array, *run: Any) -> Any:

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from types import FrameType
 
-from gossamer.core import InputError
+from gossamer.core import InputError, brief
 
 LOOPBACK = "127.0.0.1"
 
@@ -38,7 +38,7 @@ def launch(processes: int, arguments: Sequence[str], *, port: int | None = None,
 
 
 def _once(processes: int, arguments: Sequence[str], port: int | None) -> int:
-    address = f"{LOOPBACK}:{_free(port)}"
+    address = f"{LOOPBACK}:{refuse_taken(f'{LOOPBACK}:{port or 0}')}"
     place = ["--coordinator", address, "--processes", str(processes)]
     command = [sys.executable, "-m", "gossamer", "run", *arguments, *place]
     environment = os.environ | {LAUNCHER: str(os.getpid())}
@@ -80,18 +80,22 @@ def _falls(code: int) -> int:
     return {0: 3, LOST: 2, -signal.SIGABRT: 1}.get(code, 0)
 
 
-def _free(port: int | None) -> int:
-    """The port, if it is free, or one that is."""
-    with socket.socket() as tried:
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((LOOPBACK, port or 0))
-        except OSError as error:
-            raise InputError(
-                f"port {port} of {LOOPBACK} cannot be taken ({error.strerror}): choose another --port, or leave it out "
-                "for a free one."
-            ) from None
-        return int(tried.getsockname()[1])
+def refuse_taken(address: str) -> int:
+    """The port of an address at which this machine can listen; 0 stands for any that is free."""
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise InputError(f"where processes meet is HOST:PORT, such as 10.0.0.1:7777, but is {brief(address)}.")
+    try:
+        family, _, _, _, place = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_STREAM)[0]
+        with socket.socket(family) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind(place)
+            return int(tried.getsockname()[1])
+    except OSError as error:
+        raise InputError(
+            f"the first process cannot listen at {address} ({error.strerror}): choose another port, or an address of "
+            "its own machine."
+        ) from None
 
 
 @contextlib.contextmanager

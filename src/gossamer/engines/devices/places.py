@@ -127,12 +127,14 @@ def shared_out(
     exact = given != "all" or several
     by_runs = None if wish.split == "agents" else _by_runs(settings, seeds, width, count, several)
     by_agents = None if wish.split == "runs" else _by_agents(problem.agents, width, count, exact)
-    ways = [way for way in (by_runs, by_agents, None if exact else alone) if way is not None]
-    if not ways:
+    ways = [way for way in (by_runs, by_agents) if way is not None]
+    if not ways and exact:
         raise InputError(_refusal(wish, count, problem.agents))
+    if not exact and (wish.split is None or not ways):
+        ways.append(alone)
     work = NUMBER * _numbers(problem, oracle)
     chosen = min(ways, key=lambda way: _seconds(way, settings, seeds, work))
-    _tell(chosen, problem, network, seen, say)
+    _tell(chosen, problem, network, count, say)
     return chosen
 
 
@@ -193,7 +195,7 @@ def _first(count: int) -> np.ndarray:
     return np.array(jax.devices()[:count])
 
 
-def _tell(chosen: Sharing, problem: Problem, network: Network, seen: int, say: Say) -> None:
+def _tell(chosen: Sharing, problem: Problem, network: Network, count: int, say: Say) -> None:
     """Say once how runs are shared out."""
     layout, agents = chosen.layout, problem.agents
     if isinstance(layout, SharedOut):
@@ -201,14 +203,14 @@ def _tell(chosen: Sharing, problem: Problem, network: Network, seen: int, say: S
         gathers = any(exchange.exchanges(exchange.shared(network.mixer, agents, layout.agents_over)))
         rows = "all rows" if gathers else "only the rows that others need"
         text = f"{agents:,} agents over {layout.agents_over} devices, {own:,} each, which exchange {rows}"
-        if layout.agents_over < seen:
-            text += f" ({seen} devices, but the agents must be shared equally)"
+        if layout.agents_over < count:
+            text += f" ({count} devices, but the agents must be shared equally)"
     elif isinstance(layout, SharedRuns):
         over = math.prod(layout.shares)
         width = f"{_several(chosen.seeds, 'seed')} of {_several(chosen.settings, 'setting')}"
         text = f"runs over {over} devices, {width} on each"
     else:
-        text = f"one device of {seen}: a round is too short to be shared out"
+        text = f"one device of {count}: a round is too short to be shared out"
     if text not in _said.get():
         _said.set(_said.get() | {text})
         say(text)

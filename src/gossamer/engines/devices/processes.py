@@ -19,7 +19,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from gossamer.core import InputError
-from gossamer.engines.devices.launching import LAUNCHER, LOST
+from gossamer.engines.devices.launching import LAUNCHER, LOST, refuse_taken
 from gossamer.results.npz import packed, unpacked
 from gossamer.results.provenance import versions
 from gossamer.results.store import CellCheck, CellKey, Store
@@ -31,7 +31,7 @@ PATIENCE = 60
 """Seconds that the processes wait for one another at the start."""
 
 PAUSE = 2.0
-"""Seconds for which another process leaves it to the first to say what was refused."""
+"""Seconds for which another process leaves it to the first, and to the launcher, to end all for what was refused."""
 
 _joined = False
 
@@ -51,6 +51,8 @@ def join(coordinator: str | None = None, processes: int | None = None, process: 
         )
     if processes is not None and process is not None and not 0 <= process < processes:
         raise InputError(f"--process counts from 0 to {processes - 1}, but is {process}.")
+    if coordinator is not None and process == 0:
+        refuse_taken(coordinator)
     how: dict[str, Any] = {"heartbeat_timeout_seconds": HEARTBEAT, "initialization_timeout": PATIENCE}
     if coordinator is not None:
         how |= {"coordinator_bind_address": coordinator, "cluster_detection_method": "deactivate"}
@@ -146,7 +148,9 @@ def ending(refuse: Callable[[InputError], None]) -> Iterator[None]:
     except InputError as error:
         if not first():
             time.sleep(PAUSE)
-        refuse(error)
+        refuse(error if first() else InputError(f"process {jax.process_index()}: {error}"))
+        if first() and LAUNCHER not in os.environ:
+            time.sleep(2 * PAUSE)  # the others would not survive it, and could not say what they refuse
         os._exit(2)
     except jax.errors.JaxRuntimeError as error:
         line = (str(error).splitlines() or [""])[0][:300]

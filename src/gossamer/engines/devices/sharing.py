@@ -70,7 +70,7 @@ def shared_world(problem: Problem, network: Network, mesh: Mesh) -> World:
 def specs_of(world: World) -> World:
     """How the leaves of a shared world lie on the devices: samples with their agents, other problems everywhere."""
     everywhere: Any = jax.tree.map(lambda leaf: P(), world.problem)
-    if isinstance(world.problem, Empirical):
+    if isinstance(world.problem, SharedEmpirical):
         rows = {name: jax.tree.map(lambda leaf: P(AXIS), getattr(world.problem, name)) for name in ROWS}
         everywhere = dataclasses.replace(everywhere, **rows)
     return World(everywhere, exchange.specs_of(world.network))
@@ -82,15 +82,18 @@ ROWS = ("inputs", "targets", "row_weights")
 
 def local(world: World) -> World:
     """The world as one device sees it: samples are counted from the first that lies there."""
-    if not isinstance(world.problem, Empirical):
+    if not isinstance(world.problem, SharedEmpirical):
         return world
     here = world.problem.row_weights.shape[0]
     return world._replace(problem=dataclasses.replace(world.problem, offsets=world.problem.offsets % here))
 
 
 def _laid_out(problem: Problem, mesh: Mesh) -> Problem:
-    """The samples in blocks of equally many rows, one for each device, filled up with copies that weigh nothing."""
-    if not isinstance(problem, Empirical):
+    """The samples in blocks of equally many rows, one for each device, filled up with copies that weigh nothing.
+
+    Sparse samples, which share one table, stay as they are, and lie on every device.
+    """
+    if not isinstance(problem, Empirical) or not _by_rows(problem):
         return problem
     devices = mesh.size
     offsets, sizes = np.asarray(problem.offsets), np.asarray(problem.sizes)
@@ -107,3 +110,9 @@ def _laid_out(problem: Problem, mesh: Mesh) -> Problem:
     as_it_was = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Empirical)}
     laid_out = {"offsets": starts.astype(np.int32), "row_weights": weights, **rows}
     return SharedEmpirical(**as_it_was | laid_out, mesh=mesh)
+
+
+def _by_rows(problem: Empirical) -> bool:
+    """Whether all that is held of the inputs has one row for each sample."""
+    rows = len(problem.row_weights)
+    return all(np.shape(leaf)[:1] == (rows,) for leaf in jax.tree.leaves(problem.inputs))

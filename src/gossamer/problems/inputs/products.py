@@ -16,6 +16,7 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, Int
 
 from gossamer.core import InputError
+from gossamer.problems.inputs import native
 
 TOGETHER = 2**18
 """Entries of the table that are used at once; more are taken in blocks, one after the other."""
@@ -204,10 +205,18 @@ def _batched(primitive: Primitive, given: tuple[Array, ...], axes: tuple[int | N
     return made.reshape(*at.shape[:2], *made.shape[1:]), 0
 
 
-def _known(primitive: Primitive, transpose: Primitive, plain: Callable[..., Array]) -> None:
+def _known(name: str, primitive: Primitive, transpose: Primitive, plain: Callable[..., Array]) -> None:
     """Tell JAX all about a product: how it is computed, mapped and differentiated."""
-    primitive.def_impl(jax.jit(plain, static_argnames="form"))
-    mlir.register_lowering(primitive, mlir.lower_fun(plain, multiple_results=False))
+    primitive.def_impl(jax.jit(primitive.bind, static_argnames="form"))
+    by_xla = mlir.lower_fun(plain, multiple_results=False)
+
+    def on_cpu(context: Any, *given: Any, form: Form) -> Any:
+        if not native.ready():
+            return by_xla(context, *given, form=form)
+        return native.lowering(name, *context.avals_in, cut=form.cut, valued=form.valued)(context, *given)
+
+    mlir.register_lowering(primitive, by_xla)
+    mlir.register_lowering(primitive, on_cpu, platform="cpu")
     batching.primitive_batchers[primitive] = partial(_batched, primitive)
 
     def tangents(primals: Any, tangents: Any, form: Form) -> Any:
@@ -225,5 +234,5 @@ def _known(primitive: Primitive, transpose: Primitive, plain: Callable[..., Arra
     ad.primitive_transposes[primitive] = transposed
 
 
-_known(dot_p, add_p, plain_dot)
-_known(add_p, dot_p, plain_add)
+_known("dot", dot_p, add_p, plain_dot)
+_known("add", add_p, dot_p, plain_add)

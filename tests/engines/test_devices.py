@@ -1,0 +1,158 @@
+"""Several devices and processes: the same runs as on one, and what cannot be shared out is refused."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.engines.block import Block
+from gossamer.engines.devices import exchange, places
+from gossamer.engines.devices.launching import launch, refuse_taken
+from gossamer.engines.devices.layouts import SharedOut
+from tests.engines import shares
+
+ROOT = Path(__file__).parents[2]
+HASTE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+"""As in tests/conftest.py: compilation is most of the time."""
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"XLA_FLAGS": HASTE, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": str(ROOT / "src")}
+
+
+def start(file: Path, devices: int, *meeting: object) -> "subprocess.Popen[bytes]":
+    given = [str(file), str(devices), *map(str, meeting)]
+    command = [sys.executable, "-m", "tests.engines.shares", *given]
+    return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL)
+
+
+@pytest.fixture(scope="module")
+def alone():
+    return {case: shares.simulated(case) for case in shares.CASES}
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory):
+    file = tmp_path_factory.mktemp("devices") / "eight.npz"
+    assert start(file, 8).wait() == 0
+    return dict(np.load(file))
+
+
+def test_agents_over_eight_devices_do_what_they_do_on_one(alone, eight):
+    for case in shares.CASES:
+        np.testing.assert_allclose(eight[case], alone[case], rtol=0, atol=1e-12, err_msg=case)
+        assert np.abs(alone[case]).max() > 1e-3
+
+
+@pytest.mark.parametrize(("count", "devices"), [(2, 2), (4, 8)])
+def test_agents_over_processes_do_what_they_do_on_one(count, devices, alone, eight, tmp_path):
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{tried.getsockname()[1]}"
+    started = [start(tmp_path / "x.npz", devices, address, count, process) for process in range(count)]
+    assert [process.wait() for process in started] == [0] * count
+    made = np.load(tmp_path / "x.npz")
+    for case in shares.TOGETHER:
+        np.testing.assert_allclose(made[case], alone[case], rtol=0, atol=1e-12, err_msg=case)
+        if devices == 8:
+            np.testing.assert_array_equal(made[case], eight[case])  # whichever processes the devices belong to
+
+
+def test_seeds_over_devices_have_the_bits_of_blocks_of_that_width(eight):
+    np.testing.assert_array_equal(eight["runs"], eight["apart"])
+    assert eight["rounds"].tolist() == [0, 3, 6]
+
+
+def test_what_is_shared_out_is_chosen_and_said(eight):
+    assert eight["choices"].tolist() == [
+        "one device of 8: a round is too short to be shared out",
+        "12 agents over 6 devices, 2 each, which exchange only the rows that others need (8 devices, but the agents "
+        "must be shared equally)",
+        "runs over 3 devices, 1 seed of 1 setting on each",
+        "runs over 4 devices, 5 seeds of 1 setting on each",
+        "16 agents over 2 devices, 8 each, which exchange only the rows that others need",
+    ]
+
+
+def test_only_the_rows_that_others_need_are_sent():
+    ring, place = exchange.Exchange.along(gs.networks.ring(12).sparse, 3)
+    assert not ring.gathers
+    assert [rows.tolist() for rows in ring.sends] == [[[3], [3], [3]], [[0], [0], [0]]]
+    assert place[0].tolist() == [0, 1, 2, 3, 5, 0, 0, 0, 0, 0, 0, 4]  # after its own four: that of 11, then that of 4
+    assert exchange.Exchange.along(gs.networks.complete(12).matrix(), 3)[0].gathers
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"devices": 0}, "devices must be a whole number of at least 1, but is 0"),
+        ({"devices": "many"}, "devices must be a whole number or \"all\", but is 'many'"),
+        ({"devices": 2.5}, "devices must be a whole number of at least 1, but is 2.5"),
+        ({"split": "agents"}, 'split = "agents" says how to share out over devices: give devices as well'),
+        ({"devices": "all", "split": "rows"}, 'split must be "runs" or "agents", but is \'rows\''),
+        ({"devices": 2}, "devices = 2, but JAX sees 1 device. On a CPU call gossamer.devices(2) before"),
+    ],
+)
+def test_devices_that_are_none_are_refused(given, said):
+    with pytest.raises(gs.InputError) as error:
+        shares.simulated("ring", **given)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("agents", "devices", "split", "said"),
+    [
+        (16, 3, None, "16 agents cannot be shared equally by 3 devices: take one of 1, 2, 4, 8, 16."),
+        (5, 8, "agents", "5 agents cannot be shared equally by 8 devices: take one of 1, 5."),
+        (16, 8, "runs", "there is one block of one seed, which 8 devices cannot share: take more seeds"),
+    ],
+)
+def test_shares_that_are_not_equal_are_refused(agents, devices, split, said, monkeypatch):
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    network = gs.networks.ring(agents)
+    with places.using(devices, split), pytest.raises(gs.InputError) as error:
+        places.shared_out(1, 1, (1, 1), shares.problem(agents), network, gs.oracles.exact())
+    assert said in str(error.value)
+
+
+def test_jax_is_told_of_devices_before_it_starts():
+    jax.devices()
+    gs.devices(1)  # what it shows already
+    with pytest.raises(gs.InputError, match=r"devices\(3\) comes too late: JAX has started and shows 1 device"):
+        gs.devices(3)
+
+
+def test_a_rule_whose_state_has_no_axis_of_agents_is_refused():
+    @gs.rule(name="counting", needs="nothing")
+    class Counting:
+        eta: gs.StepSize
+
+        def init(self, x, agent):
+            return gs.State(x=x, count=x[0, 0] * 0)
+
+        def step(self, s, agent):
+            return gs.State(x=s.x - self.eta * agent.gradient(s.x), count=s.count + 1)
+
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), (exchange.AXIS,))
+    exact = gs.oracles.exact()
+    how = {"seeds": [0], "steps": 1, "dtype": "float32", "layout": SharedOut(mesh)}
+    block = Block([Counting(eta=0.1)], shares.problem(), gs.networks.ring(16), [exact], **how)
+    with pytest.raises(gs.InputError, match="counting: count of its State has no axis of agents"):
+        block.drive([0], lambda *_: None)
+
+
+def test_a_port_that_is_taken_is_refused():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(gs.InputError, match=f"cannot listen at 127.0.0.1:{port} .*choose another port"):
+            launch(2, ["spec.toml"], port=port)
+    with pytest.raises(gs.InputError, match=r"where processes meet is HOST:PORT, such as .*, but is 'here'"):
+        refuse_taken("here")
