@@ -200,8 +200,8 @@ def shown(measured: dict[str, Any]) -> str:
             f"{measured['compiler_bytes'] / 1e6:,.0f} MB a run of 20 agents takes too, without which it is "
             f"{(measured['peak_bytes'] - measured['compiler_bytes']) / needed:.2f} times; "
             f"{measured['imported_bytes'] / 1e6:,.0f} MB after the imports",
-            f"  loss             {measured['loss'][0]:.4f} → {measured['loss'][1]:.4f}; {measured['worst_loss']:.4f} is "
-            f"{measured['worst_loss_is']}",
+            f"  loss             {measured['loss'][0]:.4f} → {measured['loss'][1]:.4f}; {measured['worst_loss']:.4f} "
+            f"is {measured['worst_loss_is']}",
         )
     )
 

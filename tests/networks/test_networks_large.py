@@ -101,7 +101,7 @@ def test_lanczos_gives_up_where_it_would_take_too_long():
 
 
 def test_a_ring_that_fails_is_factorised_and_its_gap_is_the_closed_form():
-    """Every link is up on its own with chance q: E[W²] = I − 2qL/3 + (q² L² + (q − q²) 2 L) / 9 with the Laplacian L."""
+    """Every link is up on its own with chance q: E[W²] = I − 2qL/3 + (q² L² + 2 (q − q²) L) / 9, L the Laplacian."""
     n, q = 4_000, 0.9
     angles = 2 * np.pi * np.arange(1, n) / n
     L = 2 - 2 * np.cos(angles)
