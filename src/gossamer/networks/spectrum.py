@@ -145,7 +145,7 @@ def matrix_gap(matrix: sp.csr_array) -> float:
 
 def is_thin(matrix: sp.csr_array) -> bool:
     """Whether this is a tree or a cycle, about: Lanczos needs very many steps there, a factorisation next to none."""
-    return matrix.nnz - np.count_nonzero(matrix.diagonal()) <= 2 * size(matrix)
+    return bool(matrix.nnz - np.count_nonzero(matrix.diagonal()) <= 2 * size(matrix))
 
 
 def double_cover(matrix: sp.csr_array) -> sp.coo_array:
