@@ -74,8 +74,8 @@ def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Flo
     """
     models = looked_at(problem)
     if models < problem.agents:
-        distances = ((x - x.mean(0)) ** 2).sum(1)
-        x = x[jax.lax.top_k(jnp.where(jnp.isnan(distances), jnp.inf, distances), models)[1]]
+        distances = jnp.nan_to_num(((x - x.mean(0)) ** 2).sum(1), nan=0.0, posinf=jnp.inf)  # one may spoil the mean
+        x = x[jax.lax.top_k(jnp.where(jnp.isfinite(x).all(1), distances, jnp.inf), models)[1]]
     return jnp.max(jax.lax.map(problem.mean_loss, x, batch_size=block))
 
 

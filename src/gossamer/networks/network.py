@@ -125,6 +125,9 @@ class Network:
         $1 - \lambda_{\max}(\mathbb E[W^\top W] - J)^{1/2}$: exactly where a closed form is known (random matchings,
         redrawn graphs, a static symmetric network that fails), else estimated from the first 256 rounds. None where
         W is not doubly stochastic: ρ says how fast agents approach their mean, which R and C alone do not keep.
+
+        It is worked out when it is first asked for: by a Fourier transform for rings, tori, hypercubes and exponential
+        graphs, from the whole matrix up to 1,000 agents, and beyond from sparse products, with an error below 1e-9.
         """
         return gap_of(self.mixer, self.agents) if self.mixer.doubly else None
 

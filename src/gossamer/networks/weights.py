@@ -204,7 +204,7 @@ def _links(graph: nx.Graph | sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.n
     entries = sp.coo_array(graph)
     apart = entries.row != entries.col
     rows, columns = entries.row[apart], entries.col[apart]
-    return rows, columns, np.bincount(rows, minlength=entries.shape[0])
+    return rows, columns, np.bincount(rows, minlength=size(sp.csr_array(graph)))
 
 
 def _complete(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, n: int) -> sp.csr_array:
