@@ -1,3 +1,5 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -44,7 +46,7 @@ def test_the_hash_does_not_depend_on_the_form_of_large_features_either(monkeypat
 
 def test_a_file_of_many_columns_is_read_and_split_sparse(tmp_path):
     """Dense, it would take 3 TB."""
-    wide = sp.random_array((300, 1_300_000_000), density=1e-8, rng=np.random.default_rng(0), format="csr")
+    wide: Any = sp.random_array((300, 1_300_000_000), density=1e-8, rng=np.random.default_rng(0), format="csr")
     write_libsvm(wide, np.arange(300) % 3, tmp_path / "wide")
     data = load(tmp_path / "wide", test=tmp_path / "wide", dim=1_300_000_000)
     assert (data.features != wide).nnz == (data.test_features != wide).nnz == 0

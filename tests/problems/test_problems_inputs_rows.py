@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.core import InputError
-from gossamer.problems.inputs import Rows, hold, products
+from gossamer.problems.inputs import Rows, hold, in_blocks, products
 from gossamer.problems.inputs.rows import best_width
 
 
@@ -125,6 +125,20 @@ def test_many_entries_go_block_by_block(monkeypatch):
         np.testing.assert_allclose(chosen @ jnp.asarray(x), expected @ x, rtol=1e-12, atol=1e-12)
         gradient = jax.grad(lambda x, chosen=chosen: (chosen @ x)[:, 0].sum())(jnp.asarray(x))
         np.testing.assert_allclose(gradient[:, 0], expected.sum(0), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("ones", [True, False])
+def test_blocks_of_rows_stand_alone(ones):
+    """As many as there are devices; one of them has a long row, which is cut, and the other has none."""
+    dense = matrix(8, 90, 0.05, ones, 5, full=[2])
+    order = np.r_[2, 3, 0, 1, 7, 7, 4, 5]
+    both = in_blocks(Rows.of(dense), order, 2)
+    assert both.shape == (4, 90)
+    x = jnp.asarray(np.random.default_rng(0).normal(size=90))
+    for block in range(2):
+        own = jax.tree.map(lambda leaf, block=block: np.split(leaf, 2)[block], both)
+        for held in (own, own[np.arange(4)]):
+            np.testing.assert_allclose(held @ x, dense[order][4 * block : 4 * block + 4] @ x, rtol=1e-12, atol=1e-12)
 
 
 def test_the_form_goes_by_how_many_are_not_zero():

@@ -14,7 +14,7 @@ from importlib import resources
 
 import numpy as np
 
-from gossamer.data.dataset import Dataset, Features, Labels
+from gossamer.data.dataset import Dataset, Dense, Labels
 
 BLOCKS = {
     "age": 5,
@@ -49,7 +49,7 @@ def load_a9a() -> Dataset:
     return Dataset("a9a", *_unpack("a9a.train.xz"), *_unpack("a9a.test.xz"), source=SOURCE)
 
 
-def _unpack(file: str) -> tuple[Features, Labels]:
+def _unpack(file: str) -> tuple[Dense, Labels]:
     packed = lzma.decompress(resources.files("gossamer.data").joinpath(file).read_bytes())
     *attributes, positive = np.frombuffer(packed, np.uint8).reshape(len(BLOCKS) + 1, -1)
     features = np.zeros((positive.size, sum(BLOCKS.values())), np.int8)

@@ -14,7 +14,8 @@ from jaxtyping import Real, Shaped
 from gossamer.core import InputError
 from gossamer.data.sparse import Sparse, canonical, read_only
 
-Features = Real[np.ndarray, "rows d"] | Sparse
+Dense = Real[np.ndarray, "rows d"]
+Features = Any  # Dense or Sparse: checkers of types know too little of SciPy for a union
 Labels = Shaped[np.ndarray, " rows"]
 
 HASHED_DENSE = 2**28

@@ -33,7 +33,7 @@ def canonical(given: Any, what: str) -> Sparse:
     return matrix
 
 
-def widened(matrix: Sparse, columns: int) -> Sparse:
+def widened(matrix: Any, columns: int) -> Sparse:
     """The same with columns of zeros behind it."""
     return Sparse((matrix.data, matrix.indices, matrix.indptr), shape=(matrix.shape[0], columns))
 

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.core import InputError, nearest
-from gossamer.data.dataset import Features, Labels, matrix, values
+from gossamer.data.dataset import Dense, Labels, matrix, values
 from gossamer.data.files import existing_file
 from gossamer.data.frames import as_polars, is_frame, refuse_repeated
 
@@ -19,7 +19,7 @@ from gossamer.data.frames import as_polars, is_frame, refuse_repeated
 class Table(NamedTuple):
     """What `read_table` returns; `columns` are the names of the features."""
 
-    features: Features
+    features: Dense
     labels: Labels
     holders: Labels | None
     columns: tuple[str, ...]

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gossamer.basics.keys import Keys, of_round
-from gossamer.core import InputError, State, bind, counts
+from gossamer.core import State, bind, counts
 from gossamer.engines.agents import BLOCK, StackedAgents, World, each
+from gossamer.engines.targets import at_targets
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import measure, worst_loss
 from gossamer.oracles import Oracle, Site
@@ -211,7 +212,7 @@ def legs(
         lost = wanted & ~finite & (run.diverged < 0)
         run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
         if run.reached is not None:
-            there = wanted & (run.diverged < 0) & (run.reached < 0) & _at_targets(form.kind, metrics, targets, values)
+            there = wanted & (run.diverged < 0) & (run.reached < 0) & at_targets(form.kind, metrics, targets, values)
             run = run._replace(reached=jnp.where(there, stop, run.reached))
         return (stop, run), values
 
@@ -272,21 +273,6 @@ def _held(run: RunState, after: Any) -> Any:
     if reached is None:
         return after
     return jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, (run.state, run.memory))
-
-
-def _at_targets(
-    kind: Any, metrics: tuple[Metric, ...], targets: dict[str, Array], values: dict[str, Array]
-) -> Bool[Array, "settings seeds"]:
-    """Whether all metrics with a target are there, or better."""
-    known, reached = {metric.name: metric.label for metric in metrics}, []
-    for name, target in targets.items():
-        if name not in values:
-            raise InputError(
-                f"until names {name}, which is not measured in this run of {kind.name}: {known[name].about}."
-            )
-        good = values[name] >= target if known[name].better == "higher" else values[name] <= target
-        reached.append(good & jnp.isfinite(values[name]))
-    return jnp.stack(reached).all(0)
 
 
 def _in_turn(going: Callable[[Array, RunState], RunState], keys: Keys, run: RunState) -> RunState:

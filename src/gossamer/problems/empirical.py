@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief
 from gossamer.data import Dataset, load, split
 from gossamer.problems.inputs import Bits, Rows, hold, rows_from, sparse_rows
+from gossamer.problems.parameters import flattened
 from gossamer.problems.problem import Problem
 
 WIDENED = 2**16
@@ -227,7 +227,7 @@ def empirical(
             raise InputError(f"empirical({name}=…) must be a function, but is {brief(function)}.")
     finite = Range(-math.inf, math.inf, True, True, "It is the weight of the penalty.")
     alpha = finite.check("empirical(alpha=…)", alpha)
-    start, unravel = _flattened(params)
+    start, unravel = flattened(params)
     dataset = loaded(data, split, label, test)
     if dataset.labels.dtype.kind == "U":
         raise InputError(
@@ -285,19 +285,3 @@ def loaded(data: Any, split: str, label: str = "label", test: Any = None) -> Dat
     """The dataset that `data` means, read with the column of its holders where the split names one."""
     named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
     return load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)
-
-
-def _flattened(params: Any) -> tuple[np.ndarray, Callable[[Array], Any]]:
-    # Not ravel_pytree: it rounds to float32 unless x64 is on, and its inverse insists on the dtype that it was given.
-    leaves, tree = jax.tree.flatten(params)
-    if not leaves:
-        raise InputError(f"params must be a pytree of arrays with a number at least, but is {brief(params)}.")
-    leaves = [numbers("params", leaf) for leaf in leaves]
-    shapes = [leaf.shape for leaf in leaves]
-    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
-
-    def unravel(x: Array) -> Any:
-        pieces = zip(jnp.split(x, ends), shapes, strict=True)
-        return jax.tree.unflatten(tree, [piece.reshape(shape) for piece, shape in pieces])
-
-    return np.concatenate([leaf.ravel() for leaf in leaves]), unravel

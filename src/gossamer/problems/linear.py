@@ -48,7 +48,8 @@ def _largest_eigenvalue(rows: Any) -> float:
     if isinstance(rows, np.ndarray) or min(rows.shape) <= SMALL_GRAM:
         gram = rows.T @ rows if rows.shape[0] > rows.shape[1] else rows @ rows.T
         return float(np.linalg.eigvalsh(gram if isinstance(gram, np.ndarray) else gram.toarray())[-1])
-    from scipy.sparse.linalg import svds  # slow to import, so only when needed
+    from scipy.sparse import linalg  # slow to import, so only when needed
 
+    svds: Any = linalg.svds
     start = np.random.default_rng(0).random(min(rows.shape))  # positive, as the first vector of positive features is
     return float(svds(rows, k=1, tol=1e-9, v0=start, return_singular_vectors=False)[0]) ** 2

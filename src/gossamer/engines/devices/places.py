@@ -14,6 +14,7 @@ from gossamer.basics.progress import Say
 from gossamer.core import InputError, brief, whole
 from gossamer.engines.devices import exchange
 from gossamer.engines.devices.layouts import ALONE, SEEDS, SETTINGS, Alone, SharedOut, SharedRuns
+from gossamer.engines.devices.processes import together
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Empirical, Problem
@@ -109,7 +110,7 @@ def shared_out(
     A block that holds all seeds is cut, so that every device has some; blocks of fewer seeds stay as they are, so that
     their bits do not depend on the devices. The fastest way is taken, and said.
     """
-    wish, several = _wish.get(), jax.process_count() > 1
+    wish, several = _wish.get(), together()
     alone = Sharing(ALONE, *width)
     if wish.devices is None and not several:
         return alone

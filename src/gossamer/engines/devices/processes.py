@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,15 +34,12 @@ PATIENCE = 60
 PAUSE = 2.0
 """Seconds for which another process leaves it to the first, and to the launcher, to end all for what was refused."""
 
-_joined = False
-
 
 def join(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:
     """Find the other processes, before anything is computed: at the coordinator's address, or where the cluster says.
 
     The first process listens at that address alone. Slurm, Open MPI and Kubernetes are known to JAX.
     """
-    global _joined
     _end_with_launcher()
     given = (coordinator, processes, process)
     if None in given and given != (None, None, None):
@@ -69,22 +67,26 @@ def join(coordinator: str | None = None, processes: int | None = None, process: 
             f"process {process} did not meet the others at {coordinator} ({first}): see that all {processes} are "
             "started, that the address is that of the first, and that its port is free."
         ) from None
-    _joined = jax.process_count() > 1
+
+
+def together() -> bool:
+    """Whether this is one of several processes, however they found one another."""
+    return jax.process_count() > 1
 
 
 def first() -> bool:
     """Whether this is the process that writes and prints."""
-    return not _joined or jax.process_index() == 0
+    return jax.process_index() == 0
 
 
 def agreed(number: int) -> int:
     """The first process's number, in all of them."""
-    return int(multihost_utils.broadcast_one_to_all(np.int32(number))) if _joined else number
+    return int(multihost_utils.broadcast_one_to_all(np.int32(number))) if together() else number
 
 
 def first_does(action: Callable[[], Any]) -> None:
     """The first process does it; where it refuses, all do."""
-    if not _joined:
+    if not together():
         action()
         return
     refusal = b""
@@ -99,7 +101,7 @@ def first_does(action: Callable[[], Any]) -> None:
 
 def refuse_others(spec: str, own: list[Path]) -> None:
     """Refuse processes that run another spec, other files of the user's, or another version, before any work."""
-    if not _joined:
+    if not together():
         return
     files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in own]
     known = {"spec": spec, "versions": repr(versions()), "files of one's own": repr(files)}
@@ -130,7 +132,7 @@ class FirstStore(Store):
 
 def store_in(folder: Path) -> Store:
     """The store of a run's directory."""
-    return FirstStore(folder) if _joined else Store(folder)
+    return FirstStore(folder) if together() else Store(folder)
 
 
 @contextlib.contextmanager
@@ -139,7 +141,7 @@ def ending(refuse: Callable[[InputError], None]) -> Iterator[None]:
 
     `refuse` says what was refused; the first process does so for all, where all refuse.
     """
-    if not _joined:
+    if not together():
         yield
         return
     try:
@@ -155,12 +157,15 @@ def ending(refuse: Callable[[InputError], None]) -> Iterator[None]:
     except jax.errors.JaxRuntimeError as error:
         line = (str(error).splitlines() or [""])[0][:300]
         print(
-            f"process {jax.process_index()} of {jax.process_count()} has lost another one ({line}): the same command "
-            "goes on from what was finished",
+            f"process {jax.process_index()} of {jax.process_count()} has lost another one, or failed ({line}): the "
+            "same command goes on from what was finished",
             file=sys.stderr,
             flush=True,
         )
         os._exit(LOST)
+    except Exception:
+        traceback.print_exc()
+        os._exit(1)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ from gossamer.engines.devices import exchange
 from gossamer.engines.devices.exchange import AXIS
 from gossamer.networks import Network
 from gossamer.problems import Empirical, Problem
+from gossamer.problems.inputs import in_blocks
 
 
 class SharedAgents(StackedAgents):
@@ -89,11 +90,8 @@ def local(world: World) -> World:
 
 
 def _laid_out(problem: Problem, mesh: Mesh) -> Problem:
-    """The samples in blocks of equally many rows, one for each device, filled up with copies that weigh nothing.
-
-    Sparse samples, which share one table, stay as they are, and lie on every device.
-    """
-    if not isinstance(problem, Empirical) or not _by_rows(problem):
+    """The samples in blocks of equally many rows, one for each device, filled up with copies that weigh nothing."""
+    if not isinstance(problem, Empirical):
         return problem
     devices = mesh.size
     offsets, sizes = np.asarray(problem.offsets), np.asarray(problem.sizes)
@@ -105,14 +103,8 @@ def _laid_out(problem: Problem, mesh: Mesh) -> Problem:
     )
     real = (np.arange(block) < counts[:, None]).ravel()
     starts = offsets - np.repeat(offsets[::own], own) + np.repeat(np.arange(devices) * block, own)
-    rows = {name: jax.tree.map(lambda leaf: np.asarray(leaf)[order], getattr(problem, name)) for name in ROWS[:2]}
+    rows = {name: in_blocks(getattr(problem, name), order, devices) for name in ROWS[:2]}
     weights = np.where(real, np.asarray(problem.row_weights)[order], 0)
     as_it_was = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Empirical)}
     laid_out = {"offsets": starts.astype(np.int32), "row_weights": weights, **rows}
     return SharedEmpirical(**as_it_was | laid_out, mesh=mesh)
-
-
-def _by_rows(problem: Empirical) -> bool:
-    """Whether all that is held of the inputs has one row for each sample."""
-    rows = len(problem.row_weights)
-    return all(np.shape(leaf)[:1] == (rows,) for leaf in jax.tree.leaves(problem.inputs))

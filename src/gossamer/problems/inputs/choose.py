@@ -7,13 +7,16 @@ import numpy as np
 from jaxtyping import Int
 
 from gossamer.data.sparse import Sparse
+from gossamer.problems.inputs import native
 from gossamer.problems.inputs.bits import Bits
 from gossamer.problems.inputs.rows import Rows
 
-FEW_ONES, FEW_VALUES = 0.1, 0.05
-"""The largest share of non-zeros at which lists of columns are faster than a matrix: of ones, and of any values.
+FEW, FEW_ONES, FEW_VALUES = 0.15, 0.1, 0.05
+"""The largest share of non-zeros at which lists of columns are faster than a matrix: by our own kernels, and by XLA of
+ones and of other values.
 
-Microseconds of a gradient of a linear model, 20 agents, batch 64, float32, one core of a busy machine:
+Microseconds of a gradient of a linear model, 20 agents, batch 64, float32, one core of a busy machine; lists first by
+XLA and then, in a run of their own, by kernels:
 
 | columns | non-zeros a row | ones: matrix, bits, lists | values: matrix, lists |
 | ---: | ---: | ---: | ---: |
@@ -22,6 +25,10 @@ Microseconds of a gradient of a linear model, 20 agents, batch 64, float32, one 
 | 1,000 | 30 | 1160, 850, 270 | 890, 360 |
 | 1,000 | 100 | 690, 660, 280 | 890, 970 |
 | 5,000 | 150 | | 7590, 2510 |
+| 123 | 14 | 76, 45, 37 | 82, 57 |
+| 123 | 25 | 47, 35, 45 | 78, 101 |
+| 1,000 | 100 | 780, 760, 190 | 1020, 370 |
+| 1,000 | 200 | 790, 710, 340 | 980, 680 |
 """
 
 DENSE_BYTES = 2**30
@@ -36,7 +43,8 @@ def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = N
     values = features.data if sparse else features
     zero_or_one = _zero_or_one(values)
     share = np.count_nonzero(values) / (rows * dim)
-    few = linear and share <= (FEW_ONES if zero_or_one else FEW_VALUES)
+    most = FEW if share > FEW_VALUES and native.likely() else FEW_ONES if zero_or_one else FEW_VALUES
+    few = linear and share <= most
     large = sparse and rows * dim * (1 / 8 if zero_or_one else values.dtype.itemsize) > DENSE_BYTES
     if zero_or_one and not few and not large:
         bits = Bits.of(features)  # before they are put in order, for then there is no second matrix
@@ -59,6 +67,13 @@ def rows_from(inputs: Any, first: Any, length: int) -> Any:
     if isinstance(inputs, Rows):
         return inputs.from_row(first, length)
     return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, length), inputs)
+
+
+def in_blocks(inputs: Any, order: np.ndarray, blocks: int) -> Any:
+    """The rows in this order, outside of compiled programs, as so many blocks of equally many, whatever their form."""
+    if isinstance(inputs, Rows):
+        return Rows.of(inputs.sparse()[order], blocks)
+    return jax.tree.map(lambda a: np.asarray(a)[order], inputs)
 
 
 def sparse_rows(inputs: Any, first: int, length: int) -> Any:

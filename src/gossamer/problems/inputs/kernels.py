@@ -13,20 +13,21 @@ import numpy as np
 from numba import cfunc, njit, types
 from numba.extending import intrinsic
 
-VERSION = (0, 3)
 SHORT = 4096
 """Up to so many columns x is copied and padded, so that the padding of rows needs no branch: a third faster on a9a."""
 _kept: list[Any] = []  # what XLA calls must not be collected
 
 
-@intrinsic
-def pointer(typing_context: Any, address: Any, like: Any) -> Any:
+def _pointer(typing_context: Any, address: Any, like: Any) -> Any:
     """An address as a pointer to numbers of this type."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.inttoptr(arguments[0], context.get_value_type(types.CPointer(like.dtype)))
 
     return types.CPointer(like.dtype)(types.int64, like), generate
+
+
+pointer: Any = intrinsic(_pointer)
 
 
 @njit(inline="always")
@@ -89,10 +90,10 @@ def piece_at(after, row, p):
 
 
 @njit(cache=True)
-def dot(T, x, at, whole, columns, values, after, more, z, agents, batch, d, h, width):
+def dot(T, x, at, whole, columns, values, after, more, z, agents, batch, d, h, width, rows):
     """z[i, j] = Σ_k value · x_i[column], over the entries k of the row that agent i chose as its j-th."""
     U = np.uint64  # unsigned indices spare a check for negative ones
-    agents, batch, d, h, width = U(agents), U(batch), U(d), U(h), U(width)
+    agents, batch, d, h, width, last = U(agents), U(batch), U(d), U(h), U(width), U(rows - 1)
     narrow = h == U(1) and d <= U(SHORT)
     padded = np.zeros(d + U(1) if narrow else U(1), T)
     for i in range(agents):
@@ -102,7 +103,7 @@ def dot(T, x, at, whole, columns, values, after, more, z, agents, batch, d, h, w
                 padded[k] = x[own + k]
         for j in range(batch):
             place = i * batch + j
-            row, total = j if whole else U(at[place]), T(0)
+            row, total = min(j if whole else U(at[place]), last), T(0)
             if h != U(1):
                 for c in range(place * h, (place + U(1)) * h):
                     z[c] = total
@@ -126,10 +127,10 @@ def dot(T, x, at, whole, columns, values, after, more, z, agents, batch, d, h, w
 
 
 @njit(cache=True)
-def add(T, w, at, whole, columns, values, after, more, g, agents, batch, d, h, width):
+def add(T, w, at, whole, columns, values, after, more, g, agents, batch, d, h, width, rows):
     """g_i[column] = Σ value · w[i, j], over the entries of all rows that agent i chose."""
     U = np.uint64
-    agents, batch, d, h, width = U(agents), U(batch), U(d), U(h), U(width)
+    agents, batch, d, h, width, last = U(agents), U(batch), U(d), U(h), U(width), U(rows - 1)
     narrow = h == U(1) and d <= U(SHORT)
     padded = np.zeros(d + U(1) if narrow else U(1), T)
     for i in range(agents):
@@ -141,7 +142,7 @@ def add(T, w, at, whole, columns, values, after, more, g, agents, batch, d, h, w
                 g[k] = T(0)
         for j in range(batch):
             place = i * batch + j
-            row, weight = j if whole else U(at[place]), w[place * h]
+            row, weight = min(j if whole else U(at[place]), last), w[place * h]
             for p in range(pieces_of(more, row)):
                 first = piece_at(after, row, p) * width
                 if narrow:
@@ -176,49 +177,58 @@ def cuts_of(frame, V, C, k):
     return pointer(data(argument(frame, k if V is None else k + 1)), C)
 
 
+@njit(inline="always")
+def rows_of(frame, V, C):
+    """How many rows there are to choose from."""
+    if C is None:
+        return size(argument(frame, 2), 0)
+    return size(argument(frame, 4 if V is None else 5), 0)
+
+
 @njit(cache=True)
-def run_dot(frame, T, I, V, C):
+def run_dot(frame, T, K, V, C):
     x, at, columns, z = argument(frame, 0), argument(frame, 1), argument(frame, 2), result(frame)
     batch = size(z, 1)
     dot(
-        *(T, pointer(data(x), T), pointer(data(at), np.int32), size(at, 1) != batch, pointer(data(columns), I)),
+        *(T, pointer(data(x), T), pointer(data(at), np.int32), size(at, 1) != batch, pointer(data(columns), K)),
         *(values_of(frame, V), cuts_of(frame, V, C, 3), cuts_of(frame, V, C, 4), pointer(data(z), T)),
-        *(size(x, 0), batch, size(x, 1), size(x, 2), size(columns, 1)),
+        *(size(x, 0), batch, size(x, 1), size(x, 2), size(columns, 1), rows_of(frame, V, C)),
     )
 
 
 @njit(cache=True)
-def run_add(frame, T, I, V, C):
+def run_add(frame, T, K, V, C):
     w, at, columns, g = argument(frame, 0), argument(frame, 1), argument(frame, 2), result(frame)
     batch = size(w, 1)
     add(
-        *(T, pointer(data(w), T), pointer(data(at), np.int32), size(at, 1) != batch, pointer(data(columns), I)),
+        *(T, pointer(data(w), T), pointer(data(at), np.int32), size(at, 1) != batch, pointer(data(columns), K)),
         *(values_of(frame, V), cuts_of(frame, V, C, 3), cuts_of(frame, V, C, 4), pointer(data(g), T)),
-        *(size(w, 0), batch, size(g, 1), size(w, 2), size(columns, 1)),
+        *(size(w, 0), batch, size(g, 1), size(w, 2), size(columns, 1), rows_of(frame, V, C)),
     )
 
 
 @functools.cache
 def target(name: str, dtype: str, index: str, values: str | None, cut: bool) -> str:
     """The name under which XLA knows the handler for these types; it is compiled and registered at its first use."""
-    T, I = np.dtype(dtype).type, np.dtype(index).type
+    T, K = np.dtype(dtype).type, np.dtype(index).type
     V, C = None if values is None else np.dtype(values).type, np.int32 if cut else None
     if name == "dot":
 
         @cfunc(types.int64(types.int64), cache=True)
         def handler(frame):
             if not asked_for_version(frame):
-                run_dot(frame, T, I, V, C)
+                run_dot(frame, T, K, V, C)
             return 0
     else:
 
         @cfunc(types.int64(types.int64), cache=True)
         def handler(frame):
             if not asked_for_version(frame):
-                run_add(frame, T, I, V, C)
+                run_add(frame, T, K, V, C)
             return 0
 
-    called = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(handler.address)
+    address: Any = handler.address
+    called = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(address)
     registered = f"gossamer_rows_{name}_{dtype}_{index}_{values}_{cut}"
     jax.ffi.register_ffi_target(registered, jax.ffi.pycapsule(called), platform="cpu")
     _kept.extend((handler, called))

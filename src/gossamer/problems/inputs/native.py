@@ -8,7 +8,7 @@ import functools
 import os
 import re
 import warnings
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -17,21 +17,32 @@ import jax
 import numpy as np
 
 SWITCH = "GOSSAMER_NATIVE"
+VERSION = (0, 3)
+"""Of XLA's foreign function interface, whose frames the kernels read."""
+
+
+@functools.cache
+def likely() -> bool:
+    """Whether our kernels will compute, as far as is seen before JAX starts: the form of features goes by it."""
+    if os.environ.get(SWITCH) == "0" or find_spec("numba") is None:
+        return False
+    return not entry_points(group="jax_plugins")  # on another device than the CPU, XLA computes
 
 
 @functools.cache
 def ready() -> bool:
-    """Whether our kernels compute in this process: decided once, by a trial."""
+    """Whether our kernels compute on the CPU in this process: decided once, by a trial."""
     if os.environ.get(SWITCH) == "0" or find_spec("numba") is None:
         return False
     try:
         wrong = _version() or _trial()
     except Exception as error:  # whatever goes wrong there, XLA computes the same
-        wrong = f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
+        first = (str(error).strip().splitlines() or [""])[0]
+        wrong = f"{type(error).__name__}: {first}"
     if wrong:
         warnings.warn(
-            f"kernels by Numba are not used, and sparse products are slower: {wrong}. {SWITCH}=0 in the environment "
-            "leaves them out without a word.",
+            f"kernels by Numba are not used, so that sparse products are slower: {wrong}. {SWITCH}=0 in the "
+            "environment leaves them out without a word.",
             RuntimeWarning,
             stacklevel=2,
         )
@@ -53,8 +64,6 @@ def lowering(name: str, given: Any, at: Any, columns: Any, *rest: Any, cut: bool
 
 def _version() -> str:
     """What is wrong with the version of XLA's interface, if anything."""
-    from gossamer.problems.inputs.kernels import VERSION
-
     header = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
     found = tuple(int(re.findall(rf"#define XLA_FFI_API_{part} (\d+)", header)[0]) for part in ("MAJOR", "MINOR"))
     return "" if found == VERSION else f"XLA's interface has version {found}, and they are for {VERSION}"

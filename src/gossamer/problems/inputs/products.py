@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, Int
@@ -80,13 +81,16 @@ dot_p, add_p = Primitive("rows_dot"), Primitive("rows_add")
 
 @dot_p.def_abstract_eval
 def _(x: Any, at: Any, *arrays: Any, form: Form) -> Any:
+    assert arrays[0].shape[0] > form.rows
     batch = form.rows if form.whole else at.shape[1]
-    return jax.core.ShapedArray((x.shape[0], batch, x.shape[2]), x.dtype)
+    return ShapedArray((x.shape[0], batch, x.shape[2]), x.dtype)
 
 
 @add_p.def_abstract_eval
 def _(w: Any, at: Any, *arrays: Any, form: Form) -> Any:
-    return jax.core.ShapedArray((w.shape[0], form.dim, w.shape[2]), w.dtype)
+    assert arrays[0].shape[0] > form.rows
+    assert w.shape[1] == (form.rows if form.whole else at.shape[1])
+    return ShapedArray((w.shape[0], form.dim, w.shape[2]), w.dtype)
 
 
 def plain_dot(x: Array, at: Array, *arrays: Any, form: Form) -> Array:
@@ -196,6 +200,7 @@ def _batched(primitive: Primitive, given: tuple[Array, ...], axes: tuple[int | N
     if any(axis is not None for axis in of_arrays):
         raise InputError("sparse features cannot be mapped over: choose rows of one matrix instead.")
     if of_at is None:  # other points on the same rows: more columns of the matrix
+        assert of_x is not None
         x = jnp.moveaxis(x, of_x, -1)
         made = primitive.bind(x.reshape(*x.shape[:2], -1), at, *arrays, form=form)
         return made.reshape(*made.shape[:2], *x.shape[2:]), 3
@@ -224,8 +229,9 @@ def _known(name: str, primitive: Primitive, transpose: Primitive, plain: Callabl
         if any(type(other) is not ad.Zero for other in others):
             raise InputError("there is no derivative by sparse features, only by what they are multiplied with.")
         made = primitive.bind(x, *fixed, form=form)
-        zero = type(tangent) is ad.Zero
-        return made, ad.Zero.from_primal_value(made) if zero else primitive.bind(tangent, *fixed, form=form)
+        zero: Any = ad.Zero
+        moved = type(tangent) is not zero
+        return made, primitive.bind(tangent, *fixed, form=form) if moved else zero.from_primal_value(made)
 
     def transposed(cotangent: Any, x: Any, at: Any, *arrays: Any, form: Form) -> Any:
         return transpose.bind(cotangent, at, *arrays, form=form), None, *(None for _ in arrays)

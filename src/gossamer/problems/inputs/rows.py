@@ -44,41 +44,41 @@ class Rows:
     dim: int = field(metadata={"static": True})
 
     @staticmethod
-    def of(matrix: Any) -> "Rows":
-        """The rows of a matrix, sparse or dense."""
-        sparse = scipy.sparse.csr_array(matrix)
+    def of(matrix: Any, blocks: int = 1) -> "Rows":
+        """The rows of a matrix, sparse or dense.
+
+        With several blocks of equally many rows their tables stand one behind the other, each with the pieces of its
+        own rows alone, so that every device may hold one; `count` is then that of a block.
+        """
+        sparse: Any = scipy.sparse.csr_array(matrix)
         sparse.sum_duplicates()
-        rows, dim = sparse.shape
         lengths = np.diff(sparse.indptr).astype(np.int64)
-        width = best_width(lengths)
+        width, count = best_width(lengths), lengths.size // blocks
         more = np.maximum(-(-lengths // width) - 1, 0)
-        after = rows + np.cumsum(more) - more
-        shape = rows + int(more.sum()) + 1, width
-        kind = np.dtype(np.uint8 if dim < 2**8 else np.uint16 if dim < 2**16 else np.int32)
+        others = int(more.reshape(blocks, count).sum(1).max())
+        shape = (blocks * (count + others + 1), width)
+        kind = np.dtype(np.uint8 if sparse.shape[1] < 2**8 else np.uint16 if sparse.shape[1] < 2**16 else np.int32)
         valued = not (sparse.data == 1).all()
         size = (kind.itemsize + valued * sparse.dtype.itemsize) * math.prod(shape)
-        refuse_beyond_memory(f"a table of {sparse.nnz:,} non-zeros in {rows:,} rows", size, "use fewer rows")
-        columns, values = np.full(shape, dim, kind), np.zeros(shape, sparse.dtype) if valued else None
-        for first in range(0, rows, BLOCK):
-            own = lengths[first : first + BLOCK]
-            begin, end = sparse.indptr[first], sparse.indptr[min(first + BLOCK, rows)]
-            row = first + np.repeat(np.arange(own.size), own)
-            place = np.arange(row.size) - np.repeat(np.cumsum(own) - own, own)
-            piece = np.where(place < width, row, after[row] + place // width - 1)
-            columns[piece, place % width] = sparse.indices[begin:end]
+        refuse_beyond_memory(f"a table of {sparse.nnz:,} non-zeros in {lengths.size:,} rows", size, "use fewer rows")
+        columns, values = np.full(shape, sparse.shape[1], kind), np.zeros(shape, sparse.dtype) if valued else None
+        own = more.reshape(blocks, count)
+        after = (count + np.cumsum(own, 1) - own).ravel()
+        for first in range(0, lengths.size, BLOCK):
+            block = slice(first, first + BLOCK)
+            held = slice(sparse.indptr[first], sparse.indptr[min(first + BLOCK, lengths.size)])
+            row = first + np.repeat(np.arange(lengths[block].size), lengths[block])
+            place = np.arange(row.size) - np.repeat(sparse.indptr[:-1][block] - held.start, lengths[block])
+            piece = np.where(place < width, row % count, after[row] + place // width - 1)
+            piece += row // count * (count + others + 1)
+            columns[piece, place % width] = sparse.indices[held]
             if values is not None:
-                values[piece, place % width] = sparse.data[begin:end]
-        cut = bool(more.any())
-        return Rows(
-            columns,
-            values,
-            after.astype(np.int32) if cut else None,
-            more.astype(np.int32) if cut else None,
-            np.repeat(np.arange(rows, dtype=np.int32), more) if cut else None,
-            None,
-            rows,
-            dim,
-        )
+                values[piece, place % width] = sparse.data[held]
+        owners = np.zeros((blocks, others), np.int32)
+        for block, times in enumerate(own):
+            owners[block, : times.sum()] = np.repeat(np.arange(count), times)
+        cuts = (after.astype(np.int32), more.astype(np.int32), owners.ravel()) if others else (None, None, None)
+        return Rows(columns, values, *cuts, None, count, sparse.shape[1])
 
     def __repr__(self) -> str:
         return f"Rows(shape={self.shape}, width={self.columns.shape[1]})"

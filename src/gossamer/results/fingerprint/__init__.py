@@ -10,6 +10,7 @@ What other packages bring is known by its name and the package's version.
 from functools import cache
 from typing import Any
 
+from gossamer.problems.inputs import Rows, native
 from gossamer.results.fingerprint.origins import Unknown
 from gossamer.results.fingerprint.walk import Walk
 from gossamer.results.provenance import code, machine, versions
@@ -43,14 +44,14 @@ def made_by(*objects: Any) -> dict[str, str]:
         own = of(*objects, data=False)
     except Unknown as reason:
         return {"unknown": str(reason)}
-    return {"gossamer": code(), "yours": own} | _machinery()
+    sparse = any(isinstance(getattr(part, "inputs", None), Rows) for part in objects)
+    return {"gossamer": code(), "yours": own, "kernels": native.kernels() if sparse else "xla"} | _machinery()
 
 
 @cache
 def _machinery() -> dict[str, str]:
     known = versions()
     return {
-        "kernels": "xla",
         "jax": known["jax"],
         "jaxlib": known["jaxlib"],
         "device": str(machine()["device"]),

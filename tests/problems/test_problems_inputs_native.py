@@ -1,0 +1,112 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gossamer.data import load_a9a
+from gossamer.problems import logistic
+from gossamer.problems.inputs import Bits, Rows, hold, native, products
+from gossamer.results.fingerprint import made_by
+
+pytest.importorskip("numba")
+
+
+@pytest.fixture(autouse=True)
+def anew(monkeypatch):
+    """What was decided about the kernels is decided anew, here and afterwards."""
+    monkeypatch.delenv("GOSSAMER_NATIVE", raising=False)
+    for decided in (native.ready, native.likely):
+        decided.cache_clear()
+    yield
+    for decided in (native.ready, native.likely):
+        decided.cache_clear()
+
+
+def matrix(kind, dim):
+    draw = np.random.default_rng(0)
+    dense = np.where(draw.random((9, dim)) < 4 / dim, draw.integers(1, 9, (9, dim)), 0)
+    dense[3, : min(dim, 40)] = 2  # a long row, which is cut into pieces
+    dense[5] = 0
+    if kind == "ones":
+        return (dense != 0).astype(np.int8)
+    return dense.astype(np.int8) if kind == "integers" else dense * draw.normal(size=dense.shape)
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "dim"),
+    [("ones", np.float32, 33), ("integers", np.float64, 5000), ("values", np.float32, 5000)],
+)
+def test_kernels_compute_what_xla_computes(kind, dtype, dim):
+    assert native.ready()
+    draw = np.random.default_rng(1)
+    with jax.enable_x64(True):
+        rows = jax.tree.map(
+            lambda a: jnp.asarray(a, dtype if a.dtype.kind == "f" else None), Rows.of(matrix(kind, dim))
+        )
+        table = rows._table()
+        assert table.after is not None
+        for at, h in ((None, 1), (draw.integers(0, 9, (2, 6)), 1), (draw.integers(0, 9, (2, 6)), 3)):
+            form = products.Form(table.values is not None, True, at is None, 9, dim)
+            chosen = jnp.zeros((1, 0), jnp.int32) if at is None else jnp.asarray(at, jnp.int32)
+            arrays = [array for array in table[:5] if array is not None]
+            agents, batch = (1, 9) if at is None else at.shape
+            for ours, plain, shape in (
+                (products.dot, products.plain_dot, (agents, dim, h)),
+                (products.add, products.plain_add, (agents, batch, h)),
+            ):
+                given = jnp.asarray(draw.normal(size=shape), dtype)
+                made = ours(given, None if at is None else chosen, table)
+                expected = jax.jit(plain, static_argnames="form")(given, chosen, *arrays, form=form)
+                assert made.dtype == dtype
+                np.testing.assert_allclose(made, expected, rtol=0, atol=200 * np.finfo(dtype).eps)
+
+
+def test_kernels_are_in_the_compiled_program():
+    held = Rows.of(matrix("ones", 33))
+    text = jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(held @ x)))).lower(jnp.ones(33, jnp.float32)).as_text()
+    assert "gossamer_rows_dot_float32_uint8_None_True" in text
+    assert "gossamer_rows_add_float32_uint8_None_True" in text
+
+
+def test_a9a_is_held_as_rows_and_its_gradients_are_those_of_the_formula():
+    problem = logistic("a9a", 20, alpha=0.01)
+    assert isinstance(problem.inputs, Rows)
+    assert problem.inputs.columns.dtype == np.uint8
+    x = np.random.default_rng(0).normal(size=123)
+    for agent, gradient in ((0, problem.gradients(x)[0]), (19, problem.gradients(x)[19])):
+        A, y = problem.own_inputs(agent).astype(float), problem.own_targets(agent)
+        slope = A.T @ (-y / (1 + np.exp(y * (A @ x)))) / len(A)
+        np.testing.assert_allclose(gradient, slope + 0.02 * x / (1 + x**2) ** 2, rtol=1e-11, atol=1e-13)
+
+
+def test_they_can_be_switched_off(monkeypatch):
+    monkeypatch.setenv("GOSSAMER_NATIVE", "0")
+    assert not native.ready()
+    assert native.kernels() == "xla"
+    assert isinstance(hold(load_a9a().features, linear=True), Bits)
+
+
+def test_another_version_of_the_interface_is_not_trusted(monkeypatch):
+    monkeypatch.setattr(native, "VERSION", (0, 99))
+    with pytest.warns(RuntimeWarning, match=r"not used, .* version \(0, \d+\), and they are for \(0, 99\)"):
+        assert not native.ready()
+
+
+@pytest.mark.parametrize(
+    ("trial", "message"),
+    [(lambda: "dot in float32 is off by 1", "is off by 1"), (lambda: 1 / 0, "ZeroDivisionError: division by zero")],
+)
+def test_kernels_that_fail_their_trial_are_not_used(monkeypatch, trial, message):
+    monkeypatch.setattr(native, "_trial", trial)
+    with pytest.warns(RuntimeWarning, match=message):
+        assert not native.ready()
+    held = Rows.of(matrix("ones", 33))
+    text = jax.jit(lambda x: held @ x).lower(jnp.ones(33, jnp.float32)).as_text()
+    assert "gossamer_rows" not in text
+
+
+def test_a_stored_cell_knows_which_kernels_computed_it():
+    sparse = logistic((matrix("ones", 60), np.arange(9) % 2), 3, split="iid")
+    assert isinstance(sparse.inputs, Rows)
+    assert made_by(sparse)["kernels"].startswith("numba ")
+    assert made_by(logistic((3 * np.ones((4, 2)), [0, 1, 0, 1]), 2))["kernels"] == "xla"
