@@ -48,7 +48,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1_000)
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS), help="which networks")
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON, one line for each part")
-    parser.add_argument("--quick", action="store_true", help="a ring of 3,200 agents, 50 rounds and two sizes: half a minute")
+    parser.add_argument(
+        "--quick", action="store_true", help="a ring of 3,200 agents, 50 rounds and two sizes: half a minute"
+    )
     parser.add_argument("--million", action="store_true", help="only a ring of a million agents, d = 20, 20 rounds")
     parser.add_argument("--only", metavar="GRAPH", choices=GRAPHS, help=argparse.SUPPRESS)
     parser.add_argument("--dim", type=int, default=123, help=argparse.SUPPRESS)
