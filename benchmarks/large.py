@@ -48,7 +48,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1_000)
     parser.add_argument("--graphs", nargs="+", choices=GRAPHS, default=list(GRAPHS), help="which networks")
     parser.add_argument("--json", action="store_true", help="print what was measured as JSON, one line for each part")
-    parser.add_argument("--quick", action="store_true", help="5,000 agents, 50 rounds and three sizes: half a minute")
+    parser.add_argument(
+        "--quick", action="store_true", help="a ring of 3,200 agents, 50 rounds and two sizes: half a minute"
+    )
     parser.add_argument("--million", action="store_true", help="only a ring of a million agents, d = 20, 20 rounds")
     parser.add_argument("--only", metavar="GRAPH", choices=GRAPHS, help=argparse.SUPPRESS)
     parser.add_argument("--dim", type=int, default=123, help=argparse.SUPPRESS)
@@ -59,7 +61,7 @@ def main() -> int:
     if given.million:
         given.agents, given.rounds, given.dim, given.graphs = 1_000_000, 20, 20, ["ring"]
     if given.quick:
-        given.agents, given.rounds = 5_000, 50
+        given.agents, given.rounds, given.graphs = 3_200, 50, ["ring"]
     print(f"{given.agents:,} agents, {given.rounds:,} rounds, d = {given.dim}, through gs.simulate", flush=True)
     for graph in given.graphs:
         measured = in_own_process(graph, given.agents, given.rounds, given.dim)
