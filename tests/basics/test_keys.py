@@ -123,10 +123,10 @@ def drawn():
     network = gs.networks.complete(AGENTS)
     rule, oracle = AsksOften(0.1, KeyCompressor()), KeySource() | KeyStage() | KeyStage()
     block = Block([rule], PROBLEM, network, [oracle], seeds=SEEDS, steps=ROUNDS, dtype="float64")
-    rounds = [block.run]
+    rounds = [jax.tree.map(np.array, block.run)]  # a call gives up the arrays of the one before
     for t in range(ROUNDS):
         block.advance(t, [t + 1], [False])
-        rounds.append(block.run)
+        rounds.append(jax.tree.map(np.array, block.run))
     return rounds
 
 
