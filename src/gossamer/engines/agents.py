@@ -107,9 +107,9 @@ class StackedAgents:
         """How many agents are here."""
         return world.problem.agents
 
-    def total(self, a: Array) -> Array:
-        """The sum over all agents and all that they hold."""
-        return jnp.sum(a)
+    def squared_norm(self, a: Array) -> Array:
+        """The sum of squares over all agents and all that they hold."""
+        return jnp.vdot(a, a)
 
     def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
         return self.world.network.mix(a, self.t, over)

@@ -162,7 +162,7 @@ def rounds(
             state = form.bind(setting.hyper).step(run.state, agents)
             state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
             state, memory = _held(run, (state, memory))
-            size = agents.total(state.x**2)
+            size = agents.squared_norm(state.x)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
             return run._replace(
                 state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
@@ -207,7 +207,8 @@ def legs(
 
     def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
         (t, run), (stop, wanted) = carry, to
-        run = going(world, oracles, hyper, keys, run, t, stop)
+        # a call that needs fewer stops repeats its last, where nothing is to be done
+        run = jax.lax.cond(stop > t, going, _stay, world, oracles, hyper, keys, run, t, stop)
         values, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
         lost = wanted & ~finite & (run.diverged < 0)
         run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
@@ -273,6 +274,10 @@ def _held(run: RunState, after: Any) -> Any:
     if reached is None:
         return after
     return jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, (run.state, run.memory))
+
+
+def _stay(world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys, run: RunState, *span: Any) -> RunState:
+    return run
 
 
 def _in_turn(going: Callable[[Array, RunState], RunState], keys: Keys, run: RunState) -> RunState:

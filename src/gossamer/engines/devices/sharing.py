@@ -33,8 +33,8 @@ class SharedAgents(StackedAgents):
     def count(cls, world: World) -> int:
         return world.problem.agents // jax.lax.axis_size(AXIS)
 
-    def total(self, a: Array) -> Array:
-        return jax.lax.psum(jnp.sum(a), AXIS)
+    def squared_norm(self, a: Array) -> Array:
+        return jax.lax.psum(jnp.vdot(a, a), AXIS)
 
     def _mix(self, a: Array, over: Any) -> Array:
         return self.world.network.mixer.mix(a, self.t, over)
