@@ -33,7 +33,7 @@ def main() -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     parts = anatomy.anatomy(given.quick)
-    print(shown.spreads("where the time goes", parts), flush=True)
+    print(shown.anatomy(parts), flush=True)
     growths = scaling.growths(given.quick)
     print(shown.growths(growths), flush=True)
     starts = starting.starts(given.quick)
@@ -43,7 +43,7 @@ def main() -> int:
     print(f"\n{time.perf_counter() - began:.0f} s on {measured['machine']}.")
     measured |= {
         "contests": [contest.asdict() for contest in contests],
-        "anatomy": {name: spread._asdict() for name, spread in parts.items()},
+        "anatomy": parts.asdict(),
         "growths": [growth.asdict() for growth in growths],
         "starts": {name: spread._asdict() for name, spread in starts.items()},
         "aims": [aim.asdict() for aim in aims],

@@ -1,42 +1,70 @@
-"""Where the time goes: the parts of a round, and what a measurement and a compilation cost, in rounds."""
+"""Where the time goes: the kernels of a round by JAX's profiler, and what a measurement and a compilation cost."""
 
+import tempfile
 import time
-from collections.abc import Callable
+from collections import Counter
 from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from benchmarks import task
 from benchmarks.compiled import Compiled
 from benchmarks.timing import Spread, take_turns
-from gossamer import networks
 
-PERIOD = 1_000_000
-"""Rounds between two gossips of a network that never gossips within a benchmark."""
+PROFILED = 200
+"""Rounds under the profiler."""
 
 
-def anatomy(quick: bool) -> dict[str, Spread]:
-    """Shares of a round of a9a, and other costs in rounds: each a ratio of neighbours in time."""
+class Anatomy(NamedTuple):
+    """Where the time of a single run goes."""
+
+    kernels: dict[str, float]
+    """Microseconds of a round in each kernel, by XLA's name for it, from the longest; those below a twentieth of the
+    whole are together."""
+    rounds: dict[str, Spread]
+    """What else takes time, in rounds."""
+
+    def asdict(self) -> dict[str, object]:
+        return {"kernels": self.kernels, "rounds": {name: spread._asdict() for name, spread in self.rounds.items()}}
+
+
+def anatomy(quick: bool) -> Anatomy:
     work, repetitions, rounds = task.a9a(), *((7, 200) if quick else (21, 500))
-    draw = np.random.default_rng(0)
-    shape = (256, work.problem.agents, work.batch)  # beyond its end the last rows are taken again
-    tape = (draw.random(shape) * np.asarray(work.problem.sizes)[:, None]).astype(np.int64)
-    silent = work._replace(network=networks.every(work.network, PERIOD))
-    whole, taped, alone = Compiled(work), Compiled(work, tape=tape), Compiled(silent)
-    turns: dict[str, Callable[[], None]] = {
-        "whole": partial(whole.advance, rounds),
-        "taped": partial(taped.advance, rounds),
-        "alone": partial(alone.advance, rounds),
-        "measure": partial(_measure, Compiled(work)),
-    }
+    whole, measured = Compiled(work), Compiled(work)
+    turns = {"whole": partial(whole.advance, rounds), "measure": partial(_measure, measured)}
     seconds = take_turns(turns, repetitions)
     each = seconds["whole"] / rounds
-    return {
-        "drawing the rows, of a round": Spread.of(1 - seconds["taped"] / seconds["whole"]),
-        "gossip, of a round": Spread.of(1 - seconds["alone"] / seconds["whole"]),
-        "a measurement, in rounds": Spread.of(seconds["measure"] / each),
-        "compiling, in rounds": Spread.of(np.array([_compiling(work) / np.median(each)])),
+    costs = {
+        "a measurement": Spread.of(seconds["measure"] / each),
+        "compiling": Spread.of(np.array([_compiling(work) / np.median(each)])),
     }
+    return Anatomy(_kernels(whole), costs)
+
+
+def _kernels(run: Compiled) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        with jax.profiler.trace(folder):
+            run.advance(PROFILED)
+        (file,) = Path(folder).rglob("*.xplane.pb")
+        profile = jax.profiler.ProfileData.from_file(str(file))
+        taken, runs = Counter[str](), Counter[str]()
+        for plane in profile.planes:
+            for line in plane.lines:
+                for event in line.events:
+                    taken[event.name] += event.duration_ns
+                    runs[event.name] += 1
+    # what ran once a round is a kernel of it; what the profiler saw of Python begins with a dollar
+    kernels = {
+        name: time / PROFILED / 1000
+        for name, time in taken.most_common()
+        if runs[name] == PROFILED and not name.startswith("$")
+    }
+    whole = sum(kernels.values())
+    large = {name: time for name, time in kernels.items() if time >= whole / 20}
+    return large | {f"{len(kernels) - len(large)} others": whole - sum(large.values())}
 
 
 def _measure(run: Compiled) -> None:
@@ -45,8 +73,6 @@ def _measure(run: Compiled) -> None:
 
 def _compiling(work: task.Task) -> float:
     """Seconds until a block that was never compiled has gone a round."""
-    import jax
-
     jax.clear_caches()
     began = time.perf_counter()
     Compiled(work).advance(1)

@@ -1,5 +1,6 @@
 """What is run: Biased-DMT on logistic regression over a ring, and on a small network."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -7,6 +8,7 @@ import numpy as np
 from gossamer import networks, problems
 from gossamer.networks import Network
 from gossamer.problems import Empirical
+from gossamer.problems.inputs import Bits
 
 ETA, LAM = 0.1, 0.05
 
@@ -25,6 +27,12 @@ class Task(NamedTuple):
 def a9a() -> Task:
     """The contest: a9a sorted by label, 20 agents."""
     return Task(problems.logistic("a9a", 20, split="by-label", alpha=0.01), networks.ring(20), 64)
+
+
+def without_kernels(task: Task) -> Task:
+    """The same with features as they are held where the extra `native` is not installed."""
+    bits = Bits.of(np.asarray(task.problem.inputs))
+    return task._replace(problem=replace(task.problem, inputs=bits))
 
 
 def digits() -> Task:

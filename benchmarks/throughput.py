@@ -18,7 +18,7 @@ from benchmarks.torch_loop import TorchLoop, logistic, perceptron
 
 SETTINGS, SEEDS = 32, 10
 
-ONE_THREAD = "PyTorch, one thread"
+ONE_THREAD, NATIVE = "PyTorch, one thread", "Gossamer, native"
 
 
 class Contest(NamedTuple):
@@ -45,7 +45,8 @@ def single(quick: bool) -> Contest:
     work, repetitions, rounds = task.a9a(), *((9, 300) if quick else (40, 600))
     loss = logistic(float(work.problem.alpha))
     makers = {
-        "Gossamer": Compiled,
+        "Gossamer": partial(_plain, Compiled),
+        NATIVE: Compiled,
         "NumPy": NumpyLoop,
         "NumPy, float32 rows": partial(NumpyLoop, wide=True),
         ONE_THREAD: partial(_torch, loss=loss),
@@ -56,21 +57,32 @@ def single(quick: bool) -> Contest:
     turns = {name: partial(run.advance, rounds) for name, run in runs.items()}
     turns[ONE_THREAD] = partial(_in_one_thread, runs[ONE_THREAD], rounds)  # two wait for each other, and are slower
     seconds = take_turns(turns, repetitions)
-    ours = Spread.of(seconds["NumPy"] / seconds["Gossamer"])
-    aims = [Aim("a single run, times as fast as tuned NumPy", ours, 2.2)]
+    against = {name: Spread.of(seconds["NumPy"] / seconds[name]) for name in ("Gossamer", NATIVE)}
+    kernel = Spread.of(seconds[NATIVE] / seconds["Numba, by hand"])
+    aims = [
+        Aim("a single run, times as fast as tuned NumPy", against["Gossamer"], 2.2),
+        Aim("the same with the extra native", against[NATIVE], 3),
+        Aim("the same, its time over that of the kernel by hand", kernel, 1.25, least=False),
+    ]
     return _contest("a single run", "rounds", seconds, rounds, "NumPy", aims, apart)
 
 
 def grid(quick: bool) -> Contest:
     """Many settings in one block: rounds of a setting a second, against a single run in NumPy."""
     work, repetitions, rounds = task.a9a(), *((5, 40) if quick else (21, 100))
-    many = Compiled(work, etas=list(np.geomspace(0.01, 0.3, SETTINGS)))
-    runs = {f"Gossamer, {SETTINGS} settings": many, "Gossamer, one": Compiled(work), "NumPy, one": NumpyLoop(work)}
+    etas = list(np.geomspace(0.01, 0.3, SETTINGS))
+    runs = {
+        f"Gossamer, {SETTINGS} settings": _plain(Compiled, work, etas=etas),
+        f"{NATIVE}, {SETTINGS} settings": Compiled(work, etas=etas),
+        "Gossamer, one": _plain(Compiled, work),
+        "NumPy, one": NumpyLoop(work),
+    }
     seconds = take_turns({name: partial(run.advance, rounds) for name, run in runs.items()}, repetitions)
-    first = next(iter(runs))
-    seconds[first] = seconds[first] / SETTINGS
-    each = Spread.of(seconds["NumPy, one"] / seconds[first])
-    aims = [Aim(f"each setting of {SETTINGS}, times as fast as tuned NumPy's single run", each, 10)]
+    grids = [name for name in runs if name.endswith("settings")]
+    seconds |= {name: seconds[name] / SETTINGS for name in grids}
+    text = f"each setting of {SETTINGS}, times as fast as tuned NumPy's single run"
+    each = [Spread.of(seconds["NumPy, one"] / seconds[name]) for name in grids]
+    aims = [Aim(text, each[0], 10), Aim("the same with the extra native", each[1], 10)]
     return _contest(f"a grid of {SETTINGS} settings", "rounds of a setting", seconds, rounds, "NumPy, one", aims, {})
 
 
@@ -116,6 +128,10 @@ def _contest(
     speed = {name: Spread.of(rounds / taken) for name, taken in seconds.items()}
     against = {name: Spread.of(seconds[reference] / taken) for name, taken in seconds.items()}
     return Contest(title, unit, speed, reference, against, aims, apart)
+
+
+def _plain(maker: Any, work: task.Task, *given: Any, **named: Any) -> Any:
+    return maker(task.without_kernels(work), *given, **named)
 
 
 def _torch(work: task.Task, dtype: str = "float32", tape: np.ndarray | None = None, *, loss: Any) -> TorchLoop:

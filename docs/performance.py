@@ -21,8 +21,8 @@ neighbours in time: the median, and in brackets the quartiles. Before they are t
 on the same samples. Run it on your own machine: `make bench`, or `make bench-quick` in two minutes.
 
 Unless another is named, the task is Biased-DMT on a9a sorted by label, a ring of 20 agents, batches of 64, float32, no
-metrics. NumPy is a loop tuned by hand, and Numba a kernel written by hand for this very task, which assumes features of
-0 and 1, rows of at most 14 ones, and a ring.
+metrics. *Native* is with the extra `gossamer[native]`. NumPy is a loop tuned by hand, and Numba a kernel written by
+hand for this very task, which assumes features of 0 and 1, rows of at most 14 ones, and a ring.
 
 ![How fast, and how the cost grows](assets/performance/bench.svg)
 """
@@ -72,7 +72,11 @@ def page(bench: dict[str, Any]) -> str:
             _table([title[0].upper() + title[1:], f"{contest['unit']}/s", f"times {contest['reference']}"], rows)
         )
     parts.append("## Where the time goes\n")
-    parts.append(_table(["", ""], [[name, _spread(value, ",.2f")] for name, value in bench["anatomy"].items()]))
+    parts.append("The kernels of a round with the extra `native`, as XLA calls them, by JAX's profiler.\n")
+    kernels = bench["anatomy"]["kernels"]
+    parts.append(_table(["kernel", "µs"], [[f"`{name}`", f"{value:.1f}"] for name, value in kernels.items()]))
+    rounds = bench["anatomy"]["rounds"]
+    parts.append(_table(["", "in rounds"], [[name, _spread(value, ",.0f")] for name, value in rounds.items()]))
     parts.append("## How it grows\n\nMicroseconds of a round on random logistic losses, batch 16, 50 rows an agent.\n")
     for growth in bench["growths"]:
         rows = [

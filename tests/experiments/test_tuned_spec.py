@@ -6,6 +6,7 @@ import polars as pl
 import pytest
 
 import gossamer as gs
+from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError
 from gossamer.experiments import tried, tuned_spec
 from gossamer.specs.spec import Spec
@@ -127,7 +128,9 @@ def test_replicates_that_differ_must_be_named_and_bring_their_seeds():
     assert same["run"]["seeds"] == 4
 
 
-def test_a_step_size_and_a_count_of_other_names_come_back_under_their_own():
+def test_a_step_size_and_a_count_of_other_names_come_back_under_their_own(monkeypatch):
+    monkeypatch.setattr(ALGORITHMS, "_added", {})  # so that other tests do not meet what is added
+
     @gs.algorithms.register
     @gs.rule("own-for-tuned-spec")
     class Own:
