@@ -11,7 +11,7 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 
-.PHONY: install test test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench bench-quick performance soak clean
+.PHONY: install test shuffled test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -25,6 +25,12 @@ $(READY): pyproject.toml constraints.txt
 # the tests of a file share what they compile, so they run in one process
 test: $(READY)
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+
+# in another order each time; SEED=7 repeats one
+shuffled: SEED ?= $(shell date +%s)
+shuffled: $(READY)
+	@echo "order of seed $(SEED)"
+	GOSSAMER_SHUFFLE=$(SEED) $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-quick: $(READY)
 	$(BIN)/pytest -n auto --dist loadfile $(QUICK)

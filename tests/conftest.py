@@ -6,6 +6,7 @@ users, and so are those of the tests that start a process of their own.
 
 import atexit
 import os
+import random
 import shutil
 import tempfile
 
@@ -61,6 +62,9 @@ LONG = ("test_reproduction.py", "test_examples.py", "test_readme.py", "test_cont
 
 
 def pytest_collection_modifyitems(items):
+    if seed := os.environ.get("GOSSAMER_SHUFFLE"):  # `make shuffled`: no test may need another to have run before it
+        random.Random(seed).shuffle(items)
+        return
     items.sort(key=lambda item: LONG.index(item.path.name) if item.path.name in LONG else len(LONG))
 
 
