@@ -5,15 +5,13 @@ import operator
 from functools import cached_property
 from typing import Any, Literal
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from jax.core import Tracer
-from jaxtyping import Array, ArrayLike, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 
 from gossamer.basics.arrays import array_of
-from gossamer.basics.pytrees import pytree
+from gossamer.basics.lazy_jax import Array, is_array, is_known, jnp
+from gossamer.basics.pytrees import pytree, taken_apart
 from gossamer.core import InputError, brief, whole
 from gossamer.networks.contraction import gap_of
 from gossamer.networks.drawing import network_html
@@ -33,19 +31,19 @@ class Network:
     Most are static and doubly stochastic: one W. A network may also change from round to round (`sequence`,
     `random_matching`, `failing`, `every`, …) or be directed (`directed`, `from_matrices`): then it has a row-stochastic
     R and a column-stochastic C on the same links. It is a pytree: weights are leaves (float64 on the host), the name
-    and the structure are static.
+    and the structure are static. JAX is imported where something is mixed or drawn, and by nothing else.
     """
 
     name: str = dataclasses.field(metadata={"static": True})
     agents: int = dataclasses.field(metadata={"static": True})
     mixer: Mixer
 
-    def mix(self, x: ArrayLike, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
+    def mix(self, x: Any, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         """The product with W, R or C of round t, over the first axis of `x` and in its dtype.
 
         Where W is doubly stochastic, R = C = W.
         """
-        x = jnp.asarray(x if isinstance(x, jax.Array) else array_of("x", x))
+        x = jnp.asarray(x if is_array(x) else array_of("x", x))
         if x.ndim == 0 or x.shape[0] != self.agents:
             raise InputError(
                 f"{self.name} mixes arrays with one row an agent, [{self.agents}, …], but got shape {x.shape}. Stack "
@@ -206,7 +204,7 @@ class Network:
     def __repr__(self) -> str:
         text = f"{self.name}: {_count(self.agents, 'agent')}"
         # JAX prints networks whose leaves are tracers or placeholders, which have no values.
-        if any(isinstance(leaf, Tracer) or not hasattr(leaf, "dtype") for leaf in jax.tree_util.tree_leaves(self)):
+        if not all(isinstance(leaf, np.ndarray) or is_known(leaf) for leaf in taken_apart(self)[0]):
             return text
         text += f", {_count(self.links, 'link')}"
         if not self.mixer.doubly:
@@ -220,7 +218,7 @@ class Network:
 
 
 def _round(t: Any) -> Int[Array, ""]:
-    return jnp.asarray(t if isinstance(t, jax.Array) else whole("t", t, least=0), jnp.int32)
+    return t.astype(np.int32) if is_array(t) else np.int32(whole("t", t, least=0))
 
 
 def _count(number: int, what: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gossamer.basics.lazy_jax import jax, jnp
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
@@ -98,9 +99,6 @@ class ProcessAgent:
 
     def _draw(self, by: Any, a: Tensor, number: int) -> Tensor:
         """C(a) with the draw that the simulator's agent of this number makes at this place."""
-        import jax
-        import jax.numpy as jnp
-
         from gossamer.basics.keys import of_array
 
         with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):

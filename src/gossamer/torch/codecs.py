@@ -18,6 +18,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from gossamer.compressors import BF16, QSGD, RandK, RoundLinf, RoundTo, ScaledSign, TopK
+
 
 class Codec(Protocol):
     """Encodes vectors of one length by one compressor, in `size` bytes each."""
@@ -31,8 +33,6 @@ class Codec(Protocol):
 
 def codec_of(compressor: Any, like: Tensor) -> Codec:
     """The codec of a compressor for vectors such as this one."""
-    from gossamer.compressors import BF16, QSGD, RandK, RoundLinf, RoundTo, ScaledSign, TopK  # JAX, where it is needed
-
     compressor.check(like.numel())
     match compressor:
         case TopK() | RandK():
