@@ -3,9 +3,9 @@
 Graphs, weights and compressors are described in NumPy; only what is computed with them inside a compiled program is
 JAX's. A room whose import shall not bring JAX in takes `jax`, `jnp` and `Array` from here, and uses them in functions.
 
-JAX must know our classes before anyone hands it an object of theirs: what it does not know it takes for a leaf, and says
-nothing. So `once_imported` notes what is to be done as soon as JAX is there, whoever imports it: until then a finder
-stands before all others, which changes nothing but that.
+JAX must know our classes before anyone hands it an object of theirs: what it does not know it takes for a leaf, without
+a word. So `once_imported` notes what is to be done as soon as JAX is there, whoever imports it: until then a finder of
+ours stands before all others, and changes nothing but that.
 """
 
 import importlib
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import jax
+    import jax.core
     import jax.numpy as jnp
     from jax import Array
 else:

@@ -47,8 +47,6 @@ def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
     kind: Any = cls
     if not dataclasses.is_dataclass(kind):
         raise InputError(f"gossamer.pytree takes a dataclass: put @dataclass(frozen=True) under it, on {cls.__name__}.")
-    if cls in _fields:
-        raise InputError(f"{cls.__name__} is a pytree already: put @gossamer.pytree above it once.")
     fields = dataclasses.fields(kind)
     if leaves is None:
         data = [field.name for field in fields if not field.metadata.get("static", False)]
@@ -57,6 +55,8 @@ def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
         for name in data:
             if name not in [field.name for field in fields]:
                 raise InputError(f"gossamer.pytree: {cls.__name__} has no field {name!r} that could be a leaf.")
+    if cls in _fields:
+        raise InputError(f"{cls.__name__} is a pytree already: put @gossamer.pytree above it once.")
     _fields[cls] = Fields(data, [field.name for field in fields if field.name not in data])
     once_imported(lambda: _register(cls))
     return cls

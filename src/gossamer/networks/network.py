@@ -217,7 +217,7 @@ class Network:
         return network_html(self)
 
 
-def _round(t: Any) -> Int[Array, ""]:
+def _round(t: Any) -> Any:
     return t.astype(np.int32) if is_array(t) else np.int32(whole("t", t, least=0))
 
 
