@@ -47,7 +47,9 @@ def edges(
     for name, values in tried.items():
         if len(set(values)) > 1:
             ends: dict[Edge, float] = {"lowest": min(values), "highest": max(values)}
-            found |= {name: edge for edge, end in ends.items() if chosen[name] == end != _last(allowed.get(name), edge)}
+            for edge, end in ends.items():
+                if chosen[name] == end and end != _last(allowed.get(name), edge):
+                    found[name] = edge
     return found
 
 
