@@ -16,6 +16,8 @@ class NumpyAgents:
     def gradient(self, *points):
         return _like(points, tuple(self._gradient(x) for x in points))
 
+    full_gradient = gradient
+
     def gossip(self, *arrays, over="W"):
         letters = over if over == "RC" else over * len(arrays)
         return _like(arrays, tuple(self.matrices[by] @ a for by, a in zip(letters, arrays, strict=True)))
@@ -29,6 +31,9 @@ class NumpyAgents:
 
     def ones(self):
         return np.ones((len(self.matrices["C"]), 1))
+
+    def norm(self, a):
+        return np.linalg.norm(a, axis=1, keepdims=True)
 
 
 def _like(given, made):

@@ -117,6 +117,8 @@ class Stacked:
         A, b, E, _ = self.problem
         return like(points, [np.einsum("nde,ne->nd", A, x - b) + E for x in points])
 
+    full_gradient = gradient
+
     def gossip(self, *arrays, over="W"):
         letters = over if over == "RC" else over * len(arrays)
         return like(arrays, [self.network.matrix(self.t, by) @ a for a, by in zip(arrays, letters, strict=True)])
@@ -131,6 +133,9 @@ class Stacked:
 
     def ones(self):
         return np.ones((self.network.agents, 1))
+
+    def norm(self, a):
+        return np.linalg.norm(a, axis=1, keepdims=True)
 
 
 def like(given, made):

@@ -63,6 +63,11 @@ class Agent(Protocol):
         """The oracle's gradients at the points. One call is one sample ξ for all its points."""
         ...
 
+    def full_gradient(self, *points: Array) -> Array:
+        """The oracle's gradients at the points, made of all samples that the agent has. It costs as many queries as
+        there are mini-batches in them."""
+        ...
+
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
         """Σ_j w_ij a_j for each array. One call is one message to every neighbour."""
         ...
@@ -77,6 +82,10 @@ class Agent(Protocol):
 
     def ones(self) -> Array:
         """The number 1 for each agent, shaped to divide its vector: push-sum's weights."""
+        ...
+
+    def norm(self, a: Array) -> Array:
+        """‖a_i‖ for each agent, shaped to divide its vector."""
         ...
 
 

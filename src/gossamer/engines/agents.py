@@ -32,6 +32,8 @@ class Cost:
 
     queries: int = 0
     """Gradients, or function values, that one agent asked for."""
+    passes: int = 0
+    """Gradients over all its samples that one agent asked for; `Oracle.passes` says how many queries one is."""
     messages: int = 0
     """Messages that one agent sent to each of its neighbours."""
     gossiped: int = 0
@@ -56,12 +58,19 @@ class StackedAgents:
         self._calls = self._shrunk = 0
 
     def gradient(self, *points: Array) -> Array:
-        calls, self._calls = self._calls, self._calls + 1
         self.cost.queries += len(points) * self.oracle.asks(self.world.problem.dim)
+        return self._ask(self.oracle, points)
+
+    def full_gradient(self, *points: Array) -> Array:
+        self.cost.passes += len(points)
+        return self._ask(self.oracle.full(), points)
+
+    def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
+        calls, self._calls = self._calls, self._calls + 1
 
         def of_agent(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
             site = Site(self.world.problem, agent, of_query(key, calls), self.t)
-            return self.oracle.query(site, memory, points)
+            return oracle.query(site, memory, points)
 
         gradients, self.memory = self.each(self.world, of_agent, self.keys, self.memory, points)
         return _like(points, gradients)
@@ -89,6 +98,9 @@ class StackedAgents:
 
     def ones(self) -> Array:
         return jnp.ones((self.count(self.world), 1), self.world.problem.start.dtype)
+
+    def norm(self, a: Array) -> Array:
+        return jnp.linalg.norm(a, axis=1, keepdims=True)
 
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1

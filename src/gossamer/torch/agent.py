@@ -61,6 +61,9 @@ class ProcessAgent:
     def gradient(self, *points: Tensor) -> Any:
         return _like(points, self.ask(points))
 
+    def full_gradient(self, *points: Tensor) -> Any:
+        return _like(points, self.ask(points, full=True))
+
     def post(self, *arrays: Tensor, over: Over = "W") -> Callable[[], Any]:
         """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
         letters = over if over == "RC" else over * len(arrays)
@@ -120,6 +123,9 @@ class ProcessAgent:
 
     def ones(self) -> Tensor:
         return torch.ones(1, dtype=self.exchange.world.dtype, device=self.exchange.world.device)
+
+    def norm(self, a: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
 
 
 def _like(arrays: tuple[Any, ...], results: Any) -> Any:
