@@ -35,6 +35,11 @@ class NumpyAgents:
     def norm(self, a):
         return np.linalg.norm(a, axis=1, keepdims=True)
 
+    def repeat(self, times, step, *arrays):
+        for _ in range(times):
+            arrays = step(*arrays)
+        return arrays
+
 
 def _like(given, made):
     return made if len(given) > 1 else made[0]

@@ -36,7 +36,7 @@ RULES = {
     "beer": ({"eta": 0.02, "gamma": 0.3, "compressor": TOP_2}, reference.beer, "d"),
     "motef": ({"eta": 0.02, "lam": 0.3, "gamma": 0.3, "compressor": TOP_2}, reference.motef, "m"),
     "docom": ({"eta": 0.02, "a": 0.3, "gamma": 0.3, "compressor": TOP_2}, reference.docom, "d"),
-    "lead": ({"eta": 0.05, "gamma": 0.5, "compressor": TOP_2, "alpha": 0.5}, reference.lead, None),
+    "lead": ({"eta": 0.05, "gamma": 0.5, "compressor": TOP_2, "alpha": 0.9}, reference.lead, None),
     "local-biased-dmt": ({"eta": 0.05, "lam": 0.3, "inner": 0.02, "local": 3}, reference.local_biased_dmt, "m"),
     "k-gt": ({"eta": 0.05, "inner": 0.02, "local": 3}, reference.k_gt, None),
     "gt-adam": (

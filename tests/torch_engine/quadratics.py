@@ -137,6 +137,11 @@ class Stacked:
     def norm(self, a):
         return np.linalg.norm(a, axis=1, keepdims=True)
 
+    def repeat(self, times, step, *arrays):
+        for _ in range(times):
+            arrays = step(*arrays)
+        return arrays
+
 
 def like(given, made):
     return made[0] if len(given) == 1 else tuple(made)

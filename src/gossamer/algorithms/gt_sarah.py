@@ -30,18 +30,19 @@ class GTSARAH:
         return State(x=x, y=0 * x, v=0 * x)
 
     def step(self, s: State, agent: Agent) -> State:
-        before, v = s.x, agent.full_gradient(s.x)
-        x, y = self._moved(s.x, s.y, v - s.v, agent)
-        for _ in range(self.recursions):
-            new, old = agent.gradient(x, before)
-            before, v = x, v + new - old
-            x, y = self._moved(x, y, new - old, agent)
-        return State(x=x, y=y, v=v)
+        def move(x: Array, y: Array, change: Array) -> tuple[Array, Array]:
+            wx, wy = agent.gossip(x, y)
+            y = wy + change
+            return wx - self.eta * y, y
 
-    def _moved(self, x: Array, y: Array, change: Array, agent: Agent) -> tuple[Array, Array]:
-        wx, wy = agent.gossip(x, y)
-        y = wy + change
-        return wx - self.eta * y, y
+        def recur(before: Array, x: Array, y: Array, v: Array) -> tuple[Array, Array, Array, Array]:
+            new, old = agent.gradient(x, before)
+            return x, *move(x, y, new - old), v + new - old
+
+        v = agent.full_gradient(s.x)
+        x, y = move(s.x, s.y, v - s.v)
+        _, x, y, v = agent.repeat(self.recursions, recur, s.x, x, y, v)
+        return State(x=x, y=y, v=v)
 
     def tracker(self, s: State) -> Array:
         return s.y

@@ -30,10 +30,11 @@ class KGT:
         return State(x=x, c=agent.mean(g) - g)
 
     def step(self, s: State, agent: Agent) -> State:
-        y, met = s.x, 0 * s.x
-        for _ in range(self.local):
+        def walk(y: Array, met: Array) -> tuple[Array, Array]:
             g = agent.gradient(y)
-            y, met = y - self.inner * (g + s.c), met + g
+            return y - self.inner * (g + s.c), met + g
+
+        _, met = agent.repeat(self.local, walk, s.x, 0 * s.x)
         z = s.c + met / self.local
         x, wz = agent.gossip(s.x - self.eta * z, z)
         return State(x=x, c=s.c - z + wz)

@@ -36,10 +36,12 @@ class LocalBiasedDMT:
     def step(self, s: State, agent: Agent) -> State:
         wx, wv = agent.gossip(s.x, s.v)
         x, c = wx - self.eta * s.v, s.v - s.m
-        y, met = x, 0 * x
-        for _ in range(self.local):
+
+        def walk(y: Array, met: Array) -> tuple[Array, Array]:
             g = agent.gradient(y)
-            y, met = y - self.inner * (g + c), met + g
+            return y - self.inner * (g + c), met + g
+
+        _, met = agent.repeat(self.local, walk, x, 0 * x)
         m = (1 - self.lam) * s.m + self.lam * (met / self.local)
         return State(x=x, m=m, v=wv + m - s.m)
 

@@ -88,6 +88,10 @@ class Agent(Protocol):
         """‖a_i‖ for each agent, shaped to divide its vector."""
         ...
 
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Array) -> Any:
+        """The arrays after `step`, which takes and returns as many, so many times: a loop that is compiled once."""
+        ...
+
 
 class PostingAgent(Agent, Protocol):
     """An agent in a process of its own, for a rule's ``ahead``: its messages may travel while it computes."""

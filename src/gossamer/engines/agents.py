@@ -1,7 +1,7 @@
 """All agents of a simulated round, stacked: the `Agent` that a rule sees inside the compiled program."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -44,6 +44,11 @@ class Cost:
     """All-reduces."""
     reduced: int = 0
     """Numbers that one agent put into them."""
+
+    def repeat(self, before: "Cost", times: int) -> None:
+        """What was paid since `before`, so many times."""
+        for name, value in vars(before).items():
+            setattr(self, name, value + times * (getattr(self, name) - value))
 
 
 class StackedAgents:
@@ -102,6 +107,24 @@ class StackedAgents:
     def norm(self, a: Array) -> Array:
         return jnp.linalg.norm(a, axis=1, keepdims=True)
 
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Array) -> Any:
+        first, before = (self._calls, self._shrunk), replace(self.cost)
+        arrays = _tuple(step(*arrays))  # apart, because the first query's key is that of the round
+        self.cost.repeat(before, times)
+        asked, shrunk, paid = self._calls - first[0], self._shrunk - first[1], replace(self.cost)
+
+        def again(k: Any, carry: Any) -> Any:
+            self.memory, arrays = carry
+            self._calls, self._shrunk = first[0] + k * asked, first[1] + k * shrunk
+            arrays = _tuple(step(*arrays))
+            return self.memory, arrays
+
+        if times > 1:
+            self.memory, arrays = jax.lax.fori_loop(1, times, again, (self.memory, arrays))
+            self.cost.repeat(paid, 0)
+        self._calls, self._shrunk = first[0] + times * asked, first[1] + times * shrunk
+        return arrays[0] if len(arrays) == 1 else arrays
+
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
@@ -153,6 +176,10 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
 
     empty = jax.tree.map(lambda a: jnp.zeros((agents, *a.shape[1:]), a.dtype), jax.eval_shape(of_block, 0))
     return jax.lax.fori_loop(0, blocks, put, empty)
+
+
+def _tuple(made: Any) -> tuple[Array, ...]:
+    return made if isinstance(made, tuple) else (made,)
 
 
 def _like(given: tuple[Array, ...], made: tuple[Any, ...]) -> Any:

@@ -127,6 +127,12 @@ class ProcessAgent:
     def norm(self, a: Tensor) -> Tensor:
         return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
 
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
+        for _ in range(times):
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return _like(arrays, arrays)
+
 
 def _like(arrays: tuple[Any, ...], results: Any) -> Any:
     """One result for one array, and a tuple of results for several."""
