@@ -37,8 +37,9 @@ class NumpyAgents:
 
     def repeat(self, times, step, *arrays):
         for _ in range(times):
-            arrays = step(*arrays)
-        return arrays
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return _like(arrays, arrays)
 
 
 def _like(given, made):

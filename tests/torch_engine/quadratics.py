@@ -139,8 +139,9 @@ class Stacked:
 
     def repeat(self, times, step, *arrays):
         for _ in range(times):
-            arrays = step(*arrays)
-        return arrays
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return like(arrays, arrays)
 
 
 def like(given, made):
@@ -201,7 +202,7 @@ def train(optimizer, loss, steps, twice=False):
 
     for _ in range(steps):
         if twice:
-            optimizer.step(closure)
+            optimizer.step(closure, full=closure)
         else:
             closure()
             optimizer.step()
