@@ -109,8 +109,12 @@ def _algorithm(name: str, kind: type) -> list[str]:
     made, reduced = f"`{kind.__name__}({', '.join(_takes(kind))})`", str(each.reduced // dim or "–")
     sent = [*_vectors(each.gossiped // dim, ""), *_vectors(each.bits / (32 * dim), " compressed")]
     sent += ["1 number"] if each.gossiped % dim else []
-    counted = [" and ".join(sent) or "–", str(each.messages or "–"), reduced, str(each.queries)]
+    counted = [" and ".join(sent) or "–", str(each.messages or "–"), reduced, _queries(each)]
     return [f"[`{name}`](#{name})", made, _equations(kind), *counted, _graphs(kind), _reference(kind)]
+
+
+def _queries(each: Cost) -> str:
+    return f"{each.queries}" + " and a full gradient" * each.passes
 
 
 def _vectors(number: float, how: str) -> list[str]:

@@ -5,7 +5,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.core import setting
-from tests import plain, reference
+from tests import further_reference, plain
 
 PROBLEM, E = plain.heterogeneous()
 NETWORK = plain.irregular()
@@ -66,11 +66,11 @@ def test_trackers_settle_where_the_gradient_is_minus_the_mean_bias(rule):
 
 
 def test_local_steps_that_are_corrected_settle_where_one_step_would_and_plain_ones_elsewhere():
-    """Ten local steps: what they return as a gradient is biased where losses differ, unless their drift is corrected."""
+    """Ten local steps: what they return for a gradient is biased where losses differ, unless they are corrected."""
     steps = {"eta": 0.05, "lam": 0.3, "inner": 0.02, "local": 10}
     optimum = np.tile(PROBLEM.solution(E), (8, 1))
     np.testing.assert_allclose(settled(gs.LocalBiasedDMT(**steps)), optimum, atol=1e-8)
-    plain_steps = reference.pseudo_gradients(
+    plain_steps = further_reference.pseudo_gradients(
         np.zeros((8, 5)), NETWORK.mixing, plain.gradient_of(PROBLEM, E), 2000, **steps
     )
     away = np.linalg.norm(plain_steps - optimum, axis=1)

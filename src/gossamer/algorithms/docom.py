@@ -10,10 +10,10 @@ $$ Y^{t+1/2} = Y^t + D^{t+1} - D^t, \qquad G^{t+1} = G^t + C ( Y^{t+1/2} - G^t )
 
 $$ Y^0 = D^0 = g^0, \qquad H^0 = G^0 = 0 $$
 
-GT-HSGD with compressed messages: model and tracker each have a copy that everyone holds, and only compressed differences
-to it travel. Without compression and with $\gamma = 1$ it is GT-HSGD from $Y^0 = D^0$. The running sums $W H$ and $W G$ are
-right only for one $W$ without losses. Two compressed vectors to each neighbour a round, in two messages, and two gradients
-on one sample.
+GT-HSGD with compressed messages: model and tracker each have a copy that everyone holds, and only compressed
+differences to it travel. Without compression and with $\gamma = 1$ it is GT-HSGD from $Y^0 = D^0$. The running sums $W
+H$ and $W G$ are right only for one $W$ without losses. Two compressed vectors to each neighbour a round, in two
+messages, and two gradients on one sample.
 
 Reference: C.-Y. Yau and H.-T. Wai, "DoCoM: compressed decentralized optimization with near-optimal sample complexity",
 2022, arXiv 2202.00255.

@@ -4,8 +4,8 @@ $$ M^{t+1} = (1-\lambda) M^t + \lambda g(X^t), \qquad V^{t+1} = W ( V^t + M^{t+1
 
 $$ x_i^{t+1} = \sum_j w_{ij} \Bigl( x_j^t - \eta \frac{v_j^{t+1}}{\|v_j^{t+1}\|} \Bigr), \qquad M^0 = V^0 = 0 $$
 
-Every step has the length $\eta$, whatever the noise, which heavy tails ask for; so it settles only as $\eta$ falls, as by a
-schedule. Where $v_j = 0$ the agent stays (the authors would divide by zero). On a complete graph it is centralised
+Every step has the length $\eta$, whatever the noise, which heavy tails ask for; so it settles only as $\eta$ falls, as
+by a schedule. Where $v_j = 0$ the agent stays (the authors would divide by zero). On a complete graph it is centralised
 momentum SGD with normalised steps, from $m^0 = 0$. Two vectors to each neighbour a round, in two messages: the second
 needs what the first gives.
 

@@ -4,13 +4,13 @@ $$ V^0 = \nabla f(X^0), \qquad V^{k} = V^{k-1} + g(X^k; \xi^k) - g(X^{k-1}; \xi^
 
 $$ Y^{k+1} = W Y^k + V^k - V^{k-1}, \qquad X^{k+1} = W X^k - \eta Y^{k+1}, \quad k = 0, \dots, q $$
 
-One round is one outer loop: a gradient over all samples that an agent has, then $q$ (`recursions`) estimates, each with two
-gradients on one sample, which correct the one before; model and tracker are sent after each. The next round goes on from
-$X^{q+1}$, $Y^{q+1}$ and $V^{-1} = V^q$, and the first from $Y^0 = V^{-1} = 0$. The noise of $V$ goes to zero with the
-steps, so that with a constant step it reaches a stationary point exactly. Under a biased oracle the full gradient goes
-through the same stages. With exact gradients a round is $q + 1$ rounds of GNSD. $q + 1$ messages a round of two vectors
-each, $2 q$ queries and one gradient over all samples; on a network that changes all of a round use the weights of that
-round.
+One round is one outer loop: a gradient over all samples that an agent has, then $q$ (`recursions`) estimates, each with
+two gradients on one sample, which correct the one before; model and tracker are sent after each. The next round goes on
+from $X^{q+1}$, $Y^{q+1}$ and $V^{-1} = V^q$, and the first from $Y^0 = V^{-1} = 0$. The noise of $V$ goes to zero with
+the steps, so that with a constant step it reaches a stationary point exactly. Under a biased oracle the full gradient
+goes through the same stages. With exact gradients a round is $q + 1$ rounds of GNSD. $q + 1$ messages a round of two
+vectors each, $2 q$ queries and one gradient over all samples; on a network that changes all of a round use the weights
+of that round.
 
 Reference: R. Xin, U. Khan and S. Kar, "Fast decentralized nonconvex finite-sum optimization with recursive variance
 reduction", 2022, arXiv 2008.07428.

@@ -6,12 +6,12 @@ $$ X^{t+1} = W X^t - \eta V^t, \qquad c = V^t - M^t, \qquad
 $$ Z = \frac1K \sum_{k=0}^{K-1} \tilde g(Y^k), \qquad M^{t+1} = (1-\lambda) M^t + \lambda Z, \qquad
    V^{t+1} = W V^t + M^{t+1} - M^t, \qquad V^0 = M^0 = \tilde g(X^0) $$
 
-Ours, and not in the paper. An agent takes $K$ (`local`) steps of its own, of size $\eta_l$ (`inner`), and $Z$ is the mean of
-the gradients that it meets, $(X^{t+1} - Y^K) / (K \eta_l) - c$. Without $c$ every agent would walk towards the optimum of
-its own loss, and the mean of what they meet would not vanish at that of $F$: a bias, which tracking does not remove. With
-$c$ all walk along what they take for the mean momentum, and at the optimum none moves. So it settles where Biased-DMT
-does, for every $K$; with $K = 1$ it is Biased-DMT. A small $\lambda$ keeps a large $K$ stable. Two vectors to each
-neighbour a round, in one message, and $K$ queries, each with a sample of its own.
+Ours, and not in the paper. An agent takes $K$ (`local`) steps of its own, of size $\eta_l$ (`inner`), and $Z$ is the
+mean of the gradients that it meets, $(X^{t+1} - Y^K) / (K \eta_l) - c$. Without $c$ every agent would walk towards the
+optimum of its own loss, and the mean of what they meet would not vanish at that of $F$: a bias, which tracking does not
+remove. With $c$ all walk along what they take for the mean momentum, and at the optimum none moves. So it settles where
+Biased-DMT does, for every $K$; with $K = 1$ it is Biased-DMT. A small $\lambda$ keeps a large $K$ stable. Two vectors
+to each neighbour a round, in one message, and $K$ queries, each with a sample of its own.
 
 Reference: this software; Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved convergence for decentralized stochastic
 optimization with biased gradients", 2026, arXiv 2604.08236, for Biased-DMT.
