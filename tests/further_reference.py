@@ -1,4 +1,4 @@
-"""More algorithms as plain NumPy loops, as in `reference`: local steps, steps that adapt, full gradients."""
+"""More algorithms as plain NumPy loops, as in `reference`: loops inside a round, steps that adapt, rows alone."""
 
 import numpy as np
 
@@ -81,4 +81,15 @@ def gt_sarah(X, W, g, T, eta, recursions):
             new = V + g(X) - g(before) if k else g(X)
             Y, V = W @ Y + new - V, new
             before, X = X, W @ X - eta * Y
+    return X
+
+
+def frost(X, W, g, T, eta):
+    R, P = W[0], np.eye(len(X))
+    G = g(X)
+    Z = G
+    for _ in range(T):
+        X, P, old = R @ X - eta * Z, R @ P, G
+        G = g(X) / np.diag(P)[:, None]
+        Z = R @ Z + G - old
     return X

@@ -32,6 +32,9 @@ class NumpyAgents:
     def ones(self):
         return np.ones((len(self.matrices["C"]), 1))
 
+    def place(self):
+        return np.eye(len(self.matrices["R"]))
+
     def norm(self, a):
         return np.linalg.norm(a, axis=1, keepdims=True)
 

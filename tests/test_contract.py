@@ -47,6 +47,7 @@ RULES = {
     "d-amsgrad": ({"eta": 0.02, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3}, further_reference.d_amsgrad, None),
     "gt-nsgdm": ({"eta": 0.02, "lam": 0.3}, further_reference.gt_nsgdm, "m"),
     "gt-sarah": ({"eta": 0.05, "recursions": 2}, further_reference.gt_sarah, "v"),
+    "frost": ({"eta": 0.004}, further_reference.frost, None),
     "sgp": ({"eta": 0.05, "beta": 0.5}, reference.sgp, None),
     "push-pull": ({"eta": 0.03}, reference.push_pull, "g"),
     "push-diging": ({"eta": 0.03}, reference.push_diging, "g"),
@@ -75,7 +76,7 @@ def rule(name, **changed):
 def network_for(name):
     """The irregular graph, directed or lazy for the rules that need that."""
     kind = ALGORITHMS[name]
-    if kind.needs in ("column", "row+column"):
+    if kind.needs not in ("doubly", "nothing"):
         return plain.directed()
     return plain.irregular("lazy" if kind.lowest is not None else "metropolis")
 

@@ -96,8 +96,12 @@ FILLED = (
 TABLES = {make.__name__: make for make in FILLED}
 
 
+AGENTS, DIM = 4, 16
+"""What is counted on: vectors longer than what holds a number for each agent."""
+
 GRAPHS = {
     "doubly": "undirected, or with doubly stochastic weights",
+    "row": "directed too; row-stochastic weights",
     "column": "directed too; column-stochastic weights",
     "row+column": "directed too; row- and column-stochastic weights",
     "nothing": "none: a parameter server",
@@ -108,7 +112,7 @@ def _algorithm(name: str, kind: type) -> list[str]:
     each, dim = _round(kind)
     made, reduced = f"`{kind.__name__}({', '.join(_takes(kind))})`", str(each.reduced // dim or "–")
     sent = [*_vectors(each.gossiped // dim, ""), *_vectors(each.bits / (32 * dim), " compressed")]
-    sent += ["1 number"] if each.gossiped % dim else []
+    sent += {0: [], 1: ["1 number"], AGENTS: ["$n$ numbers"]}[each.gossiped % dim]
     counted = [" and ".join(sent) or "–", str(each.messages or "–"), reduced, _queries(each)]
     return [f"[`{name}`](#{name})", made, _equations(kind), *counted, _graphs(kind), _reference(kind)]
 
@@ -157,10 +161,10 @@ def _takes(kind: type) -> list[str]:
 
 def _round(kind: type) -> tuple[Cost, int]:
     """What one agent pays in a round, counted as the simulator counts it, and the length of a vector."""
-    problem = gs.problems.quadratic(np.eye(3), np.zeros((4, 3)))
+    problem = gs.problems.quadratic(np.eye(DIM), np.zeros((AGENTS, DIM)))
     numbers = {key: allowed.example for key, allowed in hyperparameters(kind).items()}
     rule = kind(**numbers, **dict.fromkeys(parts(kind), gs.compressors.identity()))
-    return costs(rule, problem, gs.networks.ring(4), gs.oracles.exact(), "float32")[1], problem.dim
+    return costs(rule, problem, gs.networks.ring(AGENTS), gs.oracles.exact(), "float32")[1], problem.dim
 
 
 def _section(name: str, kind: type) -> str:

@@ -19,6 +19,7 @@ from .algorithms.dsgdm_gossip import DSGDmGossip
 from .algorithms.dsgt import DSGT
 from .algorithms.exact_diffusion import ExactDiffusion
 from .algorithms.extra import EXTRA
+from .algorithms.frost import FROST
 from .algorithms.gnsd import GNSD
 from .algorithms.gt_adam import GTAdam
 from .algorithms.gt_dsgd import GTDSGD
@@ -75,6 +76,7 @@ __all__ = [
     "DPSGDATC",
     "DSGT",
     "EXTRA",
+    "FROST",
     "GNSD",
     "GTDSGD",
     "GTHSGD",

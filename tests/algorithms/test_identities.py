@@ -209,6 +209,12 @@ def test_rules_for_directed_graphs_with_doubly_stochastic_weights(directed, undi
     assert same(path(directed), path(undirected))
 
 
+def test_frost_with_doubly_stochastic_weights_is_gnsd_once_it_knows_that():
+    """The sum of eight gradients for their mean, and an eighth of the step."""
+    frost = begun(gs.FROST(eta=0.05 / 8), G, p=J, z=8 * G(X0), g=8 * G(X0))
+    assert same(frost, path(gs.GNSD(eta=0.05)))
+
+
 @pytest.mark.parametrize("kind", [gs.PushPullDMT, gs.PushDIGingDMT])
 def test_directed_biased_dmt_without_momentum_tracks_the_gradient(kind):
     """On directed weights: the sum of the trackers is the sum of the gradients, whatever the graph."""

@@ -21,7 +21,7 @@ def setting(kind):
 
 def network_for(kind):
     """A directed graph for those that allow it, else a ring on which all rules converge."""
-    if kind.needs in ("column", "row+column"):
+    if kind.needs not in ("doubly", "nothing"):
         return networks.directed(quadratics.one_way(4))
     return networks.ring(4, weights="lazy")
 

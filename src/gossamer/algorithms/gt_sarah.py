@@ -1,8 +1,8 @@
 r"""GT-SARAH, gradient tracking with full gradients now and then, and recursive ones between them.
 
-$$ V^0 = \nabla f(X^0), \qquad V^{k} = V^{k-1} + g(X^k; \xi^k) - g(X^{k-1}; \xi^k), \quad k = 1, \dots, q, $$
+$$ V^0 = \nabla f(X^0), \qquad V^{k} = V^{k-1} + g(X^k; \xi^k) - g(X^{k-1}; \xi^k) \ (k = 1, \dots, q), $$
 
-$$ Y^{k+1} = W Y^k + V^k - V^{k-1}, \qquad X^{k+1} = W X^k - \eta Y^{k+1}, \quad k = 0, \dots, q $$
+$$ Y^{k+1} = W Y^k + V^k - V^{k-1}, \qquad X^{k+1} = W X^k - \eta Y^{k+1} \ (k = 0, \dots, q) $$
 
 One round is one outer loop: a gradient over all samples that an agent has, then $q$ (`recursions`) estimates, each with
 two gradients on one sample, which correct the one before; model and tracker are sent after each. The next round goes on

@@ -104,6 +104,10 @@ class StackedAgents:
     def ones(self) -> Array:
         return jnp.ones((self.count(self.world), 1), self.world.problem.start.dtype)
 
+    def place(self) -> Array:
+        agents, dtype = self.world.problem.agents, self.world.problem.start.dtype
+        return self.each(self.world, lambda agent: jax.nn.one_hot(agent, agents, dtype=dtype))
+
     def norm(self, a: Array) -> Array:
         return jnp.linalg.norm(a, axis=1, keepdims=True)
 

@@ -124,6 +124,12 @@ class ProcessAgent:
     def ones(self) -> Tensor:
         return torch.ones(1, dtype=self.exchange.world.dtype, device=self.exchange.world.device)
 
+    def place(self) -> Tensor:
+        world = self.exchange.world
+        place = torch.zeros(world.size, dtype=world.dtype, device=world.device)
+        place[world.rank] = 1
+        return place
+
     def norm(self, a: Tensor) -> Tensor:
         return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
 
