@@ -49,8 +49,8 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
 
     All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
     a round without gossip as nothing, and an agent that sleeps pays nothing. A gradient over all samples counts as so
-    many queries as they make mini-batches. An all-reduce is counted as a ring's:
-    2(n − 1)/n vectors in 2(n − 1) messages.
+    many queries as they make mini-batches. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1)
+    messages.
     """
     n, size = network.agents, np.dtype(dtype).itemsize
     start, each_round = costs(rule, problem, network, oracle, dtype)
