@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from gossamer import cli
@@ -90,6 +91,7 @@ def test_every_example_is_run_here():
         "directed",
         "time-varying",
         "faulty",
+        "local-steps",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -145,3 +147,14 @@ def test_failures_cost_time_and_no_accuracy(run):
     assert sent["links down"] == pytest.approx(0.7 * whole)
     assert sent["agents asleep"] == pytest.approx(0.75**2 * whole)
     assert sent["local steps"] == pytest.approx(whole / 5)
+
+
+def test_local_steps_cost_queries_and_no_bytes_and_average_the_noise(run):
+    result = run("local-steps").result
+    asked, sent = ends(result, "queries"), ends(result, "bytes_sent")
+    assert asked == {"biased-dmt": 1001, "local-biased-dmt": 10001, "k-gt": 10001}
+    assert sent["local-biased-dmt"] == sent["biased-dmt"]
+    frame = result.frame()
+    late = frame.filter(frame["round"] > 500).group_by("algorithm").agg(floor=pl.col("grad_norm_sq").mean())
+    floor = dict(late.iter_rows())
+    assert max(floor["local-biased-dmt"], floor["k-gt"]) < floor["biased-dmt"] / 3

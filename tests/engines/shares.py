@@ -27,6 +27,8 @@ CASES: dict[str, tuple[Any, gs.networks.Network]] = {
     "drawn": (DMT, gs.networks.every(gs.networks.random_matching(N, seed=2), 2)),
     "directed": (SGP, gs.networks.directed_erdos_renyi(N, 0.2, seed=3)),
     "directed failing": (SGP, gs.networks.failing(gs.networks.directed_ring(N), links=0.3, seed=4)),
+    "a number for each agent": (gs.FROST(eta=0.003), gs.networks.directed_erdos_renyi(N, 0.2, seed=3)),
+    "full gradients in a loop": (gs.GTSARAH(eta=0.05, recursions=3), gs.networks.ring(N)),
     "all-reduce": (gs.CentralizedSGD(eta=0.05), gs.networks.ring(N)),
 }
 TOGETHER = ("failing",)

@@ -33,7 +33,7 @@ def spec(**tuning):
     )
 
 
-@pytest.mark.parametrize("name", ["biased-dmt", "dsgdm", "d-psgd", "centralized-sgd", "momentum-tracking"])
+@pytest.mark.parametrize("name", ["biased-dmt", "dsgdm", "d-psgd", "momentum-tracking", "gt-adam", "gt-sarah"])
 def test_every_algorithm_gets_the_same_number_of_settings(name):
     candidate = Candidate.of(name)
     grid = first_grid(candidate, SECTION)
@@ -43,6 +43,16 @@ def test_every_algorithm_gets_the_same_number_of_settings(name):
     trials = [Trial(hyper, abs(np.log(hyper["eta"])), 0, 0) for hyper in grid]
     more = further(candidate, trials, 16)
     assert len({tuple(sorted(hyper.items())) for hyper in more}) == 16
+
+
+def test_the_size_of_local_steps_is_tuned_beside_the_step_size():
+    candidate = Candidate(gs.LocalBiasedDMT, {"lam": 0.3, "local": 5})
+    section = TuningSection.model_validate({"eta": [0.01, 1.0], "inner": [0.1, 0.02]})
+    assert (candidate.step, candidate.second) == ("eta", "inner")
+    assert {hyper["inner"] for hyper in first_grid(candidate, SECTION)} == {0.1, 0.03, 0.01, 0.003}
+    assert {hyper["inner"] for hyper in first_grid(candidate, section)} == {0.1, 0.02}
+    with pytest.raises(gs.InputError, match="give all but one of lam, inner, local"):
+        _ = Candidate.of(gs.LocalBiasedDMT).second
 
 
 def tried(values, second=(1.0,), least=(0.1, 1.0)):

@@ -72,13 +72,17 @@ def of_round(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
     return jax.random.fold_in(key, number)
 
 
-def of_query(key: Key[Array, ""], query: int) -> Key[Array, ""]:
-    """The key of a query, counted from 0, from the key of the round."""
+def of_query(key: Key[Array, ""], query: Any) -> Key[Array, ""]:
+    """The key of a query, counted from 0, from the key of the round. A number that is traced is that of a later one."""
+    if isinstance(query, jax.Array):
+        return jax.random.fold_in(key, QUERIES + query)
     return jax.random.fold_in(key, _placed("queries", query, QUERIES, 1 << 32)) if query else key
 
 
-def of_array(key: Key[Array, ""], number: int) -> Key[Array, ""]:
+def of_array(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
     """The key of a compressed array, counted from 0, from the key of the round."""
+    if isinstance(number, jax.Array):
+        return jax.random.fold_in(key, ARRAYS + number)
     return jax.random.fold_in(key, _placed("compressed arrays", number, ARRAYS, QUERIES))
 
 

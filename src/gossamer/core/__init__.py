@@ -27,6 +27,7 @@ from gossamer.core.errors import (
 from gossamer.core.hyperparameters import (
     Count,
     Decay,
+    LocalStep,
     Mixing,
     Range,
     StepSize,
@@ -59,6 +60,7 @@ __all__ = [
     "Count",
     "Decay",
     "InputError",
+    "LocalStep",
     "Mixing",
     "Needs",
     "Over",

@@ -85,6 +85,20 @@ class Oracle(abc.ABC):
         """How many gradients, or function values, one query takes of the agent's own loss."""
         return 1
 
+    def full(self) -> "Oracle":
+        """This oracle with all of an agent's samples in place of a draw, for rules that ask for a full gradient.
+
+        It takes the state of this one and gives it back.
+        """
+        raise InputError(
+            f"{type(self).__name__} has no gradient over all samples of an agent, which this rule asks for: use a "
+            "source that has, oracles.exact() or oracles.minibatch(…), or a rule that asks for none, such as gt-hsgd."
+        )
+
+    def passes(self, problem: Problem) -> float:
+        """How many queries a full gradient counts as, the mean over agents."""
+        return float(self.asks(problem.dim))
+
     def __or__(self, stage: Any) -> "Oracle":
         if not isinstance(stage, Stage):
             raise InputError(
@@ -121,3 +135,9 @@ class Stage(Oracle):
 
     def asks(self, dim: int) -> int:
         return self.source.asks(dim)
+
+    def full(self) -> Oracle:
+        return dataclasses.replace(self, inner=self.source.full())  # pyright: ignore[reportArgumentType]
+
+    def passes(self, problem: Problem) -> float:
+        return self.source.passes(problem) * self.asks(problem.dim) / self.source.asks(problem.dim)

@@ -62,6 +62,9 @@ class ProcessAgent:
     def gradient(self, *points: Tensor) -> Any:
         return _like(points, self.ask(points))
 
+    def full_gradient(self, *points: Tensor) -> Any:
+        return _like(points, self.ask(points, full=True))
+
     def post(self, *arrays: Tensor, over: Over = "W") -> Callable[[], Any]:
         """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
         letters = over if over == "RC" else over * len(arrays)
@@ -118,6 +121,21 @@ class ProcessAgent:
 
     def ones(self) -> Tensor:
         return torch.ones(1, dtype=self.exchange.world.dtype, device=self.exchange.world.device)
+
+    def place(self) -> Tensor:
+        world = self.exchange.world
+        place = torch.zeros(world.size, dtype=world.dtype, device=world.device)
+        place[world.rank] = 1
+        return place
+
+    def norm(self, a: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
+
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
+        for _ in range(times):
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return _like(arrays, arrays)
 
 
 def _like(arrays: tuple[Any, ...], results: Any) -> Any:
