@@ -15,6 +15,7 @@ from gossamer.engines.blame import blamed
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
+from gossamer.results.privacy import RELEASES
 
 CONTRACT = (
     "A rule returns a State from init(self, x, agent) and from step(self, s, agent): plain arithmetic on arrays, all "
@@ -40,7 +41,7 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
 
     All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
     a round without gossip as nothing, and an agent that sleeps pays nothing. An all-reduce is counted as a ring's:
-    2(n − 1)/n vectors in 2(n − 1) messages.
+    2(n − 1)/n vectors in 2(n − 1) messages. Of a private oracle, also the most gradients that an agent lets out.
     """
     n, size = network.agents, np.dtype(dtype).itemsize
     start, each_round = costs(rule, problem, network, oracle, dtype)
@@ -53,11 +54,14 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     def waits(cost: Cost) -> float:
         return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
 
-    return {
+    counted = {
         "queries": (float(start.queries), each_round.queries * awake),
         "bytes_sent": (sent(start), sent(each_round)),
         "messages": (waits(start), waits(each_round)),
     }
+    if oracle.privacy is not None:  # a bound, and no mean: an agent may be awake in every round
+        counted[RELEASES] = (float(start.queries), float(each_round.queries))
+    return counted
 
 
 def shapes_of(tree: Any, dtype: str) -> Any:

@@ -121,4 +121,4 @@ def private(clip: float, noise: float, rate: float, delta: float = 1e-5) -> Priv
     allowed = Range(0, 1, True, True, "It is the δ at which ε is told; take less than one over the number of rows.")
     delta = allowed.check("private(delta=…)", delta)
     last = np.asarray(int(rate * WORDS) - 1, np.uint32)  # rounded down: never more often than ε is computed for
-    return Private(*(np.asarray(value) for value in (clip, noise, rate, delta)), last)
+    return Private(np.asarray(clip), np.asarray(noise), np.asarray(rate), np.asarray(delta), last)
