@@ -28,7 +28,14 @@ CASES: dict[str, tuple[Any, gs.networks.Network]] = {
     "directed": (SGP, gs.networks.directed_erdos_renyi(N, 0.2, seed=3)),
     "directed failing": (SGP, gs.networks.failing(gs.networks.directed_ring(N), links=0.3, seed=4)),
     "all-reduce": (gs.CentralizedSGD(eta=0.05), gs.networks.ring(N)),
+    "private": (DMT, gs.networks.ring(N)),
 }
+ORACLES = {
+    "private": gs.oracles.private(1.0, 0.5, 0.4)
+    | gs.oracles.local_training(2, 0.05)
+    | gs.oracles.error_feedback(gs.compressors.top_k(1))
+}
+"""Of cases whose gradients are not those of mini-batches."""
 TOGETHER = ("failing",)
 """The cases of several processes."""
 
@@ -45,7 +52,8 @@ def simulated(case: str, seeds: Any = 2, **how: Any) -> np.ndarray:
     """What every agent has after some rounds, for each seed."""
     rule, network = CASES[case]
     given = {"steps": ROUNDS, "every": 3, "dtype": "float64", "progress": False}
-    result = gs.simulate(rule, problem(), network, gs.oracles.minibatch(2), seeds=seeds, **given, **how)
+    oracle = ORACLES.get(case, gs.oracles.minibatch(2))
+    result = gs.simulate(rule, problem(), network, oracle, seeds=seeds, **given, **how)
     return next(iter(result.states.values()))
 
 
