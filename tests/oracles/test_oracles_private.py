@@ -11,6 +11,7 @@ import gossamer as gs
 from gossamer.data import Dataset, from_arrays
 from gossamer.oracles import completed, exact, local_training, measure, minibatch, private, top_k
 from gossamer.problems.inputs import Bits, Rows
+from gossamer.problems.problem import cast
 from tests import plain
 from tests.oracles.sites import DIM, POINTS, PROBLEM, SIZES, ask, at, key
 
@@ -64,7 +65,7 @@ def test_every_form_of_features_and_any_loss(form):
     with jax.enable_x64(True):
         x = jnp.asarray(rng.normal(size=problem.dim))
         (g,), _ = ask(completed(private(0.3, 0.0, 1.0)), at(1, problem=problem), x)
-        held = at(problem=problem).problem
+        held = cast(problem, np.float64)
         rows = range(int(problem.sizes[1]))
         each = np.array([held.batch_gradient(jnp.int32(1), jnp.array([row], jnp.int32), x) for row in rows])
     assert (np.linalg.norm(each, axis=1) > 0.3).any()
