@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from gossamer import cli
+from gossamer.results.privacy import epsilon
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 
@@ -90,6 +91,7 @@ def test_every_example_is_run_here():
         "directed",
         "time-varying",
         "faulty",
+        "private",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -145,3 +147,15 @@ def test_failures_cost_time_and_no_accuracy(run):
     assert sent["links down"] == pytest.approx(0.7 * whole)
     assert sent["agents asleep"] == pytest.approx(0.75**2 * whole)
     assert sent["local steps"] == pytest.approx(whole / 5)
+
+
+def test_more_noise_protects_more_and_costs_accuracy(run):
+    study = run("private")
+    loud, quiet = study.results["noise 4"], study.results["noise 1"]
+    for result, noise in ((loud, 4.0), (quiet, 1.0)):
+        spent = result.privacy()
+        assert dict(zip(spent["algorithm"], spent["releases"], strict=True)) == {"biased-dmt": 201, "d-psgd": 200}
+        assert spent["epsilon"].to_list() == [epsilon(noise, 0.1, count) for count in (201, 200)]
+    assert loud.privacy()["epsilon"][0] < 2 < 8 < quiet.privacy()["epsilon"][0]
+    for name, ends in loud.final("loss").items():
+        assert ends.mean() > quiet.final("loss")[name].mean() + 0.01
