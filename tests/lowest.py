@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = Path(__file__).with_name("lowest.txt")
-EXTRAS = ("test", "docs", "bench", "privacy")
+EXTRAS = ("test", "docs", "bench")
 BOUND = re.compile(r"([\w-]+)(?:\[\w+\])?>=([\d.]+),<([\d.]+)")
 TESTS = (
     *("data", "networks", "problems", "cli/test_cli.py", "test_contract.py", "test_core.py", "results/test_results.py"),
-    *("report/test_report_artifacts.py", "report/test_report_file.py", "results/test_privacy.py"),
+    *("report/test_report_artifacts.py", "report/test_report_file.py"),
 )
 
 AGREE = "from benchmarks import agreement, task; print(agreement.check(task.a9a()))"

@@ -15,7 +15,6 @@ from gossamer.engines.blame import blamed
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
-from gossamer.results.privacy import RELEASES
 
 CONTRACT = (
     "A rule returns a State from init(self, x, agent) and from step(self, s, agent): plain arithmetic on arrays, all "
@@ -69,7 +68,7 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
         "messages": (waits(start), waits(each_round)),
     }
     if oracle.privacy is not None:  # a bound, and no mean: an agent may be awake in every round
-        counted[RELEASES] = (float(start.queries), float(each_round.queries))
+        counted["releases"] = (float(start.queries), float(each_round.queries))
     return counted
 
 
