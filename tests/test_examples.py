@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 from gossamer import cli
+from gossamer.results.privacy import epsilon
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 
@@ -92,6 +93,7 @@ def test_every_example_is_run_here():
         "time-varying",
         "faulty",
         "local-steps",
+        "private",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -158,3 +160,15 @@ def test_local_steps_cost_queries_and_no_bytes_and_average_the_noise(run):
     late = frame.filter(frame["round"] > 500).group_by("algorithm").agg(floor=pl.col("grad_norm_sq").mean())
     floor = dict(late.iter_rows())
     assert max(floor["local-biased-dmt"], floor["k-gt"]) < floor["biased-dmt"] / 3
+
+
+def test_more_noise_protects_more_and_costs_accuracy(run):
+    study = run("private")
+    loud, quiet = study.results["noise 4"], study.results["noise 1"]
+    for result, noise in ((loud, 4.0), (quiet, 1.0)):
+        spent = result.privacy()
+        assert dict(zip(spent["algorithm"], spent["releases"], strict=True)) == {"biased-dmt": 201, "d-psgd": 200}
+        assert spent["epsilon"].to_list() == [epsilon(noise, 0.1, count) for count in (201, 200)]
+    assert loud.privacy()["epsilon"][0] < 2 < 8 < quiet.privacy()["epsilon"][0]
+    for name, ends in loud.final("loss").items():
+        assert ends.mean() > quiet.final("loss")[name].mean() + 0.01

@@ -50,7 +50,7 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
     a round without gossip as nothing, and an agent that sleeps pays nothing. A gradient over all samples counts as so
     many queries as they make mini-batches. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1)
-    messages.
+    messages. Of a private oracle, also the most gradients that an agent lets out.
     """
     n, size = network.agents, np.dtype(dtype).itemsize
     start, each_round = costs(rule, problem, network, oracle, dtype)
@@ -66,11 +66,14 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     def waits(cost: Cost) -> float:
         return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
 
-    return {
+    counted = {
         "queries": (asked(start), asked(each_round) * awake),
         "bytes_sent": (sent(start), sent(each_round)),
         "messages": (waits(start), waits(each_round)),
     }
+    if oracle.privacy is not None:  # a bound, and no mean: an agent may be awake in every round
+        counted["releases"] = (float(start.queries), float(each_round.queries))
+    return counted
 
 
 def shapes_of(tree: Any, dtype: str) -> Any:

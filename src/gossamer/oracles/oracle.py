@@ -24,6 +24,18 @@ class Site(NamedTuple):
     round: Array
 
 
+class Privacy(NamedTuple):
+    """What decides the (ε, δ) of a private oracle, besides how often it was asked."""
+
+    clip: float
+    noise: float
+    """The noise multiplier σ: the deviation of the noise over `clip`."""
+    rate: float
+    """The probability with which each row is taken."""
+    delta: float
+    """The δ at which ε is told."""
+
+
 class Oracle(abc.ABC):
     """A gradient oracle, written for one agent; the engine maps it over all. ``a | b`` puts stage b around oracle a.
 
@@ -63,6 +75,11 @@ class Oracle(abc.ABC):
     def constants(self, problem: Problem) -> ErrorBounds:
         """The bounds of Assumption 3 on this problem that are known in closed form."""
         return ErrorBounds(None, None, None, f"{type(self).__name__} states no constants: measure them.")
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """What the source promises about its samples; None if it promises nothing."""
+        return None
 
     @property
     def rooted(self) -> bool:
@@ -117,6 +134,10 @@ class Stage(Oracle):
         """This stage, and those inside it, around a source."""
         inner = source if self.inner is None else source | self.inner
         return dataclasses.replace(self, inner=inner)  # pyright: ignore[reportArgumentType]
+
+    @property
+    def privacy(self) -> Privacy | None:
+        return self.source.privacy
 
     @property
     def rooted(self) -> bool:

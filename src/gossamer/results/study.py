@@ -85,7 +85,8 @@ class Study:
         table = stacked({variant: part.table for variant, part in parts.items()})
         ends = stacked({variant: part.ends for variant, part in parts.items()})
         labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
-        return Summary(table, labels, ends, tuple(told(differing(self.results))))
+        notes = dict.fromkeys(note for part in parts.values() for note in part.notes)
+        return Summary(table, labels, ends, (*told(differing(self.results)), *notes))
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """A figure of one variant, or of all where each has a single algorithm: see `Result.plot`."""

@@ -7,6 +7,7 @@ from typing import Any, get_args
 
 import pydantic
 
+from gossamer.compressors import COMPRESSORS
 from gossamer.core import InputError, brief, nearest
 from gossamer.engines.blame import blamed
 
@@ -79,6 +80,16 @@ def made(where: str, key: str, registry: Mapping[str, Callable[..., Any]], given
             model.model_validate(options)
         with blamed(f"{name}"):
             return make(**options)
+
+
+def with_compressor(where: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The table with the compressor that it describes made, if it has one."""
+    table = given.get("compressor")
+    if "compressor" not in given:
+        return dict(given)
+    if not isinstance(table, dict):
+        raise InputError(f'{where} compressor must be a table, {{ kind = "…" }}, but is {brief(table)}.')
+    return given | {"compressor": made(f"{where} compressor:", "kind", COMPRESSORS, table)}
 
 
 def _parameters(make: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -44,7 +44,7 @@ def makers(spec: Any) -> tuple[Callable[..., Any], ...]:
         *named(PROBLEMS, "name", spec.problem),
         *named(NETWORKS, "name", spec.network),
         *named(STAGES, "kind", spec.oracle.stages),
-        *named(COMPRESSORS, "kind", spec.algorithm),
+        *named(COMPRESSORS, "kind", [spec.algorithm, spec.oracle.stages]),
     ]
     return tuple(dict.fromkeys(own))
 
