@@ -1,5 +1,6 @@
 """Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
 
+from gossamer.networks.comparison import Comparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
 from gossamer.networks.equitopo import d_equistatic, od_equidyn, ou_equidyn, u_equistatic
@@ -73,10 +74,12 @@ NETWORKS.include(
 __all__ = [
     "NETWORKS",
     "WEIGHTS",
+    "Comparison",
     "Network",
     "base_graph",
     "check_connected",
     "check_doubly_stochastic",
+    "compare",
     "complete",
     "d_equistatic",
     "directed",
