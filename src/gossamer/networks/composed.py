@@ -38,7 +38,7 @@ def hierarchical(
     apart = rows != columns
     ends = np.append(rows[apart], heads[joined.row]), np.append(columns[apart], heads[joined.col])
     shown = call_name("hierarchical", n, count, weights=weights)
-    name = shown if between == "ring" else f"{shown[:-1]}, between={network.name})"
+    name = shown if isinstance(between, str) and between == "ring" else f"{shown[:-1]}, between={network.name})"
     return from_links(adjacency(n, *ends), weights, name)
 
 

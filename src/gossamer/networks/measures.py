@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
 
+from gossamer.basics.arrays import array_of
 from gossamer.core import InputError, Range, whole
 from gossamer.networks.contraction import gap_of
 from gossamer.networks.mixing.cycles import Cycle
@@ -161,10 +162,11 @@ def disagreement(
 ) -> Float[np.ndarray, " marks"]:
     """‖x − x̄‖ after 0, 1, 2, … rounds, relative to that at the start; of push-sum where W is not doubly stochastic."""
     t_end, key = whole("disagreement(rounds)", rounds, least=0), whole("disagreement(seed)", seed, least=0)
+    goal = Range(0, 1, advice="It is the share that is left.").check("disagreement(until)", until)
     if start is None:
         x = np.random.default_rng(key).standard_normal((agents, 8))
     else:
-        x = np.asarray(start, np.float64)
+        x = np.asarray(array_of("disagreement(start)", start), np.float64)
         if x.shape[:1] != (agents,):
             raise InputError(f"disagreement(start) must have {agents} rows, one an agent, but has shape {x.shape}.")
         x = x.reshape(agents, -1)
@@ -176,7 +178,7 @@ def disagreement(
     for t in range(t_end):
         x, shares = mix(t, x), shares if mixer.doubly else mix(t, shares)
         left.append(float(np.linalg.norm(x / shares)) / first)
-        if left[-1] <= until:
+        if left[-1] <= goal:
             break
         if t % 64 == 63:
             seen(t + 1)
