@@ -147,7 +147,7 @@ def test_a_figure_has_a_graph_for_each_network_and_two_curves(compared):
     axes = [axes for axes in figure.get_axes() if axes.get_title()]
     assert [one.get_title() for one in axes] == [row.name for row in compared.rows]
     ring = next(one for one in axes if one.get_title() == "ring")
-    assert len(ring.collections[0].get_segments()) == 2 * AGENTS
+    assert len(ring.collections[0].get_paths()) == 2 * AGENTS
     left, right = figure.get_axes()[-2:]
     for row, by_round, by_message in zip(compared.rows, left.lines, right.lines, strict=True):
         np.testing.assert_array_equal(by_round.get_xdata() - 1, np.arange(len(row.disagreement)))

@@ -78,7 +78,7 @@ def test_k_peer_elsewhere_does_not_average_exactly_but_contracts():
 def test_ten_thousand_agents_stay_sparse():
     network = networks.base_graph(10_007)
     assert network.mixer.period <= 2 * math.log2(10_007) + 2
-    assert {turn.kind for turn in network.mixer.rounds} == {"table"}
+    assert max(network.matrix(t).nnz for t in range(network.mixer.period)) <= 2 * 10_007
     assert network.disagreement(network.mixer.period)[-1] < 1e-12
     assert network.gap == 1
 

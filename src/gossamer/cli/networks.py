@@ -43,13 +43,15 @@ def networks(
     from gossamer.networks import compare
 
     if plot is not None:
-        from gossamer.report import networks as drawing
+        from gossamer.report.networks import check
 
-        drawing.check(plot)
+        check(plot)
     with resumable():
         found = compare(agents, degree, target=target, rounds=rounds, decay=decay, progress=progress())
     if plot is not None:
-        drawing.save(found, plot)
+        from gossamer.report.networks import save
+
+        save(found, plot)
     if as_json:
         say_json(found.asdict())
     else:

@@ -82,10 +82,11 @@ def _along(squares: list[np.ndarray], gamma: float) -> np.ndarray:
 def _solved(mixer: Mixer, n: int, gamma: float) -> float:
     """The same for whole covariances, X ← W (γ X + I − J) Wᵀ, whose fixed point over a period is found by doubling."""
     p, noise = mixer.period, np.eye(n) - 1 / n
-    across, covariance = noise, np.zeros((n, n))
+    across: np.ndarray = noise
+    covariance: np.ndarray = np.zeros((n, n))
     for t in range(p):
         W = mixer.sparse(t)
-        across, covariance = math.sqrt(gamma) * (W @ across), W @ (W @ (gamma * covariance + noise)).T
+        across, covariance = np.asarray(math.sqrt(gamma) * (W @ across)), W @ (W @ (gamma * covariance + noise)).T
     while np.abs(across).max() > 1e-9:
         covariance = covariance + across @ covariance @ across.T
         across = across @ across

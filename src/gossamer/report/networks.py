@@ -25,7 +25,8 @@ def figure(compared: Comparison) -> Figure:
     count = len(compared.rows)
     down = math.ceil(count / ACROSS) if compared.agents <= DRAWN_AGENTS else 0
     made = Figure(figsize=(2 * figures.COLUMN, 1.3 * down + 4.2), layout="constrained", dpi=200)
-    above, below = made.subfigures(2, 1, height_ratios=[1.3 * down, 4.2]) if down else (None, made)
+    parts: Any = made.subfigures(2, 1, height_ratios=[1.3 * down, 4.2]) if down else (None, made)
+    above, below = parts
     styles = [
         (figures.COLORS[k % len(figures.COLORS)], figures.DASHES[k // len(figures.COLORS) % len(figures.DASHES)])
         for k in range(count)
