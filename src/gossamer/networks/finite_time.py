@@ -26,7 +26,7 @@ class Round(NamedTuple):
 
 
 def base_graph(agents: int, degree: int = 1, *, simple: bool = False) -> Network:
-    r"""The Base-$(k+1)$ graph: exact averaging of any number of agents, $k$ = `degree` neighbours a round at most.
+    r"""The Base-(k+1) graph: exact averaging of any number of agents with k = `degree` neighbours a round at most.
 
     The simple form writes $n$ in base $k + 1$, $n = \sum_l a_l (k+1)^{p_l}$, and gives each digit a group. Every group
     averages; then the groups hand on their means, from the largest to the smallest, in one round each; then what they
@@ -45,7 +45,7 @@ def base_graph(agents: int, degree: int = 1, *, simple: bool = False) -> Network
 
 
 def k_peer_exponential(agents: int, degree: int = 1) -> Network:
-    r"""The one-peer exponential graph in base $k + 1$: each round an agent hears $k$ = `degree` others at most.
+    r"""The one-peer exponential graph in base k + 1: each round an agent hears k = `degree` others at most.
 
     $$ x_i \leftarrow \frac{1}{1 + |S_t|} \Big( x_i + \sum_{s \in S_t} x_{i - s} \Big), \qquad
     S_t = \{ j (k+1)^p < n : 1 \le j \le k \}, \quad p = t \bmod \lceil \log_{k+1} n \rceil $$
