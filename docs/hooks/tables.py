@@ -43,6 +43,12 @@ def networks() -> str:
     return _entries(catalogue.networks())
 
 
+def compared() -> str:
+    """All networks of 24 agents side by side."""
+    head, rows = gs.networks.compare(24).cells
+    return _table(head, [(f"`{row[0]}`", *row[1:]) for row in rows])
+
+
 def weights() -> str:
     rows = [(f"`{name}`", (inspect.getdoc(make) or "").splitlines()[0]) for name, make in WEIGHTS.items()]
     return _table(["weights", "what they are"], rows)
@@ -92,7 +98,7 @@ def oracles() -> str:
 
 
 FILLED = (
-    *(algorithms, equations, metrics, networks, weights, splits, spreads, sizes),
+    *(algorithms, equations, metrics, networks, compared, weights, splits, spreads, sizes),
     *(datasets, compressors, schedules, oracles),
 )
 TABLES = {make.__name__: make for make in FILLED}
