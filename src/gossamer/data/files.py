@@ -41,8 +41,10 @@ def not_here(name: str, looked: Sequence[Path], way: str) -> InputError:
     return InputError(f"{name} does not come with Gossamer, and is not on this machine (looked in: {places}). {way}")
 
 
-def contents(path: str) -> list[Path]:
-    """The file of that path, or all that stand in that directory, in order."""
-    if os.path.isdir(path):
-        return sorted(Path(entry.path) for entry in os.scandir(path) if entry.is_file())
-    return [Path(path)] if os.path.isfile(path) else []
+def files_of(data: str) -> list[Path]:
+    """The files that a path or the name of a data set may be read from: those of directories in order."""
+    places = [Path(data)]
+    if places[0].name == data:
+        places += [place for folder in own_folders() for place in (folder / data, folder)] + [SYSTEM / data]
+    found = (place / name for place in places for name in (sorted(os.listdir(place)) if os.path.isdir(place) else [""]))
+    return [file for file in found if os.path.isfile(file)]
