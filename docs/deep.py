@@ -76,5 +76,7 @@ def against(study: Study) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "study.json").is_file():
-        sys.exit("usage: python docs/deep.py DIRECTORY, where `gossamer run examples/fashion-mnist.toml --out DIRECTORY` ran")
+        sys.exit(
+            "usage: python docs/deep.py DIRECTORY, where `gossamer run examples/fashion-mnist.toml --out DIRECTORY` ran"
+        )
     main(Path(sys.argv[1]))

@@ -44,7 +44,10 @@ FAULTS = {
     "too large a claim": (BOMB, "states 4,096 × 4,096 × 4,096 bytes, more than a file of its size can hold"),
     "zipped claim": (gzip.compress(BOMB), "more than a file of its size can hold"),
     "zipped bomb": (gzip.compress(idx(PIXELS) + bytes(10**6)), "holds more than the 2 × 3 × 4 = 24 bytes"),
-    "zip cut short": (gzip.compress(idx(PIXELS))[:-9], "cannot be read: .*It may be cut short: copy or unpack it again"),
+    "zip cut short": (
+        gzip.compress(idx(PIXELS))[:-9],
+        "cannot be read: .*It may be cut short: copy or unpack it again",
+    ),
     "zip damaged": (gzip.compress(idx(PIXELS))[:-8] + bytes(8), "cannot be read: .*CRC"),
 }
 
@@ -106,7 +109,9 @@ def test_images_that_do_not_fit_together_are_refused(tmp_path):
     with pytest.raises(InputError, match="training images are 4 × 4, but test images 5 × 4"):
         load(folder)
     (folder / "t10k-images-idx3-ubyte").unlink()
-    with pytest.raises(InputError, match="has no file t10k-images-idx3-ubyte, plain or .gz, beside its images or labels"):
+    with pytest.raises(
+        InputError, match="has no file t10k-images-idx3-ubyte, plain or .gz, beside its images or labels"
+    ):
         load(folder)
 
 
@@ -174,7 +179,9 @@ def test_a_name_says_how_to_get_what_is_not_there(own, name):
 
 def test_a_name_is_the_whole_set_and_no_other(own):
     write_idx(own / "mnist")
-    with pytest.raises(InputError, match=r"holds 30 \+ 10 images of 1 × 4 × 4 in 3 classes, but mnist has 60,000 \+ 10,000"):
+    with pytest.raises(
+        InputError, match=r"holds 30 \+ 10 images of 1 × 4 × 4 in 3 classes, but mnist has 60,000 \+ 10,000"
+    ):
         load("mnist")
     folder = write_idx(own / "system" / "fashion-mnist", 60_000, 10_000, 1, 10, zipped=False)
     for part, count in (("train", 60_000), ("t10k", 10_000)):

@@ -9,7 +9,12 @@ from gossamer.data import DATASETS, files, known, load
 
 SMALL = known.Known("small", 6, "small.scale", 3, "small.t", 2, labels=(1, 2))
 TRAIN, TEST = "1 2:0.5\n2 6:1\n1 1:1\n", "2 1:1\n1 3:0.25\n"
-SIZES = {"w8a": (300, "49,749 + 14,951"), "ijcnn1": (22, "49,990 + 91,701"), "covtype": (54, "581,012"), "rcv1": (47_236, "20,242 + 677,399")}
+SIZES = {
+    "w8a": (300, "49,749 + 14,951"),
+    "ijcnn1": (22, "49,990 + 91,701"),
+    "covtype": (54, "581,012"),
+    "rcv1": (47_236, "20,242 + 677,399"),
+}
 
 
 @pytest.fixture

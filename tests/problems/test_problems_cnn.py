@@ -15,7 +15,9 @@ LABELS = np.repeat([3, 5, 9], 6)
 
 
 def images(planes, height, width):
-    return gs.data.Dataset("images", RNG.normal(size=(18, planes * height * width)), LABELS, image=(planes, height, width))
+    return gs.data.Dataset(
+        "images", RNG.normal(size=(18, planes * height * width)), LABELS, image=(planes, height, width)
+    )
 
 
 def scores(x, inputs, image, channels, kernel, classes):

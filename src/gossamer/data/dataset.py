@@ -90,7 +90,9 @@ class Dataset:
 
     def _check_pixels(self, features: Features) -> None:
         if whole("divisor", self.divisor) > 1 and features.dtype != np.uint8:
-            raise InputError(f"divisor = {self.divisor} is for features that are bytes, but these are {features.dtype}.")
+            raise InputError(
+                f"divisor = {self.divisor} is for features that are bytes, but these are {features.dtype}."
+            )
         if self.image is None:
             return
         if not isinstance(self.image, (tuple, list)) or len(self.image) != 3:

@@ -107,7 +107,9 @@ def read_images(folder: str | os.PathLike[str], name: str = "", source: str = ""
         raise InputError(f"{folder} is a directory, but not of images: those hold {HOLDS}. Else give one of its files.")
     if test is not None and test[0].shape[1:] != features.shape[1:]:
         sizes = (" × ".join(map(str, part.shape[1:])) for part in (features, test[0]))
-        raise InputError(f"{folder}: training images are {next(sizes)}, but test images {next(sizes)}. They must agree.")
+        raise InputError(
+            f"{folder}: training images are {next(sizes)}, but test images {next(sizes)}. They must agree."
+        )
     flat, flat_test = (None if part is None else part.reshape(len(part), -1) for part in (features, test and test[0]))
     origin = f"{source}; files in {place}" if source else f"files in {place}"
     tested_labels = test[1] if test else None
@@ -122,7 +124,9 @@ def read_images(folder: str | os.PathLike[str], name: str = "", source: str = ""
 def refuse_one_of_many(file: Path) -> None:
     """Refuse a file that holds but a part of images and labels."""
     if "-ubyte" in file.name or file.match(BATCHES) or file.name == "test_batch.bin":
-        raise InputError(f"{file} is one of several files of a data set of images: give their directory, {file.parent}.")
+        raise InputError(
+            f"{file} is one of several files of a data set of images: give their directory, {file.parent}."
+        )
     if file.name.endswith((".tar", ".tar.gz", ".tgz", ".zip")):
         raise InputError(f"{file} is an archive: unpack it, and give a file or the directory that comes out.")
 
@@ -136,7 +140,9 @@ def _labelled(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
     pixels, classes = read_idx(images), read_idx(labels)
     for file, array, sizes in ((images, pixels, 3), (labels, classes, 1)):
         if array.ndim != sizes:
-            raise InputError(f"{file} states {array.ndim} sizes, but {file.name} should state {sizes}. Is it another file?")
+            raise InputError(
+                f"{file} states {array.ndim} sizes, but {file.name} should state {sizes}. Is it another file?"
+            )
     if len(pixels) != len(classes):
         raise InputError(
             f"{images} holds {len(pixels):,} images, but {labels} {len(classes):,} labels. They must agree: take both "
@@ -148,7 +154,9 @@ def _labelled(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
 def _existing(folder: Path, part: str, sizes: int) -> Path:
     file = _idx(folder, part, sizes)
     if file is None:
-        raise InputError(f"{folder} has no file {part}-idx{sizes}-ubyte, plain or .gz, beside its images or labels: add it.")
+        raise InputError(
+            f"{folder} has no file {part}-idx{sizes}-ubyte, plain or .gz, beside its images or labels: add it."
+        )
     return file
 
 

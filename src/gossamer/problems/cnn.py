@@ -62,9 +62,7 @@ def cnn(
     what = f"a network with channels = {channels}, which has {count:,} parameters,"
     refuse_beyond_memory(what, 3 * 8 * count, "lower channels")  # the layers, the flat vector and a copy
     draw = np.random.default_rng(whole("cnn(seed=…)", seed, least=0))
-    params = [
-        (draw.normal(0, 1 / math.sqrt(math.prod(each[:-1])), each), np.zeros(each[-1])) for each in shapes
-    ]
+    params = [(draw.normal(0, 1 / math.sqrt(math.prod(each[:-1])), each), np.zeros(each[-1])) for each in shapes]
     start, unravel = flattened(params)
     widest = max(math.prod(side) * math.prod(each[:-1]) for side, each in zip(sides, shapes[:-1], strict=False))
     loss, predict = partial(_cross_entropy, shape), partial(_predict, shape)
