@@ -110,7 +110,7 @@ def test_images_that_do_not_fit_together_are_refused(tmp_path):
         load(folder)
     (folder / "t10k-images-idx3-ubyte").unlink()
     with pytest.raises(
-        InputError, match="has no file t10k-images-idx3-ubyte, plain or .gz, beside its images or labels"
+        InputError, match=r"has no file t10k-images-idx3-ubyte, plain or \.gz, beside its images or labels"
     ):
         load(folder)
 

@@ -1,4 +1,4 @@
-"""The binary version of CIFAR-10: records of a label byte and 3,072 bytes, the red, green and blue of 32 × 32 pixels."""
+"""CIFAR-10's binary version: records of a label byte and 3,072 bytes, the red, green and blue of 32 × 32 pixels."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -34,7 +34,7 @@ def _records(file: Path) -> UInt8[np.ndarray, "rows record"]:
     if wrong.any():
         row = int(wrong.argmax())
         raise InputError(
-            f"{file}, record {row} (from 0): the label is {records[row, 0]}, but those of CIFAR-10 are 0 to 9. CIFAR-100 "
-            "has two labels in a record, and is not read."
+            f"{file}, record {row} (from 0): the label is {records[row, 0]}, but those of CIFAR-10 are 0 to 9. "
+            "CIFAR-100 has two labels in a record, and is not read."
         )
     return records

@@ -31,8 +31,8 @@ class Dataset:
     """Features ``[rows, d]``, one label a row, an optional test part, and optionally who holds each row.
 
     Features are an array, or a CSR array of SciPy if they were given sparse or came from a LIBSVM file. They are int8
-    when every value, the test part's too, is an integer that fits, uint8 if they were given so, else float64. Labels and holders are int64 when they
-    are integers, else float64 (labels only) or strings. The arrays are read-only.
+    when every value, the test part's too, is an integer that fits, uint8 if they were given so, else float64. Labels
+    and holders are int64 when they are integers, else float64 (labels only) or strings. The arrays are read-only.
     """
 
     name: str

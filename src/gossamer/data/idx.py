@@ -46,8 +46,8 @@ def _read(stream: Any, file: Path, largest: int) -> UInt8[np.ndarray, "..."]:
     kind, count = magic[2:]
     if kind != UNSIGNED_BYTES or not 1 <= count <= MOST_SIZES:
         raise InputError(
-            f"{file} is an IDX file of the type {kind:#04x} with {count} sizes, but only unsigned bytes (0x08) with 1 to "
-            f"{MOST_SIZES} are read."
+            f"{file} is an IDX file of the type {kind:#04x} with {count} sizes, but only unsigned bytes (0x08) with 1 "
+            f"to {MOST_SIZES} are read."
         )
     header = stream.read(4 * count)
     if len(header) < 4 * count:
@@ -62,7 +62,8 @@ def _read(stream: Any, file: Path, largest: int) -> UInt8[np.ndarray, "..."]:
         )
     refuse_beyond_memory(f"{file} with its {said} bytes", wanted, "use a smaller file")
     values = np.empty(wanted, np.uint8)
-    read = _fill(stream, memoryview(values))
+    room: Any = values
+    read = _fill(stream, memoryview(room))
     if read < wanted:
         raise InputError(
             f"{file} is cut short: it states {said} = {wanted:,} bytes, but holds {read:,}. Copy or unpack it again."

@@ -31,7 +31,7 @@ def load_fashion_mnist() -> Dataset:
 
     They are 28 × 28 pixels. H. Xiao, K. Rasul and R. Vollgraf, 2017, arXiv 1708.07747.
     """
-    way = "On Debian and Ubuntu `apt-get install dataset-fashion-mnist` brings it. "
+    way = "On Debian and Ubuntu `apt-get install dataset-fashion-mnist` brings it. Else put"
     return _known("fashion-mnist", "H. Xiao et al., 2017, arXiv 1708.07747, MIT licence", way)
 
 
@@ -40,7 +40,7 @@ def load_mnist() -> Dataset:
 
     They are 28 × 28 pixels. Y. LeCun, C. Cortes and C. J. C. Burges, 1998.
     """
-    return _known("mnist", "Y. LeCun, C. Cortes and C. J. C. Burges, 1998", "")
+    return _known("mnist", "Y. LeCun, C. Cortes and C. J. C. Burges, 1998", "Put")
 
 
 def load_cifar_10() -> Dataset:
@@ -57,8 +57,8 @@ def load_cifar_10() -> Dataset:
         raise not_here(
             name,
             looked,
-            f"Unpack its binary version, cifar-10-binary.tar.gz, in a directory that {VARIABLE} names in the environment, "
-            "or give the path of what it unpacks to as the data.",
+            f"Unpack its binary version, cifar-10-binary.tar.gz, in a directory that {VARIABLE} names in the "
+            "environment, or give the path of what it unpacks to as the data.",
         )
     return _whole(read_images(found, name, "A. Krizhevsky, 2009"), 50_000, cifar.IMAGE)
 
@@ -70,7 +70,7 @@ def _known(name: str, source: str, way: str) -> Dataset:
         raise not_here(
             name,
             looked,
-            f"{way}Else put its four files (train-images-idx3-ubyte.gz and so on) into a directory {name} inside one that "
+            f"{way} its four files (train-images-idx3-ubyte.gz and so on) into a directory {name} inside one that "
             f"{VARIABLE} names in the environment, or give the path of their directory as the data.",
         )
     return _whole(read_images(found, name, source), 60_000, (1, 28, 28))
@@ -165,6 +165,6 @@ def _refuse_pickles(folder: Path) -> None:
     for place in (folder, folder / "cifar-10-batches-py", folder.parent / "cifar-10-batches-py"):
         if (place / "data_batch_1").is_file() or (place / "batches.meta").is_file():
             raise InputError(
-                f"{place} holds the Python version of CIFAR-10: these are pickles, which can run any code when they are "
-                "read, so they are not. Take the binary version, cifar-10-binary.tar.gz."
+                f"{place} holds the Python version of CIFAR-10: these are pickles, which can run any code when they "
+                "are read, so they are not. Take the binary version, cifar-10-binary.tar.gz."
             )

@@ -37,8 +37,8 @@ class Known(NamedTuple):
             raise not_here(
                 self.name,
                 looked,
-                f"Put its file {self.train}, plain or compressed, from {COLLECTION} into a directory that {VARIABLE} names "
-                "in the environment.",
+                f"Put its file {self.train}, plain or compressed, from {COLLECTION} into a directory that {VARIABLE} "
+                "names in the environment.",
             )
         features, labels = self._read(folder, self.train, self.rows)
         test_features = test_labels = None
@@ -54,9 +54,9 @@ class Known(NamedTuple):
         if len(labels) != rows or found.tolist() != list(self.labels):
             shown = ", ".join(map(str, found[:4])) + (", …" if len(found) > 4 else "")
             raise InputError(
-                f"{file} holds {len(labels):,} rows with the labels {shown}, but {stem} of {self.name} has {rows:,} with "
-                f"{self.labels[0]} and {self.labels[1]}: it is cut short, or another file. Give its path as the data if "
-                "this is what you want."
+                f"{file} holds {len(labels):,} rows with the labels {shown}, but {stem} of {self.name} has {rows:,} "
+                f"with {self.labels[0]} and {self.labels[1]}: it is cut short, or another file. Give its path as the "
+                "data if this is what you want."
             )
         return features, labels
 

@@ -52,11 +52,11 @@ def cnn(
     sides = [(shape[1] >> depth, shape[2] >> depth) for depth in range(len(channels) + 1)]
     if min(sides[-1]) < 1:
         raise InputError(
-            f"channels = {channels} are {len(channels)} layers, each of which halves the image, but one of {shape[1]} × "
-            f"{shape[2]} pixels can be halved {int(math.log2(min(shape[1:])))} times only. Use fewer layers."
+            f"channels = {channels} are {len(channels)} layers, each of which halves the image, but one of {shape[1]} "
+            f"× {shape[2]} pixels can be halved {int(math.log2(min(shape[1:])))} times only. Use fewer layers."
         )
     planes = [shape[0], *channels]
-    shapes = [(kernel, kernel, *pair) for pair in zip(planes, channels, strict=False)]
+    shapes: list[tuple[int, ...]] = [(kernel, kernel, *pair) for pair in zip(planes, channels, strict=False)]
     shapes.append((planes[-1] * math.prod(sides[-1]), len(dataset.classes)))
     count = sum(math.prod(each) + each[-1] for each in shapes)
     what = f"a network with channels = {channels}, which has {count:,} parameters,"
@@ -74,8 +74,8 @@ def _image(dataset: Dataset, given: Sequence[int] | None) -> Image:
     if given is None:
         if dataset.image is None:
             raise InputError(
-                f"a convolutional network needs images, but {dataset.name} does not say what its {dataset.dim:,} features "
-                "are: give image = [planes, height, width], with 1 plane for grey images and 3 for colours."
+                f"a convolutional network needs images, but {dataset.name} does not say what its {dataset.dim:,} "
+                "features are: give image = [planes, height, width], with 1 plane for grey images and 3 for colours."
             )
         return dataset.image
     if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or len(given) != 3:

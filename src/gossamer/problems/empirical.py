@@ -110,7 +110,7 @@ class Empirical(Problem):
         def right(x: Array, inputs: Any, targets: Any, weights: Array) -> Array:
             return weights @ (predict(self.model.unravel(x), self._ready(inputs, x.dtype)) == targets)
 
-        rows = len(self.test_targets)
+        rows = self.test_inputs.shape[0]
         return self._in_blocks(right, x, self.test_inputs, self.test_targets, jnp.ones(rows, x.dtype), rows) / rows
 
     @property
