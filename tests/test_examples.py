@@ -4,8 +4,10 @@ import contextlib
 import io
 import json
 import os
+import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +18,7 @@ from gossamer import cli
 from gossamer.results.privacy import epsilon
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
+from tests.data.images import write_idx
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -24,14 +27,18 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def run(tmp_path, monkeypatch):
     """Run an example by its command, in this process; the study that it wrote."""
 
-    def study(name, **changed):
+    def study(name, only=(), **changed):
         text = (EXAMPLES / f"{name}.toml").read_text(encoding="utf-8")
+        if only:
+            top, *methods = text.split("[[algorithm]]")
+            kept = [method for method in methods if tomllib.loads(method)["name"] in only]
+            text = "[[algorithm]]".join([top, *kept])
         for key, value in changed.items():
             given = [line for line in text.splitlines() if line.startswith(f"{key} = ")]
             assert len(given) == 1
             text = text.replace(given[0], f"{key} = {value}")
         spec = EXAMPLES / f"{name}.toml"
-        if changed:
+        if only or changed:
             spec = tmp_path / spec.name
             spec.write_text(text, encoding="utf-8")
         printed, told = io.StringIO(), io.StringIO()
@@ -83,6 +90,7 @@ def test_every_example_is_run_here():
     told = {
         "a9a-ring",
         "digits-neural",
+        "fashion-mnist",
         "own-data",
         "own-network",
         "own-parts",  # by tests/specs/test_own_code.py
@@ -96,6 +104,22 @@ def test_every_example_is_run_here():
         "private",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
+
+
+def test_fashion_mnist_runs_on_a_sample_and_its_page_is_written(run, tmp_path, monkeypatch):
+    """A thousand images of the same size, few settings, few rounds: from files to a table with intervals."""
+    data = write_idx(tmp_path / "images", 1000, 100, 28, 10)
+    small = {"steps": 20, "every": 10, "lam": "[0.3]", "beta": "[0.7]", "budget": 4, "extensions": 0}
+    study = run("fashion-mnist", only=("biased-dmt", "d-psgd"), data=json.dumps(str(data)), **small)
+    right = ends(study.result, "accuracy")
+    assert right["biased-dmt"] > 0.1  # chance; the classes differ in their brightness
+    tried = study.tuning.group_by("algorithm", maintain_order=True).agg(pl.len(), pl.col("chosen").sum())
+    assert tried.rows() == [(name, 4, 1) for name in right]
+    monkeypatch.syspath_prepend(EXAMPLES.parent / "docs")
+    text = runpy.run_path(str(EXAMPLES.parent / "docs" / "deep.py"))["page"](study)
+    assert "A perceptron of 25,450 parameters on Fashion-MNIST, whose 1,000 images" in text
+    assert all(f"| {name} | eta=" in text for name in right)
+    assert "| `d-psgd` | " in text
 
 
 def test_compressed_rules_that_track_are_exact_and_pay_for_what_they_send(run):

@@ -17,6 +17,7 @@ from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
+from gossamer.data.files import files_of
 from gossamer.engines.blame import blamed
 from gossamer.engines.simulator import check, planned
 from gossamer.networks.files import digests_of, located
@@ -276,5 +277,5 @@ def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 def _stamps(problem: dict[str, Any]) -> tuple[tuple[int, int], ...]:
     """When the problem's files were last changed, and their sizes."""
-    files = [Path(problem[key]) for key in PATHS if isinstance(problem.get(key), str)]
-    return tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files if os.path.isfile(file))
+    files = [file for key in PATHS if isinstance(problem.get(key), str) for file in files_of(problem[key])]
+    return tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files)
