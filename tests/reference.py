@@ -211,6 +211,32 @@ def beer(X, W, g, T, eta, gamma, compressor):
     return motef(X, W, g, T, eta, 1.0, gamma, compressor)
 
 
+def combined(X, W, by):
+    """What an aggregator with a radius, or one that trims, makes of every agent's row and its neighbours'."""
+    made = []
+    for i, own in enumerate(X):
+        others = [j for j in range(len(X)) if j != i and W[i, j] != 0]
+        if hasattr(by, "radius"):
+            distances = [np.linalg.norm(X[j] - own) for j in others]
+            radius = sorted(distances)[-2:][0] if by.radius is None else by.radius
+            made.append(
+                own + sum(W[i, j] * min(1, radius / max(r, 1e-300)) * (X[j] - own) for j, r in zip(others, distances))
+            )
+        else:
+            values = np.sort(np.vstack([own, X[others]]), axis=0)
+            k = (len(values) - 1) // 2 if by.trim is None else by.trim
+            made.append(values[k : len(values) - k].mean(0))
+    return np.stack(made)
+
+
+def robust_dsgd(X, W, g, T, eta, lam, aggregator):
+    m = g(X)
+    for _ in range(T):
+        X = combined(X - eta * m, W, aggregator)
+        m = (1 - lam) * m + lam * g(X)
+    return X
+
+
 # On directed graphs `W` is the pair of a row-stochastic R and a column-stochastic C.
 
 

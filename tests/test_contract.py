@@ -11,6 +11,7 @@ from gossamer.engines.block import Block
 from tests import compiled, plain, reference
 
 TOP_2 = gs.compressors.top_k(k=2)
+CLIPPED = gs.aggregators.clipped(radius=0.1)
 
 RULES = {
     # name: (hyper-parameters, the loop to agree with, the state that the tracker tracks)
@@ -35,6 +36,7 @@ RULES = {
     "choco-sgd": ({"eta": 0.05, "gamma": 0.4, "compressor": TOP_2}, reference.choco_sgd, None),
     "beer": ({"eta": 0.02, "gamma": 0.3, "compressor": TOP_2}, reference.beer, "d"),
     "motef": ({"eta": 0.02, "lam": 0.3, "gamma": 0.3, "compressor": TOP_2}, reference.motef, "m"),
+    "robust-dsgd": ({"eta": 0.05, "lam": 0.3, "aggregator": CLIPPED}, reference.robust_dsgd, None),
     "sgp": ({"eta": 0.05, "beta": 0.5}, reference.sgp, None),
     "push-pull": ({"eta": 0.03}, reference.push_pull, "g"),
     "push-diging": ({"eta": 0.03}, reference.push_diging, "g"),

@@ -2,18 +2,19 @@
 
 import numpy as np
 
-from gossamer import compressors, networks
+from gossamer import aggregators, compressors, networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import State, parts, ranges
+from gossamer.core import State, kinds_of_parts, ranges
 from tests.torch_engine import quadratics
 
 STEPS = 12
 
 
 def setting(kind):
-    """Small numbers inside every range, and top-k where it compresses."""
+    """Small numbers inside every range, top-k where it compresses, and clipping where it combines."""
     numbers = {key: 0.05 if key == "eta" else 0.3 for key in ranges(kind)}
-    return kind(**numbers, **{key: compressors.top_k(2) for key in parts(kind)})
+    some = {"compressor": compressors.top_k(2), "aggregator": aggregators.clipped(0.1)}
+    return kind(**numbers, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
 
 
 def network_for(kind):

@@ -7,6 +7,7 @@ agents inside a compiled simulator and on one agent's own vector in a process of
 
 from gossamer.core.contract import (
     Agent,
+    Aggregator,
     Array,
     Compressor,
     Needs,
@@ -42,6 +43,7 @@ from gossamer.core.rules import (
     counts,
     hyperparameters,
     is_rule,
+    kinds_of_parts,
     parts,
     ranges,
     rule,
@@ -54,6 +56,7 @@ from gossamer.core.rules import (
 __all__ = [
     "LARGEST_INT",
     "Agent",
+    "Aggregator",
     "Array",
     "Compressor",
     "Count",
@@ -78,6 +81,7 @@ __all__ = [
     "flag",
     "hyperparameters",
     "is_rule",
+    "kinds_of_parts",
     "nearest",
     "parts",
     "ranges",

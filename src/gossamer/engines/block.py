@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 
 from gossamer.core import parts, ranges, schedules, tabulate
 from gossamer.engines import program
+from gossamer.engines.apart import told_apart
 from gossamer.engines.devices.layouts import ALONE, Alone
 from gossamer.engines.devices.processes import agreed
 from gossamer.metrics import Target, measured
@@ -73,7 +74,7 @@ class Block:
         self._rules = list(rules)
         self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
         with self.precision():
-            self.world = layout.world(problem, network, dtype)
+            self.world = layout.world(problem, told_apart(rules[0], network), dtype)
             self.oracles = layout.over_settings(_stacked([cast(oracle, dtype) for oracle in oracles]))
             constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}

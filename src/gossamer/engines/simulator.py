@@ -92,6 +92,7 @@ def simulate(
         raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
     modelled = together(links)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
+    problem = among_honest(problem, network, oracle)
     for rule in rules:
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
@@ -106,6 +107,15 @@ def network_for(problem: Problem, network: Any) -> Network:
     if not isinstance(problem, Problem):
         raise InputError(f"the problem must be made by gossamer.problems, but is {brief(problem)}.")
     return network if isinstance(network, Network) else networks.of(network, problem.agents)
+
+
+def among_honest(problem: Problem, network: Network, oracle: Oracle) -> Problem:
+    """The problem with F as the mean over the honest agents, where some attack, by messages or by gradients."""
+    attackers = oracle.attackers(problem.agents) | {*(network.attack.attackers if network.attack else ())}
+    honest = [agent for agent in range(problem.agents) if agent not in attackers]
+    if not honest:
+        raise InputError("the attackers by messages and those by gradients are all agents: leave some of them honest.")
+    return problem.among(np.array(honest)) if attackers else problem
 
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:

@@ -1,5 +1,6 @@
 """Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
 
+from gossamer.networks.attacked import attacked
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
 from gossamer.networks.files import from_file
 from gossamer.networks.given import of
@@ -59,6 +60,7 @@ __all__ = [
     "NETWORKS",
     "WEIGHTS",
     "Network",
+    "attacked",
     "check_connected",
     "check_doubly_stochastic",
     "complete",

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from gossamer.core import Registry
 from gossamer.oracles.additive import AdditiveBias, GivenBias, additive_bias
+from gossamer.oracles.attacked import AttackedGradients, attack
 from gossamer.oracles.clipping import Clip, clip
 from gossamer.oracles.compressed import (
     Compressed,
@@ -39,6 +40,7 @@ STAGES: Registry[Callable[..., Stage]] = Registry(
         "round-step": round_to,
         "zeroth-order": zeroth_order,
         "delay": delay,
+        "attack": attack,
     },
 )
 """The stages that a spec file can name."""
@@ -50,6 +52,7 @@ __all__ = [
     "COVERED",
     "STAGES",
     "AdditiveBias",
+    "AttackedGradients",
     "Clip",
     "Compressed",
     "Custom",
@@ -66,6 +69,7 @@ __all__ = [
     "Stage",
     "ZerothOrder",
     "additive_bias",
+    "attack",
     "clip",
     "completed",
     "compressed",

@@ -15,11 +15,10 @@ import tomlkit
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.compressors import COMPRESSORS
 from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
 from gossamer.engines.blame import blamed
-from gossamer.engines.simulator import check, planned
+from gossamer.engines.simulator import among_honest, check, planned
 from gossamer.networks.files import digests_of, located
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
@@ -28,7 +27,7 @@ from gossamer.results.links import Link, together
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.specs.candidates import Candidate, check_grids
 from gossamer.specs.making import explained, made, placed, plain
-from gossamer.specs.parts import Parts, makers, named
+from gossamer.specs.parts import MADE_OF, Parts, makers, named
 from gossamer.specs.sections import (
     FIRST_SEED,
     LinkSection,
@@ -141,6 +140,7 @@ class Spec(Section):
             )
         for number, stage in enumerate(self.oracle.stages):
             oracle = oracle | made(f"[oracle] stage {number}:", "kind", STAGES, stage)
+        problem = among_honest(problem, network, oracle)
         self._check_run()
         candidates = [self._candidate(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
         fixed = [candidate.whole for candidate in candidates if not candidate.open]
@@ -182,10 +182,10 @@ class Spec(Section):
         where, options = f"[[algorithm]] number {number}:", dict(given)
         name = options.pop("name", None)
         for key, value in options.items():
-            if key == "compressor":
+            if key in MADE_OF:
                 if not isinstance(value, dict):
-                    raise InputError(f'{where} compressor must be a table, {{ kind = "…" }}, but is {brief(value)}.')
-                options[key] = made(f"{where} compressor:", "kind", COMPRESSORS, value)
+                    raise InputError(f'{where} {key} must be a table, {{ kind = "…" }}, but is {brief(value)}.')
+                options[key] = made(f"{where} {key}:", "kind", MADE_OF[key], value)
             elif isinstance(value, dict):
                 options[key] = self._schedule(f"{where} {key}:", value, agents)
         candidate = Candidate(ALGORITHMS[name], options) if isinstance(name, str) and name in ALGORITHMS else None
