@@ -219,9 +219,8 @@ def combined(X, W, by):
         if hasattr(by, "radius"):
             distances = [np.linalg.norm(X[j] - own) for j in others]
             radius = sorted(distances)[-2:][0] if by.radius is None else by.radius
-            made.append(
-                own + sum(W[i, j] * min(1, radius / max(r, 1e-300)) * (X[j] - own) for j, r in zip(others, distances))
-            )
+            kept = [min(1, radius / r) if r else 1 for r in distances]
+            made.append(own + sum(W[i, j] * k * (X[j] - own) for j, k in zip(others, kept, strict=True)))
         else:
             values = np.sort(np.vstack([own, X[others]]), axis=0)
             k = (len(values) - 1) // 2 if by.trim is None else by.trim

@@ -10,8 +10,15 @@ from rich.table import Table
 from gossamer.cli.shared import AsJSON, With, app, safe, say_json, take
 
 Kind = Literal[
-    *("algorithms", "networks", "oracles", "compressors", "aggregators"),
-    *("schedules", "problems", "datasets", "metrics"),
+    "algorithms",
+    "networks",
+    "oracles",
+    "compressors",
+    "aggregators",
+    "schedules",
+    "problems",
+    "datasets",
+    "metrics",
 ]
 
 

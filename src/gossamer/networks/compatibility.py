@@ -47,7 +47,7 @@ def _tells_apart(rule: Any, aggregator: Any, network: Network) -> None:
             agent = int(heard.argmin())
             raise InputError(
                 f"{aggregator} needs {aggregator.fewest} messages, an agent's own among them, but on {network.name} "
-                f"agent {agent} has {heard[agent]}. Trim less, take aggregators.clipped(), or a network with more links."
+                f"agent {agent} has {heard[agent]}. Trim less, or take aggregators.clipped() or more links."
             )
 
 

@@ -47,8 +47,8 @@ class Problem(abc.ABC):
     def among(self, honest: Int[np.ndarray, " honest"]) -> "Problem":
         """The same problem where F is the mean over these agents alone; the others keep their losses."""
         raise InputError(
-            f"{type(self).__name__} cannot leave out the losses of attackers: give it a method among(self, honest) that "
-            "returns it with F as the mean over these agents, and the field honest set."
+            f"{type(self).__name__} cannot leave out the losses of attackers: give it a method among(self, honest) "
+            "that returns it with F as the mean over these agents, and with the field honest set."
         )
 
     def mean_loss_and_gradient(self, x: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:

@@ -15,7 +15,6 @@ from gossamer.results.store import MADE_BY
 from gossamer.schedules import Schedule
 from gossamer.specs.candidates import Candidate
 
-
 MADE_OF = {"compressor": COMPRESSORS, "aggregator": AGGREGATORS}
 """What an algorithm's table may hold tables for, and by what each is made."""
 

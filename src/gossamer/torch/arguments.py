@@ -27,8 +27,8 @@ def network_for(given: Any, size: int) -> Network:
     network = networks.of(given, size, counted="processes")
     if network.attack is not None:
         raise InputError(
-            f"{network.name} has attackers, whom only the simulator plays: run it there, or let a process spoil its own "
-            "gradients."
+            f"{network.name} has attackers, whom only the simulator plays: run it there, or let a process spoil its "
+            "own gradients."
         )
     return network
 

@@ -30,7 +30,7 @@ def _clipped(radius: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Ten
     if not heard.any():
         return own.clone()
     away, distances, weights = away[heard], distances[heard], weights[heard]
-    limit = distances.sort().values[-2:][0] if radius is None else torch.as_tensor(float(radius)).to(distances)
+    limit = distances.sort().values[-2:][0] if radius is None else float(radius)
     scale = torch.where(distances > limit, limit / distances, 1)
     return own + ((weights * scale)[:, None] * away).sum(0)
 
