@@ -15,6 +15,7 @@ from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.engines.costs import paid
 from gossamer.engines.devices.places import using
+from gossamer.engines.honesty import among_honest
 from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
 from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
@@ -92,7 +93,6 @@ def simulate(
         raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
     modelled = together(links)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
-    problem = among_honest(problem, network, oracle)
     for rule in rules:
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
@@ -107,15 +107,6 @@ def network_for(problem: Problem, network: Any) -> Network:
     if not isinstance(problem, Problem):
         raise InputError(f"the problem must be made by gossamer.problems, but is {brief(problem)}.")
     return network if isinstance(network, Network) else networks.of(network, problem.agents)
-
-
-def among_honest(problem: Problem, network: Network, oracle: Oracle) -> Problem:
-    """The problem with F as the mean over the honest agents, where some attack, by messages or by gradients."""
-    attackers = oracle.attackers(problem.agents) | {*(network.attack.attackers if network.attack else ())}
-    honest = [agent for agent in range(problem.agents) if agent not in attackers]
-    if not honest:
-        raise InputError("the attackers by messages and those by gradients are all agents: leave some of them honest.")
-    return problem.among(np.array(honest)) if attackers else problem
 
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
@@ -155,6 +146,7 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
         for part in parts(rule).values():
             part.check(problem.dim)
     oracle.check(problem)
+    among_honest(problem, network, oracle)
 
 
 def _watching(callback: Callback, seeds: list[int]) -> Watched:
@@ -218,7 +210,7 @@ def result_of(
     """
     key = rule.name, told or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
-    known = labels_of(problem)
+    known = labels_of(among_honest(problem, network, oracle))
     frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {

@@ -18,7 +18,7 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
 from gossamer.engines.blame import blamed
-from gossamer.engines.simulator import among_honest, check, planned
+from gossamer.engines.simulator import check, planned
 from gossamer.networks.files import digests_of, located
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
@@ -140,7 +140,6 @@ class Spec(Section):
             )
         for number, stage in enumerate(self.oracle.stages):
             oracle = oracle | made(f"[oracle] stage {number}:", "kind", STAGES, stage)
-        problem = among_honest(problem, network, oracle)
         self._check_run()
         candidates = [self._candidate(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
         fixed = [candidate.whole for candidate in candidates if not candidate.open]

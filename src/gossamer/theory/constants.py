@@ -101,8 +101,8 @@ GIVEN = ("smoothness", "excess", "relative", "absolute", "variance", "heterogene
 def constants_of(problem: Problem, network: Network, oracle: Oracle, **given: float) -> Constants:
     """Find the constants; those that are `given` (by the names of `GIVEN`) are taken as they are."""
     taken, gap = _checked(given), gap_of(network)
-    if problem.honest is not None:
-        raise InputError("the theory is about agents that are all honest: leave the attack of the oracle out.")
+    if oracle.attackers(problem.agents):
+        raise InputError("the oracle has attackers, but the theory is about honest agents: leave the attack out.")
     known = taken.get("smoothness", problem.smoothness)
     seen = survey(problem, known)
     bias, note = _of_oracle(problem, oracle, taken, seen)
