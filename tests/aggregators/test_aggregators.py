@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import gossamer as gs
 from gossamer.aggregators import clipped, median, trimmed_mean
+from gossamer.aggregators.trimmed import ascending, comparisons
 from gossamer.engines.agents import StackedAgents, World
 from gossamer.engines.apart import told_apart
 from gossamer.engines.costs import costs
@@ -160,6 +161,18 @@ def test_a_table_too_wide_for_memory_is_refused(monkeypatch):
     monkeypatch.setattr("gossamer.basics.sizes.free_memory", lambda: 100.0)
     with pytest.raises(gs.InputError, match="the neighbours of 8 agents, of whom one has 7, needs about 768 bytes"):
         told_apart(gs.RobustDSGD(eta=0.1, lam=1, aggregator=median()), star)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 9, 16, 32])
+def test_comparing_pairs_puts_numbers_in_order(count):
+    """A list of comparisons that orders all sequences of zeros and ones orders all; here, a thousand of them."""
+    rows = np.random.default_rng(count).integers(0, 2, size=(count, 1000))
+    ordered = list(rows)
+    for i, j in comparisons(count):
+        ordered[i], ordered[j] = np.minimum(ordered[i], ordered[j]), np.maximum(ordered[i], ordered[j])
+    np.testing.assert_array_equal(ordered, np.sort(rows, axis=0))
+    with jax.enable_x64(True):
+        np.testing.assert_array_equal(ascending(jax.numpy.asarray(rows, float)), np.sort(rows, axis=0))
 
 
 def test_names_are_the_calls_that_make_them():
