@@ -199,4 +199,4 @@ def test_a_spec_names_attackers_and_aggregators():
     parts = Spec.of(spec).parts()
     assert parts.network.attack.attackers == (0, 2, 4)
     assert parts.oracle.attackers(6) == {1}
-    assert parts.candidates[0].whole.aggregator == gs.aggregators.trimmed_mean(2)
+    assert parts.candidates[0].fixed["aggregator"] == gs.aggregators.trimmed_mean(2)
