@@ -55,10 +55,10 @@ def data() -> tuple[np.ndarray, np.ndarray]:
     return draw.integers(0, 2, (400, 40)).astype(np.int8), draw.integers(0, 2, 400)
 
 
-def compiled_round(data: tuple[np.ndarray, np.ndarray], rule: gs.BiasedDMT, oracle: oracles.Oracle) -> Hlo:
-    block = Block(
-        [rule], problems.logistic(data, 20), networks.ring(20), [oracle], seeds=[0], steps=100, dtype="float32"
-    )
+def compiled_round(data: tuple[np.ndarray, np.ndarray], oracle: oracles.Oracle, settings: int = 1) -> Hlo:
+    rules = [gs.BiasedDMT(eta=0.1, lam=0.05)] * settings
+    problem, network = problems.logistic(data, 20), networks.ring(20)
+    block = Block(rules, problem, network, [oracle] * settings, seeds=[0], steps=100, dtype="float32")
     stops, wanted = jnp.full(LEGS, 10, jnp.int32), jnp.zeros(LEGS, bool)
     arguments = (block.form, block.metrics, block.world, block.oracles, block.hyper(0, 10), block.keys, block.run)
     return Hlo(program.advance.lower(*arguments, jnp.int32(0), stops, wanted, {}).compile().as_text())
@@ -75,18 +75,20 @@ def compiled_round(data: tuple[np.ndarray, np.ndarray], rule: gs.BiasedDMT, orac
 )
 def test_a_round_is_a_few_dozen_kernels(data, oracle, most):
     # JAX's own threefry alone was 160 of 191
-    hlo = compiled_round(data, gs.BiasedDMT(eta=0.1, lam=0.05), oracle)
+    hlo = compiled_round(data, oracle)
     assert 8 <= hlo.thunks(hlo.round) <= most
 
 
 def test_random_words_are_made_once_a_round(data):
     # the cipher ends in the additions of its fifth step; were its words made anew by everything that reads them, there
     # would be one such fusion for each reader
-    hlo = compiled_round(data, gs.BiasedDMT(eta=0.1, lam=0.05), oracles.minibatch(16))
+    hlo = compiled_round(data, oracles.minibatch(16))
     ciphers = [name for name, lines in hlo.computations.items() if sum("xor(" in line for line in lines) >= 20]
     assert len(ciphers) == 2  # the keys of the agents' round, and their words
 
 
-def test_kernels_of_a_round_are_not_split_over_cores(data):
-    hlo = compiled_round(data, gs.BiasedDMT(eta=0.1, lam=0.05), oracles.minibatch(16))
-    assert not any("outer_dimension_partitions" in line for lines in hlo.computations.values() for line in lines)
+@pytest.mark.parametrize("settings", [1, 32])
+def test_kernels_of_a_round_are_not_split_over_cores(data, settings):
+    hlo = compiled_round(data, oracles.minibatch(16), settings)
+    lines = [line for lines in hlo.computations.values() for line in lines]
+    assert not any("outer_dimension_partitions" in line or "kind=kCustom" in line for line in lines)

@@ -1,6 +1,6 @@
 """What a rule pays, and whether it keeps the contract: both from tracing one start and one round, without a run."""
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import jax
@@ -25,15 +25,24 @@ CONTRACT = (
 
 def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
     """What one agent pays at the start, and in every round. A rule that breaks the contract is refused."""
-    start, each_round = Cost(), Cost()
     with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
         number = jax.ShapeDtypeStruct((), np.dtype(dtype))
         hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
         world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
-        traced = partial(_traced, program.Form.of(rule), start, each_round)
-        before, after = jax.eval_shape(traced, world, asked, hyper, key_shapes(2, problem.agents))
+        shapes, structure = jax.tree.flatten((world, asked, hyper, key_shapes(2, problem.agents)))
+        start, each_round, before, after = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)
     _refuse_broken(rule, problem, before, after)
     return start, each_round
+
+
+@lru_cache(maxsize=64)
+def _counted(form: program.Form, structure: Any, shapes: tuple[Any, ...], dtype: str) -> tuple[Cost, Cost, Any, Any]:
+    """The costs, and the states before and after a round: they depend on shapes alone, and are asked for several times
+    in a run."""
+    start, each_round = Cost(), Cost()
+    traced = partial(_traced, form, start, each_round)
+    before, after = jax.eval_shape(traced, *jax.tree.unflatten(structure, shapes))
+    return start, each_round, before, after
 
 
 def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:

@@ -25,9 +25,10 @@ BOUND = 1e16
 """A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not finite. That is seen in the
 round; that another array of its state or a metric is not finite, where it is measured."""
 
-SERIAL = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
-"""XLA would split the kernels of a round over all cores. They take microseconds, and handing them out costs more than
-it gains: without that, a round is 1.1 to 1.6 times as fast from 20 agents to 20,000 (measured on two cores)."""
+SERIAL = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner,dot-library-rewriter"}
+"""XLA would split the kernels of a round over all cores, and hand sums and products to a library that does. They take
+microseconds, and handing them out costs more than it gains: without the first, a round is 1.1 to 1.6 times as fast from
+20 agents to 20,000 (measured on two cores); without the second, one of a grid of 32 settings takes 0.84 of the CPU."""
 
 jax.tree_util.register_pytree_with_keys(
     State,
