@@ -93,3 +93,28 @@ def frost(X, W, g, T, eta):
         G = g(X) / np.diag(P)[:, None]
         Z = R @ Z + G - old
     return X
+
+
+def combined(X, W, by):
+    """What an aggregator with a radius, or one that trims, makes of every agent's row and its neighbours'."""
+    made = []
+    for i, own in enumerate(X):
+        others = [j for j in range(len(X)) if j != i and W[i, j] != 0]
+        if hasattr(by, "radius"):
+            distances = [np.linalg.norm(X[j] - own) for j in others]
+            radius = sorted(distances)[-2:][0] if by.radius is None else by.radius
+            kept = [min(1, radius / r) if r else 1 for r in distances]
+            made.append(own + sum(W[i, j] * k * (X[j] - own) for j, k in zip(others, kept, strict=True)))
+        else:
+            values = np.sort(np.vstack([own, X[others]]), axis=0)
+            k = (len(values) - 1) // 2 if by.trim is None else by.trim
+            made.append(values[k : len(values) - k].mean(0))
+    return np.stack(made)
+
+
+def robust_dsgd(X, W, g, T, eta, lam, aggregator):
+    m = g(X)
+    for _ in range(T):
+        X = combined(X - eta * m, W, aggregator)
+        m = (1 - lam) * m + lam * g(X)
+    return X

@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 
 import gossamer as gs
+from tests import further_reference as reference
 
 
 class NumpyAgents:
@@ -25,6 +26,9 @@ class NumpyAgents:
     def gossip_compressed(self, *arrays, by):
         sent = tuple(by.compress(None, a) for a in arrays)
         return _like(arrays, tuple((q, self.matrices["W"] @ q) for q in sent))
+
+    def gossip_robust(self, *arrays, by):
+        return _like(arrays, tuple(reference.combined(a, self.matrices["W"], by) for a in arrays))
 
     def mean(self, *arrays):
         return _like(arrays, tuple(np.broadcast_to(a.mean(0), a.shape) for a in arrays))

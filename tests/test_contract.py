@@ -11,6 +11,7 @@ from gossamer.engines.block import Block
 from tests import compiled, further_reference, plain, reference
 
 TOP_2 = gs.compressors.top_k(k=2)
+CLIPPED = gs.aggregators.clipped(radius=0.1)
 
 RULES = {
     # name: (hyper-parameters, the loop to agree with, the state that the tracker tracks)
@@ -48,6 +49,7 @@ RULES = {
     "gt-nsgdm": ({"eta": 0.02, "lam": 0.3}, further_reference.gt_nsgdm, "m"),
     "gt-sarah": ({"eta": 0.05, "recursions": 2}, further_reference.gt_sarah, "v"),
     "frost": ({"eta": 0.004}, further_reference.frost, None),
+    "robust-dsgd": ({"eta": 0.05, "lam": 0.3, "aggregator": CLIPPED}, further_reference.robust_dsgd, None),
     "sgp": ({"eta": 0.05, "beta": 0.5}, reference.sgp, None),
     "push-pull": ({"eta": 0.03}, reference.push_pull, "g"),
     "push-diging": ({"eta": 0.03}, reference.push_diging, "g"),

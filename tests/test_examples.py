@@ -27,7 +27,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def run(tmp_path, monkeypatch):
     """Run an example by its command, in this process; the study that it wrote."""
 
-    def study(name, only=(), **changed):
+    def study(name, only=(), broke=(), left_out=(), **changed):
         text = (EXAMPLES / f"{name}.toml").read_text(encoding="utf-8")
         if only:
             top, *methods = text.split("[[algorithm]]")
@@ -37,8 +37,12 @@ def run(tmp_path, monkeypatch):
             given = [line for line in text.splitlines() if line.startswith(f"{key} = ")]
             assert len(given) == 1
             text = text.replace(given[0], f"{key} = {value}")
+        for part in left_out:
+            blocks = text.split("\n\n")
+            text = "\n\n".join(block for block in blocks if part not in block)
+            assert len(text.split("\n\n")) == len(blocks) - 1
         spec = EXAMPLES / f"{name}.toml"
-        if only or changed:
+        if only or changed or left_out:
             spec = tmp_path / spec.name
             spec.write_text(text, encoding="utf-8")
         printed, told = io.StringIO(), io.StringIO()
@@ -46,17 +50,18 @@ def run(tmp_path, monkeypatch):
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told), pytest.raises(SystemExit) as ended:
             cli.main()
         assert ended.value.code == 0, told.getvalue()
-        return judged(spec, tmp_path / name, printed.getvalue(), told.getvalue())
+        return judged(spec, tmp_path / name, printed.getvalue(), told.getvalue(), broke)
 
     return study
 
 
-def judged(spec, folder, printed, told):
+def judged(spec, folder, printed, told, broke=()):
     rows = json.loads(printed)["algorithms"]
     variants = Spec.read(spec).variants()
     wanted = [(variant, one["name"]) for variant, made in variants.items() for one in made.algorithm]
     assert [(row["variant"], row["algorithm"]) for row in rows] == wanted
-    assert all(row["diverged"] == 0 for row in rows)
+    for row in rows:
+        assert row["diverged"] == (row["seeds"] if (row["variant"], row["algorithm"], row["setting"]) in broke else 0)
     assert "rounds, F = " in told
     return Study.load(folder)
 
@@ -102,6 +107,7 @@ def test_every_example_is_run_here():
         "faulty",
         "local-steps",
         "private",
+        "attacked",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -196,3 +202,17 @@ def test_more_noise_protects_more_and_costs_accuracy(run):
     assert loud.privacy()["epsilon"][0] < 2 < 8 < quiet.privacy()["epsilon"][0]
     for name, ends in loud.final("loss").items():
         assert ends.mean() > quiet.final("loss")[name].mean() + 0.01
+
+
+def test_robust_averages_hold_for_as_long_as_they_leave_out_as_many_as_attack(run):
+    """Two of the variants and three of the methods: each is another program."""
+    dmt, robust = ("biased-dmt", "eta=0.05, lam=0.1"), "eta=0.05, lam=0.1, aggregator={}".format
+    trimmed, median = ("robust-dsgd", robust("trimmed_mean(trim=4)")), ("robust-dsgd", robust("median()"))
+    broke = {("6 of 16", *dmt), ("6 of 16", *trimmed)}
+    table = run("attacked", broke=broke, left_out=['"clipped"', '"2 of 16"']).across("grad_norm_sq")
+    left = {tuple(row[:3]): row[3] for row in table.table.iter_rows()}
+    assert left["none", *dmt] < left["none", *trimmed] < 1e-2
+    assert left["6 of 16", *median] < 0.1
+    head, *rows = str(table).splitlines()[1:]
+    assert head.endswith("none               6 of 16")
+    assert [row.endswith("broke") for row in rows] == [True, True, False]

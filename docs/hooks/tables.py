@@ -10,7 +10,7 @@ import numpy as np
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import Whole, hyperparameters, parts
+from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
 from gossamer.data import SIZES, SPLITS
 from gossamer.engines.agents import Cost
 from gossamer.engines.costs import costs
@@ -89,6 +89,10 @@ def compressors() -> str:
     return _entries(catalogue.compressors())
 
 
+def aggregators() -> str:
+    return _entries(catalogue.aggregators())
+
+
 def schedules() -> str:
     return _entries(catalogue.schedules())
 
@@ -99,7 +103,7 @@ def oracles() -> str:
 
 FILLED = (
     *(algorithms, equations, metrics, networks, compared, weights, splits, spreads, sizes),
-    *(datasets, compressors, schedules, oracles),
+    *(datasets, compressors, aggregators, schedules, oracles),
 )
 TABLES = {make.__name__: make for make in FILLED}
 
@@ -181,7 +185,8 @@ def _round(kind: type, count: int) -> Cost:
     problem = gs.problems.quadratic(np.eye(DIM), np.zeros((AGENTS, DIM)))
     known = hyperparameters(kind).items()
     numbers = {key: count if isinstance(allowed, Whole) else allowed.example for key, allowed in known}
-    rule = kind(**numbers, **dict.fromkeys(parts(kind), gs.compressors.identity()))
+    some = {"compressor": gs.compressors.identity(), "aggregator": gs.aggregators.median()}
+    rule = kind(**numbers, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
     return costs(rule, problem, gs.networks.ring(AGENTS), gs.oracles.exact(), "float32")[1]
 
 
@@ -191,7 +196,7 @@ def _section(name: str, kind: type) -> str:
     )
     code = "\n".join(f"    {line}".rstrip() for line in inspect.getsource(kind).splitlines())
     settings = ", ".join(f"`{key}` in {allowed}" for key, allowed in hyperparameters(kind).items())
-    settings += ", and a `compressor`" if parts(kind) else ""
+    settings += "".join(f", and an `{key}`" if key[0] in "aeiou" else f", and a `{key}`" for key in parts(kind))
     return (
         f"## {kind.title} {{ #{name} data-toc-label='{name}' }}\n\n"
         f"::: {kind.__module__}\n{options}\n\n"

@@ -1,6 +1,6 @@
 """The public names, and where each comes from; `__init__.py` imports a module when a name of it is first used."""
 
-from . import algorithms, compressors, data, networks, oracles, problems, schedules, theory
+from . import aggregators, algorithms, compressors, data, networks, oracles, problems, schedules, theory
 from .algorithms.beer import BEER
 from .algorithms.biased_dmt import BiasedDMT
 from .algorithms.biased_dmt_atc import BiasedDMTATC
@@ -37,11 +37,13 @@ from .algorithms.push_diging_dmt import PushDIGingDMT
 from .algorithms.push_pull import PushPull
 from .algorithms.push_pull_dmt import PushPullDMT
 from .algorithms.qg_dsgdm import QGDSGDm
+from .algorithms.robust_dsgd import RobustDSGD
 from .algorithms.sgp import SGP
 from .algorithms.stem import STEM
 from .basics.pytrees import pytree
 from .core import (
     Agent,
+    Aggregator,
     Array,
     Compressor,
     Count,
@@ -87,6 +89,7 @@ __all__ = [
     "SGP",
     "STEM",
     "Agent",
+    "Aggregator",
     "Array",
     "BiasedDMT",
     "BiasedDMTATC",
@@ -120,11 +123,13 @@ __all__ = [
     "QGDSGDm",
     "Range",
     "Result",
+    "RobustDSGD",
     "State",
     "StepSize",
     "Study",
     "Value",
     "Weight",
+    "aggregators",
     "algorithms",
     "compare",
     "compressors",

@@ -171,6 +171,16 @@ def test_a_round_of_gt_sarah_with_exact_gradients_is_several_of_gnsd():
     assert same(sarah, path(gs.GNSD(eta=0.05), steps=48)[::3])
 
 
+def test_robust_dsgd_that_clips_nothing_and_has_no_momentum_is_d_psgd():
+    robust = gs.RobustDSGD(eta=0.05, lam=1, aggregator=gs.aggregators.clipped(float("inf")))
+    assert same(path(robust), path(gs.DPSGDATC(eta=0.05)))
+
+
+def test_robust_dsgd_that_trims_nothing_on_a_complete_graph_is_centralised_sgd():
+    robust = gs.RobustDSGD(eta=0.05, lam=1, aggregator=gs.aggregators.trimmed_mean(0))
+    assert same(path(robust, J), path(gs.CentralizedSGD(eta=0.05)))
+
+
 def test_d2_on_half_of_the_identity_is_exact_diffusion():
     assert same(path(gs.D2(eta=0.05), (np.eye(8) + W) / 2), path(gs.ExactDiffusion(eta=0.05)))
 

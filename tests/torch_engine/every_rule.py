@@ -4,19 +4,20 @@ from typing import ClassVar
 
 import numpy as np
 
-from gossamer import compressors, networks
+from gossamer import aggregators, compressors, networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import State, hyperparameters, parts, ranges
+from gossamer.core import State, hyperparameters, kinds_of_parts, ranges
 from tests.torch_engine import quadratics
 
 STEPS = 12
 
 
 def setting(kind):
-    """Small numbers inside every range, two where it counts, and top-k where it compresses."""
+    """Small numbers inside every range, two where it counts, top-k where it compresses, clipping where it combines."""
     numbers = {key: 0.05 if key in ("eta", "inner") else 0.3 for key in ranges(kind)}
     counted = {key: 2 for key in hyperparameters(kind) if key not in numbers}
-    return kind(**numbers, **counted, **{key: compressors.top_k(2) for key in parts(kind)})
+    some = {"compressor": compressors.top_k(2), "aggregator": aggregators.clipped(0.1)}
+    return kind(**numbers, **counted, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
 
 
 def network_for(kind):

@@ -5,8 +5,9 @@ import networkx as nx
 import numpy as np
 
 import gossamer as gs
-from gossamer import compressors, networks
+from gossamer import aggregators, compressors, networks
 from gossamer.core import State
+from tests import further_reference as reference
 
 STEPS = 25
 
@@ -82,6 +83,9 @@ def plain_cases(agents):
         "asleep, directed": (gs.SGP(eta=0.05, beta=0.0), networks.failing(two, links=0.2, agents=0.2, seed=1)),
         "sgp": (gs.SGP(eta=0.05, beta=0.5), one),
         "push-diging": (gs.PushDIGing(eta=0.05), two),
+        "trimmed": (gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=aggregators.trimmed_mean(1)), ring),
+        "own radius": (gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=aggregators.clipped()), graph),
+        "median, every": (gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=aggregators.median()), networks.every(graph, 3)),
         "motef": (gs.MoTEF(eta=0.05, lam=0.3, gamma=0.3, compressor=compressors.top_k(2)), graph),
         "sign": choco(compressors.scaled_sign()),
         "levels": choco(compressors.round_linf(200)),
@@ -127,6 +131,9 @@ class Stacked:
         with jax.enable_x64(True):
             shrunk = [np.stack([np.asarray(by.compress(None, row)) for row in a]) for a in arrays]
         return like(arrays, [(q, self.network.matrix(self.t) @ q) for q in shrunk])
+
+    def gossip_robust(self, *arrays, by):
+        return like(arrays, [reference.combined(a, self.network.matrix(self.t).toarray(), by) for a in arrays])
 
     def mean(self, *arrays):
         return like(arrays, [np.broadcast_to(a.mean(0), a.shape) for a in arrays])

@@ -7,6 +7,7 @@ agents inside a compiled simulator and on one agent's own vector in a process of
 
 from gossamer.core.contract import (
     Agent,
+    Aggregator,
     Array,
     Compressor,
     Needs,
@@ -43,6 +44,7 @@ from gossamer.core.rules import (
     counts,
     hyperparameters,
     is_rule,
+    kinds_of_parts,
     parts,
     ranges,
     rule,
@@ -55,6 +57,7 @@ from gossamer.core.rules import (
 __all__ = [
     "LARGEST_INT",
     "Agent",
+    "Aggregator",
     "Array",
     "Compressor",
     "Count",
@@ -80,6 +83,7 @@ __all__ = [
     "flag",
     "hyperparameters",
     "is_rule",
+    "kinds_of_parts",
     "nearest",
     "parts",
     "ranges",

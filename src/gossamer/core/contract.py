@@ -22,6 +22,10 @@ by R and the second by C."""
 Compressor = Annotated[Any, "compressor"]
 """What shrinks messages, made by `gossamer.compressors`; a rule only hands it to `Agent.gossip_compressed`."""
 
+Aggregator = Annotated[Any, "aggregator"]
+"""What an agent makes of its neighbours' messages, made by `gossamer.aggregators`; a rule only hands it to
+`Agent.gossip_robust`."""
+
 
 class State(Mapping[str, Array]):
     """The immutable arrays of a rule between two rounds, by name: ``State(x=x, m=m).m``."""
@@ -74,6 +78,11 @@ class Agent(Protocol):
 
     def gossip_compressed(self, *arrays: Array, by: Compressor) -> Any:
         """The pair C(a_i), Σ_j w_ij C(a_j) for each array. One call is one message to every neighbour."""
+        ...
+
+    def gossip_robust(self, *arrays: Array, by: Aggregator) -> Array:
+        """What the aggregator makes of a_i and of each neighbour's a_j, for each array. One call is one message to
+        every neighbour."""
         ...
 
     def mean(self, *arrays: Array) -> Array:

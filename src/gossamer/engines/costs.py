@@ -11,6 +11,7 @@ from jaxtyping import Array
 from gossamer.core import InputError, State, parts, ranges
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
+from gossamer.engines.apart import told_apart
 from gossamer.engines.blame import blamed
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -27,7 +28,7 @@ def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: 
     with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
         number = jax.ShapeDtypeStruct((), np.dtype(dtype))
         hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
-        world, asked = (shapes_of(tree, dtype) for tree in (World(problem, network), oracle))
+        world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
         shapes, structure = jax.tree.flatten((world, asked, hyper, key_shapes(2, problem.agents)))
         start, each_round, before, after = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)
     _refuse_broken(rule, problem, before, after)

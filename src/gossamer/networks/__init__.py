@@ -1,5 +1,6 @@
 """Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
 
+from gossamer.networks.attacked import attacked
 from gossamer.networks.comparison import Comparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
@@ -76,6 +77,7 @@ __all__ = [
     "WEIGHTS",
     "Comparison",
     "Network",
+    "attacked",
     "base_graph",
     "check_connected",
     "check_doubly_stochastic",

@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, Int
 
+from gossamer.attacks import Attack
 from gossamer.basics.arrays import array_of
 from gossamer.basics.lazy_jax import Array, is_array, is_known, jnp
 from gossamer.basics.pytrees import pytree, taken_apart
@@ -39,6 +40,8 @@ class Network:
     name: str = dataclasses.field(metadata={"static": True})
     agents: int = dataclasses.field(metadata={"static": True})
     mixer: Mixer
+    attack: Attack | None = dataclasses.field(default=None, metadata={"static": True})
+    """What some agents send in place of their vectors: `mix` and `matrix` know nothing of it, an engine does it."""
 
     def mix(self, x: Any, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         """The product with W, R or C of round t, over the first axis of `x` and in its dtype.

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from gossamer.core import Registry
 from gossamer.oracles.additive import AdditiveBias, GivenBias, additive_bias
+from gossamer.oracles.attacked import AttackedGradients, attack
 from gossamer.oracles.clipping import Clip, clip
 from gossamer.oracles.compressed import (
     Compressed,
@@ -45,6 +46,7 @@ STAGES: Registry[Callable[..., Stage]] = Registry(
         "local-training": local_training,
         "error-feedback": error_feedback,
         "private": private,
+        "attack": attack,
     },
 )
 """The stages that a spec file can name."""
@@ -56,6 +58,7 @@ __all__ = [
     "COVERED",
     "STAGES",
     "AdditiveBias",
+    "AttackedGradients",
     "Clip",
     "Compressed",
     "Custom",
@@ -76,6 +79,7 @@ __all__ = [
     "Stage",
     "ZerothOrder",
     "additive_bias",
+    "attack",
     "clip",
     "completed",
     "compressed",

@@ -72,6 +72,10 @@ class Oracle(abc.ABC):
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
 
+    def attackers(self, agents: int) -> frozenset[int]:
+        """Who of so many agents gives gradients that are wrong on purpose."""
+        return frozenset()
+
     def constants(self, problem: Problem) -> ErrorBounds:
         """The bounds of Assumption 3 on this problem that are known in closed form."""
         return ErrorBounds(None, None, None, f"{type(self).__name__} states no constants: measure them.")
@@ -153,6 +157,9 @@ class Stage(Oracle):
     @property
     def depth(self) -> int:
         return self.source.depth + 1
+
+    def attackers(self, agents: int) -> frozenset[int]:
+        return self.source.attackers(agents)
 
     def asks(self, dim: int) -> int:
         return self.source.asks(dim)

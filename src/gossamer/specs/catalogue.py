@@ -4,6 +4,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NotRequired, TypedDict
 
+from gossamer.aggregators import AGGREGATORS
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
 from gossamer.core import hyperparameters, parts
@@ -46,6 +47,10 @@ def compressors() -> list[Entry]:
     return [_entry(*item) for item in COMPRESSORS.items()]
 
 
+def aggregators() -> list[Entry]:
+    return [_entry(*item) for item in AGGREGATORS.items()]
+
+
 def schedules() -> list[Entry]:
     return [_entry(*item) for item in SCHEDULES.items()]
 
@@ -67,6 +72,7 @@ CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
     "networks": networks,
     "oracles": oracles,
     "compressors": compressors,
+    "aggregators": aggregators,
     "schedules": schedules,
     "problems": problems,
     "datasets": datasets,

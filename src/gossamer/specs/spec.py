@@ -27,7 +27,7 @@ from gossamer.problems import PROBLEMS, Problem
 from gossamer.results.links import Link, together
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.specs.candidates import Candidate, check_grids
-from gossamer.specs.making import explained, made, placed, plain, with_compressor
+from gossamer.specs.making import explained, made, placed, plain, with_parts
 from gossamer.specs.parts import Parts, makers, named
 from gossamer.specs.sections import (
     FIRST_SEED,
@@ -141,7 +141,7 @@ class Spec(Section):
             )
         for number, stage in enumerate(self.oracle.stages):
             where = f"[oracle] stage {number}:"
-            made_stage = made(where, "kind", STAGES, with_compressor(where, stage))
+            made_stage = made(where, "kind", STAGES, with_parts(where, stage))
             with placed(where):
                 oracle = oracle | made_stage
         self._check_run()
@@ -183,7 +183,7 @@ class Spec(Section):
     def _candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
         """An algorithm with what is given of it; numbers may be missing if there is a `[tuning]`."""
         where = f"[[algorithm]] number {number}:"
-        options = with_compressor(where, given)
+        options = with_parts(where, given)
         name = options.pop("name", None)
         for key, value in options.items():
             if isinstance(value, dict):

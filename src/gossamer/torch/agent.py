@@ -13,6 +13,7 @@ from gossamer.basics.lazy_jax import jax, jnp
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
+from gossamer.torch.robust import combined
 
 
 class Agents:
@@ -86,6 +87,18 @@ class ProcessAgent:
         received[self.exchange.world.rank] = message
         parts = {rank: sent.split([codec.size for codec in codecs]) for rank, sent in received.items()}
         return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
+
+    def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
+        message = torch.cat([a.reshape(-1) for a in arrays])
+        received, weights = self.exchange.swap(message, self.t)
+        if not received:
+            return _like(arrays, tuple(a.clone() for a in arrays))
+        # by ascending rank, as everything is added up
+        heard = torch.stack([received[rank] for rank in sorted(received)])
+        given = torch.tensor([weights[rank] for rank in sorted(received)], dtype=heard.dtype, device=heard.device)
+        parts = heard.split([a.numel() for a in arrays], dim=1)
+        made = [combined(by, a.reshape(-1), part, given) for a, part in zip(arrays, parts, strict=True)]
+        return _like(arrays, tuple(new.view_as(a) for new, a in zip(made, arrays, strict=True)))
 
     def _pair(self, codec: Codec, k: int, parts: dict[int, Any], weights: dict[int, float]) -> tuple[Tensor, Tensor]:
         mine = codec.decode(parts[self.exchange.world.rank][k])
