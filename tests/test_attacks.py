@@ -13,7 +13,8 @@ from gossamer.basics.keys import keys_of
 from gossamer.engines.agents import StackedAgents, World
 from gossamer.specs.spec import Spec
 from gossamer.theory.constants import constants_of
-from tests import plain, reference
+from tests import further_reference as reference
+from tests import plain
 from tests.oracles import sites
 
 N, D, BAD = 8, 5, [1, 4]

@@ -3,8 +3,9 @@
 import abc
 from typing import ClassVar
 
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from gossamer.basics.lazy_jax import Array
 from gossamer.basics.text import called, fields_of
 
 

@@ -10,11 +10,10 @@ arXiv 2202.01545.
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from gossamer.aggregators.aggregator import Aggregator
+from gossamer.basics.lazy_jax import Array, jnp
 from gossamer.basics.pytrees import pytree
 from gossamer.core import Range
 

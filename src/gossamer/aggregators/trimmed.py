@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
 from gossamer.aggregators.aggregator import Aggregator
+from gossamer.basics.lazy_jax import Array, jnp
 from gossamer.basics.pytrees import pytree
 from gossamer.core import whole
 

@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from gossamer.basics.arrays import array_of
+from gossamer.basics.lazy_jax import jax
 from gossamer.core import InputError, Range, whole
 from gossamer.networks.contraction import gap_of
 from gossamer.networks.mixing.cycles import Cycle
@@ -133,8 +134,6 @@ def products(mixer: Mixer, agents: int) -> Callable[[int, np.ndarray], np.ndarra
 
 def _drawn(mixer: Drawn, first: int, count: int, over: MatrixName) -> list[sp.csr_array]:
     """The matrices of so many rounds, drawn all at once."""
-    import jax  # which nothing else here needs
-
     with jax.enable_x64(True):
         rounds = np.arange(first, first + count, dtype=np.int32)
         held = jax.tree.map(np.asarray, _drawing()(jax.tree.map(np.array, mixer), rounds, over))
@@ -143,8 +142,6 @@ def _drawn(mixer: Drawn, first: int, count: int, over: MatrixName) -> list[sp.cs
 
 @functools.cache
 def _drawing() -> Any:
-    import jax
-
     def draw(mixer: Drawn, rounds: Any, over: MatrixName) -> Any:
         return jax.vmap(lambda t: mixer.at(t, over))(rounds)
 

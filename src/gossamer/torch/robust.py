@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gossamer.aggregators import Clipped, Trimmed
+from gossamer.basics.lazy_jax import jax, jnp
+
 
 def combined(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
     """The agent's next vector from its own, [d], and its neighbours' messages, [neighbours, d], with their weights."""
-    from gossamer.aggregators import Clipped, Trimmed  # JAX, where it is needed
-
     match by:
         case Clipped(radius):
             return _clipped(radius, own, messages, weights)
@@ -42,9 +43,6 @@ def _trimmed(trim: int | None, values: Tensor) -> Tensor:
 
 
 def _by_jax(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
-    import jax
-    import jax.numpy as jnp
-
     with jax.enable_x64(own.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
         exact = [a if a.dtype in (torch.float32, torch.float64) else a.float() for a in (own, messages, weights)]
         made = by.combine(*(jnp.asarray(a.cpu().numpy()) for a in exact))

@@ -4,11 +4,10 @@ import dataclasses
 import functools
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt
+from jaxtyping import Float, Int, UInt
 
+from gossamer.basics.lazy_jax import Array, jax, jnp
 from gossamer.networks.mixing.drawn import Drawn, round_key
 from gossamer.networks.mixing.mixer import MatrixName, mixer
 from gossamer.networks.mixing.static import Neighbours
