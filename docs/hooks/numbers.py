@@ -4,6 +4,7 @@ import functools
 import math
 import re
 import runpy
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,7 @@ def practical() -> dict[str, float]:
 @functools.cache
 def quadratics() -> tuple[Any, Any]:
     """Different quadratics of 8 agents, and a network: those of the tests."""
+    sys.path.append(str(PLAIN.parents[1]))  # files of tests import one another from there
     made = runpy.run_path(str(PLAIN))
     return made["heterogeneous"]()[0], made["irregular"]()
 
