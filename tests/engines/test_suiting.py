@@ -8,7 +8,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import parts, ranges
+from gossamer.core import kinds_of_parts, ranges
 from tests import plain
 
 PROBLEM, E = plain.heterogeneous()
@@ -16,7 +16,8 @@ PROBLEM, E = plain.heterogeneous()
 
 def rule_of(kind, eta=0.05):
     numbers = {key: eta if key == "eta" else 0.5 for key in ranges(kind)}
-    return kind(**numbers, **dict.fromkeys(parts(kind), gs.compressors.top_k(k=2)))
+    some = {"compressor": gs.compressors.top_k(k=2), "aggregator": gs.aggregators.median()}
+    return kind(**numbers, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
 
 
 RULES = [rule_of(kind) for kind in ALGORITHMS.values()]

@@ -17,7 +17,7 @@ NEEDED = {
 }
 DIRECTED = {"directed-ring", "directed-erdos-renyi"}
 CHANGING = {"one-peer-exponential", "random-matching", "redrawn-erdos-renyi", "sequence"}
-COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
+COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "attack")
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)
@@ -84,7 +84,7 @@ def test_torus_finds_its_sides(agents, given, name):
             "complete",
             5,
             {"weights": "lazy"},
-            "complete has no option 'weights'; Known: agents_asleep, every",
+            "complete has no option 'weights'; Known: agents_asleep, attack, every",
         ),
         ("erdos-renyi", 5, {"probabilty": 0.5}, "did you mean 'probability'"),
         (
