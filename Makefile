@@ -11,7 +11,7 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 
-.PHONY: install test shuffled test-quick shapes coverage lowest lint format check types layers docs reproduce findings bench bench-quick performance soak clean
+.PHONY: install test shuffled test-quick shapes coverage lowest lint format check types layers docs reproduce findings deep bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -67,6 +67,12 @@ reproduce: $(READY)
 
 findings: reproduce
 	$(BIN)/python docs/findings.py runs/reproduction
+
+# Fashion-MNIST must be there: apt-get install dataset-fashion-mnist
+deep: $(READY)
+	$(BIN)/gossamer run examples/fashion-mnist.toml --out runs/deep
+	$(BIN)/gossamer report runs/deep
+	$(BIN)/python docs/deep.py runs/deep
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

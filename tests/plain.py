@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 
 import gossamer as gs
-from tests import reference
+from tests import further_reference as reference
 
 
 class NumpyAgents:
@@ -16,6 +16,8 @@ class NumpyAgents:
 
     def gradient(self, *points):
         return _like(points, tuple(self._gradient(x) for x in points))
+
+    full_gradient = gradient
 
     def gossip(self, *arrays, over="W"):
         letters = over if over == "RC" else over * len(arrays)
@@ -33,6 +35,18 @@ class NumpyAgents:
 
     def ones(self):
         return np.ones((len(self.matrices["C"]), 1))
+
+    def place(self):
+        return np.eye(len(self.matrices["R"]))
+
+    def norm(self, a):
+        return np.linalg.norm(a, axis=1, keepdims=True)
+
+    def repeat(self, times, step, *arrays):
+        for _ in range(times):
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return _like(arrays, arrays)
 
 
 def _like(given, made):

@@ -1,6 +1,7 @@
 """Every algorithm as a plain NumPy loop, from its equations: X is [agents, d], g(X) the gradients, T rounds.
 
-Written apart from the rules, to check them against.
+Written apart from the rules, to check them against. `further_reference` has those with loops inside a round, and those
+whose steps adapt.
 """
 
 import numpy as np
@@ -211,28 +212,28 @@ def beer(X, W, g, T, eta, gamma, compressor):
     return motef(X, W, g, T, eta, 1.0, gamma, compressor)
 
 
-def combined(X, W, by):
-    """What an aggregator with a radius, or one that trims, makes of every agent's row and its neighbours'."""
-    made = []
-    for i, own in enumerate(X):
-        others = [j for j in range(len(X)) if j != i and W[i, j] != 0]
-        if hasattr(by, "radius"):
-            distances = [np.linalg.norm(X[j] - own) for j in others]
-            radius = sorted(distances)[-2:][0] if by.radius is None else by.radius
-            kept = [min(1, radius / r) if r else 1 for r in distances]
-            made.append(own + sum(W[i, j] * k * (X[j] - own) for j, k in zip(others, kept, strict=True)))
-        else:
-            values = np.sort(np.vstack([own, X[others]]), axis=0)
-            k = (len(values) - 1) // 2 if by.trim is None else by.trim
-            made.append(values[k : len(values) - k].mean(0))
-    return np.stack(made)
-
-
-def robust_dsgd(X, W, g, T, eta, lam, aggregator):
-    m = g(X)
+def docom(X, W, g, T, eta, a, gamma, compressor):
+    D = Y = g(X)
+    H = G = np.zeros_like(X)
     for _ in range(T):
-        X = combined(X - eta * m, W, aggregator)
-        m = (1 - lam) * m + lam * g(X)
+        before, half = X, X - eta * Y
+        H = H + largest(half - H, compressor.k)
+        X = half + gamma * (W @ H - H)
+        new = g(X) + (1 - a) * (D - g(before))
+        half, D = Y + new - D, new
+        G = G + largest(half - G, compressor.k)
+        Y = half + gamma * (W @ G - G)
+    return X
+
+
+def lead(X, W, g, T, eta, gamma, compressor, alpha):
+    H = D = np.zeros_like(X)
+    for _ in range(T):
+        G = g(X)
+        Q = largest(X - eta * G - eta * D - H, compressor.k)
+        Yhat, H = H + Q, H + alpha * Q
+        D = D + gamma / (2 * eta) * (Yhat - W @ Yhat)
+        X = X - eta * G - eta * D
     return X
 
 

@@ -4,16 +4,21 @@ import contextlib
 import io
 import json
 import os
+import runpy
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from gossamer import cli
+from gossamer.results.privacy import epsilon
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
+from tests.data.images import write_idx
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -22,8 +27,12 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def run(tmp_path, monkeypatch):
     """Run an example by its command, in this process; the study that it wrote."""
 
-    def study(name, broke=(), left_out=(), **changed):
+    def study(name, only=(), broke=(), left_out=(), **changed):
         text = (EXAMPLES / f"{name}.toml").read_text(encoding="utf-8")
+        if only:
+            top, *methods = text.split("[[algorithm]]")
+            kept = [method for method in methods if tomllib.loads(method)["name"] in only]
+            text = "[[algorithm]]".join([top, *kept])
         for key, value in changed.items():
             given = [line for line in text.splitlines() if line.startswith(f"{key} = ")]
             assert len(given) == 1
@@ -33,7 +42,7 @@ def run(tmp_path, monkeypatch):
             text = "\n\n".join(block for block in blocks if part not in block)
             assert len(text.split("\n\n")) == len(blocks) - 1
         spec = EXAMPLES / f"{name}.toml"
-        if changed or left_out:
+        if only or changed or left_out:
             spec = tmp_path / spec.name
             spec.write_text(text, encoding="utf-8")
         printed, told = io.StringIO(), io.StringIO()
@@ -86,6 +95,7 @@ def test_every_example_is_run_here():
     told = {
         "a9a-ring",
         "digits-neural",
+        "fashion-mnist",
         "own-data",
         "own-network",
         "own-parts",  # by tests/specs/test_own_code.py
@@ -95,9 +105,27 @@ def test_every_example_is_run_here():
         "directed",
         "time-varying",
         "faulty",
+        "local-steps",
+        "private",
         "attacked",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
+
+
+def test_fashion_mnist_runs_on_a_sample_and_its_page_is_written(run, tmp_path, monkeypatch):
+    """A thousand images of the same size, few settings, few rounds: from files to a table with intervals."""
+    data = write_idx(tmp_path / "images", 1000, 100, 28, 10)
+    small = {"steps": 20, "every": 10, "lam": "[0.3]", "beta": "[0.7]", "budget": 4, "extensions": 0}
+    study = run("fashion-mnist", only=("biased-dmt", "d-psgd"), data=json.dumps(str(data)), **small)
+    right = ends(study.result, "accuracy")
+    assert right["biased-dmt"] > 0.1  # chance; the classes differ in their brightness
+    tried = study.tuning.group_by("algorithm", maintain_order=True).agg(pl.len(), pl.col("chosen").sum())
+    assert tried.rows() == [(name, 4, 1) for name in right]
+    monkeypatch.syspath_prepend(EXAMPLES.parent / "docs")
+    text = runpy.run_path(str(EXAMPLES.parent / "docs" / "deep.py"))["page"](study)
+    assert "A perceptron of 25,450 parameters on Fashion-MNIST, whose 1,000 images" in text
+    assert all(f"| {name} | eta=" in text for name in right)
+    assert "| `d-psgd` | " in text
 
 
 def test_compressed_rules_that_track_are_exact_and_pay_for_what_they_send(run):
@@ -151,6 +179,29 @@ def test_failures_cost_time_and_no_accuracy(run):
     assert sent["links down"] == pytest.approx(0.7 * whole)
     assert sent["agents asleep"] == pytest.approx(0.75**2 * whole)
     assert sent["local steps"] == pytest.approx(whole / 5)
+
+
+def test_local_steps_cost_queries_and_no_bytes_and_average_the_noise(run):
+    result = run("local-steps").result
+    asked, sent = ends(result, "queries"), ends(result, "bytes_sent")
+    assert asked == {"biased-dmt": 1001, "local-biased-dmt": 10001, "k-gt": 10001}
+    assert sent["local-biased-dmt"] == sent["biased-dmt"]
+    frame = result.frame()
+    late = frame.filter(frame["round"] > 500).group_by("algorithm").agg(floor=pl.col("grad_norm_sq").mean())
+    floor = dict(late.iter_rows())
+    assert max(floor["local-biased-dmt"], floor["k-gt"]) < floor["biased-dmt"] / 3
+
+
+def test_more_noise_protects_more_and_costs_accuracy(run):
+    study = run("private")
+    loud, quiet = study.results["noise 4"], study.results["noise 1"]
+    for result, noise in ((loud, 4.0), (quiet, 1.0)):
+        spent = result.privacy()
+        assert dict(zip(spent["algorithm"], spent["releases"], strict=True)) == {"biased-dmt": 201, "d-psgd": 200}
+        assert spent["epsilon"].to_list() == [epsilon(noise, 0.1, count) for count in (201, 200)]
+    assert loud.privacy()["epsilon"][0] < 2 < 8 < quiet.privacy()["epsilon"][0]
+    for name, ends in loud.final("loss").items():
+        assert ends.mean() > quiet.final("loss")[name].mean() + 0.01
 
 
 def test_robust_averages_hold_for_as_long_as_they_leave_out_as_many_as_attack(run):

@@ -9,18 +9,27 @@ from .algorithms.centralized_momentum import CentralizedMomentum
 from .algorithms.centralized_sgd import CentralizedSGD
 from .algorithms.choco_sgd import ChocoSGD
 from .algorithms.d2 import D2
+from .algorithms.d_amsgrad import DAMSGrad
 from .algorithms.d_psgd import DPSGD
 from .algorithms.d_psgd_atc import DPSGDATC
 from .algorithms.decentlam import DecentLaM
+from .algorithms.docom import DoCoM
 from .algorithms.dsgdm import DSGDm
 from .algorithms.dsgdm_gossip import DSGDmGossip
 from .algorithms.dsgt import DSGT
 from .algorithms.exact_diffusion import ExactDiffusion
 from .algorithms.extra import EXTRA
+from .algorithms.frost import FROST
 from .algorithms.gnsd import GNSD
+from .algorithms.gt_adam import GTAdam
 from .algorithms.gt_dsgd import GTDSGD
 from .algorithms.gt_hsgd import GTHSGD
+from .algorithms.gt_nsgdm import GTNSGDm
+from .algorithms.gt_sarah import GTSARAH
 from .algorithms.gt_storm import GTSTORM
+from .algorithms.k_gt import KGT
+from .algorithms.lead import LEAD
+from .algorithms.local_biased_dmt import LocalBiasedDMT
 from .algorithms.momentum_tracking import MomentumTracking
 from .algorithms.motef import MoTEF
 from .algorithms.push_diging import PushDIGing
@@ -40,6 +49,7 @@ from .core import (
     Count,
     Decay,
     InputError,
+    LocalStep,
     Mixing,
     Range,
     State,
@@ -68,10 +78,14 @@ __all__ = [
     "DPSGDATC",
     "DSGT",
     "EXTRA",
+    "FROST",
     "GNSD",
     "GTDSGD",
     "GTHSGD",
+    "GTSARAH",
     "GTSTORM",
+    "KGT",
+    "LEAD",
     "SGP",
     "STEM",
     "Agent",
@@ -86,13 +100,19 @@ __all__ = [
     "Comparison",
     "Compressor",
     "Count",
+    "DAMSGrad",
     "DSGDm",
     "DSGDmGossip",
     "Decay",
     "DecentLaM",
+    "DoCoM",
     "ExactDiffusion",
+    "GTAdam",
+    "GTNSGDm",
     "InputError",
     "Link",
+    "LocalBiasedDMT",
+    "LocalStep",
     "Mixing",
     "MoTEF",
     "MomentumTracking",

@@ -15,7 +15,8 @@ from gossamer.engines.agents import StackedAgents, World
 from gossamer.engines.apart import told_apart
 from gossamer.engines.costs import costs
 from gossamer.networks.mixing.static import Neighbours
-from tests import plain, reference
+from tests import further_reference as reference
+from tests import plain
 
 N, D = 8, 5
 SOME = (clipped(0.5), clipped(), trimmed_mean(1), median())

@@ -7,13 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.core import InputError
-from gossamer.problems.inputs import Rows, hold, in_blocks, products
+from gossamer.problems.inputs import Rows, hold, in_blocks, native, products
 from gossamer.problems.inputs.rows import best_width
 
 
-@pytest.fixture(autouse=True)
-def double():
-    with jax.enable_x64(True):
+@pytest.fixture(autouse=True, scope="module")
+def by_xla():
+    """In double precision, and by XLA: kernels by Numba, which take long to compile, have tests of their own."""
+    with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
+        patch.setattr(native, "ready", lambda: False)
+        jax.clear_caches()
         yield
 
 

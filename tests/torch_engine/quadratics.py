@@ -7,7 +7,7 @@ import numpy as np
 import gossamer as gs
 from gossamer import aggregators, compressors, networks
 from gossamer.core import State
-from tests import reference
+from tests import further_reference as reference
 
 STEPS = 25
 
@@ -121,6 +121,8 @@ class Stacked:
         A, b, E, _ = self.problem
         return like(points, [np.einsum("nde,ne->nd", A, x - b) + E for x in points])
 
+    full_gradient = gradient
+
     def gossip(self, *arrays, over="W"):
         letters = over if over == "RC" else over * len(arrays)
         return like(arrays, [self.network.matrix(self.t, by) @ a for a, by in zip(arrays, letters, strict=True)])
@@ -138,6 +140,18 @@ class Stacked:
 
     def ones(self):
         return np.ones((self.network.agents, 1))
+
+    def place(self):
+        return np.eye(self.network.agents)
+
+    def norm(self, a):
+        return np.linalg.norm(a, axis=1, keepdims=True)
+
+    def repeat(self, times, step, *arrays):
+        for _ in range(times):
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return like(arrays, arrays)
 
 
 def like(given, made):
@@ -198,7 +212,7 @@ def train(optimizer, loss, steps, twice=False):
 
     for _ in range(steps):
         if twice:
-            optimizer.step(closure)
+            optimizer.step(closure, full=closure)
         else:
             closure()
             optimizer.step()

@@ -8,7 +8,7 @@ import typer
 from gossamer.basics.terminal import visible
 from gossamer.cli.shared import app, say
 
-data_app = typer.Typer(help="The data sets that come with the package.", no_args_is_help=True)
+data_app = typer.Typer(help="The data sets that have names.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 
 

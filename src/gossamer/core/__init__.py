@@ -28,6 +28,7 @@ from gossamer.core.errors import (
 from gossamer.core.hyperparameters import (
     Count,
     Decay,
+    LocalStep,
     Mixing,
     Range,
     StepSize,
@@ -62,6 +63,7 @@ __all__ = [
     "Count",
     "Decay",
     "InputError",
+    "LocalStep",
     "Mixing",
     "Needs",
     "Over",

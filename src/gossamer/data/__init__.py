@@ -3,6 +3,8 @@
 from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, from_arrays
 from gossamer.data.datasets import DATASETS, load, load_breast_cancer, load_digits, register
+from gossamer.data.idx import read_idx
+from gossamer.data.images import read_images
 from gossamer.data.libsvm import read_libsvm, write_libsvm
 from gossamer.data.splits import SIZES, SPLITS, split
 from gossamer.data.tables import Table, read_table
@@ -18,6 +20,8 @@ __all__ = [
     "load_a9a",
     "load_breast_cancer",
     "load_digits",
+    "read_idx",
+    "read_images",
     "read_libsvm",
     "read_table",
     "register",

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Real, Shaped
 
-from gossamer.core import InputError
+from gossamer.core import InputError, brief, whole
 from gossamer.data.sparse import Sparse, canonical, read_only
 
 Dense = Real[np.ndarray, "rows d"]
@@ -31,8 +31,8 @@ class Dataset:
     """Features ``[rows, d]``, one label a row, an optional test part, and optionally who holds each row.
 
     Features are an array, or a CSR array of SciPy if they were given sparse or came from a LIBSVM file. They are int8
-    when every value, the test part's too, is an integer that fits, else float64. Labels and holders are int64 when they
-    are integers, else float64 (labels only) or strings. The arrays are read-only.
+    when every value, the test part's too, is an integer that fits, uint8 if they were given so, else float64. Labels
+    and holders are int64 when they are integers, else float64 (labels only) or strings. The arrays are read-only.
     """
 
     name: str
@@ -44,6 +44,10 @@ class Dataset:
     source: str = ""
     holder: str | None = None
     """The table column that `holders` came from, if any."""
+    divisor: int = 1
+    """What features that are bytes are divided by before a model sees them: 255 of pixels."""
+    image: tuple[int, int, int] | None = None
+    """Where a row is an image, plane by plane: how many planes (1 of grey ones, 3 of colours), its height and width."""
 
     def __post_init__(self) -> None:
         features, labels = matrix(self.features, "features"), values(self.labels, "labels")
@@ -75,6 +79,7 @@ class Dataset:
             if holders.dtype.kind == "f":
                 raise InputError("holders must be integers or strings, one name for each agent, but are fractions.")
             parts["holders"] = holders
+        self._check_pixels(parts["features"])
         for key, array in parts.items():
             if isinstance(array, Sparse):
                 array = read_only(array)
@@ -82,6 +87,21 @@ class Dataset:
                 array = array.view()  # the caller's own array stays writable
                 array.flags.writeable = False
             object.__setattr__(self, key, array)
+
+    def _check_pixels(self, features: Features) -> None:
+        if whole("divisor", self.divisor) > 1 and features.dtype != np.uint8:
+            raise InputError(
+                f"divisor = {self.divisor} is for features that are bytes, but these are {features.dtype}."
+            )
+        if self.image is None:
+            return
+        if not isinstance(self.image, (tuple, list)) or len(self.image) != 3:
+            raise InputError(f"image must be (planes, height, width), but is {brief(self.image)}.")
+        image = tuple(whole("image, each of its sizes,", size) for size in self.image)
+        if math.prod(image) != features.shape[1]:
+            shown = " × ".join(map(str, image))
+            raise InputError(f"image is {shown} = {math.prod(image):,} pixels, but rows have {features.shape[1]:,}.")
+        object.__setattr__(self, "image", image)
 
     def __repr__(self) -> str:
         test = "" if self.test_features is None else f", test_rows={self.test_features.shape[0]}"
@@ -111,8 +131,9 @@ class Dataset:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """The hex digest of every array's type, shape and numbers, sparse or not; names and sources do not count."""
-        digest = hashlib.sha256()
+        """The hex digest of every array's type, shape and numbers, sparse or not, and of what these are divided by;
+        names and sources do not count."""
+        digest = hashlib.sha256(b"" if self.divisor == 1 else f"divisor {self.divisor}\n".encode())
         for key in ("features", "labels", "test_features", "test_labels", "holders"):
             array = getattr(self, key)
             if array is None:
@@ -174,6 +195,8 @@ def matrix(given: Any, what: str) -> Features:
         raise InputError(
             f"{what}: row {row}, column {column} (from 0) is {array[row, column]}. Drop the row or fill in a number."
         )
+    if array.dtype == np.uint8:
+        return array  # pixels, which as numbers would take eight times the memory
     return array.astype(np.int8 if fits_int8(array) else np.float64, copy=False)
 
 

@@ -13,6 +13,8 @@ from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
 from gossamer.data.frames import is_frame
+from gossamer.data.images import load_cifar_10, load_fashion_mnist, load_mnist, read_images, refuse_one_of_many
+from gossamer.data.known import load_covtype, load_ijcnn1, load_rcv1, load_w8a
 from gossamer.data.libsvm import read_libsvm
 from gossamer.data.sparse import widened
 from gossamer.data.tables import read_table, read_test_table
@@ -33,7 +35,8 @@ def load_digits() -> Dataset:
     train, test = _hold_out(labels)
     features = features / 16
     source = "E. Alpaydin and C. Kaynak, 1998, doi 10.24432/C50P49, CC BY 4.0, as bundled with scikit-learn"
-    return Dataset("digits", features[train], labels[train], features[test], labels[test], source=source)
+    parts = (features[train], labels[train], features[test], labels[test])
+    return Dataset("digits", *parts, source=source, image=(1, 8, 8))
 
 
 @functools.cache
@@ -54,7 +57,20 @@ def load_breast_cancer() -> Dataset:
 
 
 DATASETS: Registry[Callable[[], Dataset]] = Registry(
-    "data set", "gossamer.datasets", {"a9a": load_a9a, "digits": load_digits, "breast-cancer": load_breast_cancer}
+    "data set",
+    "gossamer.datasets",
+    {
+        "a9a": load_a9a,
+        "digits": load_digits,
+        "breast-cancer": load_breast_cancer,
+        "fashion-mnist": load_fashion_mnist,
+        "mnist": load_mnist,
+        "cifar-10": load_cifar_10,
+        "covtype": load_covtype,
+        "ijcnn1": load_ijcnn1,
+        "rcv1": load_rcv1,
+        "w8a": load_w8a,
+    },
 )
 """Every data set that has a name, and the function that loads it."""
 
@@ -67,11 +83,12 @@ def load(
 ) -> Dataset:
     """The data set that `data` means.
 
-    `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, a frame of polars or pandas, or
-    a pair (features, labels), where the features may be a sparse matrix of SciPy. A registered name wins over a file of
-    the same name; write ``./a9a`` for the file. Files that end in .csv or .parquet are tables as frames are, with
-    columns `label` and `holder`; others are LIBSVM text with `dim` columns, or as many as occur, and stay sparse.
-    `test` is the test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
+    `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, or of a directory of images
+    (MNIST's IDX files, CIFAR-10's binary ones), a frame of polars or pandas, or a pair (features, labels), where the
+    features may be a sparse matrix of SciPy. A registered name wins over a file of the same name; write ``./a9a`` for
+    the file. Files that end in .csv or .parquet are tables as frames are, with columns `label` and `holder`; others are
+    LIBSVM text with `dim` columns, or as many as occur, and stay sparse. `test` is the test part in the same format; a
+    table's has the same columns, in any order, and may lack `holder`.
     """
     for key, column in (("label", label), ("holder", holder)):
         if not isinstance(column, str) and (key == "label" or column is not None):
@@ -79,22 +96,25 @@ def load(
     named = isinstance(data, str) and data in DATASETS
     path = Path(data) if isinstance(data, (str, os.PathLike)) and not named else None
     table = _is_table(data) and not named
+    images = path is not None and os.path.isdir(os.path.expanduser(path))
     shown = data if named else data.name if isinstance(data, Dataset) else _shown(data)
     if not table and (holder is not None or label != "label"):
         asked = f"holder={brief(holder)}" if holder is not None else f"label={brief(label)}"
         raise InputError(
             f"{asked} names a column, but only tables ({', '.join(TABLES)}) and frames have columns; {shown} has none."
         )
-    if dim is not None and (table or path is None):
+    if dim is not None and (table or images or path is None):
         raise InputError(
             f"dim={brief(dim)} is for LIBSVM files only, but {shown} has a width of its own. Leave it out."
         )
-    if test is not None and (named or isinstance(data, Dataset)):
+    if test is not None and (named or images or isinstance(data, Dataset)):
         raise InputError(f"{shown} is a whole data set, so test={brief(test)} cannot be added. Leave it out.")
     if isinstance(data, Dataset):
         return data
     if named:
         return DATASETS[str(data)]()
+    if images:
+        return read_images(data)
     if table:
         return _load_table(data, label, holder, test)
     return from_arrays(*pair(data, "data"), test=test) if path is None else _load_libsvm(data, test, dim)
@@ -123,6 +143,7 @@ def _load_libsvm(data: str | os.PathLike[str], test: Any, dim: int | None) -> Da
     looks_like_a_name = isinstance(data, str) and not os.path.dirname(data) and not Path(data).suffix
     hint = f"Nor is there a data set of that name: {nearest(str(data), DATASETS)}" if looks_like_a_name else ""
     file = existing_file(data, hint)
+    refuse_one_of_many(file)
     if test is not None and (not isinstance(test, (str, os.PathLike)) or Path(test).suffix.lower() in TABLES):
         raise InputError(f"test={brief(test)} must be a LIBSVM file, as {data} is one.")
     features, labels = read_libsvm(file, dim)

@@ -19,6 +19,10 @@ def export(name: str, file: str | Path) -> int:
     features, labels = (
         (dataset.test_features, dataset.test_labels) if base != name else (dataset.features, dataset.labels)
     )
+    if features is None:
+        raise InputError(f"{base} has no test part.")
+    if dataset.divisor != 1:
+        features = features / dataset.divisor
     try:
         write_libsvm(features, labels, path)
     except (OSError, ValueError) as error:

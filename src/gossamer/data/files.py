@@ -1,9 +1,16 @@
 """Where data comes from on disk."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from gossamer.core import InputError, brief
+
+VARIABLE = "GOSSAMER_DATA"
+"""The environment variable with the user's own directories of data sets, in the way of PATH."""
+
+SYSTEM = Path("/usr/share/datasets")
+"""Where Debian's packages `dataset-NAME` put theirs."""
 
 
 def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
@@ -15,3 +22,29 @@ def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
         where = "" if file.is_absolute() else f" in {Path.cwd()}"
         raise InputError(f"there is no file {brief(str(path))}{where}. {hint}".rstrip())
     return file
+
+
+def first_file(folder: Path, stems: Sequence[str], suffixes: Sequence[str]) -> Path | None:
+    """The first file in a folder that has one of these names, with one of these suffixes."""
+    names = (folder / f"{stem}{suffix}" for stem in stems for suffix in suffixes)
+    return next((file for file in names if file.is_file()), None)
+
+
+def own_folders() -> list[Path]:
+    """The user's own directories of data sets."""
+    return [Path(os.path.expanduser(part)) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
+
+
+def not_here(name: str, looked: Sequence[Path], way: str) -> InputError:
+    """The error where a data set is not on this machine: where it was looked for, and the way to get it."""
+    places = " and ".join(map(str, looked)) or f"nowhere, as the environment variable {VARIABLE} is not set"
+    return InputError(f"{name} does not come with Gossamer, and is not on this machine (looked in: {places}). {way}")
+
+
+def files_of(data: str) -> list[Path]:
+    """The files that a path or the name of a data set may be read from: those of directories in order."""
+    places = [Path(data)]
+    if places[0].name == data:
+        places += [place for folder in own_folders() for place in (folder / data, folder)] + [SYSTEM / data]
+    found = (place / name for place in places for name in (sorted(os.listdir(place)) if os.path.isdir(place) else [""]))
+    return [file for file in found if os.path.isfile(file)]

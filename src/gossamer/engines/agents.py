@@ -1,7 +1,7 @@
 """All agents of a simulated round, stacked: the `Agent` that a rule sees inside the compiled program."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -35,6 +35,8 @@ class Cost:
 
     queries: int = 0
     """Gradients, or function values, that one agent asked for."""
+    passes: int = 0
+    """Gradients over all its samples that one agent asked for; `Oracle.passes` says how many queries one is."""
     messages: int = 0
     """Messages that one agent sent to each of its neighbours."""
     gossiped: int = 0
@@ -45,6 +47,11 @@ class Cost:
     """All-reduces."""
     reduced: int = 0
     """Numbers that one agent put into them."""
+
+    def repeat(self, before: "Cost", times: int) -> None:
+        """What was paid since `before`, so many times."""
+        for name, value in vars(before).items():
+            setattr(self, name, value + times * (getattr(self, name) - value))
 
 
 class StackedAgents:
@@ -59,12 +66,19 @@ class StackedAgents:
         self._calls = self._shrunk = 0
 
     def gradient(self, *points: Array) -> Array:
-        calls, self._calls = self._calls, self._calls + 1
         self.cost.queries += len(points) * self.oracle.asks(self.world.problem.dim)
+        return self._ask(self.oracle, points)
+
+    def full_gradient(self, *points: Array) -> Array:
+        self.cost.passes += len(points)
+        return self._ask(self.oracle.full(), points)
+
+    def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
+        calls, self._calls = self._calls, self._calls + 1
 
         def of_agent(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
             site = Site(self.world.problem, agent, of_query(key, calls), self.t)
-            return self.oracle.query(site, memory, points)
+            return oracle.query(site, memory, points)
 
         gradients, self.memory = self.each(self.world, of_agent, self.keys, self.memory, points)
         return _like(points, gradients)
@@ -147,6 +161,31 @@ class StackedAgents:
     def ones(self) -> Array:
         return jnp.ones((self.count(self.world), 1), self.world.problem.start.dtype)
 
+    def place(self) -> Array:
+        agents, dtype = self.world.problem.agents, self.world.problem.start.dtype
+        return self.each(self.world, lambda agent: jax.nn.one_hot(agent, agents, dtype=dtype))
+
+    def norm(self, a: Array) -> Array:
+        return jnp.linalg.norm(a, axis=1, keepdims=True)
+
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Array) -> Any:
+        first, before = (self._calls, self._shrunk), replace(self.cost)
+        arrays = _tuple(step(*arrays))  # apart, because the first query's key is that of the round
+        self.cost.repeat(before, times)
+        asked, shrunk, paid = self._calls - first[0], self._shrunk - first[1], replace(self.cost)
+
+        def again(k: Any, carry: Any) -> Any:
+            self.memory, arrays = carry
+            self._calls, self._shrunk = first[0] + k * asked, first[1] + k * shrunk
+            arrays = _tuple(step(*arrays))
+            return self.memory, arrays
+
+        if times > 1:
+            self.memory, arrays = jax.lax.fori_loop(1, times, again, (self.memory, arrays))
+            self.cost.repeat(paid, 0)
+        self._calls, self._shrunk = first[0] + times * asked, first[1] + times * shrunk
+        return arrays[0] if len(arrays) == 1 else arrays
+
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
@@ -205,6 +244,10 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
 
     empty = jax.tree.map(lambda a: jnp.zeros((agents, *a.shape[1:]), a.dtype), jax.eval_shape(of_block, 0))
     return jax.lax.fori_loop(0, blocks, put, empty)
+
+
+def _tuple(made: Any) -> tuple[Array, ...]:
+    return made if isinstance(made, tuple) else (made,)
 
 
 def _column(of_agents: Array, a: Array) -> Array:

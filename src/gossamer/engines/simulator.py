@@ -225,6 +225,8 @@ def result_of(
     }
     if plan.until:
         manifest["until"] = {target.metric: target.value for target in plan.until}
+    if (protected := oracle.privacy) is not None:
+        manifest["privacy"] = protected._asdict()
     states = {key: _stacked([run.x for run in runs.values()])}
     drawn = _stacked(biases) if biases else None
     return Result(frame, states, list(runs), drawn, manifest, metrics=known, links=dict(links))

@@ -13,7 +13,7 @@ from gossamer.networks import Network
 def suits(rule: Any, network: Network) -> None:
     """Refuse a network on which this rule would be wrong, with the way out."""
     if rule.needs == "doubly" and network.stochastic != "doubly":
-        others = ", ".join(name for name, kind in ALGORITHMS.items() if kind.needs in ("column", "row+column"))
+        others = ", ".join(name for name, kind in ALGORITHMS.items() if kind.needs not in ("doubly", "nothing"))
         raise InputError(
             f"{rule.name} needs doubly stochastic weights, but {network.name} has row- and column-stochastic ones "
             f"only. For directed graphs there are {others}; or use an undirected network."
@@ -21,10 +21,12 @@ def suits(rule: Any, network: Network) -> None:
     if rule.lowest is not None:
         _symmetric(rule, network)
     elif rule.static and network.changes:
+        kept, other = "running sums of what its neighbours sent", "an uncompressed rule, such as biased-dmt"
+        if rule.needs == "row":
+            kept, other = "estimates of how much each agent counts", "a rule that needs none, such as push-pull-dmt"
         raise InputError(
-            f"{rule.name} keeps running sums of what its neighbours sent, which are right only on a network that "
-            f"never changes and loses nothing, but {network.name} does. Use a static network, or an uncompressed rule, "
-            "such as biased-dmt."
+            f"{rule.name} keeps {kept}, which are right only on a network that never changes and loses nothing, but "
+            f"{network.name} does. Use a static network, or {other}."
         )
     for key, kind in kinds_of_parts(type(rule)).items():
         if kind == "aggregator":

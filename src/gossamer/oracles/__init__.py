@@ -19,8 +19,11 @@ from gossamer.oracles.compressed import (
 from gossamer.oracles.constants import COVERED, ErrorBounds
 from gossamer.oracles.custom import Custom, custom
 from gossamer.oracles.delayed import Delay, delay
+from gossamer.oracles.feedback import ErrorFeedback, error_feedback
+from gossamer.oracles.local import LocalTraining, local_training
 from gossamer.oracles.measuring import Measured, measure
-from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.oracles.oracle import Oracle, Privacy, Site, Stage
+from gossamer.oracles.private import Private, private
 from gossamer.oracles.relative import GivenFactors, RelativeBias, relative_bias
 from gossamer.oracles.sampling import Exact, MiniBatch, completed, exact, minibatch
 from gossamer.oracles.zeroth import ZerothOrder, zeroth_order
@@ -40,6 +43,9 @@ STAGES: Registry[Callable[..., Stage]] = Registry(
         "round-step": round_to,
         "zeroth-order": zeroth_order,
         "delay": delay,
+        "local-training": local_training,
+        "error-feedback": error_feedback,
+        "private": private,
         "attack": attack,
     },
 )
@@ -58,12 +64,16 @@ __all__ = [
     "Custom",
     "Delay",
     "ErrorBounds",
+    "ErrorFeedback",
     "Exact",
     "GivenBias",
     "GivenFactors",
+    "LocalTraining",
     "Measured",
     "MiniBatch",
     "Oracle",
+    "Privacy",
+    "Private",
     "RelativeBias",
     "Site",
     "Stage",
@@ -75,9 +85,12 @@ __all__ = [
     "compressed",
     "custom",
     "delay",
+    "error_feedback",
     "exact",
+    "local_training",
     "measure",
     "minibatch",
+    "private",
     "qsgd",
     "rand_k",
     "register",

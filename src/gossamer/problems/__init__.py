@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from gossamer.core import Registry
+from gossamer.problems.cnn import cnn
 from gossamer.problems.empirical import Empirical, empirical
 from gossamer.problems.least_squares import least_squares
 from gossamer.problems.logistic import logistic
@@ -20,6 +21,7 @@ PROBLEMS: Registry[Callable[..., Problem]] = Registry(
         "softmax": softmax,
         "least-squares": least_squares,
         "neural": neural,
+        "cnn": cnn,
         "quadratic": quadratic,
     },
 )
@@ -34,6 +36,7 @@ __all__ = [
     "Empirical",
     "Problem",
     "Quadratic",
+    "cnn",
     "empirical",
     "least_squares",
     "logistic",

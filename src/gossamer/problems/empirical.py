@@ -39,6 +39,8 @@ class Model(NamedTuple):
     """L_i for each agent."""
     linear: bool = False
     """Whether loss and predict ask of inputs nothing but ``inputs @ x`` and their shape, so that they need no array."""
+    numbers: int = 0
+    """The most numbers that a layer makes of a sample, where these are more than it has."""
 
 
 @pytree
@@ -112,8 +114,12 @@ class Empirical(Problem):
         predict = self.model.predict
         assert predict is not None
         assert self.test_inputs is not None
-        right = predict(self.model.unravel(x), self._ready(self.test_inputs, x.dtype)) == self.test_targets
-        return right.astype(x.dtype).mean()
+
+        def right(x: Array, inputs: Any, targets: Any, weights: Array) -> Array:
+            return weights @ (predict(self.model.unravel(x), self._ready(inputs, x.dtype)) == targets)
+
+        rows = self.test_inputs.shape[0]
+        return self._in_blocks(right, x, self.test_inputs, self.test_targets, jnp.ones(rows, x.dtype), rows) / rows
 
     @property
     def has_samples(self) -> bool:
@@ -128,7 +134,7 @@ class Empirical(Problem):
         """How many numbers a sample takes while a gradient is made of it."""
         if self.model.linear and isinstance(self.inputs, Rows):
             return 3 * self.inputs.columns.shape[1]  # a place, a value and a product for each entry
-        return math.prod(self.inputs.shape[1:])
+        return max(self.model.numbers, math.prod(self.inputs.shape[1:]))
 
     @cached_property
     def local_smoothness(self) -> np.ndarray | None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -171,19 +177,25 @@ class Empirical(Problem):
         return self.alpha * self.model.penalty(self.model.unravel(x))
 
     def _over_all(self, function: Callable[..., Any], x: Array) -> Any:
-        """The sum over all rows, with their weights: in blocks, one after the other, where rows must be widened."""
+        """The sum over all rows, with their weights."""
         weights = self.row_weights.astype(x.dtype)
         rows = weights.shape[0] - self.longest  # what comes behind has no weight
-        block = max(16, WIDENED // math.prod(self.inputs.shape[1:]))
-        ready = getattr(self.inputs, "dtype", None) == x.dtype or (self.model.linear and isinstance(self.inputs, Rows))
-        if rows <= block or ready:
-            return function(x, self.inputs, self.targets, weights)
+        return self._in_blocks(function, x, self.inputs, self.targets, weights, rows)
+
+    def _in_blocks(
+        self, function: Callable[..., Any], x: Array, inputs: Any, targets: Any, weights: Array, rows: int
+    ) -> Any:
+        """The sum over so many rows: in blocks, one after the other, where rows must be widened or layers are large."""
+        block = max(16, WIDENED // math.prod(inputs.shape[1:]))
+        ready = getattr(inputs, "dtype", None) == x.dtype or (self.model.linear and isinstance(inputs, Rows))
+        if rows <= block or (ready and not self.model.numbers):
+            return function(x, inputs, targets, weights)
 
         def of_block(first: Any) -> Any:
             at = jnp.minimum(first, rows - block)
-            inputs, targets, own = (rows_from(array, at, block) for array in (self.inputs, self.targets, weights))
+            few, truth, own = (rows_from(array, at, block) for array in (inputs, targets, weights))
             own = jnp.where(at + jnp.arange(block) < first, 0, own)  # the last block reaches back into the one before
-            return function(x, inputs, targets, own)
+            return function(x, few, truth, own)
 
         def add(total: Any, first: Array) -> tuple[Any, None]:
             return jax.tree.map(jnp.add, total, of_block(first)), None
@@ -273,14 +285,14 @@ def arrange(
     weights[: data.rows] = np.repeat(1 / (len(parts) * counts), counts)
     tested = data.test_features is not None and data.test_labels is not None
     return Empirical(
-        inputs=hold(data.features, model.linear, order),
+        inputs=hold(data.features, model.linear, order, data.divisor),
         targets=targets(data.labels)[order],
         offsets=np.cumsum(counts, dtype=np.int32) - counts,
         sizes=counts,
         row_weights=weights,
         alpha=np.asarray(alpha, np.float64),
         start=start,
-        test_inputs=hold(data.test_features, model.linear) if tested else None,
+        test_inputs=hold(data.test_features, model.linear, None, data.divisor) if tested else None,
         test_targets=targets(np.asarray(data.test_labels)) if tested else None,
         model=model,
         longest=int(counts.max()),

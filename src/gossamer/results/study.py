@@ -86,7 +86,8 @@ class Study:
         table = stacked({variant: part.table for variant, part in parts.items()})
         ends = stacked({variant: part.ends for variant, part in parts.items()})
         labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
-        return Summary(table, labels, ends, tuple(told(differing(self.results))))
+        notes = dict.fromkeys(note for part in parts.values() for note in part.notes)
+        return Summary(table, labels, ends, (*told(differing(self.results)), *notes))
 
     def across(self, metric: str = "loss") -> Across:
         """The ends of the runs by one metric, methods by variants; where all runs of a method diverged, it "broke"."""

@@ -7,7 +7,7 @@ from typing import Any, NotRequired, TypedDict
 from gossamer.aggregators import AGGREGATORS
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import parts, ranges
+from gossamer.core import hyperparameters, parts
 from gossamer.data import DATASETS
 from gossamer.metrics import METRICS
 from gossamer.networks import NETWORKS, options
@@ -28,7 +28,7 @@ def algorithms() -> list[Entry]:
         Entry(
             name=name,
             about=kind.title,
-            options=[f"{key} in {allowed}" for key, allowed in ranges(kind).items()] + list(parts(kind)),
+            options=[f"{key} in {allowed}" for key, allowed in hyperparameters(kind).items()] + list(parts(kind)),
             needs=kind.needs,
         )
         for name, kind in ALGORITHMS.items()

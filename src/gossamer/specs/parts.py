@@ -3,8 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from gossamer.aggregators import AGGREGATORS
-from gossamer.compressors import COMPRESSORS
 from gossamer.core import Rule, hyperparameters, parts
 from gossamer.metrics import own
 from gossamer.networks import NETWORKS, Network
@@ -14,9 +12,7 @@ from gossamer.results.fingerprint import made_by
 from gossamer.results.store import MADE_BY
 from gossamer.schedules import Schedule
 from gossamer.specs.candidates import Candidate
-
-MADE_OF = {"compressor": COMPRESSORS, "aggregator": AGGREGATORS}
-"""What an algorithm's table may hold tables for, and by what each is made."""
+from gossamer.specs.making import MADE_OF
 
 
 class Parts(NamedTuple):
@@ -48,7 +44,11 @@ def makers(spec: Any) -> tuple[Callable[..., Any], ...]:
         *named(PROBLEMS, "name", spec.problem),
         *named(NETWORKS, "name", spec.network),
         *named(STAGES, "kind", spec.oracle.stages),
-        *(thing for registry in MADE_OF.values() for thing in named(registry, "kind", spec.algorithm)),
+        *(
+            thing
+            for registry in MADE_OF.values()
+            for thing in named(registry, "kind", [spec.algorithm, spec.oracle.stages])
+        ),
     ]
     return tuple(dict.fromkeys(own))
 

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gossamer.basics.lazy_jax import jax, jnp
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
@@ -62,6 +63,9 @@ class ProcessAgent:
     def gradient(self, *points: Tensor) -> Any:
         return _like(points, self.ask(points))
 
+    def full_gradient(self, *points: Tensor) -> Any:
+        return _like(points, self.ask(points, full=True))
+
     def post(self, *arrays: Tensor, over: Over = "W") -> Callable[[], Any]:
         """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
         letters = over if over == "RC" else over * len(arrays)
@@ -111,9 +115,6 @@ class ProcessAgent:
 
     def _draw(self, by: Any, a: Tensor, number: int) -> Tensor:
         """C(a) with the draw that the simulator's agent of this number makes at this place."""
-        import jax
-        import jax.numpy as jnp
-
         from gossamer.basics.keys import of_array
 
         with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
@@ -133,6 +134,21 @@ class ProcessAgent:
 
     def ones(self) -> Tensor:
         return torch.ones(1, dtype=self.exchange.world.dtype, device=self.exchange.world.device)
+
+    def place(self) -> Tensor:
+        world = self.exchange.world
+        place = torch.zeros(world.size, dtype=world.dtype, device=world.device)
+        place[world.rank] = 1
+        return place
+
+    def norm(self, a: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
+
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
+        for _ in range(times):
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return _like(arrays, arrays)
 
 
 def _like(arrays: tuple[Any, ...], results: Any) -> Any:

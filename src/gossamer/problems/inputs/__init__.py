@@ -5,7 +5,8 @@ of compiled programs ``np.asarray(inputs)`` is the dense matrix.
 """
 
 from gossamer.problems.inputs.bits import Bits
+from gossamer.problems.inputs.bytes import Bytes
 from gossamer.problems.inputs.choose import hold, in_blocks, rows_from, sparse_rows
 from gossamer.problems.inputs.rows import Rows
 
-__all__ = ["Bits", "Rows", "hold", "in_blocks", "rows_from", "sparse_rows"]
+__all__ = ["Bits", "Bytes", "Rows", "hold", "in_blocks", "rows_from", "sparse_rows"]

@@ -9,6 +9,7 @@ from jaxtyping import Int
 from gossamer.data.sparse import Sparse
 from gossamer.problems.inputs import native
 from gossamer.problems.inputs.bits import Bits
+from gossamer.problems.inputs.bytes import Bytes
 from gossamer.problems.inputs.rows import Rows
 
 FEW, FEW_ONES, FEW_VALUES = 0.15, 0.1, 0.05
@@ -35,9 +36,11 @@ DENSE_BYTES = 2**30
 """The largest matrix that is made of sparse features for a model that needs one. Beyond, the rows of a batch are."""
 
 
-def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = None) -> Any:
+def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = None, divisor: int = 1) -> Any:
     """The same features, or these rows of them, in the form that is fastest for a model: one that is `linear` needs no
-    array of them."""
+    array of them. Bytes with a divisor stay bytes."""
+    if divisor != 1:
+        return Bytes(features if order is None else features[order], divisor)
     sparse = isinstance(features, Sparse)
     rows, dim = features.shape
     values = features.data if sparse else features

@@ -1,0 +1,102 @@
+"""Write docs/deep.md from a finished `make deep`: every number and figure on it comes from the run.
+
+python docs/deep.py runs/deep
+"""
+
+import sys
+import tomllib
+from pathlib import Path
+
+import polars as pl
+from findings import repeated, table
+
+from gossamer.report import figures
+from gossamer.report.tables import four
+from gossamer.results.statistics import LEVEL, difference
+from gossamer.results.study import TUNING, Study
+
+HERE = Path(__file__).parent
+FIGURES = HERE / "assets" / "deep"
+SHOWN = {"accuracy": "the share of the test set that is predicted right", "loss": "the loss"}
+
+NO_EDGES = (("lam", 1.0), ("beta", 0.0))
+"""Beyond these there is nothing."""
+
+HEAD = """# Deep learning: Fashion-MNIST
+
+<!-- Written by docs/deep.py from a run of `make deep`: change that file, not this page. -->
+
+A perceptron of {parameters:,} parameters on Fashion-MNIST, whose {rows:,} images are sorted by label and cut into
+{agents} equal parts, one for each agent of a {network}. So an agent knows one or two of the ten classes, and gradients
+differ: $\\zeta^2$ is {spread:.4g} at the start. Batches are of {batch} images and gradients unbiased, so that what is
+compared is how methods deal with heterogeneous data. Momentum that is not tracked, as in QG-DSGDm, and no correction at
+all, as in D-PSGD, are the contrast. The spec is `examples/fashion-mnist.toml`.
+
+All methods were tuned with the same budget, by the loss at the end of {steps:,} rounds on a seed for tuning alone, and
+then run on {seeds} other seeds. Intervals are of 95 % over these; what a setting owes to the seed of its tuning is not
+in them.
+"""
+
+
+def main(run: Path) -> None:
+    study = Study.load(run)
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    for metric in SHOWN:
+        figures.save(study.plot(metric), FIGURES / f"{metric}.png")
+    (HERE / "deep.md").write_text(page(study), encoding="utf-8")
+
+
+def page(study: Study) -> str:
+    result, spec, facts = study.result, tomllib.loads(study.spec), study.facts[""]
+    state = next(iter(result.states.values()))
+    text = HEAD.format(
+        parameters=state.shape[-1],
+        rows=sum(map(sum, facts["counts"])),
+        agents=facts["agents"],
+        network=spec["network"]["name"],
+        spread=facts["heterogeneity"],
+        batch=spec["oracle"]["batch"],
+        steps=spec["run"]["steps"],
+        seeds=len(result.seeds),
+    )
+    head, rows = study.summary().cells()
+    text += f"\n## At the end\n\n{table(head, [tuple(row) for row in rows])}"
+    for metric, what in SHOWN.items():
+        text += f"\n![{what}](assets/deep/{metric}.png){{ width=500 }}\n"
+    text += f"\n## Against the first\n\n{against(study)}"
+    text += f"\n## How they were tuned\n\n{tuned(study)}"
+    again = repeated({"": study}).replace("$ make reproduce\n$ make findings\n", "$ make deep\n")
+    return text + again
+
+
+def against(study: Study) -> str:
+    """Test accuracies less that of the first method, on the same seeds; the intervals hold together at 95 %."""
+    (first, reference), *others = study.result.final("accuracy").items()
+    rows = []
+    for name, values in others:
+        mean, half = difference(reference, values, paired=True, level=1 - (1 - LEVEL) / len(others))
+        verdict = "not told apart" if abs(mean) <= half else "above" if mean > 0 else "below"
+        rows.append((f"`{name.split(' ')[0]}`", f"{100 * mean:+.2f} ± {100 * half:.2f}", verdict))
+    head = ["method", f"test accuracy less that of {first.split(' ')[0]}, in percentage points", ""]
+    return f"On the same seeds; all intervals hold together at {100 * LEVEL:.0f} %.\n\n" + table(head, rows)
+
+
+def tuned(study: Study) -> str:
+    """What was chosen of what was tried, and which numbers of it lie at an edge, beyond which there may be better."""
+    assert study.tuning is not None
+    rows = []
+    for (name,), tried in study.tuning.group_by("algorithm", maintain_order=True):
+        best = tried.row(by_predicate=pl.col("chosen"), named=True)
+        numbers = [key for key in tried.columns if key not in TUNING and best[key] is not None]
+        several = [key for key in numbers if tried[key].n_unique() > 1 and (key, best[key]) not in NO_EDGES]
+        edges = [key for key in several if best[key] in (tried[key].min(), tried[key].max())]
+        rows.append((f"`{name}`", best["setting"], four(best["value"]), tried.height, ", ".join(edges) or "–"))
+    return table(["method", "chosen", "loss", "settings tried", "at an edge of them"], rows)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "study.json").is_file():
+        sys.exit(
+            "usage: python docs/deep.py DIRECTORY, where `gossamer run examples/fashion-mnist.toml --out DIRECTORY` ran"
+        )
+    main(Path(sys.argv[1]))
