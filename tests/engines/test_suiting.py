@@ -8,7 +8,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import hyperparameters, parts
+from gossamer.core import hyperparameters, kinds_of_parts
 from tests import plain
 
 PROBLEM, E = plain.heterogeneous()
@@ -16,7 +16,8 @@ PROBLEM, E = plain.heterogeneous()
 
 def rule_of(kind, eta=0.05):
     numbers = {key: eta if key == "eta" else allowed.example for key, allowed in hyperparameters(kind).items()}
-    return kind(**numbers, **dict.fromkeys(parts(kind), gs.compressors.top_k(k=2)))
+    some = {"compressor": gs.compressors.top_k(k=2), "aggregator": gs.aggregators.median()}
+    return kind(**numbers, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
 
 
 RULES = [rule_of(kind) for kind in ALGORITHMS.values()]
