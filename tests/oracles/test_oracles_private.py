@@ -190,3 +190,9 @@ def test_refuses_a_problem_without_samples_and_rules_that_ask_at_two_points():
         gs.simulate(gs.DPSGD(eta=0.1), problem, plain.irregular(), private(1.0, 1.0, 0.1), steps=1)
     with pytest.raises(gs.InputError, match=r"asks at 2 points on one sample, .* Use a rule that asks at one point"):
         gs.simulate(gs.GTHSGD(eta=0.1, a=0.5), PROBLEM, gs.networks.complete(3), private(1.0, 1.0, 0.1), steps=1)
+
+
+def test_refuses_rules_that_ask_for_gradients_over_all_samples():
+    oracle = private(1.0, 1.0, 0.5) | top_k(1)
+    with pytest.raises(gs.InputError, match="which its ε would not hold for"):
+        gs.simulate(gs.GTSARAH(eta=0.1, recursions=2), PROBLEM, gs.networks.ring(PROBLEM.agents), oracle, steps=1)

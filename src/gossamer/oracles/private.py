@@ -75,6 +75,12 @@ class Private(Stage):
         expected = self.rate * problem.sizes[site.agent].astype(x.dtype)
         return ((total + self.noise * self.clip * drawn) / expected + penalty_gradient(problem, x),), state
 
+    def full(self) -> Oracle:
+        raise InputError(
+            "private counts what an agent lets out by its sampled queries, but this rule also asks for gradients over "
+            "all samples, which its ε would not hold for. Use a rule that asks for none, such as biased-dmt."
+        )
+
     def bias(self, site: Site, state: Any) -> None:
         return None
 
