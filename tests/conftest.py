@@ -29,9 +29,27 @@ if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers inherit it
     atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
 SMALL = {
-    *("algorithms", "basics", "cli", "compressors", "data", "engines", "experiments", "metrics", "networks"),
+    *(
+        "aggregators",
+        "algorithms",
+        "basics",
+        "cli",
+        "compressors",
+        "data",
+        "engines",
+        "experiments",
+        "metrics",
+        "networks",
+    ),
     *("oracles", "problems", "report", "results", "specs", "theory", "torch_engine"),
-    *("test_bad_calls.py", "test_docs.py", "test_engines_agree.py", "test_examples.py", "test_odd_runs.py"),
+    *(
+        "test_attacks.py",
+        "test_bad_calls.py",
+        "test_docs.py",
+        "test_engines_agree.py",
+        "test_examples.py",
+        "test_odd_runs.py",
+    ),
     *("test_schedules.py", "test_compiles_once_for_all_settings_and_keeps_the_dtype"),
 }
 """Rooms, files and tests whose programs run for less time than it takes to optimise them."""

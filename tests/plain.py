@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 
 import gossamer as gs
+from tests import further_reference as reference
 
 
 class NumpyAgents:
@@ -16,6 +17,8 @@ class NumpyAgents:
     def gradient(self, *points):
         return _like(points, tuple(self._gradient(x) for x in points))
 
+    full_gradient = gradient
+
     def gossip(self, *arrays, over="W"):
         letters = over if over == "RC" else over * len(arrays)
         return _like(arrays, tuple(self.matrices[by] @ a for by, a in zip(letters, arrays, strict=True)))
@@ -24,11 +27,26 @@ class NumpyAgents:
         sent = tuple(by.compress(None, a) for a in arrays)
         return _like(arrays, tuple((q, self.matrices["W"] @ q) for q in sent))
 
+    def gossip_robust(self, *arrays, by):
+        return _like(arrays, tuple(reference.combined(a, self.matrices["W"], by) for a in arrays))
+
     def mean(self, *arrays):
         return _like(arrays, tuple(np.broadcast_to(a.mean(0), a.shape) for a in arrays))
 
     def ones(self):
         return np.ones((len(self.matrices["C"]), 1))
+
+    def place(self):
+        return np.eye(len(self.matrices["R"]))
+
+    def norm(self, a):
+        return np.linalg.norm(a, axis=1, keepdims=True)
+
+    def repeat(self, times, step, *arrays):
+        for _ in range(times):
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return _like(arrays, arrays)
 
 
 def _like(given, made):

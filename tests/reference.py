@@ -1,6 +1,7 @@
 """Every algorithm as a plain NumPy loop, from its equations: X is [agents, d], g(X) the gradients, T rounds.
 
-Written apart from the rules, to check them against.
+Written apart from the rules, to check them against. `further_reference` has those with loops inside a round, and those
+whose steps adapt.
 """
 
 import numpy as np
@@ -209,6 +210,31 @@ def motef(X, W, g, T, eta, lam, gamma, compressor):
 
 def beer(X, W, g, T, eta, gamma, compressor):
     return motef(X, W, g, T, eta, 1.0, gamma, compressor)
+
+
+def docom(X, W, g, T, eta, a, gamma, compressor):
+    D = Y = g(X)
+    H = G = np.zeros_like(X)
+    for _ in range(T):
+        before, half = X, X - eta * Y
+        H = H + largest(half - H, compressor.k)
+        X = half + gamma * (W @ H - H)
+        new = g(X) + (1 - a) * (D - g(before))
+        half, D = Y + new - D, new
+        G = G + largest(half - G, compressor.k)
+        Y = half + gamma * (W @ G - G)
+    return X
+
+
+def lead(X, W, g, T, eta, gamma, compressor, alpha):
+    H = D = np.zeros_like(X)
+    for _ in range(T):
+        G = g(X)
+        Q = largest(X - eta * G - eta * D - H, compressor.k)
+        Yhat, H = H + Q, H + alpha * Q
+        D = D + gamma / (2 * eta) * (Yhat - W @ Yhat)
+        X = X - eta * G - eta * D
+    return X
 
 
 # On directed graphs `W` is the pair of a row-stochastic R and a column-stochastic C.

@@ -8,9 +8,10 @@ import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import ranges
 from gossamer.engines.block import Block
-from tests import compiled, plain, reference
+from tests import compiled, further_reference, plain, reference
 
 TOP_2 = gs.compressors.top_k(k=2)
+CLIPPED = gs.aggregators.clipped(radius=0.1)
 
 RULES = {
     # name: (hyper-parameters, the loop to agree with, the state that the tracker tracks)
@@ -35,6 +36,20 @@ RULES = {
     "choco-sgd": ({"eta": 0.05, "gamma": 0.4, "compressor": TOP_2}, reference.choco_sgd, None),
     "beer": ({"eta": 0.02, "gamma": 0.3, "compressor": TOP_2}, reference.beer, "d"),
     "motef": ({"eta": 0.02, "lam": 0.3, "gamma": 0.3, "compressor": TOP_2}, reference.motef, "m"),
+    "docom": ({"eta": 0.02, "a": 0.3, "gamma": 0.3, "compressor": TOP_2}, reference.docom, "d"),
+    "lead": ({"eta": 0.05, "gamma": 0.5, "compressor": TOP_2, "alpha": 0.9}, reference.lead, None),
+    "local-biased-dmt": ({"eta": 0.05, "lam": 0.3, "inner": 0.02, "local": 3}, further_reference.local_biased_dmt, "m"),
+    "k-gt": ({"eta": 0.05, "inner": 0.02, "local": 3}, further_reference.k_gt, None),
+    "gt-adam": (
+        {"eta": 0.02, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3, "cap": 0.5},
+        further_reference.gt_adam,
+        "g",
+    ),
+    "d-amsgrad": ({"eta": 0.02, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3}, further_reference.d_amsgrad, None),
+    "gt-nsgdm": ({"eta": 0.02, "lam": 0.3}, further_reference.gt_nsgdm, "m"),
+    "gt-sarah": ({"eta": 0.05, "recursions": 2}, further_reference.gt_sarah, "v"),
+    "frost": ({"eta": 0.004}, further_reference.frost, None),
+    "robust-dsgd": ({"eta": 0.05, "lam": 0.3, "aggregator": CLIPPED}, further_reference.robust_dsgd, None),
     "sgp": ({"eta": 0.05, "beta": 0.5}, reference.sgp, None),
     "push-pull": ({"eta": 0.03}, reference.push_pull, "g"),
     "push-diging": ({"eta": 0.03}, reference.push_diging, "g"),
@@ -63,7 +78,7 @@ def rule(name, **changed):
 def network_for(name):
     """The irregular graph, directed or lazy for the rules that need that."""
     kind = ALGORITHMS[name]
-    if kind.needs in ("column", "row+column"):
+    if kind.needs not in ("doubly", "nothing"):
         return plain.directed()
     return plain.irregular("lazy" if kind.lowest is not None else "metropolis")
 

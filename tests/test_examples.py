@@ -15,6 +15,7 @@ import polars as pl
 import pytest
 
 from gossamer import cli
+from gossamer.results.privacy import epsilon
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 from tests.data.images import write_idx
@@ -26,7 +27,7 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 def run(tmp_path, monkeypatch):
     """Run an example by its command, in this process; the study that it wrote."""
 
-    def study(name, only=(), **changed):
+    def study(name, only=(), broke=(), left_out=(), **changed):
         text = (EXAMPLES / f"{name}.toml").read_text(encoding="utf-8")
         if only:
             top, *methods = text.split("[[algorithm]]")
@@ -36,8 +37,12 @@ def run(tmp_path, monkeypatch):
             given = [line for line in text.splitlines() if line.startswith(f"{key} = ")]
             assert len(given) == 1
             text = text.replace(given[0], f"{key} = {value}")
+        for part in left_out:
+            blocks = text.split("\n\n")
+            text = "\n\n".join(block for block in blocks if part not in block)
+            assert len(text.split("\n\n")) == len(blocks) - 1
         spec = EXAMPLES / f"{name}.toml"
-        if only or changed:
+        if only or changed or left_out:
             spec = tmp_path / spec.name
             spec.write_text(text, encoding="utf-8")
         printed, told = io.StringIO(), io.StringIO()
@@ -45,17 +50,18 @@ def run(tmp_path, monkeypatch):
         with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told), pytest.raises(SystemExit) as ended:
             cli.main()
         assert ended.value.code == 0, told.getvalue()
-        return judged(spec, tmp_path / name, printed.getvalue(), told.getvalue())
+        return judged(spec, tmp_path / name, printed.getvalue(), told.getvalue(), broke)
 
     return study
 
 
-def judged(spec, folder, printed, told):
+def judged(spec, folder, printed, told, broke=()):
     rows = json.loads(printed)["algorithms"]
     variants = Spec.read(spec).variants()
     wanted = [(variant, one["name"]) for variant, made in variants.items() for one in made.algorithm]
     assert [(row["variant"], row["algorithm"]) for row in rows] == wanted
-    assert all(row["diverged"] == 0 for row in rows)
+    for row in rows:
+        assert row["diverged"] == (row["seeds"] if (row["variant"], row["algorithm"], row["setting"]) in broke else 0)
     assert "rounds, F = " in told
     return Study.load(folder)
 
@@ -99,6 +105,9 @@ def test_every_example_is_run_here():
         "directed",
         "time-varying",
         "faulty",
+        "local-steps",
+        "private",
+        "attacked",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -170,3 +179,40 @@ def test_failures_cost_time_and_no_accuracy(run):
     assert sent["links down"] == pytest.approx(0.7 * whole)
     assert sent["agents asleep"] == pytest.approx(0.75**2 * whole)
     assert sent["local steps"] == pytest.approx(whole / 5)
+
+
+def test_local_steps_cost_queries_and_no_bytes_and_average_the_noise(run):
+    result = run("local-steps").result
+    asked, sent = ends(result, "queries"), ends(result, "bytes_sent")
+    assert asked == {"biased-dmt": 1001, "local-biased-dmt": 10001, "k-gt": 10001}
+    assert sent["local-biased-dmt"] == sent["biased-dmt"]
+    frame = result.frame()
+    late = frame.filter(frame["round"] > 500).group_by("algorithm").agg(floor=pl.col("grad_norm_sq").mean())
+    floor = dict(late.iter_rows())
+    assert max(floor["local-biased-dmt"], floor["k-gt"]) < floor["biased-dmt"] / 3
+
+
+def test_more_noise_protects_more_and_costs_accuracy(run):
+    study = run("private")
+    loud, quiet = study.results["noise 4"], study.results["noise 1"]
+    for result, noise in ((loud, 4.0), (quiet, 1.0)):
+        spent = result.privacy()
+        assert dict(zip(spent["algorithm"], spent["releases"], strict=True)) == {"biased-dmt": 201, "d-psgd": 200}
+        assert spent["epsilon"].to_list() == [epsilon(noise, 0.1, count) for count in (201, 200)]
+    assert loud.privacy()["epsilon"][0] < 2 < 8 < quiet.privacy()["epsilon"][0]
+    for name, ends in loud.final("loss").items():
+        assert ends.mean() > quiet.final("loss")[name].mean() + 0.01
+
+
+def test_robust_averages_hold_for_as_long_as_they_leave_out_as_many_as_attack(run):
+    """Two of the variants and three of the methods: each is another program."""
+    dmt, robust = ("biased-dmt", "eta=0.05, lam=0.1"), "eta=0.05, lam=0.1, aggregator={}".format
+    trimmed, median = ("robust-dsgd", robust("trimmed_mean(trim=4)")), ("robust-dsgd", robust("median()"))
+    broke = {("6 of 16", *dmt), ("6 of 16", *trimmed)}
+    table = run("attacked", broke=broke, left_out=['"clipped"', '"2 of 16"']).across("grad_norm_sq")
+    left = {tuple(row[:3]): row[3] for row in table.table.iter_rows()}
+    assert left["none", *dmt] < left["none", *trimmed] < 1e-2
+    assert left["6 of 16", *median] < 0.1
+    head, *rows = str(table).splitlines()[1:]
+    assert head.endswith("none               6 of 16")
+    assert [row.endswith("broke") for row in rows] == [True, True, False]

@@ -6,14 +6,18 @@ import re
 import runpy
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from mkdocs.exceptions import PluginError
 
+import gossamer as gs
 from gossamer import networks, paper, theory
 from gossamer.theory.theorem import Form
 
 MARK = re.compile(r"\{\{ ([\w.-]+) \}\}")
-GRID = Path(__file__).parents[2] / "tests" / "theory" / "theory_grid.py"
+TESTS = Path(__file__).parents[2] / "tests"
+GRID, PLAIN = TESTS / "theory" / "theory_grid.py", TESTS / "plain.py"
 FORMS: tuple[Form, ...] = ("printed", "repaired")
 
 
@@ -91,6 +95,42 @@ def practical() -> dict[str, float]:
     return {"eta": chosen["eta"], "lam": chosen["lam"], "L": smoothness, **over}
 
 
+@functools.cache
+def quadratics() -> tuple[Any, Any]:
+    """Different quadratics of 8 agents, and a network: those of the tests."""
+    made = runpy.run_path(str(PLAIN))
+    return made["heterogeneous"]()[0], made["irregular"]()
+
+
+def floor(oracle: Any, eta: float) -> float:
+    """‖∇F‖² where Biased-DMT ends on them."""
+    rule = gs.BiasedDMT(eta=eta, lam=0.3)
+    result = gs.simulate(rule, *quadratics(), oracle, steps=4000, dtype="float64", progress=False)
+    return float(result.final("grad_norm_sq")["biased-dmt"][0])
+
+
+@functools.cache
+def local(steps: int) -> dict[str, float]:
+    """What local training does to them: by its closed form, and in a run."""
+    problem, eta = quadratics()[0], 0.05
+    eye = np.eye(problem.dim)
+    P = (eye - np.linalg.matrix_power(eye - eta * problem.A, steps)) / (steps * eta)
+    settled = np.linalg.solve(P.sum(0), np.einsum("nde,ne->d", P, problem.b))
+    relative = float((np.linalg.norm(P @ np.linalg.inv(problem.A) - eye, 2, axis=(1, 2)) ** 2).max())
+    return {
+        "relative": relative,
+        "run": floor(gs.oracles.local_training(steps, eta), 0.05),
+        "closed": float((problem.gradient(settled) ** 2).sum()),
+        "bound": relative / (1 - relative) * problem.heterogeneity(settled),
+    }
+
+
+def feedback(name: str) -> Any:
+    """The largest coordinate of every gradient, without a memory or with one."""
+    top = gs.compressors.top_k(1)
+    return gs.oracles.compressed(top) if name == "plain" else gs.oracles.error_feedback(top, name)  # pyright: ignore
+
+
 def digits(value: float, places: int = 3) -> str:
     """That many significant digits, and powers of ten in LaTeX where there would be many zeros."""
     if value and not 1e-3 <= abs(value) < 1e7:
@@ -121,6 +161,12 @@ def _named() -> dict[str, Callable[[], str]]:
         made[f"grid.{name}"] = lambda name=name: digits(grid()[name])
     for name in ("eta", "lam", "L", "lam.over", "eta.over"):
         made[f"practical.{name}"] = lambda name=name: digits(practical()[name])
+    for steps in (2, 5, 10):
+        for name in ("relative", "run", "closed", "bound"):
+            made[f"local.{steps}.{name}"] = lambda steps=steps, name=name: digits(local(steps)[name])
+    for name in ("plain", "classic", "ef21"):
+        for how, eta in {"wide": 0.1, "narrow": 0.01}.items():
+            made[f"feedback.{name}.{how}"] = lambda name=name, eta=eta: digits(floor(feedback(name), eta), 2)
     return made
 
 

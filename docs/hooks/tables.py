@@ -1,14 +1,16 @@
 """Tables that the code fills: a line ``<!-- table: NAME -->`` in a page becomes the table of that name."""
 
+import functools
 import inspect
 import re
+from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import hyperparameters, parts
+from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
 from gossamer.data import SIZES, SPLITS
 from gossamer.engines.agents import Cost
 from gossamer.engines.costs import costs
@@ -39,6 +41,12 @@ def metrics() -> str:
 
 def networks() -> str:
     return _entries(catalogue.networks())
+
+
+def compared() -> str:
+    """All networks of 24 agents side by side."""
+    head, rows = gs.networks.compare(24).cells
+    return _table(head, [(f"`{row[0]}`", *row[1:]) for row in rows])
 
 
 def weights() -> str:
@@ -81,6 +89,10 @@ def compressors() -> str:
     return _entries(catalogue.compressors())
 
 
+def aggregators() -> str:
+    return _entries(catalogue.aggregators())
+
+
 def schedules() -> str:
     return _entries(catalogue.schedules())
 
@@ -90,14 +102,18 @@ def oracles() -> str:
 
 
 FILLED = (
-    *(algorithms, equations, metrics, networks, weights, splits, spreads, sizes),
-    *(datasets, compressors, schedules, oracles),
+    *(algorithms, equations, metrics, networks, compared, weights, splits, spreads, sizes),
+    *(datasets, compressors, aggregators, schedules, oracles),
 )
 TABLES = {make.__name__: make for make in FILLED}
 
 
+AGENTS, DIM = 4, 16
+"""What is counted on: vectors longer than what holds a number for each agent."""
+
 GRAPHS = {
     "doubly": "undirected, or with doubly stochastic weights",
+    "row": "directed too; row-stochastic weights",
     "column": "directed too; column-stochastic weights",
     "row+column": "directed too; row- and column-stochastic weights",
     "nothing": "none: a parameter server",
@@ -105,16 +121,28 @@ GRAPHS = {
 
 
 def _algorithm(name: str, kind: type) -> list[str]:
-    each, dim = _round(kind)
-    made, reduced = f"`{kind.__name__}({', '.join(_takes(kind))})`", str(each.reduced // dim or "–")
-    sent = [*_vectors(each.gossiped // dim, ""), *_vectors(each.bits / (32 * dim), " compressed")]
-    sent += ["1 number"] if each.gossiped % dim else []
-    counted = [" and ".join(sent) or "–", str(each.messages or "–"), reduced, str(each.queries)]
+    made = f"`{kind.__name__}({', '.join(_takes(kind))})`"
+    vectors, thin = _paid(kind, lambda each: each.gossiped // DIM), _paid(kind, lambda each: each.bits / (32 * DIM))
+    sent = [*_vectors(vectors, ""), *_vectors(thin, " compressed")]
+    sent += {0: [], 1: ["1 number"], AGENTS: ["$n$ numbers"]}[_round(kind, 1).gossiped % DIM]
+    counted = [" and ".join(sent) or "–"]
+    counted += [_paid(kind, lambda each: each.messages), _paid(kind, lambda each: each.reduced // DIM)]
+    counted += [_paid(kind, lambda each: each.queries) + " and a full gradient" * _round(kind, 1).passes]
     return [f"[`{name}`](#{name})", made, _equations(kind), *counted, _graphs(kind), _reference(kind)]
 
 
-def _vectors(number: float, how: str) -> list[str]:
-    return [f"{number:g}{how} vector{'s' * (number != 1)}"] if number else []
+def _paid(kind: type, part: Callable[[Cost], float]) -> str:
+    """A part of what a round costs: a number, or how it grows with what the algorithm counts."""
+    once, twice = part(_round(kind, 1)), part(_round(kind, 2))
+    if once == twice:
+        return f"{once:g}" if once else "–"
+    (count,) = (key for key, allowed in hyperparameters(kind).items() if isinstance(allowed, Whole))
+    each, fixed = twice - once, 2 * once - twice
+    return f"{fixed:g} + " * bool(fixed) + f"{each:g} × " * (each != 1) + f"`{count}`"
+
+
+def _vectors(number: str, how: str) -> list[str]:
+    return [f"{number}{how} vector{'s' * (number != '1')}"] if number != "–" else []
 
 
 def _graphs(kind: type) -> str:
@@ -151,12 +179,15 @@ def _takes(kind: type) -> list[str]:
     return [*hyperparameters(kind), *parts(kind)]
 
 
-def _round(kind: type) -> tuple[Cost, int]:
-    """What one agent pays in a round, counted as the simulator counts it, and the length of a vector."""
-    problem = gs.problems.quadratic(np.eye(3), np.zeros((4, 3)))
-    numbers = {key: allowed.example for key, allowed in hyperparameters(kind).items()}
-    rule = kind(**numbers, **dict.fromkeys(parts(kind), gs.compressors.identity()))
-    return costs(rule, problem, gs.networks.ring(4), gs.oracles.exact(), "float32")[1], problem.dim
+@functools.cache
+def _round(kind: type, count: int) -> Cost:
+    """What one agent pays in a round, counted as the simulator counts it, with this for all whole numbers."""
+    problem = gs.problems.quadratic(np.eye(DIM), np.zeros((AGENTS, DIM)))
+    known = hyperparameters(kind).items()
+    numbers = {key: count if isinstance(allowed, Whole) else allowed.example for key, allowed in known}
+    some = {"compressor": gs.compressors.identity(), "aggregator": gs.aggregators.median()}
+    rule = kind(**numbers, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
+    return costs(rule, problem, gs.networks.ring(AGENTS), gs.oracles.exact(), "float32")[1]
 
 
 def _section(name: str, kind: type) -> str:
@@ -165,7 +196,7 @@ def _section(name: str, kind: type) -> str:
     )
     code = "\n".join(f"    {line}".rstrip() for line in inspect.getsource(kind).splitlines())
     settings = ", ".join(f"`{key}` in {allowed}" for key, allowed in hyperparameters(kind).items())
-    settings += ", and a `compressor`" if parts(kind) else ""
+    settings += "".join(f", and an `{key}`" if key[0] in "aeiou" else f", and a `{key}`" for key in parts(kind))
     return (
         f"## {kind.title} {{ #{name} data-toc-label='{name}' }}\n\n"
         f"::: {kind.__module__}\n{options}\n\n"

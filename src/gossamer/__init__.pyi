@@ -1,6 +1,6 @@
 """The public names, and where each comes from; `__init__.py` imports a module when a name of it is first used."""
 
-from . import algorithms, compressors, data, networks, oracles, problems, schedules, theory
+from . import aggregators, algorithms, compressors, data, networks, oracles, problems, schedules, theory
 from .algorithms.beer import BEER
 from .algorithms.biased_dmt import BiasedDMT
 from .algorithms.biased_dmt_atc import BiasedDMTATC
@@ -9,18 +9,27 @@ from .algorithms.centralized_momentum import CentralizedMomentum
 from .algorithms.centralized_sgd import CentralizedSGD
 from .algorithms.choco_sgd import ChocoSGD
 from .algorithms.d2 import D2
+from .algorithms.d_amsgrad import DAMSGrad
 from .algorithms.d_psgd import DPSGD
 from .algorithms.d_psgd_atc import DPSGDATC
 from .algorithms.decentlam import DecentLaM
+from .algorithms.docom import DoCoM
 from .algorithms.dsgdm import DSGDm
 from .algorithms.dsgdm_gossip import DSGDmGossip
 from .algorithms.dsgt import DSGT
 from .algorithms.exact_diffusion import ExactDiffusion
 from .algorithms.extra import EXTRA
+from .algorithms.frost import FROST
 from .algorithms.gnsd import GNSD
+from .algorithms.gt_adam import GTAdam
 from .algorithms.gt_dsgd import GTDSGD
 from .algorithms.gt_hsgd import GTHSGD
+from .algorithms.gt_nsgdm import GTNSGDm
+from .algorithms.gt_sarah import GTSARAH
 from .algorithms.gt_storm import GTSTORM
+from .algorithms.k_gt import KGT
+from .algorithms.lead import LEAD
+from .algorithms.local_biased_dmt import LocalBiasedDMT
 from .algorithms.momentum_tracking import MomentumTracking
 from .algorithms.motef import MoTEF
 from .algorithms.push_diging import PushDIGing
@@ -28,16 +37,19 @@ from .algorithms.push_diging_dmt import PushDIGingDMT
 from .algorithms.push_pull import PushPull
 from .algorithms.push_pull_dmt import PushPullDMT
 from .algorithms.qg_dsgdm import QGDSGDm
+from .algorithms.robust_dsgd import RobustDSGD
 from .algorithms.sgp import SGP
 from .algorithms.stem import STEM
 from .basics.pytrees import pytree
 from .core import (
     Agent,
+    Aggregator,
     Array,
     Compressor,
     Count,
     Decay,
     InputError,
+    LocalStep,
     Mixing,
     Range,
     State,
@@ -66,13 +78,18 @@ __all__ = [
     "DPSGDATC",
     "DSGT",
     "EXTRA",
+    "FROST",
     "GNSD",
     "GTDSGD",
     "GTHSGD",
+    "GTSARAH",
     "GTSTORM",
+    "KGT",
+    "LEAD",
     "SGP",
     "STEM",
     "Agent",
+    "Aggregator",
     "Array",
     "BiasedDMT",
     "BiasedDMTATC",
@@ -83,13 +100,19 @@ __all__ = [
     "Comparison",
     "Compressor",
     "Count",
+    "DAMSGrad",
     "DSGDm",
     "DSGDmGossip",
     "Decay",
     "DecentLaM",
+    "DoCoM",
     "ExactDiffusion",
+    "GTAdam",
+    "GTNSGDm",
     "InputError",
     "Link",
+    "LocalBiasedDMT",
+    "LocalStep",
     "Mixing",
     "MoTEF",
     "MomentumTracking",
@@ -100,11 +123,13 @@ __all__ = [
     "QGDSGDm",
     "Range",
     "Result",
+    "RobustDSGD",
     "State",
     "StepSize",
     "Study",
     "Value",
     "Weight",
+    "aggregators",
     "algorithms",
     "compare",
     "compressors",

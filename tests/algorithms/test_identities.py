@@ -86,9 +86,14 @@ def test_on_a_complete_graph_the_adapt_then_combine_form_is_centralised_momentum
 
 def copied(rule, g):
     """The path of a compressed rule from copies that are already right: H⁰ = X⁰ and G⁰ = V⁰."""
-    agents = plain.NumpyAgents(W, g)
-    s = rule.init(X0, agents)
-    s = State(**dict(s) | {"h": s.x, "wh": W @ s.x, "g": s.v, "wg": W @ s.v})
+    s = rule.init(X0, plain.NumpyAgents(W, g))
+    return begun(rule, g, h=s.x, wh=W @ s.x, g=s.v, wg=W @ s.v)
+
+
+def begun(rule, gradient, /, **changed):
+    """The path of a rule from a start that is changed."""
+    agents = plain.NumpyAgents(W, gradient)
+    s = State(**dict(rule.init(X0, agents)) | changed)
     found = [s.x]
     for _ in range(50):
         s = rule.step(s, agents)
@@ -112,6 +117,68 @@ def test_beer_without_compression_is_gnsd_and_is_motef_without_momentum():
 def test_choco_without_compression_is_d_psgd():
     choco = gs.ChocoSGD(eta=0.05, gamma=1, compressor=plain.Nothing())
     assert same(path(choco), path(gs.DPSGDATC(eta=0.05)))
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.3])
+def test_lead_without_compression_is_exact_diffusion(alpha):
+    lead = gs.LEAD(eta=0.05, gamma=1, compressor=plain.Nothing(), alpha=alpha)
+    assert same(path(lead), path(gs.ExactDiffusion(eta=0.05)))
+
+
+def test_docom_without_compression_is_gt_hsgd_from_its_start():
+    docom = gs.DoCoM(eta=0.05, a=0.3, gamma=1, compressor=plain.Nothing())
+    assert same(path(docom), begun(gs.GTHSGD(eta=0.05, a=0.3), G, y=G(X0)))
+    assert not same(path(docom), path(gs.GTHSGD(eta=0.05, a=0.3)))
+
+
+def test_one_local_step_is_biased_dmt_whatever_its_size():
+    dmt = path(gs.BiasedDMT(eta=0.05, lam=0.3))
+    assert same(path(gs.LocalBiasedDMT(eta=0.05, lam=0.3, inner=0.02, local=1)), dmt)
+    assert same(path(gs.LocalBiasedDMT(eta=0.05, lam=0.3, inner=0.7, local=1)), dmt)
+    assert not same(path(gs.LocalBiasedDMT(eta=0.05, lam=0.3, inner=0.02, local=2)), dmt)
+
+
+def test_k_gt_with_one_local_step_is_dsgt_from_its_start():
+    kgt = gs.KGT(eta=0.05, inner=0.02, local=1)
+    assert same(begun(kgt, G, c=0 * X0), path(gs.DSGT(eta=0.05)))
+
+
+def test_gt_adam_whose_second_moment_is_bounded_away_is_gnsd():
+    adam = gs.GTAdam(eta=0.1, beta1=0, eps=4.0, cap=1e-20)
+    assert same(path(adam), path(gs.GNSD(eta=0.05)))
+
+
+def test_d_amsgrad_whose_second_moment_never_grows_is_d_psgd():
+    amsgrad = gs.DAMSGrad(eta=5.0, beta1=0, eps=1e4)
+    assert same(path(amsgrad), path(gs.DPSGD(eta=0.05)))
+
+
+def test_on_a_complete_graph_gt_nsgdm_is_centralised_and_normalised():
+    found = path(gs.GTNSGDm(eta=0.05, lam=0.3), J)
+    x, m = X0[0], 0 * X0[0]
+    for agents in found:
+        assert same(agents, x)
+        m = 0.7 * m + 0.3 * G(np.tile(x, (8, 1))).mean(0)
+        x = x - 0.05 * m / np.linalg.norm(m)
+
+
+def test_gt_nsgdm_stays_where_there_is_no_gradient():
+    assert same(path(gs.GTNSGDm(eta=0.05, lam=0.3), g=lambda X: 0 * X), X0)
+
+
+def test_a_round_of_gt_sarah_with_exact_gradients_is_several_of_gnsd():
+    sarah = path(gs.GTSARAH(eta=0.05, recursions=2), steps=16)
+    assert same(sarah, path(gs.GNSD(eta=0.05), steps=48)[::3])
+
+
+def test_robust_dsgd_that_clips_nothing_and_has_no_momentum_is_d_psgd():
+    robust = gs.RobustDSGD(eta=0.05, lam=1, aggregator=gs.aggregators.clipped(float("inf")))
+    assert same(path(robust), path(gs.DPSGDATC(eta=0.05)))
+
+
+def test_robust_dsgd_that_trims_nothing_on_a_complete_graph_is_centralised_sgd():
+    robust = gs.RobustDSGD(eta=0.05, lam=1, aggregator=gs.aggregators.trimmed_mean(0))
+    assert same(path(robust, J), path(gs.CentralizedSGD(eta=0.05)))
 
 
 def test_d2_on_half_of_the_identity_is_exact_diffusion():
@@ -150,6 +217,12 @@ def test_variance_reduction_on_a_complete_graph_is_stem():
 )
 def test_rules_for_directed_graphs_with_doubly_stochastic_weights(directed, undirected):
     assert same(path(directed), path(undirected))
+
+
+def test_frost_with_doubly_stochastic_weights_is_gnsd_once_it_knows_that():
+    """The sum of eight gradients for their mean, and an eighth of the step."""
+    frost = begun(gs.FROST(eta=0.05 / 8), G, p=J, z=8 * G(X0), g=8 * G(X0))
+    assert same(frost, path(gs.GNSD(eta=0.05)))
 
 
 @pytest.mark.parametrize("kind", [gs.PushPullDMT, gs.PushDIGingDMT])

@@ -183,6 +183,45 @@ def test_the_first_query_draws_from_the_keys_that_the_module_states(drawn):
     np.testing.assert_array_equal(array[:2], key_data(fold_in(of_round, 2**20 + 1)))
 
 
+@gs.pytree
+@dataclass(frozen=True)
+class RememberingSource(Oracle):
+    """Remembers the key of every query and the one of its own draws."""
+
+    def check(self, problem):
+        pass
+
+    def init(self, site):
+        return {"asked": jnp.int32(0), "keys": jnp.zeros((MOST, 4), jnp.float64)}
+
+    def query(self, site, state, points):
+        told = jnp.concatenate([words(site.key), words(self.own_key(site))])
+        keys = state["keys"].at[state["asked"]].set(told)
+        return points, {"asked": state["asked"] + 1, "keys": keys}
+
+    def bias(self, site, state):
+        return None
+
+
+INNER, OUTER = 2, 3
+MOST = INNER * OUTER * (1 + ROUNDS)
+
+
+def test_no_two_steps_of_local_training_share_a_key(drawn):
+    """Nor do they with the stage around it, or with what is drawn without it, but for the first step of a query."""
+    trained = gs.oracles.local_training(INNER, 0.1) | gs.oracles.local_training(OUTER, 0.1)
+    oracle = RememberingSource() | trained
+    given = [gs.GNSD(eta=0.1)], PROBLEM, gs.networks.complete(AGENTS), [oracle]
+    block = Block(*given, seeds=SEEDS, steps=ROUNDS, dtype="float64")
+    block.advance(0, [ROUNDS], [False])
+    asked, told = (np.asarray(block.run.memory[name]) for name in ("asked", "keys"))
+    assert (asked == MOST).all()
+    steps = pairs_of(told)
+    assert len(steps) == len(set(steps)) == 2 * len(SEEDS) * AGENTS * MOST
+    plain = {key for key in steps if key in set(in_rounds(drawn))}
+    assert len(plain) == 2 * len(SEEDS) * AGENTS * (1 + ROUNDS)  # those of the first step, which move no sample
+
+
 @pytest.mark.parametrize(
     ("make", "most", "what"),
     [

@@ -271,3 +271,5 @@ def test_refuses_what_is_no_dataclass_and_leaves_that_are_no_fields():
         gs.pytree(type("Bare", (), {}))
     with pytest.raises(gs.InputError, match="Scaled has no field 'size' that could be a leaf"):
         gs.pytree(Scaled, leaves=["size"])
+    with pytest.raises(gs.InputError, match="Scaled is a pytree already"):
+        gs.pytree(Scaled)

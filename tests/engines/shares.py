@@ -27,8 +27,26 @@ CASES: dict[str, tuple[Any, gs.networks.Network]] = {
     "drawn": (DMT, gs.networks.every(gs.networks.random_matching(N, seed=2), 2)),
     "directed": (SGP, gs.networks.directed_erdos_renyi(N, 0.2, seed=3)),
     "directed failing": (SGP, gs.networks.failing(gs.networks.directed_ring(N), links=0.3, seed=4)),
+    "a number for each agent": (gs.FROST(eta=0.003), gs.networks.directed_erdos_renyi(N, 0.2, seed=3)),
+    "full gradients in a loop": (gs.GTSARAH(eta=0.05, recursions=3), gs.networks.ring(N)),
+    "attacked": (
+        gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=gs.aggregators.clipped()),
+        gs.networks.attacked(IRREGULAR, "alie", share=0.25),
+    ),
+    "told apart": (
+        gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=gs.aggregators.median()),
+        gs.networks.sequence([gs.networks.torus(4, 4), gs.networks.complete(N)]),
+    ),
+    "lied to": (DMT, gs.networks.attacked(gs.networks.ring(N), "constant", agents=[3], scale=0.5)),
     "all-reduce": (gs.CentralizedSGD(eta=0.05), gs.networks.ring(N)),
+    "private": (DMT, gs.networks.ring(N)),
 }
+ORACLES = {
+    "private": gs.oracles.private(1.0, 0.5, 0.4)
+    | gs.oracles.local_training(2, 0.05)
+    | gs.oracles.error_feedback(gs.compressors.top_k(1))
+}
+"""Of cases whose gradients are not those of mini-batches."""
 TOGETHER = ("failing",)
 """The cases of several processes."""
 
@@ -45,7 +63,8 @@ def simulated(case: str, seeds: Any = 2, **how: Any) -> np.ndarray:
     """What every agent has after some rounds, for each seed."""
     rule, network = CASES[case]
     given = {"steps": ROUNDS, "every": 3, "dtype": "float64", "progress": False}
-    result = gs.simulate(rule, problem(), network, gs.oracles.minibatch(2), seeds=seeds, **given, **how)
+    oracle = ORACLES.get(case, gs.oracles.minibatch(2))
+    result = gs.simulate(rule, problem(), network, oracle, seeds=seeds, **given, **how)
     return next(iter(result.states.values()))
 
 

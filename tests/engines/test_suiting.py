@@ -8,14 +8,14 @@ import pytest
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import parts, ranges
+from gossamer.core import hyperparameters, parts
 from tests import plain
 
 PROBLEM, E = plain.heterogeneous()
 
 
 def rule_of(kind, eta=0.05):
-    numbers = {key: eta if key == "eta" else 0.5 for key in ranges(kind)}
+    numbers = {key: eta if key == "eta" else allowed.example for key, allowed in hyperparameters(kind).items()}
     return kind(**numbers, **dict.fromkeys(parts(kind), gs.compressors.top_k(k=2)))
 
 
@@ -32,7 +32,7 @@ def refused(rule, network, problem=PROBLEM):
 def test_a_directed_network_is_refused_by_rules_that_need_doubly_stochastic_weights(rule):
     message = refused(rule, plain.directed())
     assert f"{rule.name} needs doubly stochastic weights" in message
-    for name in ("sgp", "push-pull", "push-diging", "push-pull-dmt", "push-diging-dmt"):
+    for name in ("sgp", "push-pull", "push-diging", "push-pull-dmt", "push-diging-dmt", "frost"):
         assert name in message.split("there are ")[1]
 
 
@@ -42,7 +42,7 @@ def test_a_column_stochastic_matrix_is_refused_where_it_is_given():
         gs.networks.from_matrix(column)
 
 
-@pytest.mark.parametrize("name", ["choco-sgd", "beer", "motef"])
+@pytest.mark.parametrize("name", ["choco-sgd", "beer", "motef", "docom"])
 @pytest.mark.parametrize(
     "network",
     [
@@ -59,7 +59,13 @@ def test_compressed_rules_refuse_a_network_that_changes_or_loses(name, network):
     assert "Use a static network, or an uncompressed rule" in message
 
 
-@pytest.mark.parametrize("name", ["d2", "exact-diffusion", "extra"])
+def test_frost_refuses_a_network_on_which_it_cannot_learn_how_much_each_agent_counts():
+    message = refused(gs.FROST(eta=0.05), gs.networks.failing(plain.directed(), links=0.1))
+    assert "frost keeps estimates of how much each agent counts" in message
+    assert "Use a static network, or a rule that needs none, such as push-pull-dmt" in message
+
+
+@pytest.mark.parametrize("name", ["d2", "exact-diffusion", "extra", "lead"])
 def test_rules_of_two_rounds_refuse_what_they_are_wrong_on(name):
     rule = rule_of(ALGORITHMS[name])
     assert "changes. Use a static network" in refused(rule, gs.networks.random_matching(8))

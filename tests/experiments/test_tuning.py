@@ -1,5 +1,7 @@
 """Tuning: equal budgets, edges, and what is chosen."""
 
+from typing import Annotated, Any
+
 import numpy as np
 import polars as pl
 import pytest
@@ -7,8 +9,8 @@ import pytest
 import gossamer as gs
 from gossamer.engines.runs import Row
 from gossamer.experiments import running as experiment
-from gossamer.experiments.grids import Trial, best, first_grid, further, on_edge
-from gossamer.experiments.tuning import criterion
+from gossamer.experiments.grids import Trial, best, extended, first_grid, further, on_edge
+from gossamer.experiments.tuning import Tuned, criterion
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.sections import FIRST_SEED, TuningSection
 from gossamer.specs.spec import Spec
@@ -31,7 +33,7 @@ def spec(**tuning):
     )
 
 
-@pytest.mark.parametrize("name", ["biased-dmt", "dsgdm", "d-psgd", "centralized-sgd", "momentum-tracking"])
+@pytest.mark.parametrize("name", ["biased-dmt", "dsgdm", "d-psgd", "momentum-tracking", "gt-adam", "gt-sarah"])
 def test_every_algorithm_gets_the_same_number_of_settings(name):
     candidate = Candidate.of(name)
     grid = first_grid(candidate, SECTION)
@@ -41,6 +43,16 @@ def test_every_algorithm_gets_the_same_number_of_settings(name):
     trials = [Trial(hyper, abs(np.log(hyper["eta"])), 0, 0) for hyper in grid]
     more = further(candidate, trials, 16)
     assert len({tuple(sorted(hyper.items())) for hyper in more}) == 16
+
+
+def test_the_size_of_local_steps_is_tuned_beside_the_step_size():
+    candidate = Candidate(gs.LocalBiasedDMT, {"lam": 0.3, "local": 5})
+    section = TuningSection.model_validate({"eta": [0.01, 1.0], "inner": [0.1, 0.02]})
+    assert (candidate.step, candidate.second) == ("eta", "inner")
+    assert {hyper["inner"] for hyper in first_grid(candidate, SECTION)} == {0.1, 0.03, 0.01, 0.003}
+    assert {hyper["inner"] for hyper in first_grid(candidate, section)} == {0.1, 0.02}
+    with pytest.raises(gs.InputError, match="give all but one of lam, inner, local"):
+        _ = Candidate.of(gs.LocalBiasedDMT).second
 
 
 def tried(values, second=(1.0,), least=(0.1, 1.0)):
@@ -55,21 +67,51 @@ def tried(values, second=(1.0,), least=(0.1, 1.0)):
 @pytest.mark.parametrize(
     ("least", "edge"),
     [
-        ((0.1, 1.0), None),
-        ((0.01, 1.0), "step low"),
-        ((1.0, 1.0), "step high"),
-        ((0.1, 0.1), "second"),
-        ((0.1, 0.3), None),
+        ((0.1, 1.0), {}),
+        ((0.01, 1.0), {"eta": "lowest"}),
+        ((1.0, 1.0), {"eta": "highest"}),
+        ((0.1, 0.1), {"lam": "lowest"}),
+        ((1.0, 0.1), {"eta": "highest", "lam": "lowest"}),
+        ((0.1, 0.3), {}),
     ],
 )
-def test_where_the_best_lies(least, edge):
+def test_where_the_best_lies_and_which_grid_goes_on(least, edge):
     trials = tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), least)
     assert on_edge(DMT, trials) == edge
+    assert extended(DMT, trials) == next(iter(edge), None)
+
+
+def test_a_grid_goes_on_only_towards_the_end_that_its_range_names():
+    trials = tried([0.01, 0.1, 1.0], (0.3, 0.1), (0.1, 0.3))
+    assert on_edge(DMT, trials) == {"lam": "highest"}
+    assert extended(DMT, trials) is None
+
+
+def test_a_step_size_at_the_end_of_its_range_is_no_edge():
+    @gs.rule("own-with-a-bounded-step")
+    class Bounded:
+        """Own."""
+
+        rate: Annotated[Any, gs.Range(0, 1, low_open=True, step=True)]
+
+        def init(self, x, agent):
+            return gs.State(x=x)
+
+        def step(self, s, agent):
+            return s
+
+    candidate = Candidate.of(Bounded)
+    trials = [Trial({"rate": rate}, 1 - rate, 0, 0) for rate in (0.25, 0.5, 1.0)]
+    assert on_edge(candidate, trials) == {}
+    assert all(0.5 < more["rate"] < 1 for more in further(candidate, trials, 4))
+    page = Tuned({0: candidate}, {0: trials})._repr_html_()  # whose class no registry knows
+    assert "⚠" not in page
+    assert "⚠ own-with-a-bounded-step: eta = 0.5 is the highest" in Tuned({0: candidate}, {0: trials[:2]})._repr_html_()
 
 
 def test_a_diverged_neighbour_is_no_edge():
     trials = [Trial({"eta": eta}, value, value is None, 0) for eta, value in [(0.1, 2.0), (0.3, 1.0), (1.0, None)]]
-    assert on_edge(GNSD, trials) is None
+    assert on_edge(GNSD, trials) == {}
     assert best(GNSD, trials).values == {"eta": 0.3}
 
 

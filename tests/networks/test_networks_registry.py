@@ -10,13 +10,25 @@ from gossamer.core import InputError
 NEEDED = {
     "erdos-renyi": {"probability": 0.5},
     "random-regular": {"degree": 3},
+    "random-geometric": {"radius": 0.5},
+    "spanning-tree": {"of": "torus"},
+    "hierarchical": {"cliques": 4, "between": {"name": "ring"}},
+    "d-equistatic": {"degree": 4},
+    "u-equistatic": {"degree": 4},
+    "k-peer-exponential": {"degree": 3},
+    "base-graph": {"degree": 2},
     "redrawn-erdos-renyi": {"probability": 0.3},
     "directed-erdos-renyi": {"probability": 0.5},
     "sequence": {"of": [{"name": "ring"}, {"name": "torus", "rows": 4}]},
     "file": {"file": str(Path(__file__).with_name("torus16.edges"))},
 }
 DIRECTED = {"directed-ring", "directed-erdos-renyi"}
-CHANGING = {"one-peer-exponential", "random-matching", "redrawn-erdos-renyi", "sequence"}
+PEERS = {"one-peer-exponential", "k-peer-exponential", "base-graph", "od-equidyn", "ou-equidyn"}
+CHANGING = {*PEERS, "random-matching", "redrawn-erdos-renyi", "sequence"}
+ONE_WAY = {"exponential", "one-peer-exponential", "k-peer-exponential", "d-equistatic", "od-equidyn"}
+"""Doubly stochastic and not symmetric: when they fail they are directed."""
+FIXED = {"complete", "exponential", "d-equistatic", "u-equistatic"}
+"""Those with weights of their own."""
 COMMON = ("every", "links_down", "agents_asleep", "failure_seed")
 
 
@@ -43,11 +55,11 @@ def test_every_network_can_fail_and_take_local_steps(name):
     assert network.activity == 0.8
     assert network.pace == 0.5
     assert network.traffic == pytest.approx(base.traffic * 0.9 * 0.8**2 / 2)
-    directed = name in DIRECTED | {"exponential", "one-peer-exponential"}
+    directed = name in DIRECTED | ONE_WAY
     assert network.stochastic == ("row+column" if directed else "doubly")
 
 
-@pytest.mark.parametrize("name", sorted(set(networks.NETWORKS) - {"complete", "exponential"} - CHANGING - DIRECTED))
+@pytest.mark.parametrize("name", sorted(set(networks.NETWORKS) - FIXED - CHANGING - DIRECTED))
 def test_weights_can_be_chosen_by_name(name):
     lazy = networks.make(name, 16, weights="lazy", **NEEDED.get(name, {}))
     assert "weights='lazy'" in lazy.name
@@ -74,7 +86,7 @@ def test_torus_finds_its_sides(agents, given, name):
 @pytest.mark.parametrize(
     ("name", "agents", "given", "message"),
     [
-        ("rign", 5, {}, "'rign' is not a network; did you mean 'ring'\\? Known: complete, directed-erdos-renyi"),
+        ("rign", 5, {}, "'rign' is not a network; did you mean 'ring'\\? Known: base-graph, complete, d-equistatic"),
         ("erdos_renyi", 5, {}, "did you mean 'erdos-renyi'"),
         (None, 5, {}, "None is not a network"),
         ("ring", 0, {}, "ring: agents must be a whole number of at least 1, but is 0"),
@@ -98,6 +110,10 @@ def test_torus_finds_its_sides(agents, given, name):
         ("torus", 12, {"rows": 2, "columns": 3}, "cannot have 2 rows and 3 columns: rows times columns must be 12"),
         ("torus", 12, {"rows": 0}, r"torus\(rows\) must be a whole number of at least 1, but is 0"),
         ("hypercube", 20, {}, "power of two, but is 20"),
+        ("random-geometric", 20, {}, "needs the option 'radius', which is missing. It takes: radius, seed, weights"),
+        ("spanning-tree", 20, {}, "needs the option 'of', which is missing"),
+        ("base-graph", 4, {"degree": 4}, "below the number of agents, 4, but is 4"),
+        ("hierarchical", 4, {"clique": 2}, "did you mean 'cliques'"),
         ("ring", 5, {"links_dwn": 0.1}, "did you mean 'links_down'"),
         ("ring", 5, {"links_down": 1}, r"ring: links_down must be a number in \[0, 1\), but is 1. .* at 1 nobody"),
         ("ring", 5, {"agents_asleep": -0.1}, r"ring: agents_asleep must be a number in \[0, 1\), but is -0.1"),

@@ -1,36 +1,53 @@
 """One setting for each registered rule, made from what its hyper-parameters must be, and runs of it on both sides."""
 
+from typing import ClassVar
+
 import numpy as np
 
-from gossamer import compressors, networks
+from gossamer import aggregators, compressors, networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import State, parts, ranges
+from gossamer.core import State, hyperparameters, kinds_of_parts, ranges
 from tests.torch_engine import quadratics
 
 STEPS = 12
 
 
 def setting(kind):
-    """Small numbers inside every range, and top-k where it compresses."""
-    numbers = {key: 0.05 if key == "eta" else 0.3 for key in ranges(kind)}
-    return kind(**numbers, **{key: compressors.top_k(2) for key in parts(kind)})
+    """Small numbers inside every range, two where it counts, top-k where it compresses, clipping where it combines."""
+    numbers = {key: 0.05 if key in ("eta", "inner") else 0.3 for key in ranges(kind)}
+    counted = {key: 2 for key in hyperparameters(kind) if key not in numbers}
+    some = {"compressor": compressors.top_k(2), "aggregator": aggregators.clipped(0.1)}
+    return kind(**numbers, **counted, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
 
 
 def network_for(kind):
     """A directed graph for those that allow it, else a ring on which all rules converge."""
-    if kind.needs in ("column", "row+column"):
+    if kind.needs not in ("doubly", "nothing"):
         return networks.directed(quadratics.one_way(4))
     return networks.ring(4, weights="lazy")
 
 
+class Asked(quadratics.Stacked):
+    """All agents in NumPy, and where they ask for gradients."""
+
+    asked: ClassVar[list] = []
+
+    def gradient(self, *points):
+        self.asked.append(points[0])
+        return super().gradient(*points)
+
+    full_gradient = gradient
+
+
 def looped(name):
-    """x after `STEPS` rounds of a plain loop, [agents, d]."""
+    """Where a plain loop asks after `STEPS` answers, [agents, d]: what an optimizer then shows."""
     rule, network = setting(ALGORITHMS[name]), network_for(ALGORITHMS[name])
-    state = rule.init(np.tile(quadratics.problem(4)[3], (4, 1)), quadratics.Stacked(4, network, 0))
-    for t in range(STEPS):
-        state = rule.step(state, quadratics.Stacked(4, network, t))
+    Asked.asked = []
+    state = rule.init(np.tile(quadratics.problem(4)[3], (4, 1)), Asked(4, network, 0))
+    for t in range(STEPS + 1):
+        state = rule.step(state, Asked(4, network, t))
     assert isinstance(state, State)
-    return state.x
+    return Asked.asked[STEPS]
 
 
 def trained(rank, agents):

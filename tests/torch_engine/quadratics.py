@@ -5,8 +5,9 @@ import networkx as nx
 import numpy as np
 
 import gossamer as gs
-from gossamer import compressors, networks
+from gossamer import aggregators, compressors, networks
 from gossamer.core import State
+from tests import further_reference as reference
 
 STEPS = 25
 
@@ -82,6 +83,9 @@ def plain_cases(agents):
         "asleep, directed": (gs.SGP(eta=0.05, beta=0.0), networks.failing(two, links=0.2, agents=0.2, seed=1)),
         "sgp": (gs.SGP(eta=0.05, beta=0.5), one),
         "push-diging": (gs.PushDIGing(eta=0.05), two),
+        "trimmed": (gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=aggregators.trimmed_mean(1)), ring),
+        "own radius": (gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=aggregators.clipped()), graph),
+        "median, every": (gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=aggregators.median()), networks.every(graph, 3)),
         "motef": (gs.MoTEF(eta=0.05, lam=0.3, gamma=0.3, compressor=compressors.top_k(2)), graph),
         "sign": choco(compressors.scaled_sign()),
         "levels": choco(compressors.round_linf(200)),
@@ -117,6 +121,8 @@ class Stacked:
         A, b, E, _ = self.problem
         return like(points, [np.einsum("nde,ne->nd", A, x - b) + E for x in points])
 
+    full_gradient = gradient
+
     def gossip(self, *arrays, over="W"):
         letters = over if over == "RC" else over * len(arrays)
         return like(arrays, [self.network.matrix(self.t, by) @ a for a, by in zip(arrays, letters, strict=True)])
@@ -126,11 +132,26 @@ class Stacked:
             shrunk = [np.stack([np.asarray(by.compress(None, row)) for row in a]) for a in arrays]
         return like(arrays, [(q, self.network.matrix(self.t) @ q) for q in shrunk])
 
+    def gossip_robust(self, *arrays, by):
+        return like(arrays, [reference.combined(a, self.network.matrix(self.t).toarray(), by) for a in arrays])
+
     def mean(self, *arrays):
         return like(arrays, [np.broadcast_to(a.mean(0), a.shape) for a in arrays])
 
     def ones(self):
         return np.ones((self.network.agents, 1))
+
+    def place(self):
+        return np.eye(self.network.agents)
+
+    def norm(self, a):
+        return np.linalg.norm(a, axis=1, keepdims=True)
+
+    def repeat(self, times, step, *arrays):
+        for _ in range(times):
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return like(arrays, arrays)
 
 
 def like(given, made):
@@ -191,7 +212,7 @@ def train(optimizer, loss, steps, twice=False):
 
     for _ in range(steps):
         if twice:
-            optimizer.step(closure)
+            optimizer.step(closure, full=closure)
         else:
             closure()
             optimizer.step()

@@ -1,6 +1,7 @@
 """What travels is as short as the compressor says, and becomes C(a) again."""
 
 import math
+from dataclasses import dataclass
 from functools import partial
 
 import jax
@@ -10,6 +11,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import gossamer as gs
 from gossamer import compressors
 from gossamer.torch.agent import ProcessAgent
 from gossamer.torch.codecs import DenseCodec, HalvesCodec, LevelsCodec, SignCodec, SparseCodec, codec_of, pack, unpack
@@ -50,6 +52,18 @@ def test_what_arrives_is_the_compressed_vector(name, numbers):
     assert isinstance(codec, kind)
     assert (sent.dtype, sent.numel()) == (torch.uint8, codec.size)
     np.testing.assert_allclose(codec.decode(sent), drawn(compressor, a), rtol=1e-12, atol=1e-12)
+
+
+def test_a_class_of_ones_own_compresses_as_it_says():
+    @gs.pytree
+    @dataclass(frozen=True)
+    class Halved(compressors.TopK):
+        def compress(self, key, a):
+            return a / 2
+
+    a = torch.arange(1.0, 4.0, dtype=torch.float64)
+    codec = codec_of(Halved(1, None), a)
+    np.testing.assert_array_equal(codec.decode(codec.encode(a, drawn)), a / 2)
 
 
 @pytest.mark.parametrize("name", KINDS)

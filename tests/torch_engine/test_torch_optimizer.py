@@ -120,7 +120,20 @@ def test_two_points_without_a_closure_are_refused():
         optimizer.step()
 
 
-@pytest.mark.parametrize("rule", [gs.DecentLaM(0.1, 0.9), gs.QGDSGDm(0.1, 0.9), gs.DPSGD(0.1)], ids=lambda r: r.name)
+def test_a_full_gradient_without_a_way_to_it_is_refused():
+    params, loss = problem()
+    optimizer = Decentralized(params, gs.GTSARAH(eta=0.1, recursions=2))
+    loss().backward()
+    with pytest.raises(gs.InputError, match=r"gt-sarah asks for the gradient over all samples of this rank: use opt"):
+        optimizer.step()
+
+
+LEAD = gs.LEAD(0.1, 0.5, gs.compressors.identity())
+
+
+@pytest.mark.parametrize(
+    "rule", [gs.DecentLaM(0.1, 0.9), gs.QGDSGDm(0.1, 0.9), LEAD, gs.DPSGD(0.1)], ids=lambda r: r.name
+)
 def test_a_rate_of_zero_is_refused_by_rules_that_divide_by_it(rule):
     params, loss = problem()
     optimizer = Decentralized(params, rule)

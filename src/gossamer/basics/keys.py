@@ -11,14 +11,17 @@ different keys (but for a chance of 2⁻⁶⁴ a pair), so a draw's path names a
                     2²¹ + q        the query q = 1, 2, …
                     2²⁰ + k        the k-th array that is sent compressed, from 0
                   and below every query's key
-                    0, 1, 2, …     the stage, as above
+                    0, 1, 2, …     the stage, as above; below the key of local training
+                      1, 2, …      its steps after the first: each is the key of a query of what it stands around
     a network     the round; then, for faults, 2²⁰ + how deep they lie; then the pair of agents
     a measurement the agent, the point, how often it was asked there; then as below a query's key
 
 Since the first query's key is that of the round, stages, compressed arrays and further queries share one row of
 numbers, and each has its own part of it. `minibatch` takes its random words from the query's key itself, which saves a
-fold for each agent and round: no other draw takes that key. All points of one query share its sample, so they share its
-keys; a network's draws of a round are the same for all that is gossiped in it, and for all runs.
+fold for each agent and round: no other draw takes that key. `private` draws its rows as
+the source, 0, and its noise as the stage, 1. Local training draws nothing itself: its first step asks with the key of
+the query, as if it were not there. All points of one query share its sample, so they share its keys; a network's draws
+of a round are the same for all that is gossiped in it, and for all runs.
 """
 
 from collections.abc import Callable
@@ -72,19 +75,28 @@ def of_round(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
     return jax.random.fold_in(key, number)
 
 
-def of_query(key: Key[Array, ""], query: int) -> Key[Array, ""]:
-    """The key of a query, counted from 0, from the key of the round."""
+def of_query(key: Key[Array, ""], query: Any) -> Key[Array, ""]:
+    """The key of a query, counted from 0, from the key of the round. A number that is traced is that of a later one."""
+    if isinstance(query, jax.Array):
+        return jax.random.fold_in(key, QUERIES + query)
     return jax.random.fold_in(key, _placed("queries", query, QUERIES, 1 << 32)) if query else key
 
 
-def of_array(key: Key[Array, ""], number: int) -> Key[Array, ""]:
+def of_array(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
     """The key of a compressed array, counted from 0, from the key of the round."""
+    if isinstance(number, jax.Array):
+        return jax.random.fold_in(key, ARRAYS + number)
     return jax.random.fold_in(key, _placed("compressed arrays", number, ARRAYS, QUERIES))
 
 
 def of_stage(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
     """The key of a stage's own draws, from the key of the query, or of what is drawn once."""
     return jax.random.fold_in(key, _placed("stages", depth, 0, ARRAYS))
+
+
+def of_step(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
+    """The key with which a later step of local training asks, counted from 1, from the key of that stage."""
+    return jax.random.fold_in(key, number)
 
 
 def of_faults(key: Key[Array, ""], depth: int) -> Key[Array, ""]:

@@ -4,18 +4,29 @@ Under ``jax.tree_util.register_dataclass`` (jaxlib 0.10.2) the structures of two
 equally many leaves and equal static values: `==` does not look at the class. JAX finds compiled programs by a few bits
 of the hash and then by `==`, so that now and then it runs the program of another class. Pytrees that are registered
 with functions of their own are compared with their class, so that is how `pytree` registers.
+
+A class may be made before JAX is imported, and is registered when it is.
 """
 
 import dataclasses
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-import jax
-from jax.tree_util import GetAttrKey
-
+from gossamer.basics.lazy_jax import jax, once_imported
 from gossamer.core import InputError
 
 T = TypeVar("T", bound=type)
+
+
+class Fields(NamedTuple):
+    """The names of a pytree's fields."""
+
+    leaves: list[str]
+    static: list[str]
+
+
+_fields: dict[type, Fields] = {}
+"""The fields of every class that `pytree` made one."""
 
 _told_apart: dict[type, bool] = {}
 """Of every class that was registered or met: whether JAX tells it from others of its shape."""
@@ -44,8 +55,30 @@ def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
         for name in data:
             if name not in [field.name for field in fields]:
                 raise InputError(f"gossamer.pytree: {cls.__name__} has no field {name!r} that could be a leaf.")
-    static = [field.name for field in fields if field.name not in data]
-    keys = [GetAttrKey(name) for name in data]
+    if cls in _fields:
+        raise InputError(f"{cls.__name__} is a pytree already: put @gossamer.pytree above it once.")
+    _fields[cls] = Fields(data, [field.name for field in fields if field.name not in data])
+    once_imported(lambda: _register(cls))
+    return cls
+
+
+def taken_apart(part: Any) -> tuple[list[Any], Any]:
+    """The leaves of a part, and all that is static in it: as `jax.tree.flatten`, but without JAX."""
+    if type(part) in _fields:
+        names, static = _fields[type(part)]
+        children = [getattr(part, name) for name in names]
+        told = type(part).__qualname__, *(getattr(part, name) for name in static)
+    elif isinstance(part, (tuple, list)):
+        children, told = part, (type(part).__qualname__,)
+    else:
+        return [part], None
+    apart = [taken_apart(child) for child in children]
+    return [leaf for leaves, _ in apart for leaf in leaves], (*told, *(structure for _, structure in apart))
+
+
+def _register(cls: Any) -> None:
+    data, static = _fields[cls]
+    keys = [jax.tree_util.GetAttrKey(name) for name in data]
 
     def flatten(instance: Any) -> tuple[list[Any], tuple[Any, ...]]:
         return [getattr(instance, name) for name in data], tuple([getattr(instance, name) for name in static])
@@ -64,7 +97,6 @@ def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
     _told_apart[cls] = True
-    return cls
 
 
 def refuse_mistakable(*parts: Any) -> None:

@@ -20,7 +20,7 @@ PARITY = np.uint32(0x1BD11BDA)
 Words = UInt[Array, "*shape"]
 
 
-def encrypted(key: UInt[Array, "2"], high: Words, low: Words) -> tuple[Words, Words]:
+def encrypted(key: UInt[Array, "2"], high: UInt[Array, "*#shape"], low: Words) -> tuple[Words, Words]:
     """The block of two words that the cipher makes of a counter of two words, under the key."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
     a, b = high + schedule[0], low + schedule[1]
@@ -33,7 +33,7 @@ def encrypted(key: UInt[Array, "2"], high: Words, low: Words) -> tuple[Words, Wo
     return a, b
 
 
-def _counters(shape: tuple[int, ...]) -> tuple[Words, Words]:
+def _counters(shape: tuple[int, ...]) -> tuple[UInt[Array, ""], Words]:
     size = math.prod(shape)
     if size > 2**32:
         raise NotImplementedError(f"{size:,} random words from one key, but there are 2³² counters")

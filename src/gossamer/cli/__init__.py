@@ -9,11 +9,26 @@ from typing import Annotated
 import typer
 
 import gossamer
-from gossamer.cli import audit, certify, compare, data, init, launch, list, plan, plot, report, reproduce, run, tune
+from gossamer.cli import (
+    audit,
+    certify,
+    compare,
+    data,
+    init,
+    launch,
+    list,
+    networks,
+    plan,
+    plot,
+    report,
+    reproduce,
+    run,
+    tune,
+)
 from gossamer.cli.shared import app, refuse
 from gossamer.core import InputError
 
-COMMANDS = (init, run, tune, audit, plan, certify, reproduce, report, plot, compare, list, data, launch)
+COMMANDS = (init, run, tune, audit, plan, certify, reproduce, report, plot, compare, list, networks, data, launch)
 """The commands: importing one adds it to the app."""
 
 

@@ -9,7 +9,17 @@ from rich.table import Table
 
 from gossamer.cli.shared import AsJSON, With, app, safe, say_json, take
 
-Kind = Literal["algorithms", "networks", "oracles", "compressors", "schedules", "problems", "datasets", "metrics"]
+Kind = Literal[
+    "algorithms",
+    "networks",
+    "oracles",
+    "compressors",
+    "aggregators",
+    "schedules",
+    "problems",
+    "datasets",
+    "metrics",
+]
 
 
 @app.command(name="list")

@@ -1,6 +1,7 @@
 """gossamer run."""
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -26,6 +27,9 @@ def run(
     out: Out = None,
     own: With = None,
     cache: Cache = True,
+    across: Annotated[
+        str | None, typer.Option(metavar="METRIC", help="Show this metric alone, methods by variants.")
+    ] = None,
     as_json: AsJSON = False,
     devices: Devices = None,
     split: Split = None,
@@ -45,6 +49,8 @@ def run(
 
         gossamer run my.toml --out results/my --json
 
+        gossamer run examples/attacked.toml --across grad_norm_sq
+
         gossamer run my.toml --devices all
 
         srun gossamer run my.toml --cluster
@@ -60,13 +66,16 @@ def run(
         study = running.run(given, folder, name=spec.stem, progress=False if quiet() else progress())
     if quiet():
         return
+    table = None if across is None else study.across(across)
     summaries = {variant: result.summary() for variant, result in study.results.items()}
     rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
     if as_json:
         say_json({"out": str(folder), "algorithms": rows})
     else:
-        for variant, summary in summaries.items():
+        for variant, summary in summaries.items() if table is None else ():
             say(f"{visible(variant)}\n{summary}\n" if variant else f"{summary}\n")
+        if table is not None:
+            say(f"{table}\n")
         say(f"result: {visible(folder)}    figures: gossamer plot {visible(folder)}")
     if all(row["seeds"] == row["diverged"] for row in rows):
         raise typer.Exit(3)

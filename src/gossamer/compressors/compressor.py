@@ -7,7 +7,9 @@ import abc
 import dataclasses
 from typing import ClassVar, NamedTuple
 
-from jaxtyping import Array, Float, Key
+from jaxtyping import Float, Key
+
+from gossamer.basics.lazy_jax import Array
 
 
 class Errors(NamedTuple):

@@ -8,12 +8,10 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
 
 from gossamer.basics.arrays import LARGEST
+from gossamer.basics.lazy_jax import Array, jax, jnp
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors.compressor import Compressor, Errors
 from gossamer.core import Range, whole

@@ -9,10 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
-from jaxtyping import Array
-
+from gossamer.basics.lazy_jax import Array, jax, jnp
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors.compressor import Compressor, Errors
 from gossamer.core import InputError, Range, brief, flag, whole

@@ -7,6 +7,7 @@ agents inside a compiled simulator and on one agent's own vector in a process of
 
 from gossamer.core.contract import (
     Agent,
+    Aggregator,
     Array,
     Compressor,
     Needs,
@@ -27,6 +28,7 @@ from gossamer.core.errors import (
 from gossamer.core.hyperparameters import (
     Count,
     Decay,
+    LocalStep,
     Mixing,
     Range,
     StepSize,
@@ -42,6 +44,7 @@ from gossamer.core.rules import (
     counts,
     hyperparameters,
     is_rule,
+    kinds_of_parts,
     parts,
     ranges,
     rule,
@@ -54,11 +57,13 @@ from gossamer.core.rules import (
 __all__ = [
     "LARGEST_INT",
     "Agent",
+    "Aggregator",
     "Array",
     "Compressor",
     "Count",
     "Decay",
     "InputError",
+    "LocalStep",
     "Mixing",
     "Needs",
     "Over",
@@ -78,6 +83,7 @@ __all__ = [
     "flag",
     "hyperparameters",
     "is_rule",
+    "kinds_of_parts",
     "nearest",
     "parts",
     "ranges",

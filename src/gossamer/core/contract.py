@@ -10,9 +10,9 @@ Value = Any
 """A hyper-parameter. A user gives a number, or a schedule that maps the round ``t = 0, 1, …`` to a number; a rule
 reads the number of its round (or an array of them, where the engine runs many settings at once)."""
 
-Needs = Literal["doubly", "column", "row+column", "nothing"]
-"""What a rule asks of the mixing matrix: doubly stochastic; column-stochastic, for push-sum; a row- and a
-column-stochastic one; or nothing because it never gossips. Doubly stochastic weights serve all of them."""
+Needs = Literal["doubly", "row", "column", "row+column", "nothing"]
+"""What a rule asks of the mixing matrix: doubly stochastic; row-stochastic; column-stochastic, for push-sum; a row- and
+a column-stochastic one; or nothing because it never gossips. Doubly stochastic weights serve all of them."""
 
 Over = Literal["W", "R", "C", "RC"]
 """Which matrix mixes: the doubly stochastic W, the row-stochastic R, the column-stochastic C; RC mixes the first array
@@ -21,6 +21,10 @@ by R and the second by C."""
 
 Compressor = Annotated[Any, "compressor"]
 """What shrinks messages, made by `gossamer.compressors`; a rule only hands it to `Agent.gossip_compressed`."""
+
+Aggregator = Annotated[Any, "aggregator"]
+"""What an agent makes of its neighbours' messages, made by `gossamer.aggregators`; a rule only hands it to
+`Agent.gossip_robust`."""
 
 
 class State(Mapping[str, Array]):
@@ -63,6 +67,11 @@ class Agent(Protocol):
         """The oracle's gradients at the points. One call is one sample ξ for all its points."""
         ...
 
+    def full_gradient(self, *points: Array) -> Array:
+        """The oracle's gradients at the points, made of all samples that the agent has. It costs as many queries as
+        there are mini-batches in them."""
+        ...
+
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
         """Σ_j w_ij a_j for each array. One call is one message to every neighbour."""
         ...
@@ -71,12 +80,29 @@ class Agent(Protocol):
         """The pair C(a_i), Σ_j w_ij C(a_j) for each array. One call is one message to every neighbour."""
         ...
 
+    def gossip_robust(self, *arrays: Array, by: Aggregator) -> Array:
+        """What the aggregator makes of a_i and of each neighbour's a_j, for each array. One call is one message to
+        every neighbour."""
+        ...
+
     def mean(self, *arrays: Array) -> Array:
         """The mean over all agents (an all-reduce), for the centralised rules and for starts that need it."""
         ...
 
     def ones(self) -> Array:
         """The number 1 for each agent, shaped to divide its vector: push-sum's weights."""
+        ...
+
+    def place(self) -> Array:
+        """The i-th unit vector of as many numbers as there are agents, for agent i."""
+        ...
+
+    def norm(self, a: Array) -> Array:
+        """‖a_i‖ for each agent, shaped to divide its vector."""
+        ...
+
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Array) -> Any:
+        """The arrays after `step`, which takes and returns as many, so many times: a loop that is compiled once."""
         ...
 
 

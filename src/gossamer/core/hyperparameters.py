@@ -105,6 +105,17 @@ StepSize = Annotated[
 ]
 """η, the step size: above 0."""
 
+LocalStep = Annotated[
+    Value,
+    Range(
+        *(0, math.inf, True, True),
+        advice="A common start is 0.1 divided by the smoothness L and by the number of local steps.",
+        grid=(0.1, 0.03, 0.01, 0.003),
+        beyond="low",
+    ),
+]
+"""η_l, the step size of the local steps between two messages: above 0."""
+
 Weight = Annotated[
     Value,
     Range(

@@ -18,8 +18,8 @@ class Registry(Mapping[str, T], Generic[T]):
     """The things of one kind by their names in spec files.
 
     A user's own come from an installed package, by an entry point of the group ``gossamer.algorithms`` (or networks,
-    oracles, compressors, problems, datasets), or are added by `register`. Ours cannot be replaced; a user's own can,
-    as a notebook does when a cell runs again.
+    oracles, compressors, aggregators, problems, datasets), or are added by `register`. Ours cannot be replaced; a
+    user's own can, as a notebook does when a cell runs again.
 
     Args:
         kind: what one thing is called, in messages.

@@ -12,6 +12,12 @@ from gossamer.core.hyperparameters import Range, Whole
 
 R = TypeVar("R", bound=type)
 
+PARTS = {
+    "compressor": (("compress", "bits"), "gossamer.compressors, such as compressors.top_k(share=0.1)"),
+    "aggregator": (("combine",), "gossamer.aggregators, such as aggregators.clipped(radius=1.0)"),
+}
+"""What each kind of part has, and where it is made."""
+
 
 @dataclass_transform(frozen_default=True)
 def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: float | None = None) -> Callable[[R], R]:
@@ -33,13 +39,10 @@ def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: fl
             value = getattr(self, key)
             if isinstance(allowed, Whole) or not callable(value):
                 object.__setattr__(self, key, allowed.check(f"{type(self).__name__}({key}=…)", value))
-        for key in parts(self):
-            part = getattr(self, key)
-            if isinstance(part, type) or not all(hasattr(part, name) for name in ("compress", "bits")):
-                raise InputError(
-                    f"{type(self).__name__}({key}=…) must be made by gossamer.compressors, such as "
-                    f"compressors.top_k(share=0.1), but is {brief(part)}."
-                )
+        for key, kind in kinds_of_parts(type(self)).items():
+            part, (methods, makers) = getattr(self, key), PARTS[kind]
+            if isinstance(part, type) or not all(hasattr(part, name) for name in methods):
+                raise InputError(f"{type(self).__name__}({key}=…) must be made by {makers}, but is {brief(part)}.")
 
     def make(cls: R) -> R:
         missing = [method for method in ("init", "step") if not callable(getattr(cls, method, None))]
@@ -89,10 +92,14 @@ def counts(rule: Any) -> dict[str, int]:
 
 
 def parts(rule: Any) -> dict[str, Any]:
-    """What a rule is made of besides numbers: its compressor, if it has one."""
+    """What a rule is made of besides numbers: its compressor or its aggregator, if it has one."""
     kind = rule if isinstance(rule, type) else type(rule)
-    numbers = hyperparameters(kind)
-    return {key: getattr(rule, key, None) for key in _fields(kind) if key not in numbers}
+    return {key: getattr(rule, key, None) for key in kinds_of_parts(kind)}
+
+
+def kinds_of_parts(kind: type) -> dict[str, str]:
+    """What each part of a rule is: "compressor" or "aggregator"."""
+    return {key: kept for key, kept in _fields(kind).items() if not isinstance(kept, (Range, Whole))}
 
 
 @functools.cache
@@ -102,10 +109,10 @@ def _fields(kind: type) -> dict[str, Any]:
     known = {}
     for field in dataclasses.fields(kind):
         metadata = getattr(hints[field.name], "__metadata__", ())
-        if not metadata:
+        if not metadata or (not isinstance(metadata[0], (Range, Whole)) and str(metadata[0]) not in PARTS):
             raise InputError(
                 f"{kind.__name__}.{field.name} is annotated {field.type}: annotate a hyper-parameter as StepSize, "
-                "Weight, Decay, Mixing, Count or Compressor, or as Annotated[Value, Range(low, high)]."
+                "Weight, Decay, Mixing, Count, Compressor or Aggregator, or as Annotated[Value, Range(low, high)]."
             )
         known[field.name] = metadata[0]
     return known

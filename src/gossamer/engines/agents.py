@@ -1,16 +1,19 @@
 """All agents of a simulated round, stacked: the `Agent` that a rule sees inside the compiled program."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Key
 
+from gossamer.attacks import SIGN
 from gossamer.basics.keys import kept, of_array, of_query
 from gossamer.core import Over
+from gossamer.engines.apart import each_round
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
@@ -32,6 +35,8 @@ class Cost:
 
     queries: int = 0
     """Gradients, or function values, that one agent asked for."""
+    passes: int = 0
+    """Gradients over all its samples that one agent asked for; `Oracle.passes` says how many queries one is."""
     messages: int = 0
     """Messages that one agent sent to each of its neighbours."""
     gossiped: int = 0
@@ -42,6 +47,11 @@ class Cost:
     """All-reduces."""
     reduced: int = 0
     """Numbers that one agent put into them."""
+
+    def repeat(self, before: "Cost", times: int) -> None:
+        """What was paid since `before`, so many times."""
+        for name, value in vars(before).items():
+            setattr(self, name, value + times * (getattr(self, name) - value))
 
 
 class StackedAgents:
@@ -56,12 +66,19 @@ class StackedAgents:
         self._calls = self._shrunk = 0
 
     def gradient(self, *points: Array) -> Array:
-        calls, self._calls = self._calls, self._calls + 1
         self.cost.queries += len(points) * self.oracle.asks(self.world.problem.dim)
+        return self._ask(self.oracle, points)
+
+    def full_gradient(self, *points: Array) -> Array:
+        self.cost.passes += len(points)
+        return self._ask(self.oracle.full(), points)
+
+    def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
+        calls, self._calls = self._calls, self._calls + 1
 
         def of_agent(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
             site = Site(self.world.problem, agent, of_query(key, calls), self.t)
-            return self.oracle.query(site, memory, points)
+            return oracle.query(site, memory, points)
 
         gradients, self.memory = self.each(self.world, of_agent, self.keys, self.memory, points)
         return _like(points, gradients)
@@ -72,6 +89,12 @@ class StackedAgents:
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
         mixed = tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True))
         return _like(arrays, mixed)
+
+    def gossip_robust(self, *arrays: Array, by: Any) -> Array:
+        self.cost.messages += 1
+        self.cost.gossiped += sum(a[0].size for a in arrays)
+        mixer = self.world.network.mixer
+        return _like(arrays, tuple(each_round(mixer, self.t, partial(self._combine, by), a) for a in arrays))
 
     def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
         self.cost.messages += 1
@@ -87,13 +110,86 @@ class StackedAgents:
 
         return kept(self.t, lambda: self.each(self.world, of_agent, self.keys, a))
 
+    def squared_norm(self, a: Array) -> Array:
+        """The sum of squares over all honest agents and all that they hold."""
+        problem = self.world.problem
+        if problem.honest is not None:
+            counts = self._here(jnp.zeros(problem.agents, bool).at[problem.honest].set(True))
+            a = jnp.where(_column(counts, a), a, 0)
+        return self._sum(jnp.vdot(a, a)[None])
+
+    def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
+        sent = self._sent(a)
+        if sent is a:
+            return self._multiply(a, over)
+        return jnp.where(_column(self._attackers(), a), self._multiply(a, over), self._multiply(sent, over))
+
+    def _combine(self, by: Any, mixer: Any, a: Array) -> Array:
+        """What the aggregator makes of every agent's own row and of those that it hears."""
+        sent, own_place, places, weights = self._heard(mixer, self._sent(a))
+
+        def of_agent(agent: Array, own: Array, here: Array, places: Array, weights: Array) -> Array:
+            others = jnp.where(places == here, 0, weights).astype(own.dtype)  # neither itself nor padding
+            return by.combine(own, sent[places], others)
+
+        return self.each(self.world, of_agent, a, own_place, places, weights)
+
+    def _sent(self, a: Array) -> Array:
+        """What others receive of an array: the array itself, but of attackers their lies."""
+        attack = self.world.network.attack
+        if attack is None:
+            return a
+        attackers = _column(self._attackers(), a)
+        match attack.kind:
+            case "constant":
+                lies = jnp.full_like(a, attack.scale)
+            case "alie":
+                honest = self.world.network.agents - len(attack.attackers)
+                mean = self._sum(jnp.where(attackers, 0, a)) / honest
+                spread = self._sum(jnp.where(attackers, 0, (a - mean) ** 2)) / (honest - 1)
+                lies = jnp.broadcast_to(mean - attack.scale * jnp.sqrt(spread), a.shape)
+            case _:
+                lies = SIGN[attack.kind] * attack.scale * a
+        return jnp.where(attackers, lies, a)
+
+    def _attackers(self) -> Array:
+        """Who of the agents here attacks."""
+        attack = self.world.network.attack
+        assert attack is not None
+        return self._here(np.isin(np.arange(self.world.network.agents), attack.attackers))
+
     def ones(self) -> Array:
         return jnp.ones((self.count(self.world), 1), self.world.problem.start.dtype)
+
+    def place(self) -> Array:
+        agents, dtype = self.world.problem.agents, self.world.problem.start.dtype
+        return self.each(self.world, lambda agent: jax.nn.one_hot(agent, agents, dtype=dtype))
+
+    def norm(self, a: Array) -> Array:
+        return jnp.linalg.norm(a, axis=1, keepdims=True)
+
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Array) -> Any:
+        first, before = (self._calls, self._shrunk), replace(self.cost)
+        arrays = _tuple(step(*arrays))  # apart, because the first query's key is that of the round
+        self.cost.repeat(before, times)
+        asked, shrunk, paid = self._calls - first[0], self._shrunk - first[1], replace(self.cost)
+
+        def again(k: Any, carry: Any) -> Any:
+            self.memory, arrays = carry
+            self._calls, self._shrunk = first[0] + k * asked, first[1] + k * shrunk
+            arrays = _tuple(step(*arrays))
+            return self.memory, arrays
+
+        if times > 1:
+            self.memory, arrays = jax.lax.fori_loop(1, times, again, (self.memory, arrays))
+            self.cost.repeat(paid, 0)
+        self._calls, self._shrunk = first[0] + times * asked, first[1] + times * shrunk
+        return arrays[0] if len(arrays) == 1 else arrays
 
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
-        return _like(arrays, tuple(jnp.broadcast_to(self._mean(a), a.shape) for a in arrays))
+        return _like(arrays, tuple(jnp.broadcast_to(self._mean(self._sent(a)), a.shape) for a in arrays))
 
     # below: what differs where the agents are shared out over devices
 
@@ -107,15 +203,22 @@ class StackedAgents:
         """How many agents are here."""
         return world.problem.agents
 
-    def squared_norm(self, a: Array) -> Array:
-        """The sum of squares over all agents and all that they hold."""
-        return jnp.vdot(a, a)
-
-    def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
+    def _multiply(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
         return self.world.network.mix(a, self.t, over)
 
     def _mean(self, a: Array) -> Array:
         return a.mean(0)
+
+    def _sum(self, a: Array) -> Array:
+        return a.sum(0)
+
+    def _here(self, of_all: Any) -> Array:
+        """What belongs to the agents that are here."""
+        return jnp.asarray(of_all)
+
+    def _heard(self, mixer: Any, a: Array) -> tuple[Array, Array, Array, Array]:
+        """The rows that the agents here can see, where each finds its own, where its neighbours', and their weights."""
+        return a, jnp.arange(len(a), dtype=jnp.int32), jnp.asarray(mixer.indices), jnp.asarray(mixer.weights)
 
 
 def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
@@ -141,6 +244,15 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
 
     empty = jax.tree.map(lambda a: jnp.zeros((agents, *a.shape[1:]), a.dtype), jax.eval_shape(of_block, 0))
     return jax.lax.fori_loop(0, blocks, put, empty)
+
+
+def _tuple(made: Any) -> tuple[Array, ...]:
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _column(of_agents: Array, a: Array) -> Array:
+    """A number for each agent, shaped to go with its row."""
+    return of_agents.reshape((-1,) + (1,) * (a.ndim - 1))
 
 
 def _like(given: tuple[Array, ...], made: tuple[Any, ...]) -> Any:

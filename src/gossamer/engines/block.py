@@ -12,8 +12,10 @@ from jaxtyping import Float, Int
 
 from gossamer.core import parts, ranges, schedules, tabulate
 from gossamer.engines import program
+from gossamer.engines.apart import told_apart
 from gossamer.engines.devices.layouts import ALONE, Alone
 from gossamer.engines.devices.processes import agreed
+from gossamer.engines.honesty import among_honest
 from gossamer.metrics import Target, measured
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -71,9 +73,10 @@ class Block:
         self.metrics, self.layout = measured(), layout
         self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
         self._rules = list(rules)
+        problem = among_honest(problem, network, oracles[0])  # who attacks is static, and so the same in all
         self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
         with self.precision():
-            self.world = layout.world(problem, network, dtype)
+            self.world = layout.world(problem, told_apart(rules[0], network), dtype)
             self.oracles = layout.over_settings(_stacked([cast(oracle, dtype) for oracle in oracles]))
             constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}

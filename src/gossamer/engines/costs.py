@@ -11,6 +11,7 @@ from jaxtyping import Array
 from gossamer.core import InputError, State, parts, ranges
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
+from gossamer.engines.apart import told_apart
 from gossamer.engines.blame import blamed
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -27,7 +28,7 @@ def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: 
     with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
         number = jax.ShapeDtypeStruct((), np.dtype(dtype))
         hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
-        world, asked = (shapes_of(tree, dtype) for tree in (World(problem, network), oracle))
+        world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
         shapes, structure = jax.tree.flatten((world, asked, hyper, key_shapes(2, problem.agents)))
         start, each_round, before, after = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)
     _refuse_broken(rule, problem, before, after)
@@ -48,12 +49,16 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     """What an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
 
     All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
-    a round without gossip as nothing, and an agent that sleeps pays nothing. An all-reduce is counted as a ring's:
-    2(n − 1)/n vectors in 2(n − 1) messages.
+    a round without gossip as nothing, and an agent that sleeps pays nothing. A gradient over all samples counts as so
+    many queries as they make mini-batches. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1)
+    messages. Of a private oracle, also the most gradients that an agent lets out.
     """
     n, size = network.agents, np.dtype(dtype).itemsize
     start, each_round = costs(rule, problem, network, oracle, dtype)
     awake = 1.0 if rule.needs == "nothing" else network.activity
+
+    def asked(cost: Cost) -> float:
+        return cost.queries + (cost.passes * oracle.passes(problem) if cost.passes else 0.0)
 
     def sent(cost: Cost) -> float:
         gossiped = size * cost.gossiped + cost.bits / 8
@@ -62,11 +67,14 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     def waits(cost: Cost) -> float:
         return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
 
-    return {
-        "queries": (float(start.queries), each_round.queries * awake),
+    counted = {
+        "queries": (asked(start), asked(each_round) * awake),
         "bytes_sent": (sent(start), sent(each_round)),
         "messages": (waits(start), waits(each_round)),
     }
+    if oracle.privacy is not None:  # a bound, and no mean: an agent may be awake in every round
+        counted["releases"] = (float(start.queries), float(each_round.queries))
+    return counted
 
 
 def shapes_of(tree: Any, dtype: str) -> Any:

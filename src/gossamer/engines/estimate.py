@@ -13,6 +13,7 @@ from gossamer.basics.sizes import free_memory, shown
 from gossamer.core import InputError, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import BLOCK, World
+from gossamer.engines.apart import told_apart
 from gossamer.engines.block import WINDOW
 from gossamer.engines.costs import shapes_of
 from gossamer.oracles import Oracle
@@ -70,6 +71,7 @@ def refuse_too_large(rule: Any, problem: Problem, network: Any, oracle: Oracle, 
 def memory(rule: Any, problem: Problem, network: Any, oracle: Oracle, size: Size, dtype: str) -> list[Need]:
     """What runs of this rule need, part by part."""
     item, runs, block = np.dtype(dtype).itemsize, size.settings * size.seeds, size.together * size.seeds_together
+    network = told_apart(rule, network)
     with jax.enable_x64(dtype == "float64"):
         run = _run(rule, World(problem, network), oracle, size, dtype)
     state, memory = _bytes(run.state), _bytes(run.memory)

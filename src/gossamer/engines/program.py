@@ -17,7 +17,7 @@ from gossamer.core import State, bind, counts
 from gossamer.engines.agents import BLOCK, StackedAgents, World, each
 from gossamer.engines.targets import at_targets
 from gossamer.metrics import OURS, Metric
-from gossamer.metrics.measuring import measure, worst_loss
+from gossamer.metrics.measuring import honest_of, measure, worst_loss
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
 
@@ -198,9 +198,8 @@ def legs(
             bias = _bias(world.problem, setting.oracle, key, run.memory)
             values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
             deciding = {name: value for name, value in values.items() if name in OURS}
-            return values, jnp.stack(
-                [jnp.isfinite(leaf).all() for leaf in jax.tree.leaves((deciding, run.state))]
-            ).all()
+            held = jax.tree.leaves((deciding, honest_of(world.problem, run.state)))
+            return values, jnp.stack([jnp.isfinite(leaf).all() for leaf in held]).all()
 
         return _mapped(single_run, ProgramSetting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 

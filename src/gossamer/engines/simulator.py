@@ -15,6 +15,7 @@ from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.engines.costs import paid
 from gossamer.engines.devices.places import using
+from gossamer.engines.honesty import among_honest
 from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
 from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
@@ -145,6 +146,7 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
         for part in parts(rule).values():
             part.check(problem.dim)
     oracle.check(problem)
+    among_honest(problem, network, oracle)
 
 
 def _watching(callback: Callback, seeds: list[int]) -> Watched:
@@ -208,7 +210,7 @@ def result_of(
     """
     key = rule.name, told or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
-    known = labels_of(problem)
+    known = labels_of(among_honest(problem, network, oracle))
     frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {
@@ -223,6 +225,8 @@ def result_of(
     }
     if plan.until:
         manifest["until"] = {target.metric: target.value for target in plan.until}
+    if (protected := oracle.privacy) is not None:
+        manifest["privacy"] = protected._asdict()
     states = {key: _stacked([run.x for run in runs.values()])}
     drawn = _stacked(biases) if biases else None
     return Result(frame, states, list(runs), drawn, manifest, metrics=known, links=dict(links))

@@ -25,7 +25,7 @@ from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
 from gossamer.engines.runs import Setting, Width, fits
 from gossamer.engines.simulator import planned
-from gossamer.oracles import COVERED, ErrorBounds, Measured, measure
+from gossamer.oracles import COVERED, ErrorBounds, Measured, Oracle, measure
 from gossamer.oracles.measuring import count_of
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.parts import Parts
@@ -210,10 +210,10 @@ class Watched(StackedAgents):
 
     first: tuple[Array, Any] | None = None
 
-    def gradient(self, *points: Array) -> Array:
+    def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
         if self.first is None:
             self.first = points[0], self.memory
-        return super().gradient(*points)
+        return super()._ask(oracle, points)
 
 
 def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:

@@ -1,14 +1,16 @@
 """The settings that tuning tries: the first grid, whether the best lies on an edge of it, and what to try then."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
-from gossamer.core import InputError, Range
+from gossamer.core import InputError, Range, Whole
 from gossamer.specs.candidates import Candidate, Values
 from gossamer.specs.sections import TuningSection
+
+Edge = Literal["lowest", "highest"]
 
 
 @dataclass(frozen=True)
@@ -34,29 +36,48 @@ def first_grid(candidate: Candidate, section: TuningSection) -> list[Values]:
     return [{step: eta, second: value} for value in values for eta in etas]
 
 
-def on_edge(candidate: Candidate, trials: Sequence[Trial]) -> str | None:
-    """Where the best setting lies: "step low", "step high", "second", or None inside the grid."""
-    top = best(candidate, trials).values
-    step, second = candidate.step, candidate.second
-    etas = sorted({trial.values[step] for trial in trials})
-    if top[step] in (etas[0], etas[-1]):
-        return "step low" if top[step] == etas[0] else "step high"
-    values = {trial.values[second] for trial in trials} if second else set[Any]()
-    if second and len(values) > 1:
-        allowed = candidate.open[second]
-        if isinstance(allowed, Range) and allowed.beyond:
-            return "second" if allowed.distance(top[second]) == min(map(allowed.distance, values)) else None
+def edges(
+    tried: Mapping[str, Collection[float]], chosen: Mapping[str, float], allowed: Mapping[str, Range | Whole]
+) -> dict[str, Edge]:
+    """The numbers whose chosen value is the last of several that were tried, though others are allowed beyond it.
+
+    λ = 1 and β = 0 have nothing beyond them. Beyond a value whose neighbour diverged lies that neighbour.
+    """
+    found: dict[str, Edge] = {}
+    for name, values in tried.items():
+        if len(set(values)) > 1:
+            ends: dict[Edge, float] = {"lowest": min(values), "highest": max(values)}
+            for edge, end in ends.items():
+                if chosen[name] == end and end != _last(allowed.get(name), edge):
+                    found[name] = edge
+    return found
+
+
+def on_edge(candidate: Candidate, trials: Sequence[Trial]) -> dict[str, Edge]:
+    """The numbers of a candidate whose best value lies on an edge of its grid."""
+    names = [candidate.step] if candidate.second is None else [candidate.step, candidate.second]
+    tried = {name: {trial.values[name] for trial in trials} for name in names}
+    return edges(tried, best(candidate, trials).values, candidate.open)
+
+
+def extended(candidate: Candidate, trials: Sequence[Trial]) -> str | None:
+    """The number whose grid goes on beyond its edge: the step size, or else the other towards its `beyond`."""
+    found, second = on_edge(candidate, trials), candidate.second
+    if candidate.step in found:
+        return candidate.step
+    if second in found and candidate.open[second].beyond == {"lowest": "low", "highest": "high"}[found[second]]:
+        return second
     return None
 
 
 def further(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[Values]:
     """`count` more settings: beyond the edge that the best lies on, or around it."""
-    top, edge = best(candidate, trials).values, on_edge(candidate, trials)
+    top, grown = best(candidate, trials).values, extended(candidate, trials)
     step, second = candidate.step, candidate.second
     etas = sorted({trial.values[step] for trial in trials})
     values = sorted({trial.values[second] for trial in trials}) if second else []
     allowed = candidate.open[second] if second else None
-    if second and edge == "second" and isinstance(allowed, Range):
+    if second and grown == second and isinstance(allowed, Range):
         nearest = min(map(allowed.distance, values))
         more = [allowed.at_distance(nearest / 10 ** (k / 2)) for k in (1, 2)]
         columns = np.geomspace(etas[0], etas[-1], count // 2).tolist()
@@ -65,14 +86,15 @@ def further(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[V
         values = sorted(sorted(values, key=allowed.distance)[:4])
     values = values[:4]
     number, place = count // max(1, len(values)), etas.index(top[step])
-    if edge == "step low":
+    if grown != step:
+        around = etas[max(0, place - 1)], etas[min(place + 1, len(etas) - 1)]
+        new = np.geomspace(*around, number + 2)[1:-1].tolist()
+    elif place == 0:
         ratio = etas[1] / etas[0]
         new = [etas[0] / ratio**k for k in range(1, number + 1)]
-    elif edge == "step high":
+    else:
         ratio = etas[-1] / etas[-2]
         new = [etas[-1] * ratio**k for k in range(1, number + 1)]
-    else:
-        new = np.geomspace(etas[place - 1], etas[place + 1], number + 2)[1:-1].tolist()
     if second is None:
         return [top | {step: eta} for eta in new]
     return [top | {step: eta, second: value} for value in values for eta in new]
@@ -93,3 +115,10 @@ def best(candidate: Candidate, trials: Sequence[Trial]) -> Trial:
             )
         )
     return min(judged, key=lambda trial: float(trial.value or 0.0))
+
+
+def _last(allowed: Range | Whole | None, edge: Edge) -> float | None:
+    """The end of what is allowed. One that is itself not allowed is never chosen."""
+    if isinstance(allowed, Range):
+        return allowed.low if edge == "lowest" else allowed.high
+    return None if allowed is None else allowed.least if edge == "lowest" else allowed.most

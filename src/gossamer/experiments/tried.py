@@ -1,6 +1,6 @@
 """The table of a tuning, as people read it: what was tried, what was chosen, and whether a grid was too small."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import polars as pl
@@ -8,8 +8,10 @@ import polars as pl
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.html import Markup, grid, joined, panel, tag
 from gossamer.basics.text import counted
-from gossamer.core import Range, hyperparameters
+from gossamer.core import Range, Whole, hyperparameters
+from gossamer.experiments.grids import Edge, edges
 from gossamer.results.study import TUNING
+from gossamer.specs.candidates import Candidate
 
 WIDEST, LONGEST, TOP = 10, 16, 10
 """The most columns and rows of a grid; a larger one is shown by its best settings."""
@@ -22,6 +24,8 @@ class Search(NamedTuple):
     replicate: int
     algorithm: str
     rows: pl.DataFrame
+    allowed: Mapping[str, Range | Whole] = {}
+    """By column, what a number may be, as far as it is known."""
 
     @property
     def chosen(self) -> dict[str, Any]:
@@ -38,27 +42,27 @@ class Search(NamedTuple):
         parts = [self.variant] * bool(self.variant) + [self.algorithm]
         return ", ".join(parts)
 
-    def on_edge(self) -> dict[str, str]:
-        """The numbers whose chosen value is the last of those tried, "lowest" or "highest", though others are allowed
-        beyond it. λ = 1 and β = 0 have nothing beyond them."""
-        kind = ALGORITHMS.get(self.algorithm)
-        allowed = {} if kind is None else hyperparameters(kind)
-        edges = {}
-        for name in self.varied:
-            values, best = self.rows[name].drop_nulls(), self.chosen[name]
-            bounds = allowed.get(name)
-            for end, word in ((values.min(), "lowest"), (values.max(), "highest")):
-                if best == end and not _is_end(bounds, best, word):
-                    edges[name] = word
-        return edges
+    def on_edge(self) -> dict[str, Edge]:
+        """The numbers whose chosen value lies on an edge of what was tried."""
+        values = {name: self.rows[name].drop_nulls().to_list() for name in self.varied}
+        return edges(values, self.chosen, self.allowed)
 
 
-def searches(table: pl.DataFrame) -> Iterator[Search]:
-    """What was tried, by variant, replicate and algorithm."""
+def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Iterator[Search]:
+    """What was tried, by variant, replicate and algorithm; `candidates`, by name, are those that have none in
+    `ALGORITHMS`."""
     for (variant, replicate, algorithm), rows in table.group_by(
         "variant", "replicate", "algorithm", maintain_order=True
     ):
-        yield Search(str(variant), int(str(replicate)), str(algorithm), rows)
+        candidate = (candidates or {}).get(str(algorithm))
+        if candidate is None and algorithm in ALGORITHMS:
+            candidate = Candidate.of(algorithm)
+        yield Search(str(variant), int(str(replicate)), str(algorithm), rows, _allowed(candidate))
+
+
+def column_of(key: str, candidate: Candidate) -> str:
+    """The column of a hyper-parameter: eta for the step size, whatever its own name, and none that is in `TUNING`."""
+    return "eta" if key == candidate.step else f"{key}_" if key in TUNING else key
 
 
 def numbers_of(rows: pl.DataFrame) -> list[str]:
@@ -81,10 +85,10 @@ def laid_out(search: Search) -> tuple[list[str], list[list[str]]]:
     return ["setting", best["criterion"][0]], [[row["setting"], _cell(row)] for row in best.iter_rows(named=True)]
 
 
-def warnings(table: pl.DataFrame) -> list[str]:
+def warnings(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> list[str]:
     """A sentence for every number whose best value lies on the edge of what was tried."""
     lines = []
-    for search in searches(table):
+    for search in searches(table, candidates):
         for name, word in search.on_edge().items():
             again = f" in replicate {search.replicate}" if table["replicate"].n_unique() > 1 else ""
             lines.append(
@@ -102,7 +106,7 @@ def tuning_line(table: pl.DataFrame) -> str:
     return f"Tuned({chosen}; by {table['criterion'][0]}, {counted(len(table), 'setting')} tried)"
 
 
-def tuning_html(table: pl.DataFrame) -> Markup:
+def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Markup:
     """The settings that were chosen, with all that were tried for each algorithm folded below."""
     if table.is_empty():
         return tag("code", tuning_line(table))
@@ -115,17 +119,16 @@ def tuning_html(table: pl.DataFrame) -> Markup:
     folded = [
         tag("details", tag("summary", f"{search.title}: what was tried"), grid(*laid_out(search))) for search in found
     ]
-    notes = [tag("div", "⚠ ", line) for line in warnings(table)]
+    notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates)]
     return panel(
         tag("code", tuning_line(table)), grid(head, rows, [False, False, True, True, True]), joined(*notes, *folded)
     )
 
 
-def _is_end(bounds: Any, value: float, word: str) -> bool:
-    """Whether there is nothing beyond a value: it is the end of its range, and belongs to it."""
-    if isinstance(bounds, Range):
-        return value == bounds.low if word == "lowest" else value == bounds.high
-    return bounds is not None and value == (bounds.least if word == "lowest" else bounds.most)
+def _allowed(candidate: Candidate | None) -> dict[str, Range | Whole]:
+    if candidate is None:
+        return {}
+    return {column_of(key, candidate): allowed for key, allowed in hyperparameters(candidate.kind).items()}
 
 
 def _cell(row: dict[str, Any], star: bool = True) -> str:

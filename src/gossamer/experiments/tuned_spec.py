@@ -16,8 +16,7 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.terminal import visible
 from gossamer.core import InputError, Whole, brief, nearest
 from gossamer.engines.simulator import planned
-from gossamer.experiments.tried import Search, numbers_of, searches
-from gossamer.results.study import TUNING
+from gossamer.experiments.tried import Search, column_of, numbers_of, searches
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.spec import PATHS, Spec
 
@@ -115,8 +114,7 @@ def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | 
     candidate = Candidate(ALGORITHMS[options["name"]], fixed)
     numbers: dict[str, float | int] = {}
     for key, allowed in candidate.open.items():
-        column = "eta" if key == candidate.step else f"{key}_" if key in TUNING else key
-        value = chosen[candidate.name][column]
+        value = chosen[candidate.name][column_of(key, candidate)]
         numbers[key] = int(value) if isinstance(allowed, Whole) else value
     return numbers
 

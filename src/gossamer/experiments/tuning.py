@@ -24,8 +24,8 @@ from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import Rule, setting
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, network_for, planned
-from gossamer.experiments.grids import Trial, best, first_grid, further, on_edge
-from gossamer.experiments.tried import tuning_html, tuning_line
+from gossamer.experiments.grids import Trial, best, extended, first_grid, further
+from gossamer.experiments.tried import column_of, tuning_html, tuning_line
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.statistics import arrival, ending
@@ -50,7 +50,7 @@ class Tuned:
         return tuning_line(self.table())
 
     def _repr_html_(self) -> str:
-        return tuning_html(self.table())
+        return tuning_html(self.table(), {candidate.name: candidate for candidate in self.candidates.values()})
 
     @property
     def chosen(self) -> dict[int, Values]:
@@ -94,8 +94,7 @@ class Tuned:
 def _columns(candidate: Candidate, values: Values) -> dict[str, Any]:
     """The numbers of a setting, by names that are none of `TUNING`."""
     numbers = {key: value for key, value in (candidate.fixed | values).items() if isinstance(value, (int, float))}
-    renamed = {"eta" if key == candidate.step else key: value for key, value in numbers.items()}
-    return {f"{key}_" if key in TUNING else key: value for key, value in renamed.items()}
+    return {column_of(key, candidate): value for key, value in numbers.items()}
 
 
 def tune(
@@ -159,7 +158,7 @@ class Trying(NamedTuple):
         open_ones = {number: candidate for number, candidate in enumerate(self.parts.candidates) if candidate.open}
         trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
         for extension in range(section.extensions + 1):
-            if extension and not any(on_edge(candidate, trials[number]) for number, candidate in open_ones.items()):
+            if extension and not any(extended(candidate, trials[number]) for number, candidate in open_ones.items()):
                 break
             for number, candidate in open_ones.items():
                 if extension:

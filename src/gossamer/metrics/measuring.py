@@ -25,7 +25,7 @@ WANTED = "a metric takes a Snapshot and returns one number, written in JAX, or N
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run at a measured round: all that a metric sees."""
+    """A run at a measured round: all that a metric sees. Where agents attack, it is of the honest ones alone."""
 
     x: Float[Array, "agents d"]
     """The agents' models."""
@@ -46,6 +46,7 @@ class Snapshot:
     @staticmethod
     def of(problem: Problem, rule: Any, state: State, bias: Array | None) -> "Snapshot":
         # loss and gradient are made here, once for all metrics; the compiler leaves out what none of them uses
+        state, bias = honest_of(problem, state), None if bias is None else honest_of(problem, bias)
         mean = state.x.mean(0)
         loss, gradient = problem.mean_loss_and_gradient(mean)
         return Snapshot(state.x, mean, state, rule, problem, bias, loss, gradient)
@@ -60,10 +61,21 @@ def measure(
     return {name: value for name, value in values.items() if value is not None}
 
 
+def honest_of(problem: Problem, of_agents: Any) -> Any:
+    """Of arrays that have the agents first, the rows of the honest ones."""
+    honest = problem.honest
+    return of_agents if honest is None else jax.tree.map(lambda a: a[honest], of_agents)
+
+
 def looked_at(problem: Problem) -> int:
     """At how many agents' models F is evaluated for max_i F(x_i): at all, unless that is beyond `MOST_WORK`."""
     rows = problem.row_weights.shape[0] if isinstance(problem, Empirical) else problem.agents * problem.dim
-    return min(problem.agents, max(LEAST_MODELS, MOST_WORK // (rows * problem.dim)))
+    return min(measured_agents(problem), max(LEAST_MODELS, MOST_WORK // (rows * problem.dim)))
+
+
+def measured_agents(problem: Problem) -> int:
+    """How many agents' models are measured."""
+    return problem.agents if problem.honest is None else problem.honest.shape[0]
 
 
 def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Float[Array, ""]:
@@ -72,8 +84,8 @@ def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Flo
     Where that is beyond `MOST_WORK`, it is the largest among the `looked_at` agents whose models are furthest from the
     mean. That is never above max_i F(x_i), and equal to it if the worst of all agents is among them.
     """
-    models = looked_at(problem)
-    if models < problem.agents:
+    x, models = honest_of(problem, x), looked_at(problem)
+    if models < len(x):
         distances = jnp.nan_to_num(((x - x.mean(0)) ** 2).sum(1), nan=0.0, posinf=jnp.inf)  # one may spoil the mean
         x = x[jax.lax.top_k(jnp.where(jnp.isfinite(x).all(1), distances, jnp.inf), models)[1]]
     return jnp.max(jax.lax.map(problem.mean_loss, x, batch_size=block))
@@ -82,9 +94,10 @@ def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Flo
 def labels_of(problem: Problem) -> dict[str, Label]:
     """The labels of all metrics in force, as they are measured on this problem."""
     known, models = labels(), looked_at(problem)
-    if models == problem.agents:
+    agents = measured_agents(problem)
+    if models == agents:
         return known
-    told = f"the {models:,} of {problem.agents:,} agents furthest from the mean"
+    told = f"the {models:,} of {agents:,} agents furthest from the mean"
     worst = replace(
         known["worst_loss"],
         about=f"max F(x_i) over {told}, at the end of a run: at most the loss of the worst of all agents",

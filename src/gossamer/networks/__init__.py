@@ -1,7 +1,12 @@
 """Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
 
+from gossamer.networks.attacked import attacked
+from gossamer.networks.comparison import Comparison, compare
+from gossamer.networks.composed import hierarchical, spanning_tree
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
+from gossamer.networks.equitopo import d_equistatic, od_equidyn, ou_equidyn, u_equistatic
 from gossamer.networks.files import from_file
+from gossamer.networks.finite_time import base_graph, k_peer_exponential
 from gossamer.networks.given import of
 from gossamer.networks.graphs import (
     complete,
@@ -11,10 +16,12 @@ from gossamer.networks.graphs import (
     from_matrix,
     hypercube,
     path,
+    random_geometric,
     random_regular,
     ring,
     star,
     torus,
+    tree,
 )
 from gossamer.networks.network import Network
 from gossamer.networks.registry import NETWORKS, make, options, register
@@ -47,7 +54,17 @@ NETWORKS.include(
         "exponential": exponential,
         "erdos-renyi": erdos_renyi,
         "random-regular": random_regular,
+        "random-geometric": random_geometric,
+        "tree": tree,
+        "spanning-tree": spanning_tree,
+        "hierarchical": hierarchical,
+        "d-equistatic": d_equistatic,
+        "u-equistatic": u_equistatic,
         "one-peer-exponential": one_peer_exponential,
+        "k-peer-exponential": k_peer_exponential,
+        "base-graph": base_graph,
+        "od-equidyn": od_equidyn,
+        "ou-equidyn": ou_equidyn,
         "random-matching": random_matching,
         "redrawn-erdos-renyi": redrawn,
         "directed-ring": directed_ring,
@@ -58,10 +75,15 @@ NETWORKS.include(
 __all__ = [
     "NETWORKS",
     "WEIGHTS",
+    "Comparison",
     "Network",
+    "attacked",
+    "base_graph",
     "check_connected",
     "check_doubly_stochastic",
+    "compare",
     "complete",
+    "d_equistatic",
     "directed",
     "directed_erdos_renyi",
     "directed_ring",
@@ -73,22 +95,30 @@ __all__ = [
     "from_graph",
     "from_matrices",
     "from_matrix",
+    "hierarchical",
     "hypercube",
+    "k_peer_exponential",
     "lazy",
     "make",
     "max_degree",
     "metropolis",
+    "od_equidyn",
     "of",
     "one_peer_exponential",
     "options",
+    "ou_equidyn",
     "path",
+    "random_geometric",
     "random_matching",
     "random_regular",
     "redrawn",
     "register",
     "ring",
     "sequence",
+    "spanning_tree",
     "star",
     "torus",
+    "tree",
+    "u_equistatic",
     "uniform",
 ]

@@ -2,15 +2,18 @@
 
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError
+from gossamer.core import InputError, kinds_of_parts
 from gossamer.networks import Network
 
 
 def suits(rule: Any, network: Network) -> None:
     """Refuse a network on which this rule would be wrong, with the way out."""
     if rule.needs == "doubly" and network.stochastic != "doubly":
-        others = ", ".join(name for name, kind in ALGORITHMS.items() if kind.needs in ("column", "row+column"))
+        others = ", ".join(name for name, kind in ALGORITHMS.items() if kind.needs not in ("doubly", "nothing"))
         raise InputError(
             f"{rule.name} needs doubly stochastic weights, but {network.name} has row- and column-stochastic ones "
             f"only. For directed graphs there are {others}; or use an undirected network."
@@ -18,11 +21,36 @@ def suits(rule: Any, network: Network) -> None:
     if rule.lowest is not None:
         _symmetric(rule, network)
     elif rule.static and network.changes:
+        kept, other = "running sums of what its neighbours sent", "an uncompressed rule, such as biased-dmt"
+        if rule.needs == "row":
+            kept, other = "estimates of how much each agent counts", "a rule that needs none, such as push-pull-dmt"
         raise InputError(
-            f"{rule.name} keeps running sums of what its neighbours sent, which are right only on a network that "
-            f"never changes and loses nothing, but {network.name} does. Use a static network, or an uncompressed rule, "
-            "such as biased-dmt."
+            f"{rule.name} keeps {kept}, which are right only on a network that never changes and loses nothing, but "
+            f"{network.name} does. Use a static network, or {other}."
         )
+    for key, kind in kinds_of_parts(type(rule)).items():
+        if kind == "aggregator":
+            _tells_apart(rule, getattr(rule, key), network)
+
+
+def _tells_apart(rule: Any, aggregator: Any, network: Network) -> None:
+    """An aggregator needs to know whom an agent hears in each round, and enough messages where it ranks them."""
+    if network.mixer.random:
+        raise InputError(
+            f"{rule.name} tells its neighbours' messages apart, which needs the same neighbours in each run, but those "
+            f"of {network.name} are drawn. Use a static network or a periodic one, such as networks.sequence."
+        )
+    if aggregator.fewest == 1:
+        return
+    for t in range(network.mixer.period):
+        links = sp.coo_array(network.matrix(t))
+        heard = 1 + np.bincount(links.row[links.row != links.col], minlength=network.agents)
+        if heard.max() > 1 and heard.min() < aggregator.fewest:
+            agent = int(heard.argmin())
+            raise InputError(
+                f"{aggregator} needs {aggregator.fewest} messages, an agent's own among them, but on {network.name} "
+                f"agent {agent} has {heard[agent]}. Trim less, or take aggregators.clipped() or more links."
+            )
 
 
 def _symmetric(rule: Any, network: Network) -> None:

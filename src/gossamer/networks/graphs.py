@@ -13,7 +13,14 @@ from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.mixing.static import Mean, Shifts, choose
 from gossamer.networks.network import Network
-from gossamer.networks.random_links import adjacency, both_ways, erdos_renyi_links, in_one_part, regular_links
+from gossamer.networks.random_links import (
+    adjacency,
+    both_ways,
+    erdos_renyi_links,
+    geometric_links,
+    in_one_part,
+    regular_links,
+)
 from gossamer.networks.spectrum import size
 from gossamer.networks.weights import (
     as_matrix,
@@ -108,7 +115,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
             f"erdos_renyi({n}, {p:g}) gave no connected graph in {DRAWS} draws. The probability should be above "
             f"ln(n)/n = {math.log(n) / n:.4g}; twice that, {min(1.0, 2 * math.log(n) / n):.4g}, is safe."
         )
-    return _from_links(links, weights, call_name("erdos_renyi", n, p, weights=weights, seed=seed))
+    return from_links(links, weights, call_name("erdos_renyi", n, p, weights=weights, seed=seed))
 
 
 def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "metropolis") -> Network:
@@ -139,7 +146,35 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
             f"random_regular({n}, {d}) gave no connected graph in {DRAWS} draws. Use degree 3, which almost always is, "
             "or networks.ring for degree 2."
         )
-    return _from_links(links, weights, call_name("random_regular", n, d, weights=weights, seed=seed))
+    return from_links(links, weights, call_name("random_regular", n, d, weights=weights, seed=seed))
+
+
+def random_geometric(agents: int, radius: float, seed: int = 0, *, weights: str = "metropolis") -> Network:
+    """Agents at random places of a unit square, linked if they are this near. Redrawn until it is connected."""
+    n, seed = whole("random_geometric(agents)", agents), whole("random_geometric(seed)", seed, least=0)
+    r = Range(0, math.inf, True, True, "It is how far apart linked agents may be in a unit square.").check(
+        "random_geometric(radius)", radius
+    )
+    scheme(weights)
+    room_for_links(f"random_geometric({n:,}, {r:g})", n, min(1.0, math.pi * min(r, 1.0) ** 2) * n * (n - 1) / 2)
+    links = draw_until(in_one_part, lambda key: both_ways(adjacency(n, *geometric_links(n, r, key))), seed)
+    if links is None:
+        least = math.sqrt(math.log(n) / (math.pi * n))
+        raise InputError(
+            f"random_geometric({n}, {r:g}) gave no connected graph in {DRAWS} draws. The radius should be above "
+            f"√(ln(n)/(πn)) = {least:.4g}; twice that, {2 * least:.4g}, is safe."
+        )
+    return from_links(links, weights, call_name("random_geometric", n, r, weights=weights, seed=seed))
+
+
+def tree(agents: int, degree: int = 3, *, weights: str = "metropolis") -> Network:
+    """A balanced tree: agents are added level by level, and none has more neighbours than `degree`."""
+    n, d = whole("tree(agents)", agents), whole("tree(degree)", degree, least=2, advice="With 2 it is a path.")
+    room_for_links(f"tree({n:,})", n, n)
+    child = np.arange(1, n)
+    # agent 0 has d children, and the others d − 1
+    parent = np.where(child <= d, 0, 1 + (child - 1 - d) // (d - 1))
+    return from_links(both_ways(adjacency(n, child, parent)), weights, call_name("tree", n, d, weights=weights))
 
 
 def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
@@ -153,7 +188,7 @@ def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None
     return Network(name_of(name) or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
 
 
-def _from_links(links: sp.csr_array, weights: str, name: str) -> Network:
+def from_links(links: sp.csr_array, weights: str, name: str) -> Network:
     """The network of links that are known to connect everyone, each in both directions."""
     matrix = scheme(weights)(links)
     matrix.eliminate_zeros()

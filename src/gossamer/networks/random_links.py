@@ -12,6 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 from scipy.sparse.csgraph import connected_components
+from scipy.spatial import KDTree
 
 Ends = Int[np.ndarray, " links"]
 
@@ -34,6 +35,13 @@ def regular_links(n: int, degree: int, seed: int) -> tuple[Ends, Ends]:
     while (links := _paired(n, degree, random)) is None:
         pass
     return links // n, links % n
+
+
+def geometric_links(n: int, radius: float, seed: int) -> tuple[Ends, Ends]:
+    """Both ends of every link of ``networkx.random_geometric_graph(n, radius, seed=seed)``: the lower one first."""
+    places = np.random.RandomState([seed]).random_sample((n, 2))
+    links = KDTree(places).query_pairs(radius, output_type="ndarray")
+    return links[:, 0], links[:, 1]
 
 
 def _paired(n: int, degree: int, random: Random) -> Ends | None:

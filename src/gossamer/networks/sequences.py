@@ -158,11 +158,18 @@ def _check_network(where: str, network: Any) -> None:
             f"{where}(network) must be a network, but is {type(network).__name__}. Make one first, such as "
             "networks.ring(20)."
         )
+    _refuse_attacked(where, network)
+
+
+def _refuse_attacked(where: str, network: Network) -> None:
+    if network.attack is not None:
+        raise InputError(f"{where} is given {network.name}: let networks.attacked stand around all the others.")
 
 
 def _turn(k: int, given: Any, order: list | None) -> tuple[int, Mixer]:
     """The number of agents and the mixer of one round."""
     if isinstance(given, Network):
+        _refuse_attacked(f"sequence(rounds)[{k}]", given)
         return given.agents, given.mixer
     try:
         if isinstance(given, nx.Graph):

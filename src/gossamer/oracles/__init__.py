@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from gossamer.core import Registry
 from gossamer.oracles.additive import AdditiveBias, GivenBias, additive_bias
+from gossamer.oracles.attacked import AttackedGradients, attack
 from gossamer.oracles.clipping import Clip, clip
 from gossamer.oracles.compressed import (
     Compressed,
@@ -18,8 +19,11 @@ from gossamer.oracles.compressed import (
 from gossamer.oracles.constants import COVERED, ErrorBounds
 from gossamer.oracles.custom import Custom, custom
 from gossamer.oracles.delayed import Delay, delay
+from gossamer.oracles.feedback import ErrorFeedback, error_feedback
+from gossamer.oracles.local import LocalTraining, local_training
 from gossamer.oracles.measuring import Measured, measure
-from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.oracles.oracle import Oracle, Privacy, Site, Stage
+from gossamer.oracles.private import Private, private
 from gossamer.oracles.relative import GivenFactors, RelativeBias, relative_bias
 from gossamer.oracles.sampling import Exact, MiniBatch, completed, exact, minibatch
 from gossamer.oracles.zeroth import ZerothOrder, zeroth_order
@@ -39,6 +43,10 @@ STAGES: Registry[Callable[..., Stage]] = Registry(
         "round-step": round_to,
         "zeroth-order": zeroth_order,
         "delay": delay,
+        "local-training": local_training,
+        "error-feedback": error_feedback,
+        "private": private,
+        "attack": attack,
     },
 )
 """The stages that a spec file can name."""
@@ -50,30 +58,39 @@ __all__ = [
     "COVERED",
     "STAGES",
     "AdditiveBias",
+    "AttackedGradients",
     "Clip",
     "Compressed",
     "Custom",
     "Delay",
     "ErrorBounds",
+    "ErrorFeedback",
     "Exact",
     "GivenBias",
     "GivenFactors",
+    "LocalTraining",
     "Measured",
     "MiniBatch",
     "Oracle",
+    "Privacy",
+    "Private",
     "RelativeBias",
     "Site",
     "Stage",
     "ZerothOrder",
     "additive_bias",
+    "attack",
     "clip",
     "completed",
     "compressed",
     "custom",
     "delay",
+    "error_feedback",
     "exact",
+    "local_training",
     "measure",
     "minibatch",
+    "private",
     "qsgd",
     "rand_k",
     "register",

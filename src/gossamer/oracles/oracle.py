@@ -24,6 +24,18 @@ class Site(NamedTuple):
     round: Array
 
 
+class Privacy(NamedTuple):
+    """What decides the (ε, δ) of a private oracle, besides how often it was asked."""
+
+    clip: float
+    noise: float
+    """The noise multiplier σ: the deviation of the noise over `clip`."""
+    rate: float
+    """The probability with which each row is taken."""
+    delta: float
+    """The δ at which ε is told."""
+
+
 class Oracle(abc.ABC):
     """A gradient oracle, written for one agent; the engine maps it over all. ``a | b`` puts stage b around oracle a.
 
@@ -60,9 +72,18 @@ class Oracle(abc.ABC):
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
 
+    def attackers(self, agents: int) -> frozenset[int]:
+        """Who of so many agents gives gradients that are wrong on purpose."""
+        return frozenset()
+
     def constants(self, problem: Problem) -> ErrorBounds:
         """The bounds of Assumption 3 on this problem that are known in closed form."""
         return ErrorBounds(None, None, None, f"{type(self).__name__} states no constants: measure them.")
+
+    @property
+    def privacy(self) -> Privacy | None:
+        """What the source promises about its samples; None if it promises nothing."""
+        return None
 
     @property
     def rooted(self) -> bool:
@@ -85,6 +106,20 @@ class Oracle(abc.ABC):
         """How many gradients, or function values, one query takes of the agent's own loss."""
         return 1
 
+    def full(self) -> "Oracle":
+        """This oracle with all of an agent's samples in place of a draw, for rules that ask for a full gradient.
+
+        It takes the state of this one and gives it back.
+        """
+        raise InputError(
+            f"{type(self).__name__} has no gradient over all samples of an agent, which this rule asks for: use a "
+            "source that has, oracles.exact() or oracles.minibatch(…), or a rule that asks for none, such as gt-hsgd."
+        )
+
+    def passes(self, problem: Problem) -> float:
+        """How many queries a full gradient counts as, the mean over agents."""
+        return float(self.asks(problem.dim))
+
     def __or__(self, stage: Any) -> "Oracle":
         if not isinstance(stage, Stage):
             raise InputError(
@@ -105,6 +140,10 @@ class Stage(Oracle):
         return dataclasses.replace(self, inner=inner)  # pyright: ignore[reportArgumentType]
 
     @property
+    def privacy(self) -> Privacy | None:
+        return self.source.privacy
+
+    @property
     def rooted(self) -> bool:
         return self.inner is not None and self.inner.rooted
 
@@ -119,5 +158,14 @@ class Stage(Oracle):
     def depth(self) -> int:
         return self.source.depth + 1
 
+    def attackers(self, agents: int) -> frozenset[int]:
+        return self.source.attackers(agents)
+
     def asks(self, dim: int) -> int:
         return self.source.asks(dim)
+
+    def full(self) -> Oracle:
+        return dataclasses.replace(self, inner=self.source.full())  # pyright: ignore[reportArgumentType]
+
+    def passes(self, problem: Problem) -> float:
+        return self.source.passes(problem) * self.asks(problem.dim) / self.source.asks(problem.dim)

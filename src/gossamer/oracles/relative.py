@@ -39,7 +39,7 @@ class RelativeBias(Stage):
         return None
 
     def constants(self, problem: Problem) -> ErrorBounds:
-        return _stretched(self.source.constants(problem), float(self.delta), 1 + float(self.delta))
+        return stretched(self.source.constants(problem), float(self.delta), 1 + float(self.delta))
 
 
 @pytree
@@ -71,7 +71,7 @@ class GivenFactors(Stage):
 
     def constants(self, problem: Problem) -> ErrorBounds:
         factors = np.asarray(self.factors)
-        return _stretched(self.source.constants(problem), np.abs(factors).max(), np.abs(1 + factors).max())
+        return stretched(self.source.constants(problem), np.abs(factors).max(), np.abs(1 + factors).max())
 
 
 def relative_bias(delta: float | None = None, *, factors: Any = None) -> Stage:
@@ -94,7 +94,7 @@ def relative_bias(delta: float | None = None, *, factors: Any = None) -> Stage:
     return GivenFactors(numbers("relative_bias(factors=…)", factors))
 
 
-def _stretched(inner: ErrorBounds, error: float, stretch: float) -> ErrorBounds:
+def stretched(inner: ErrorBounds, error: float, stretch: float) -> ErrorBounds:
     """The bounds after Δ with ‖Δ‖ = error, ‖I + Δ‖ = stretch: the error is Δ∇f + (I + Δ)b, the noise (I + Δ)n."""
     error, stretch = float(error), float(stretch)
     slope = total(error, times(stretch, root(inner.relative)))

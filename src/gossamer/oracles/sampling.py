@@ -36,6 +36,9 @@ class Exact(Oracle):
     def constants(self, problem: Problem) -> ErrorBounds:
         return ErrorBounds(0.0, 0.0, 0.0)
 
+    def full(self) -> Oracle:
+        return self
+
 
 @pytree
 @dataclass(frozen=True)
@@ -82,6 +85,13 @@ class MiniBatch(Oracle):
             return ErrorBounds(0.0, 0.0, 0.0)
         note = "Given what was already drawn in an epoch, a batch is biased, with no bound in closed form: measure it."
         return ErrorBounds(None, None, None, note)
+
+    def full(self) -> Oracle:
+        return exact()  # which hands on the state of an epoch as it is
+
+    def passes(self, problem: Problem) -> float:
+        assert isinstance(problem, Empirical)
+        return float(np.mean(problem.sizes) / self.batch)
 
     def _draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
         size = _samples(site).sizes[site.agent]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -65,6 +65,7 @@ class Empirical(Problem):
     longest: int = field(metadata={"static": True})
     data_name: str = field(metadata={"static": True})
     data_sha256: str = field(metadata={"static": True})
+    honest: Int[Any, " honest"] | None = None
 
     def __repr__(self) -> str:
         return f"Empirical({self.data_name!r}, {self.agents} agents, d = {self.dim})"
@@ -101,6 +102,13 @@ class Empirical(Problem):
         fit, slope = self._over_all(jax.value_and_grad(self._fit), x)
         penalty, pull = jax.value_and_grad(self._penalty)(x)
         return fit + penalty, slope + pull
+
+    def among(self, honest: Int[np.ndarray, " honest"]) -> "Empirical":
+        share = np.zeros(self.agents)
+        share[honest] = 1 / len(honest)
+        weights = np.zeros(len(self.row_weights))
+        weights[: self.sizes.sum()] = np.repeat(share / self.sizes, self.sizes)
+        return replace(self, row_weights=weights, honest=np.asarray(honest, np.int32))
 
     def test_accuracy(self, x: Array) -> Array:
         predict = self.model.predict

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import refuse_mistakable
@@ -25,6 +25,8 @@ class Problem(abc.ABC):
     dim: int
     start: Any
     """The common point that every agent starts from."""
+    honest: Int[Any, " honest"] | None = None
+    """The agents of whom F is the mean, where that is not all of them: see `among`."""
 
     @abc.abstractmethod
     def local_loss(self, agent: Array, x: Float[Array, " d"]) -> Float[Array, ""]:
@@ -41,6 +43,13 @@ class Problem(abc.ABC):
     @abc.abstractmethod
     def mean_gradient(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
         """∇F(x)."""
+
+    def among(self, honest: Int[np.ndarray, " honest"]) -> "Problem":
+        """The same problem where F is the mean over these agents alone; the others keep their losses."""
+        raise InputError(
+            f"{type(self).__name__} cannot leave out the losses of attackers: give it a method among(self, honest) "
+            "that returns it with F as the mean over these agents, and with the field honest set."
+        )
 
     def mean_loss_and_gradient(self, x: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
         """F(x) and ∇F(x), for one who needs both."""

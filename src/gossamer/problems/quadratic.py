@@ -1,11 +1,11 @@
 """Quadratics, the problems with answers in closed form."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
@@ -21,6 +21,7 @@ class Quadratic(Problem):
     A: Float[Any, "agents d d"]
     b: Float[Any, "agents d"]
     start: Float[Any, " d"]
+    honest: Int[Any, " honest"] | None = None
 
     def __repr__(self) -> str:
         return f"Quadratic({self.agents} agents, d = {self.dim})"
@@ -40,11 +41,20 @@ class Quadratic(Problem):
         return self.A[agent] @ (x - self.b[agent])
 
     def mean_loss(self, x: Array) -> Array:
-        away = x - self.b
-        return 0.5 * jnp.einsum("nd,nde,ne->n", away, self.A, away).mean()
+        A, b = self._counted
+        return 0.5 * jnp.einsum("nd,nde,ne->n", x - b, A, x - b).mean()
 
     def mean_gradient(self, x: Array) -> Array:
-        return jnp.einsum("nde,ne->nd", self.A, x - self.b).mean(0)
+        A, b = self._counted
+        return jnp.einsum("nde,ne->nd", A, x - b).mean(0)
+
+    def among(self, honest: Int[np.ndarray, " honest"]) -> "Quadratic":
+        return replace(self, honest=np.asarray(honest, np.int32))
+
+    @property
+    def _counted(self) -> tuple[Any, Any]:
+        """The Hessians and centres of the agents of whom F is the mean."""
+        return (self.A, self.b) if self.honest is None else (self.A[self.honest], self.b[self.honest])
 
     @property
     def local_smoothness(self) -> np.ndarray:
@@ -62,8 +72,10 @@ class Quadratic(Problem):
                 f"bias must have shape {(self.agents, self.dim)}, one row an agent, or {(self.dim,)}, one for all, but "
                 f"has shape {e.shape}."
             )
-        pull = np.einsum("nde,ne->nd", self.A, self.b) - e
-        return np.linalg.solve(self.A.sum(0), pull.sum(0))
+        A, b = self._counted
+        e = np.broadcast_to(e, self.b.shape)
+        pull = np.einsum("nde,ne->nd", A, b) - (e if self.honest is None else e[self.honest])
+        return np.linalg.solve(A.sum(0), pull.sum(0))
 
 
 def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:

@@ -19,7 +19,7 @@ OUTSIDE = (
     *("results/summary.py", "results/links.py", "results/result.py", "results/records.py", "results/study.py"),
     *("results/showing.py", "results/settings.py", "results/concat.py", "results/comparison.py"),
     *("experiments/tuning.py", "experiments/audit.py", "experiments/tuned_spec.py", "experiments/tried.py"),
-    "specs/starting.py",
+    *("specs/starting.py", "results/privacy.py"),
 )
 """What reads runs, chooses them or shows them, and cannot change one. Everything else of ours counts."""
 

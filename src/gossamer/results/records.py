@@ -14,6 +14,7 @@ from gossamer.core import InputError
 from gossamer.metrics import Label, checked_name
 from gossamer.results.files import Damaged, OtherFormat
 from gossamer.results.links import Link, checked_link
+from gossamer.results.privacy import RELEASES
 
 Whole = Annotated[int, pydantic.Field(ge=0)]
 Digest = Annotated[str, pydantic.Field(pattern="^[0-9a-f]{64}$")]
@@ -66,6 +67,15 @@ class LinkRecord(pydantic.BaseModel, strict=True, extra="forbid"):
         return Link(**self.model_dump())
 
 
+class PrivacyRecord(pydantic.BaseModel, strict=True, extra="forbid"):
+    """What decides the ε of a private oracle."""
+
+    clip: Annotated[float, pydantic.Field(gt=0)]
+    noise: Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
+    rate: Annotated[float, pydantic.Field(gt=0, le=1)]
+    delta: Annotated[float, pydantic.Field(gt=0, lt=1)]
+
+
 MetricName = Annotated[str, pydantic.AfterValidator(checked_name)]
 LinkName = Annotated[str, pydantic.AfterValidator(checked_link)]
 
@@ -81,6 +91,7 @@ class Manifest(pydantic.BaseModel, strict=True, extra="allow"):
     seconds: dict[str, float] | None = None
     metrics: Annotated[dict[MetricName, LabelRecord], pydantic.Field(min_length=1, max_length=MANY)] | None = None
     links: Annotated[dict[LinkName, LinkRecord], pydantic.Field(max_length=MANY)] | None = None
+    privacy: PrivacyRecord | None = None
 
 
 class Facts(pydantic.BaseModel, strict=True, extra="allow"):
@@ -156,7 +167,7 @@ def checked_runs(
 ) -> pl.DataFrame:
     """The table of a result, if it holds runs of these algorithms and seeds; metrics nobody measured are null."""
     _columns(name, frame, dict.fromkeys(LABELS, pl.String) | dict.fromkeys(COUNTS, pl.Int64))
-    for column in PAID:
+    for column in (*PAID, *({RELEASES} & {*frame.columns})):
         if column not in frame.columns or not frame[column].is_finite().all() or frame[column].null_count():
             raise Damaged(f"{name}: the column {column!r} must be numbers")
     for column in set(frame.columns) - {*LABELS}:

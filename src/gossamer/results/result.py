@@ -14,7 +14,8 @@ import polars as pl
 
 from gossamer.core import InputError, nearest
 from gossamer.metrics import OURS, Label
-from gossamer.results import records, showing
+from gossamer.oracles import Privacy
+from gossamer.results import privacy, records, showing
 from gossamer.results.files import Damaged, atomic, read, sealed, sweep, unsealed, write
 from gossamer.results.links import LINKS, Link
 from gossamer.results.npz import packed, unpacked
@@ -111,7 +112,22 @@ class Result:
 
     def summary(self) -> Summary:
         """The end of every run: mean over seeds, with 95 % intervals."""
-        return Summary.of(self.table, self.metrics)
+        return Summary.of(self.table, self.metrics, self._private)
+
+    def privacy(self, delta: float | None = None) -> pl.DataFrame:
+        """The (ε, δ) that an agent spent by the end of each algorithm's runs, where the oracle was `oracles.private`.
+
+        Every release counts, those of the start too; where agents sleep, as if they did not. δ is that of the oracle
+        unless it is given.
+        """
+        if self._private is None:
+            raise InputError("the oracle of this result protects nothing: begin it with oracles.private(…).")
+        return privacy.spent(self.table, self._private, delta)
+
+    @property
+    def _private(self) -> Privacy | None:
+        known = self.manifest.get("privacy")
+        return Privacy(**known) if known and privacy.RELEASES in self.table.columns else None
 
     def plot(self, metric: str = "loss", x: str = "rounds", **options: Any) -> Any:
         """A figure of a metric against what was paid ("rounds", "queries", "bytes" or the name of a link): mean and

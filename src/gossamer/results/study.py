@@ -11,6 +11,7 @@ import polars as pl
 from gossamer.basics.text import some
 from gossamer.core import InputError, brief, nearest
 from gossamer.results import showing
+from gossamer.results.across import Across
 from gossamer.results.files import Damaged, exclusive, read, sealed, unsealed, write
 from gossamer.results.records import Record, believed, checked_tuning, table
 from gossamer.results.result import Result
@@ -85,7 +86,12 @@ class Study:
         table = stacked({variant: part.table for variant, part in parts.items()})
         ends = stacked({variant: part.ends for variant, part in parts.items()})
         labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
-        return Summary(table, labels, ends, tuple(told(differing(self.results))))
+        notes = dict.fromkeys(note for part in parts.values() for note in part.notes)
+        return Summary(table, labels, ends, (*told(differing(self.results)), *notes))
+
+    def across(self, metric: str = "loss") -> Across:
+        """The ends of the runs by one metric, methods by variants; where all runs of a method diverged, it "broke"."""
+        return Across.of(self.summary(), metric)
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """A figure of one variant, or of all where each has a single algorithm: see `Result.plot`."""

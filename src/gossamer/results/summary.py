@@ -8,7 +8,8 @@ from typing import Any
 import polars as pl
 
 from gossamer.metrics import OURS, Label
-from gossamer.results import showing
+from gossamer.oracles import Privacy
+from gossamer.results import privacy, showing
 from gossamer.results.statistics import interval
 
 
@@ -30,7 +31,8 @@ class Summary:
     """What differs between the runs besides their methods, one line each."""
 
     @staticmethod
-    def of(frame: pl.DataFrame, metrics: Mapping[str, Label] = OURS) -> "Summary":
+    def of(frame: pl.DataFrame, metrics: Mapping[str, Label] = OURS, private: Privacy | None = None) -> "Summary":
+        """The summary of a result's table; `private` is what decides its ε, where its oracle has one."""
         names, rows = [name for name, label in metrics.items() if label.summary or label.end], []
         ends = frame.group_by("algorithm", "setting", "seed", maintain_order=True).last()
         for (algorithm, setting), group in frame.group_by("algorithm", "setting", maintain_order=True):
@@ -46,7 +48,11 @@ class Summary:
             rows.append(row)
         kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
         table = pl.DataFrame(rows, schema_overrides=kinds | {"reached": pl.Int64})
-        return Summary(table, dict(metrics), ends)
+        if private is None:
+            return Summary(table, dict(metrics), ends)
+        if privacy.installed():
+            table = table.with_columns(privacy.spent(frame, private).select("epsilon", "delta"))
+        return Summary(table, dict(metrics), ends, (privacy.note(private),))
 
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """The head and the rows, as text."""
@@ -56,6 +62,8 @@ class Summary:
         arrived = self.table["reached"].null_count() < len(self.table)
         head = [*several, "algorithm", "setting", *names, "queries", "MB sent", "diverged"]
         head += ["reached"] if arrived else []
+        private = "epsilon" in self.table.columns
+        head += ["ε"] if private else []
         body = []
         for row in self.table.iter_rows(named=True):
             cells = [row[name] for name in (*several, "algorithm", "setting")]
@@ -65,6 +73,7 @@ class Summary:
                 f"{row['bytes_sent'] / 1e6:.2f}",
                 f"{row['diverged']} of {row['seeds']}",
                 *([f"{row['reached'] or 0} of {row['seeds']}"] if arrived else []),
+                *(["-" if row["epsilon"] is None else f"{row['epsilon']:.4g}"] if private else []),
             ]
             body.append(cells)
         return head, body

@@ -4,9 +4,10 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NotRequired, TypedDict
 
+from gossamer.aggregators import AGGREGATORS
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import parts, ranges
+from gossamer.core import hyperparameters, parts
 from gossamer.data import DATASETS
 from gossamer.metrics import METRICS
 from gossamer.networks import NETWORKS, options
@@ -27,7 +28,7 @@ def algorithms() -> list[Entry]:
         Entry(
             name=name,
             about=kind.title,
-            options=[f"{key} in {allowed}" for key, allowed in ranges(kind).items()] + list(parts(kind)),
+            options=[f"{key} in {allowed}" for key, allowed in hyperparameters(kind).items()] + list(parts(kind)),
             needs=kind.needs,
         )
         for name, kind in ALGORITHMS.items()
@@ -44,6 +45,10 @@ def oracles() -> list[Entry]:
 
 def compressors() -> list[Entry]:
     return [_entry(*item) for item in COMPRESSORS.items()]
+
+
+def aggregators() -> list[Entry]:
+    return [_entry(*item) for item in AGGREGATORS.items()]
 
 
 def schedules() -> list[Entry]:
@@ -67,6 +72,7 @@ CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
     "networks": networks,
     "oracles": oracles,
     "compressors": compressors,
+    "aggregators": aggregators,
     "schedules": schedules,
     "problems": problems,
     "datasets": datasets,

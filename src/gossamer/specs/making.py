@@ -7,8 +7,13 @@ from typing import Any, get_args
 
 import pydantic
 
+from gossamer.aggregators import AGGREGATORS
+from gossamer.compressors import COMPRESSORS
 from gossamer.core import InputError, brief, nearest
 from gossamer.engines.blame import blamed
+
+MADE_OF = {"compressor": COMPRESSORS, "aggregator": AGGREGATORS}
+"""What the table of an algorithm or a stage may hold tables for, and by what each is made."""
 
 DEEPEST = 20
 """How many lists and tables may stand inside each other."""
@@ -79,6 +84,15 @@ def made(where: str, key: str, registry: Mapping[str, Callable[..., Any]], given
             model.model_validate(options)
         with blamed(f"{name}"):
             return make(**options)
+
+
+def with_parts(where: str, given: dict[str, Any]) -> dict[str, Any]:
+    """The table with the compressor or the aggregator that it describes made, if it has one."""
+    tables = {key: given[key] for key in MADE_OF if key in given}
+    for key, table in tables.items():
+        if not isinstance(table, dict):
+            raise InputError(f'{where} {key} must be a table, {{ kind = "…" }}, but is {brief(table)}.')
+    return given | {key: made(f"{where} {key}:", "kind", MADE_OF[key], table) for key, table in tables.items()}
 
 
 def _parameters(make: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

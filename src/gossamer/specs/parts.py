@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from gossamer.compressors import COMPRESSORS
 from gossamer.core import Rule, hyperparameters, parts
 from gossamer.metrics import own
 from gossamer.networks import NETWORKS, Network
@@ -13,6 +12,7 @@ from gossamer.results.fingerprint import made_by
 from gossamer.results.store import MADE_BY
 from gossamer.schedules import Schedule
 from gossamer.specs.candidates import Candidate
+from gossamer.specs.making import MADE_OF
 
 
 class Parts(NamedTuple):
@@ -44,7 +44,11 @@ def makers(spec: Any) -> tuple[Callable[..., Any], ...]:
         *named(PROBLEMS, "name", spec.problem),
         *named(NETWORKS, "name", spec.network),
         *named(STAGES, "kind", spec.oracle.stages),
-        *named(COMPRESSORS, "kind", spec.algorithm),
+        *(
+            thing
+            for registry in MADE_OF.values()
+            for thing in named(registry, "kind", [spec.algorithm, spec.oracle.stages])
+        ),
     ]
     return tuple(dict.fromkeys(own))
 

@@ -15,7 +15,6 @@ import tomlkit
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.compressors import COMPRESSORS
 from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
 from gossamer.data.files import files_of
@@ -28,7 +27,7 @@ from gossamer.problems import PROBLEMS, Problem
 from gossamer.results.links import Link, together
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.specs.candidates import Candidate, check_grids
-from gossamer.specs.making import explained, made, placed, plain
+from gossamer.specs.making import explained, made, placed, plain, with_parts
 from gossamer.specs.parts import Parts, makers, named
 from gossamer.specs.sections import (
     FIRST_SEED,
@@ -141,7 +140,10 @@ class Spec(Section):
                 exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
             )
         for number, stage in enumerate(self.oracle.stages):
-            oracle = oracle | made(f"[oracle] stage {number}:", "kind", STAGES, stage)
+            where = f"[oracle] stage {number}:"
+            made_stage = made(where, "kind", STAGES, with_parts(where, stage))
+            with placed(where):
+                oracle = oracle | made_stage
         self._check_run()
         candidates = [self._candidate(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
         fixed = [candidate.whole for candidate in candidates if not candidate.open]
@@ -180,14 +182,11 @@ class Spec(Section):
 
     def _candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
         """An algorithm with what is given of it; numbers may be missing if there is a `[tuning]`."""
-        where, options = f"[[algorithm]] number {number}:", dict(given)
+        where = f"[[algorithm]] number {number}:"
+        options = with_parts(where, given)
         name = options.pop("name", None)
         for key, value in options.items():
-            if key == "compressor":
-                if not isinstance(value, dict):
-                    raise InputError(f'{where} compressor must be a table, {{ kind = "…" }}, but is {brief(value)}.')
-                options[key] = made(f"{where} compressor:", "kind", COMPRESSORS, value)
-            elif isinstance(value, dict):
+            if isinstance(value, dict):
                 options[key] = self._schedule(f"{where} {key}:", value, agents)
         candidate = Candidate(ALGORITHMS[name], options) if isinstance(name, str) and name in ALGORITHMS else None
         filled = {}

@@ -101,6 +101,8 @@ GIVEN = ("smoothness", "excess", "relative", "absolute", "variance", "heterogene
 def constants_of(problem: Problem, network: Network, oracle: Oracle, **given: float) -> Constants:
     """Find the constants; those that are `given` (by the names of `GIVEN`) are taken as they are."""
     taken, gap = _checked(given), gap_of(network)
+    if oracle.attackers(problem.agents):
+        raise InputError("the oracle has attackers, but the theory is about honest agents: leave the attack out.")
     known = taken.get("smoothness", problem.smoothness)
     seen = survey(problem, known)
     bias, note = _of_oracle(problem, oracle, taken, seen)
@@ -127,6 +129,8 @@ def constants_of(problem: Problem, network: Network, oracle: Oracle, **given: fl
 
 def gap_of(network: Network) -> float:
     """ρ, of a network that the theory covers."""
+    if network.attack is not None:
+        raise InputError(f"{network.name} has attackers, but the theory is about honest agents: leave the attack out.")
     if network.changes:
         raise InputError(
             f"{network.name} changes from round to round, but the theory is about one W in all rounds: the lemmas ask "

@@ -9,9 +9,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gossamer.basics.lazy_jax import jax, jnp
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
+from gossamer.torch.robust import combined
 
 
 class Agents:
@@ -61,6 +63,9 @@ class ProcessAgent:
     def gradient(self, *points: Tensor) -> Any:
         return _like(points, self.ask(points))
 
+    def full_gradient(self, *points: Tensor) -> Any:
+        return _like(points, self.ask(points, full=True))
+
     def post(self, *arrays: Tensor, over: Over = "W") -> Callable[[], Any]:
         """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
         letters = over if over == "RC" else over * len(arrays)
@@ -83,6 +88,18 @@ class ProcessAgent:
         parts = {rank: sent.split([codec.size for codec in codecs]) for rank, sent in received.items()}
         return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
 
+    def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
+        message = torch.cat([a.reshape(-1) for a in arrays])
+        received, weights = self.exchange.swap(message, self.t)
+        if not received:
+            return _like(arrays, tuple(a.clone() for a in arrays))
+        # by ascending rank, as everything is added up
+        heard = torch.stack([received[rank] for rank in sorted(received)])
+        given = torch.tensor([weights[rank] for rank in sorted(received)], dtype=heard.dtype, device=heard.device)
+        parts = heard.split([a.numel() for a in arrays], dim=1)
+        made = [combined(by, a.reshape(-1), part, given) for a, part in zip(arrays, parts, strict=True)]
+        return _like(arrays, tuple(new.view_as(a) for new, a in zip(made, arrays, strict=True)))
+
     def _pair(self, codec: Codec, k: int, parts: dict[int, Any], weights: dict[int, float]) -> tuple[Tensor, Tensor]:
         mine = codec.decode(parts[self.exchange.world.rank][k])
         mixed = torch.zeros_like(mine)
@@ -98,9 +115,6 @@ class ProcessAgent:
 
     def _draw(self, by: Any, a: Tensor, number: int) -> Tensor:
         """C(a) with the draw that the simulator's agent of this number makes at this place."""
-        import jax
-        import jax.numpy as jnp
-
         from gossamer.basics.keys import of_array
 
         with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
@@ -120,6 +134,21 @@ class ProcessAgent:
 
     def ones(self) -> Tensor:
         return torch.ones(1, dtype=self.exchange.world.dtype, device=self.exchange.world.device)
+
+    def place(self) -> Tensor:
+        world = self.exchange.world
+        place = torch.zeros(world.size, dtype=world.dtype, device=world.device)
+        place[world.rank] = 1
+        return place
+
+    def norm(self, a: Tensor) -> Tensor:
+        return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
+
+    def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
+        for _ in range(times):
+            made = step(*arrays)
+            arrays = made if isinstance(made, tuple) else (made,)
+        return _like(arrays, arrays)
 
 
 def _like(arrays: tuple[Any, ...], results: Any) -> Any:

@@ -24,7 +24,13 @@ def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
 
 def network_for(given: Any, size: int) -> Network:
     """The network of this many processes: see `gossamer.networks.of`."""
-    return networks.of(given, size, counted="processes")
+    network = networks.of(given, size, counted="processes")
+    if network.attack is not None:
+        raise InputError(
+            f"{network.name} has attackers, whom only the simulator plays: run it there, or let a process spoil its "
+            "own gradients."
+        )
+    return network
 
 
 def overlapping(wanted: bool | None, rule: Any, network: Network) -> bool:

@@ -18,6 +18,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
+from gossamer.compressors import BF16, QSGD, Identity, RandK, RoundLinf, RoundTo, ScaledSign, TopK
+
 
 class Codec(Protocol):
     """Encodes vectors of one length by one compressor, in `size` bytes each."""
@@ -31,22 +33,9 @@ class Codec(Protocol):
 
 def codec_of(compressor: Any, like: Tensor) -> Codec:
     """The codec of a compressor for vectors such as this one."""
-    from gossamer.compressors import BF16, QSGD, RandK, RoundLinf, RoundTo, ScaledSign, TopK  # JAX, where it is needed
-
     compressor.check(like.numel())
-    match compressor:
-        case TopK() | RandK():
-            return SparseCodec(compressor, like)
-        case ScaledSign():
-            return SignCodec(compressor, like)
-        case QSGD() | RoundLinf():
-            return LevelsCodec(compressor, like)
-        case BF16():
-            return HalvesCodec(compressor, like)
-        case RoundTo():
-            return RoundedCodec(compressor, like)
-        case _:
-            return DenseCodec(compressor, like)
+    # a class of one's own that is made from one of ours may compress otherwise
+    return CODECS.get(type(compressor), DenseCodec)(compressor, like)
 
 
 class DenseCodec:
@@ -61,6 +50,13 @@ class DenseCodec:
 
     def decode(self, sent: Tensor) -> Tensor:
         return sent.view(self.dtype)
+
+
+class WholeCodec(DenseCodec):
+    """All numbers, of which nothing was lost."""
+
+    def encode(self, a: Tensor, draw: Any) -> Tensor:
+        return _bytes(a)
 
 
 class RoundedCodec(DenseCodec):
@@ -143,6 +139,18 @@ class LevelsCodec:
         scale = _view(sent[: self.item], self.dtype)
         parts = unpack(sent[self.item :], self.width, self.d) - self.levels
         return parts.to(self.dtype) / self.levels * scale
+
+
+CODECS: dict[type, type[Any]] = {
+    Identity: WholeCodec,
+    TopK: SparseCodec,
+    RandK: SparseCodec,
+    ScaledSign: SignCodec,
+    QSGD: LevelsCodec,
+    RoundLinf: LevelsCodec,
+    BF16: HalvesCodec,
+    RoundTo: RoundedCodec,
+}
 
 
 def pack(values: Tensor, width: int) -> Tensor:

@@ -19,6 +19,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from gossamer.basics.pytrees import taken_apart
 from gossamer.networks import Network
 from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
@@ -249,12 +250,10 @@ def _fails(work: Any) -> bool:
 
 def fingerprint(network: Network) -> str:
     """A network in a few words, the same on all ranks if they made the same one."""
-    import jax  # networks are pytrees
-
     letters = ("W",) if network.stochastic == "doubly" else ("R", "C")
     seen = [network.matrix(t, by).toarray() for t in range(3 if network.changes else 1) for by in letters]
     # rounds may differ much later: all that they are made from counts
-    leaves, structure = jax.tree.flatten(network)
+    leaves, structure = taken_apart(network)
     checksum = hashlib.sha256(str(structure).encode())
     for array in (*seen, *map(np.asarray, leaves)):
         checksum.update(array.tobytes())

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.core import InputError, bind, parts, ranges
+from gossamer.core import InputError, bind, counts, parts, ranges
 
 
 class Dials:
@@ -33,7 +33,7 @@ class Dials:
         self._numbers = {key: torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))}
         if len(self.sizes) > 1:
             self._numbers["eta"] = torch.zeros_like(like)
-        self.rule = bind(type(rule), self._numbers | parts(rule))
+        self.rule = bind(type(rule), self._numbers | counts(rule) | parts(rule))
 
     @property
     def scheduled(self) -> bool:

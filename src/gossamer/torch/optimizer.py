@@ -43,7 +43,7 @@ class Decentralized(Optimizer):
     Args:
         params: the model's parameters, or groups of them; a group's ``lr`` is its η, in place of the rule's.
         rule: such as ``gs.BiasedDMT(eta=0.1, lam=0.1)``. A rule that asks for gradients at two points of one sample,
-            such as STEM, needs ``step(closure)``.
+            such as STEM, needs ``step(closure)``; one that asks for full gradients, GT-SARAH, ``full`` as well.
         network: a name (made for as many agents as there are processes), a `Network`, or a networkx graph.
         timeout: seconds after which a silent neighbour counts as lost.
         start_timeout: seconds to wait for the last process at the start, where this joins them.
@@ -106,21 +106,32 @@ class Decentralized(Optimizer):
         self._go(Memory(-1, start, [self._rates()], []))
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # pyright: ignore[reportIncompatibleMethodOverride]
+    def step(  # pyright: ignore[reportIncompatibleMethodOverride]
+        self, closure: Callable[[], Any] | None = None, *, full: Callable[[], Any] | None = None
+    ) -> Any:
         """Take part in the round: hand the gradients to the rule, and put its next point into the parameters.
 
         Args:
             closure: computes the loss and its gradients at the parameters as they are then, always on the same batch.
+            full: the same over all samples of this rank, for rules that ask for that now and then.
         """
         self._guard.listen()
         self._guard.step += 1
         try:
-            return self._taken(closure)
+            return self._taken(self._asked_for(closure, full))
         except NeighborLost:
             raise
         except Exception as error:
             self._guard.tell(error)
             raise
+
+    def _asked_for(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
+        if self._rounds.full and full is None:
+            raise InputError(
+                f"{self.rule.name} asks for the gradient over all samples of this rank: use optimizer.step(closure, "
+                "full=…), where full() does what closure() does, with all samples in place of a batch."
+            )
+        return full if self._rounds.full else closure
 
     def _taken(self, closure: Callable[[], Any] | None) -> Any:
         points = self._rounds.points

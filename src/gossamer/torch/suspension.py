@@ -41,6 +41,8 @@ class Rounds:
     """
 
     points: tuple[Tensor, ...]
+    full: bool
+    """Whether the gradients are to be over all of this agent's samples."""
 
     def __init__(self, course: "Course"):
         self._course = course
@@ -55,7 +57,7 @@ class Rounds:
         self._course.memory = memory._replace(rates=memory.rates[:1], answers=[])
         self._course.dial(max(memory.t, 0), memory.rates[0])
         self._greenlet = greenlet.greenlet(self._course.run)
-        self.points = self._greenlet.switch()
+        self.points, self.full = self._greenlet.switch()
         for answer, rates in zip(memory.answers, memory.rates[1:], strict=True):
             self.answer(answer, rates)
 
@@ -74,7 +76,7 @@ class Rounds:
         self.memory.answers.append(gradients)
         self.memory.rates.append(rates)
         self._course.dial(max(self.memory.t, 0), rates)
-        self.points = self._greenlet.switch(gradients)
+        self.points, self.full = self._greenlet.switch(gradients)
 
 
 class Course:
@@ -126,7 +128,7 @@ class Course:
         self.dial(t, rates)
 
 
-def _ask(points: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+def _ask(points: tuple[Tensor, ...], full: bool = False) -> tuple[Tensor, ...]:
     parent = greenlet.getcurrent().parent
     assert parent is not None
-    return parent.switch(points)
+    return parent.switch((points, full))

@@ -33,14 +33,23 @@ class SharedAgents(StackedAgents):
     def count(cls, world: World) -> int:
         return world.problem.agents // jax.lax.axis_size(AXIS)
 
-    def squared_norm(self, a: Array) -> Array:
-        return jax.lax.psum(jnp.vdot(a, a), AXIS)
-
-    def _mix(self, a: Array, over: Any) -> Array:
+    def _multiply(self, a: Array, over: Any) -> Array:
         return self.world.network.mixer.mix(a, self.t, over)
 
     def _mean(self, a: Array) -> Array:
         return exchange.mean(a)
+
+    def _sum(self, a: Array) -> Array:
+        return jax.lax.psum(a.sum(0), AXIS)
+
+    def _here(self, of_all: Array) -> Array:
+        own = self.count(self.world)
+        return jax.lax.dynamic_slice_in_dim(jnp.asarray(of_all), jax.lax.axis_index(AXIS) * own, own)
+
+    def _heard(self, mixer: Any, a: Array) -> tuple[Array, Array, Array, Array]:
+        held, numbers = mixer.exchange(a), jnp.arange(len(a), dtype=jnp.int32)
+        first = jax.lax.axis_index(AXIS) * len(a) if mixer.exchange.gathers else 0
+        return held, numbers + first, mixer.indices, mixer.weights
 
 
 @pytree
@@ -48,7 +57,7 @@ class SharedAgents(StackedAgents):
 class SharedEmpirical(Empirical):
     """Samples that lie with their agents: F and its gradient are sums over the devices."""
 
-    mesh: Mesh = dataclasses.field(metadata={"static": True})
+    mesh: Mesh = dataclasses.field(metadata={"static": True}, kw_only=True)
 
     def _over_all(self, function: Callable[..., Any], x: Array) -> Any:
         def own(rows: dict[str, Any], x: Array) -> Any:

@@ -5,11 +5,10 @@ import functools
 import math
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import scipy.sparse as sp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
+from gossamer.basics.lazy_jax import Array, jax, jnp
 from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
 
 

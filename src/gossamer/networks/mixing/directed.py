@@ -5,8 +5,9 @@ import functools
 from typing import Any, ClassVar
 
 import scipy.sparse as sp
-from jaxtyping import Array, Float
+from jaxtyping import Float
 
+from gossamer.basics.lazy_jax import Array
 from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
 
 

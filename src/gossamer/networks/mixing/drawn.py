@@ -9,19 +9,19 @@ import dataclasses
 import functools
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Array, Float, Key, UInt
+from jaxtyping import Float, Key, UInt
 
-from gossamer.basics.keys import NETWORK, root
+from gossamer.basics.lazy_jax import Array, jax, jnp
 from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
 from gossamer.networks.mixing.static import Explicit, Full, Neighbours
 
 
 def round_key(seed: UInt[Array | np.ndarray, ""], t: Any) -> Key[Array, ""]:
     """The key of all that is drawn in round t."""
+    from gossamer.basics.keys import NETWORK, root  # JAX, which a network without draws does not need
+
     return jax.random.fold_in(root(NETWORK, seed), t)
 
 
@@ -40,7 +40,7 @@ class Drawn(Mixer):
     def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         with jax.enable_x64(True):
             # Copies, because JAX may remember a numpy constant as the float32 that it once made of it.
-            drawn = _draw(jax.tree.map(np.array, self), np.int32(t), "W" if self.doubly else over)
+            drawn = _draw()(jax.tree.map(np.array, self), np.int32(t), "W" if self.doubly else over)
         return jax.tree.map(np.asarray, drawn).sparse()
 
     @property
@@ -55,9 +55,10 @@ class Drawn(Mixer):
         return True
 
 
-@functools.partial(jax.jit, static_argnames="over")
-def _draw(mixer: Drawn, t: Any, over: MatrixName) -> Explicit:
-    return mixer.at(t, over)
+@functools.cache
+def _draw() -> Any:
+    """What makes a round's mixer, compiled once for all mixers of a shape."""
+    return jax.jit(lambda mixer, t, over: mixer.at(t, over), static_argnames="over")
 
 
 @mixer("seed")

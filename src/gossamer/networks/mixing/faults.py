@@ -9,13 +9,11 @@ import dataclasses
 import functools
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Array, Bool, Float, UInt
+from jaxtyping import Bool, Float, UInt
 
-from gossamer.basics.keys import of_faults
+from gossamer.basics.lazy_jax import Array, jax, jnp
 from gossamer.core import InputError
 from gossamer.networks.mixing.cycles import Cycle, Every
 from gossamer.networks.mixing.directed import Directed
@@ -70,6 +68,8 @@ class Faults(Drawn):
 
     def _chance(self, t: Any, i: Array, j: Array) -> Float[Array, "..."]:
         """A number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
+        from gossamer.basics.keys import of_faults
+
         # Faults of faults take another number, even where both have the same seed.
         key = of_faults(round_key(self.seed, t), self._depth)
         low, high = jnp.minimum(i, j).astype(jnp.uint32), jnp.maximum(i, j).astype(jnp.uint32)

@@ -6,8 +6,9 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Bool, Float
 
+from gossamer.basics.lazy_jax import Array
 from gossamer.basics.pytrees import pytree
 from gossamer.networks.spectrum import size
 

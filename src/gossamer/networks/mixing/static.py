@@ -9,12 +9,11 @@ import functools
 import math
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
+from gossamer.basics.lazy_jax import Array, jax, jnp
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
 from gossamer.networks.spectrum import size

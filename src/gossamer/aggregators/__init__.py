@@ -1,0 +1,29 @@
+"""Aggregators: what an agent makes of its neighbours' messages when it does not trust them all."""
+
+from collections.abc import Callable
+
+from gossamer.aggregators.aggregator import Aggregator
+from gossamer.aggregators.clipped import Clipped, clipped
+from gossamer.aggregators.trimmed import Trimmed, median, trimmed_mean
+from gossamer.core import Registry
+
+AGGREGATORS: Registry[Callable[..., Aggregator]] = Registry(
+    "aggregator",
+    "gossamer.aggregators",
+    {"clipped": clipped, "trimmed-mean": trimmed_mean, "median": median},
+)
+"""The aggregators by name."""
+
+register = AGGREGATORS.register
+"""Make a function that returns an aggregator of one's own known by a name, so that a spec can name it."""
+
+__all__ = [
+    "AGGREGATORS",
+    "Aggregator",
+    "Clipped",
+    "Trimmed",
+    "clipped",
+    "median",
+    "register",
+    "trimmed_mean",
+]

@@ -1,0 +1,36 @@
+r"""GT-NSGDm, gradient tracking with normalised steps and momentum.
+
+$$ M^{t+1} = (1-\lambda) M^t + \lambda g(X^t), \qquad V^{t+1} = W ( V^t + M^{t+1} - M^t ), $$
+
+$$ x_i^{t+1} = \sum_j w_{ij} \Bigl( x_j^t - \eta \frac{v_j^{t+1}}{\|v_j^{t+1}\|} \Bigr), \qquad M^0 = V^0 = 0 $$
+
+Every step has the length $\eta$, whatever the noise, which heavy tails ask for; so it settles only as $\eta$ falls, as
+by a schedule. Where $v_j = 0$ the agent stays (the authors would divide by zero). On a complete graph it is centralised
+momentum SGD with normalised steps, from $m^0 = 0$. Two vectors to each neighbour a round, in two messages: the second
+needs what the first gives.
+
+Reference: S. Yu, D. Jakovetić and S. Kar, "Decentralized nonconvex optimization under heavy-tailed noise: normalization
+and optimal convergence", 2025, arXiv 2505.03736.
+"""
+
+from gossamer.core import Agent, Array, State, StepSize, Weight, rule
+
+
+@rule("gt-nsgdm")
+class GTNSGDm:
+    """GT-NSGDm: gradient tracking with normalised steps."""
+
+    eta: StepSize
+    lam: Weight
+
+    def init(self, x: Array, agent: Agent) -> State:
+        return State(x=x, m=0 * x, v=0 * x)
+
+    def step(self, s: State, agent: Agent) -> State:
+        m = (1 - self.lam) * s.m + self.lam * agent.gradient(s.x)
+        v = agent.gossip(s.v + m - s.m)
+        length = agent.norm(v)
+        return State(x=agent.gossip(s.x - self.eta * v / (length + (length == 0))), m=m, v=v)
+
+    def tracker(self, s: State) -> Array:
+        return s.v

@@ -1,0 +1,60 @@
+"""gossamer networks."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.basics.terminal import visible
+from gossamer.cli.shared import AsJSON, Cache, With, app, progress, resumable, say, say_json, take
+
+
+@app.command()
+def networks(
+    agents: Annotated[int, typer.Option(help="How many agents the networks have.")],
+    degree: Annotated[
+        int | None, typer.Option(help="How many neighbours, for networks that take a degree; random ones, in the mean.")
+    ] = None,
+    target: Annotated[
+        float, typer.Option(help="The share of the disagreement at which agents count as agreed.")
+    ] = 1e-6,
+    rounds: Annotated[int, typer.Option(help="How many rounds are mixed at most until then.")] = 5_000,
+    decay: Annotated[float, typer.Option(help="γ of the effective number of neighbours.")] = 0.9,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Draw the graphs and the curves too: .png, .pdf or .svg.")
+    ] = None,
+    own: With = None,
+    cache: Cache = True,
+    as_json: AsJSON = False,
+) -> None:
+    """Compare all networks that can have so many agents: what each costs, and how fast its agents agree.
+
+    A network that cannot have so many is named with the reason, which is no error.
+
+    Examples:
+
+        gossamer networks --agents 24
+
+        gossamer networks --agents 24 --degree 4 --plot networks.png
+
+        gossamer networks --agents 1000 --target 1e-3 --json
+    """
+    take(own)
+    from gossamer.networks import compare
+
+    if plot is not None:
+        from gossamer.report.networks import check
+
+        check(plot)
+    with resumable():
+        found = compare(agents, degree, target=target, rounds=rounds, decay=decay, progress=progress())
+    if plot is not None:
+        from gossamer.report.networks import save
+
+        save(found, plot)
+    if as_json:
+        say_json(found.asdict())
+    else:
+        say(found)
+        if plot is not None:
+            say(f"\nfigure: {visible(plot)}")

@@ -1,0 +1,82 @@
+"""Graphs made out of other graphs: cliques that a sparse graph joins, and the tree of shortest paths."""
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import breadth_first_order
+
+from gossamer.core import InputError, whole
+from gossamer.networks import given
+from gossamer.networks.graphs import call_name, from_links, room_for_links
+from gossamer.networks.network import Network
+from gossamer.networks.random_links import adjacency, both_ways
+from gossamer.networks.weights import scheme
+
+
+def hierarchical(
+    agents: int, cliques: int | None = None, *, between: Any = "ring", weights: str = "metropolis"
+) -> Network:
+    """Cliques in which everyone talks to everyone, and a sparse graph between the first agents of each.
+
+    Agents in a row are a clique; sizes differ by one at most. There are about as many cliques as each has agents,
+    unless `cliques` is given. `between` is an undirected network of the cliques: a name, a table as in a spec, a
+    networkx graph or a `Network`. With one clique all is complete, with as many as agents only `between` is left.
+    """
+    n = whole("hierarchical(agents)", agents)
+    most = "There cannot be more cliques than agents."
+    count = whole("hierarchical(cliques)", round(math.sqrt(n)) if cliques is None else cliques, most=n, advice=most)
+    scheme(weights)
+    sizes = n // count + (np.arange(count) < n % count)
+    room_for_links(f"hierarchical({n:,}, {count:,})", n, float((sizes**2).sum()) / 2)
+    network = _undirected("hierarchical(between)", between, count, "cliques")
+    heads, joined = np.cumsum(sizes) - sizes, sp.coo_array(_links(network))
+    counts = sizes.repeat(sizes)  # how large each agent's clique is
+    rows = np.arange(n).repeat(counts)
+    columns = heads.repeat(sizes).repeat(counts) + np.arange(len(rows)) - (np.cumsum(counts) - counts).repeat(counts)
+    apart = rows != columns
+    ends = np.append(rows[apart], heads[joined.row]), np.append(columns[apart], heads[joined.col])
+    shown = call_name("hierarchical", n, count, weights=weights)
+    name = shown if isinstance(between, str) and between == "ring" else f"{shown[:-1]}, between={network.name})"
+    return from_links(adjacency(n, *ends), weights, name)
+
+
+def spanning_tree(agents: int, of: Any, root: int = 0, *, weights: str = "metropolis") -> Network:
+    """The shortest paths from one agent, its root, to all others on an undirected network: a tree of its links.
+
+    `of` is a name, a table as in a spec, a networkx graph or a `Network`.
+    """
+    n = whole("spanning_tree(agents)", agents)
+    first = whole("spanning_tree(root)", root, least=0, most=n - 1, advice=f"The agents are 0 … {n - 1}.")
+    scheme(weights)
+    network = _undirected("spanning_tree(of)", of, n, "agents")
+    order, before = breadth_first_order(_links(network), first, directed=False)
+    child = order[1:]
+    shown = call_name("spanning_tree", n, weights=weights)
+    name = f"spanning_tree({network.name}{f', root={first}' if first else ''}{shown[len(f'spanning_tree({n}') :]}"
+    return from_links(both_ways(adjacency(n, child, before[child])), weights, name)
+
+
+def _undirected(where: str, network: Any, agents: int, counted: str) -> Network:
+    try:
+        made = given.of(network, agents, counted=counted)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    if not made.symmetric:
+        raise InputError(
+            f"{where} must be an undirected network that never changes, but {made.name} is not. Use one such as ring, "
+            "torus or erdos-renyi."
+        )
+    return made
+
+
+def _links(network: Network) -> sp.csr_array:
+    """A one for each link, in both directions."""
+    union = network.mixer.union()
+    if union is None:
+        room_for_links(network.name, network.agents, network.links)
+        return sp.csr_array(1 - np.eye(network.agents))
+    entries = sp.coo_array(union)
+    apart = entries.row != entries.col
+    return adjacency(network.agents, entries.row[apart], entries.col[apart])

@@ -1,0 +1,79 @@
+"""Attackers: agents whose gradients are wrong on purpose."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from gossamer.attacks import SIGN, chosen, named, scale_of
+from gossamer.basics.pytrees import pytree
+from gossamer.oracles.constants import ErrorBounds, squared
+from gossamer.oracles.oracle import Oracle, Site, Stage
+from gossamer.oracles.relative import stretched
+from gossamer.problems import Problem
+
+
+@pytree
+@dataclass(frozen=True)
+class AttackedGradients(Stage):
+    """Made by `attack`."""
+
+    kind: str = field(metadata={"static": True})
+    agents: tuple[int, ...] | None = field(metadata={"static": True})
+    share: float | None = field(metadata={"static": True})
+    scale: Any
+    inner: Oracle | None = None
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+        self.attackers(problem.agents)
+
+    def attackers(self, agents: int) -> frozenset[int]:
+        return self.source.attackers(agents) | {*chosen("attack", agents, self.agents, self.share)}
+
+    def init(self, site: Site) -> Any:
+        return self.source.init(site)
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        gradients, state = self.source.query(site, state, points)
+        count = site.problem.agents
+        attacks = jnp.asarray(np.isin(np.arange(count), chosen("attack", count, self.agents, self.share)))[site.agent]
+        return tuple(jnp.where(attacks, self._wrong(g), g) for g in gradients), state
+
+    def _wrong(self, g: Array) -> Array:
+        return jnp.full_like(g, self.scale) if self.kind == "constant" else SIGN[self.kind] * self.scale * g
+
+    def bias(self, site: Site, state: Any) -> None:
+        return None
+
+    def constants(self, problem: Problem) -> ErrorBounds:
+        inner, scale = self.source.constants(problem), float(self.scale)
+        if not chosen("attack", problem.agents, self.agents, self.share):
+            return inner
+        if self.kind != "constant":
+            factor = SIGN[self.kind] * scale
+            return stretched(inner, abs(factor - 1), max(1.0, abs(factor)))
+        # an attacker is off by s1 − ∇f_i, without noise, and an honest agent by what it was
+        wrong = squared(1.0, abs(scale) * problem.dim**0.5)
+        own = inner.relative, inner.absolute
+        relative, absolute = (None if a is None or b is None else max(a, b) for a, b in zip(own, wrong, strict=True))
+        return ErrorBounds(relative, absolute, inner.variance, inner.note)
+
+
+def attack(
+    kind: str = "flip", *, agents: list[int] | None = None, share: float | None = None, scale: float | None = None
+) -> AttackedGradients:
+    r"""Some agents' gradients are wrong on purpose: flipped, scaled or constant.
+
+    $$ \tilde g_i(x) = -s\, g_i(x), \qquad s\, g_i(x) \qquad \text{or} \qquad s \mathbf 1 $$
+
+    for the kinds ``"flip"``, ``"scale"`` and ``"constant"``, with `scale` $s$, which is 1 for a flip unless given. The
+    attackers are `agents`, a list of numbers, or a `share` of all, at equal distances from agent 0 on. They send what
+    the algorithm makes of such gradients; in `networks.attacked` the messages themselves are wrong. What is measured
+    is measured on the honest agents alone: their mean model, and the mean of their losses. For a flip
+    $M_f = (1 + s)^2$ on the full gradient, far beyond what the theory covers.
+    """
+    number = scale_of("attack", kind, scale, ("flip", "scale", "constant"))
+    return AttackedGradients(kind, *named("attack", agents, share), np.asarray(number))

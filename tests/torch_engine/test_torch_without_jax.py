@@ -1,0 +1,19 @@
+"""Where nothing is drawn at random, training imports no JAX, which costs 200 MB and makes a fork unsafe."""
+
+import os
+import subprocess
+import sys
+
+from tests.torch_engine import forked, without_jax
+
+
+def test_training_leaves_jax_alone():
+    done = subprocess.run(
+        [sys.executable, "-m", without_jax.__name__],
+        env=os.environ | forked.LIGHT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) == ["0 False", "1 False"]
