@@ -34,7 +34,8 @@ all, as in D-PSGD, are the contrast. The spec is `examples/fashion-mnist.toml`.
 
 All methods were tuned with the same budget, by the loss at the end of {steps:,} rounds on a seed for tuning alone, and
 then run on {seeds} other seeds. Intervals are of 95 % over these; what a setting owes to the seed of its tuning is not
-in them.
+in them. A run with the same seeds and one extension of the grids fewer came before this one; as choices lay at edges of
+those grids, they were extended once more.
 """
 
 

@@ -4,11 +4,10 @@ import math
 
 import numpy as np
 import pytest
+import torch
 
 import gossamer as gs
 from gossamer.problems import cnn
-
-torch = pytest.importorskip("torch")
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat([3, 5, 9], 6)
@@ -42,7 +41,7 @@ def test_loss_and_gradients_are_those_of_pytorch(image, channels, kernel):
     parts = [(problem.own_inputs(agent), torch.tensor(problem.own_targets(agent)).long()) for agent in range(3)]
     losses = [torch.nn.functional.cross_entropy(scores(x, a, image, channels, kernel, 3), y) for a, y in parts]
     point = x.detach().numpy()
-    assert problem.loss(point) == pytest.approx(sum(map(float, losses)) / 3, rel=1e-12)
+    assert problem.loss(point) == pytest.approx(sum(loss.item() for loss in losses) / 3, rel=1e-12)
     slopes = [torch.autograd.grad(loss, x)[0].numpy() for loss in losses]
     np.testing.assert_allclose(problem.gradients(point), slopes, rtol=1e-10, atol=1e-13)
     np.testing.assert_allclose(problem.gradient(point), np.mean(slopes, 0), rtol=1e-10, atol=1e-13)
