@@ -34,8 +34,9 @@ all, as in D-PSGD, are the contrast. The spec is `examples/fashion-mnist.toml`.
 
 All methods were tuned with the same budget, by the loss at the end of {steps:,} rounds on a seed for tuning alone, and
 then run on {seeds} other seeds. Intervals are of 95 % over these; what a setting owes to the seed of its tuning is not
-in them. A run with the same seeds and one extension of the grids fewer came before this one; as choices lay at edges of
-those grids, they were extended once more.
+in them. "The same budget" is as many settings in the first grid, and up to two extensions of it where the best one lies
+at an edge. A run with the same seeds and one extension fewer came before this one; it had the two best methods in the
+other order, and, as here, not told apart.
 """
 
 
