@@ -190,7 +190,7 @@ def theory(network, oracle):
 def test_a_spec_names_attackers_and_aggregators():
     spec = {
         "problem": {"name": "quadratic", "A": np.eye(2).tolist(), "b": np.ones((6, 2)).tolist()},
-        "network": {"name": "complete", "attack": {"kind": "constant", "share": 0.5, "scale": 3.0}},
+        "network": {"name": "complete", "attack": {"how": "constant", "share": 0.5, "scale": 3.0}},
         "oracle": {"stages": [{"kind": "attack", "agents": [1]}]},
         "run": {"steps": 3},
         "algorithm": [

@@ -60,6 +60,7 @@ CALLS = [
     (networks.redrawn, {"agents": 4, "probability": 0.5, "seed": 0}),
     (networks.every, {"network": RING, "rounds": 2}),
     (networks.failing, {"network": RING, "links": 0.1, "agents": 0.1, "seed": 0}),
+    (networks.attacked, {"network": RING, "how": "scale", "agents": [1], "scale": 2.0}),
     (networks.sequence, {"rounds": [RING]}),
     (networks.from_graph, {"graph": nx.path_graph(4), "weights": "lazy"}),
     (networks.from_matrix, {"matrix": np.full((4, 4), 0.25)}),
@@ -99,8 +100,8 @@ CALLS = [
 ]
 
 REST = {gs.simulate: {"seeds": 1, "progress": False}}
-TAKEN = {("eta", int), ("gamma", int), ("function", int), ("bias", -1)}
-"""What some take: a class can be called, as a schedule and a function can, and a bias may be negative."""
+TAKEN = {("eta", int), ("gamma", int), ("function", int), ("bias", -1), ("scale", -1)}
+"""What some take: a class can be called, as a schedule and a function can, and a bias or a scale may be negative."""
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ NeurIPS 2019, arXiv 1902.06156.
 """
 
 import math
-from collections.abc import Iterable
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -49,7 +48,7 @@ def named(name: str, agents: Any, share: Any) -> tuple[tuple[int, ...] | None, f
         raise InputError(f"{name} takes agents, a list of numbers, or share, a part of all: give exactly one of them.")
     if share is not None:
         return None, SHARE.check(f"{name}(share=…)", share)
-    if not isinstance(agents, Iterable) or isinstance(agents, (str, bytes)):
+    if not isinstance(agents, (list, tuple, range)) and getattr(agents, "ndim", None) != 1:
         raise InputError(f"{name}(agents=…) must be a list of agents' numbers, but is {brief(agents)}.")
     given = sorted(whole(f"{name}(agents=…)", one, least=0) for one in agents)
     if len(set(given)) < len(given):
@@ -79,11 +78,11 @@ def chosen(name: str, count: int, agents: Any, share: Any) -> tuple[int, ...]:
 def scale_of(name: str, kind: Any, scale: Any, kinds: tuple[str, ...]) -> float | None:
     """The scale of an attack of this kind, or what is wrong with either; None where ALIE works out its own."""
     if not isinstance(kind, str) or kind not in kinds:
-        raise InputError(f"{name}(kind=…) is {brief(kind)}, which is no attack; {nearest(kind, kinds)}")
+        raise InputError(f"{name}(how=…) is {brief(kind)}, which is no attack; {nearest(kind, kinds)}")
     if scale is not None:
         return NUMBER.check(f"{name}(scale=…)", scale)
     if kind in ("scale", "constant"):
-        raise InputError(f'{name}(kind="{kind}") needs scale, the number that it takes: give one.')
+        raise InputError(f'{name}(how="{kind}") needs scale, the number that it takes: give one.')
     return 1.0 if kind == "flip" else None
 
 
@@ -92,7 +91,7 @@ def alie_scale(name: str, count: int, attackers: int) -> float:
     honest = count - attackers
     if 2 * attackers >= count or honest < 2:
         raise InputError(
-            f'{name}(kind="alie") hides among a majority of honest agents, but {attackers} of {count} attack: take '
+            f'{name}(how="alie") hides among a majority of honest agents, but {attackers} of {count} attack: take '
             "fewer attackers, or give scale, its z."
         )
     supporters = count // 2 + 1 - attackers

@@ -205,8 +205,11 @@ def test_a_spec_can_name_every_stage():
         "round-step": {"step": 0.01},
         "zeroth-order": {"method": "sphere", "radius": 0.01, "directions": 2},
         "delay": {"rounds": 2},
+        "local-training": {"steps": 2, "eta": 0.1},
+        "attack": {"how": "scale", "agents": [1], "scale": 3.0},
     }
-    assert set(options) == set(STAGES)
+    elsewhere = {"private", "error-feedback"}  # a source of its own, and one with a table inside
+    assert set(options) | elsewhere == set(STAGES)
     for kind, given_options in options.items():
         spec = {
             "problem": {"name": "logistic", "data": "breast-cancer", "agents": 4},

@@ -7,15 +7,15 @@ from gossamer.attacks import KINDS, Attack, alie_scale, chosen, scale_of
 from gossamer.core import InputError, brief, nearest
 from gossamer.networks.network import Network
 
-OPTIONS = ("kind", "agents", "share", "scale")
+OPTIONS = ("how", "agents", "share", "scale")
 
 
 def attacked(
-    network: Network, kind: str = "flip", *, agents: Any = None, share: float | None = None, scale: float | None = None
+    network: Network, how: str = "flip", *, agents: Any = None, share: float | None = None, scale: float | None = None
 ) -> Network:
     r"""Some agents send others something else than their vectors.
 
-    | kind | what they send for a vector $a$ |
+    | how | what they send for a vector $a$ |
     | --- | --- |
     | `flip` | $-s\, a$, with `scale` $s = 1$ unless given |
     | `scale` | $s\, a$ |
@@ -32,19 +32,19 @@ def attacked(
         raise InputError(f"attacked(network) must be a network, but is {brief(network)}. Make one first.")
     if network.attack is not None:
         raise InputError(f"{network.name} is attacked already: name all attackers in one call.")
-    number = scale_of("attacked", kind, scale, KINDS)
+    number = scale_of("attacked", how, scale, KINDS)
     attackers = chosen("attacked", network.agents, agents, share)
     if not attackers:
         return network
     number = alie_scale("attacked", network.agents, len(attackers)) if number is None else number
-    attack = Attack(kind, number, attackers)
+    attack = Attack(how, number, attackers)
     return dataclasses.replace(network, name=f"attacked({network.name}, {attack})", attack=attack)
 
 
 def of_options(network: Network, given: Any) -> Network:
-    """The network with the attack of a spec's table, such as { kind = "flip", share = 0.2 }."""
+    """The network with the attack of a spec's table, such as { how = "flip", share = 0.2 }."""
     if not isinstance(given, dict):
-        raise InputError(f'attack must be a table, such as {{ kind = "flip", share = 0.2 }}, but is {brief(given)}.')
+        raise InputError(f'attack must be a table, such as {{ how = "flip", share = 0.2 }}, but is {brief(given)}.')
     for key in given:
         if key not in OPTIONS:
             raise InputError(f"attack has no option {brief(key)}; {nearest(key, OPTIONS)}")

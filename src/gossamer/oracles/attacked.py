@@ -63,17 +63,17 @@ class AttackedGradients(Stage):
 
 
 def attack(
-    kind: str = "flip", *, agents: list[int] | None = None, share: float | None = None, scale: float | None = None
+    how: str = "flip", *, agents: list[int] | None = None, share: float | None = None, scale: float | None = None
 ) -> AttackedGradients:
     r"""Some agents' gradients are wrong on purpose: flipped, scaled or constant.
 
     $$ \tilde g_i(x) = -s\, g_i(x), \qquad s\, g_i(x) \qquad \text{or} \qquad s \mathbf 1 $$
 
-    for the kinds ``"flip"``, ``"scale"`` and ``"constant"``, with `scale` $s$, which is 1 for a flip unless given. The
+    for ``"flip"``, ``"scale"`` and ``"constant"``, with `scale` $s$, which is 1 for a flip unless given. The
     attackers are `agents`, a list of numbers, or a `share` of all, at equal distances from agent 0 on. They send what
     the algorithm makes of such gradients; in `networks.attacked` the messages themselves are wrong. What is measured
     is measured on the honest agents alone: their mean model, and the mean of their losses. For a flip
     $M_f = (1 + s)^2$ on the full gradient, far beyond what the theory covers.
     """
-    number = scale_of("attack", kind, scale, ("flip", "scale", "constant"))
-    return AttackedGradients(kind, *named("attack", agents, share), np.asarray(number))
+    number = scale_of("attack", how, scale, ("flip", "scale", "constant"))
+    return AttackedGradients(how, *named("attack", agents, share), np.asarray(number))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from jaxtyping import Array, Float, Key
 
 from gossamer.basics.keys import of_stage
+from gossamer.basics.privacy import Privacy
 from gossamer.basics.text import called, fields_of
 from gossamer.core import InputError
 from gossamer.oracles.constants import ErrorBounds
@@ -22,18 +23,6 @@ class Site(NamedTuple):
     key: Key[Array, ""]
     """The key of the query, from which the `own_key` of each stage is folded: draw from that (`custom` is given it)."""
     round: Array
-
-
-class Privacy(NamedTuple):
-    """What decides the (ε, δ) of a private oracle, besides how often it was asked."""
-
-    clip: float
-    noise: float
-    """The noise multiplier σ: the deviation of the noise over `clip`."""
-    rate: float
-    """The probability with which each row is taken."""
-    delta: float
-    """The δ at which ε is told."""
 
 
 class Oracle(abc.ABC):

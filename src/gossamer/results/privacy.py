@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
+from gossamer.basics.privacy import Privacy
 from gossamer.core import InputError, Range, whole
-from gossamer.oracles import Privacy
 
 RELEASES = "releases"
 """The column that counts the noisy gradients that an agent has let out."""

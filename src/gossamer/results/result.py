@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gossamer.basics.privacy import Privacy
 from gossamer.core import InputError, nearest
 from gossamer.metrics import OURS, Label
-from gossamer.oracles import Privacy
 from gossamer.results import privacy, records, showing
 from gossamer.results.files import Damaged, atomic, read, sealed, sweep, unsealed, write
 from gossamer.results.links import LINKS, Link

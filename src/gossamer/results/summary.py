@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
+from gossamer.basics.privacy import Privacy
 from gossamer.metrics import OURS, Label
-from gossamer.oracles import Privacy
 from gossamer.results import privacy, showing
 from gossamer.results.statistics import interval
 
