@@ -15,8 +15,8 @@ from gossamer.problems.inputs import Rows, choose
 from gossamer.problems.linear import SMALL_GRAM
 
 DRAW = np.random.default_rng(0)
-MATRIX: Any = sp.random_array((60, 300), density=0.02, rng=DRAW, format="csr")
-TESTED: Any = sp.random_array((20, 300), density=0.02, rng=DRAW, format="csr")
+MATRIX: Any = sp.random_array((60, 300), density=0.02, random_state=DRAW, format="csr")
+TESTED: Any = sp.random_array((20, 300), density=0.02, random_state=DRAW, format="csr")
 LABELS, TEST_LABELS = DRAW.integers(0, 2, 60), DRAW.integers(0, 2, 20)
 
 
@@ -46,7 +46,7 @@ def test_losses_gradients_and_accuracy(kind, monkeypatch):
 
 def test_smoothness_of_many_columns_and_rows_needs_no_square_matrix():
     sizes = 2 * SMALL_GRAM, 3 * SMALL_GRAM
-    matrix = sp.random_array(sizes, density=0.003, rng=np.random.default_rng(1), format="csr")
+    matrix = sp.random_array(sizes, density=0.003, random_state=np.random.default_rng(1), format="csr")
     problem = least_squares((matrix, DRAW.normal(size=sizes[0])), 1, split="iid")
     largest = np.linalg.norm(matrix.toarray(), 2) ** 2 / sizes[0]
     assert problem.smoothness == pytest.approx(largest, rel=1e-7)
