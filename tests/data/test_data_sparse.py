@@ -6,8 +6,9 @@ import scipy.sparse as sp
 
 from gossamer.core import InputError
 from gossamer.data import Dataset, dataset, from_arrays, load, split, write_libsvm
+from tests import sparse
 
-MATRIX = sp.random_array((40, 300), density=0.02, random_state=np.random.default_rng(0), format="csr")
+MATRIX = sparse.drawn((40, 300), 0.02, np.random.default_rng(0))
 LABELS = np.arange(40) % 2
 
 
@@ -46,7 +47,7 @@ def test_the_hash_does_not_depend_on_the_form_of_large_features_either(monkeypat
 
 def test_a_file_of_many_columns_is_read_and_split_sparse(tmp_path):
     """Dense, it would take 3 TB."""
-    wide: Any = sp.random_array((300, 1_300_000_000), density=1e-8, random_state=np.random.default_rng(0), format="csr")
+    wide: Any = sparse.drawn((300, 1_300_000_000), 1e-8, np.random.default_rng(0))
     write_libsvm(wide, np.arange(300) % 3, tmp_path / "wide")
     data = load(tmp_path / "wide", test=tmp_path / "wide", dim=1_300_000_000)
     assert (data.features != wide).nnz == (data.test_features != wide).nnz == 0

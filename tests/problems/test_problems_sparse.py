@@ -13,10 +13,11 @@ from gossamer.data import from_arrays, write_libsvm
 from gossamer.problems import Empirical, empirical, least_squares, logistic, neural, softmax
 from gossamer.problems.inputs import Rows, choose
 from gossamer.problems.linear import SMALL_GRAM
+from tests import sparse
 
 DRAW = np.random.default_rng(0)
-MATRIX: Any = sp.random_array((60, 300), density=0.02, random_state=DRAW, format="csr")
-TESTED: Any = sp.random_array((20, 300), density=0.02, random_state=DRAW, format="csr")
+MATRIX: Any = sparse.drawn((60, 300), 0.02, DRAW)
+TESTED: Any = sparse.drawn((20, 300), 0.02, DRAW)
 LABELS, TEST_LABELS = DRAW.integers(0, 2, 60), DRAW.integers(0, 2, 20)
 
 
@@ -46,7 +47,7 @@ def test_losses_gradients_and_accuracy(kind, monkeypatch):
 
 def test_smoothness_of_many_columns_and_rows_needs_no_square_matrix():
     sizes = 2 * SMALL_GRAM, 3 * SMALL_GRAM
-    matrix = sp.random_array(sizes, density=0.003, random_state=np.random.default_rng(1), format="csr")
+    matrix = sparse.drawn(sizes, 0.003, np.random.default_rng(1))
     problem = least_squares((matrix, DRAW.normal(size=sizes[0])), 1, split="iid")
     largest = np.linalg.norm(matrix.toarray(), 2) ** 2 / sizes[0]
     assert problem.smoothness == pytest.approx(largest, rel=1e-7)
