@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
-from jaxtyping import Array, Float, Int, Num
+from jaxtyping import Array, Float, Int, Integer, Num
 
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
@@ -29,7 +29,7 @@ class Rows:
     filled with the column `dim`, and the last row of the table with nothing else.
     """
 
-    columns: Int[Any, "pieces width"]
+    columns: Integer[Any, "pieces width"]
     values: Num[Any, "pieces width"] | None
     """None where every non-zero is 1."""
     after: Int[Any, " rows"] | None
