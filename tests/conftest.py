@@ -9,6 +9,7 @@ import os
 import random
 import shutil
 import tempfile
+from pathlib import Path
 
 import jax
 import pytest
@@ -17,12 +18,24 @@ from jaxtyping import install_import_hook
 
 from tests import shapes
 
-SHAPES = ("basics", "compressors", "engines", "metrics", "networks", "oracles", "problems", "results.statistics")
-"""Rooms whose arrays are checked against their annotations at every call, where GOSSAMER_SHAPES is set."""
+ROOMS = ("basics", "compressors", "engines", "metrics", "networks", "oracles", "results.statistics")
+SHAPES = [f"gossamer.{room}" for room in ROOMS]
+"""Rooms whose arrays are checked against their annotations at every call, where GOSSAMER_SHAPES is set; and problems,
+file by file, but for the kernels: Numba compiles them, and would compile the checks."""
+
+PROBLEMS = Path(__file__).parents[1] / "src" / "gossamer" / "problems"
+UNCHECKED = ("__init__", "kernels")
+
+
+def _dotted(file: Path) -> str:
+    return ".".join(file.relative_to(PROBLEMS.parents[1]).with_suffix("").parts)
+
 
 if os.environ.get("GOSSAMER_SHAPES"):
     name = f"{shapes.__name__}.{shapes.checked.__name__}"
-    install_import_hook([f"gossamer.{room}" for room in SHAPES], name)
+    install_import_hook(
+        [*SHAPES, *(_dotted(file) for file in PROBLEMS.rglob("*.py") if file.stem not in UNCHECKED)], name
+    )
 
 if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers inherit it
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="gossamer-cache-")
