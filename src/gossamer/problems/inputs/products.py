@@ -35,7 +35,7 @@ class Table(NamedTuple):
     dim: int
 
 
-Agents = Int[Array, "agents batch"]
+Agents = Int[Any, "agents batch"]
 
 
 def dot(x: Float[Array, "agents d h"], at: Agents | None, table: Table) -> Float[Array, "agents batch h"]:
