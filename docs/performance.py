@@ -16,7 +16,7 @@ HEAD = """# Performance
 
 <!-- Written by docs/performance.py from a run of `make bench`: change that file, not this page. -->
 
-How fast Gossamer is, measured by `{command}` on {machine}. Contestants take turns in one run, and every ratio is of
+How fast Gossamer is, measured by `make bench` on {machine}. Contestants take turns in one run, and every ratio is of
 neighbours in time: the median, and in brackets the quartiles. Before they are timed, all must reach the same iterates
 on the same samples. Run it on your own machine: `make bench`, or `make bench-quick` in two minutes.
 
@@ -45,7 +45,7 @@ WHY = """
 
 
 def page(bench: dict[str, Any]) -> str:
-    parts = [HEAD.format(machine=bench["machine"], command="make bench-quick" if bench["quick"] else "make bench")]
+    parts = [HEAD.format(machine=bench["machine"])]
     parts.append("## Aims\n")
     parts.append(
         _table(
