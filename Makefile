@@ -7,11 +7,14 @@ READY := .venv/ready
 RULES := $(patsubst %,'tests/test_contract.py::test_agrees_with_a_plain_loop[%]',biased-dmt d-psgd gt-hsgd beer push-pull)
 QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.py tests/cli/test_cli_text.py tests/data \
 	tests/networks/test_networks_registry.py tests/results tests/specs
-# Rooms in which arrays are handed from function to function.
+# Rooms in which arrays are handed from function to function: their tests run with every array checked against its annotation.
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 
-.PHONY: install test shuffled test-quick shapes coverage lowest lint format check types layers docs reproduce findings deep bench bench-quick performance soak clean
+# The tests of a file share what they compile, so they run in one process; one more than there are cores, as some wait.
+PYTEST = $(BIN)/pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --dist loadfile --no-loadscope-reorder
+
+.PHONY: install test others shapes shuffled test-quick coverage lowest lint format check types layers docs reproduce findings deep bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -22,25 +25,25 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
-# the tests of a file share what they compile, so they run in one process
-test: $(READY)
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
+test: others shapes
 
-# in another order each time; SEED=7 repeats one
-shuffled: SEED ?= $(shell date +%s)
-shuffled: $(READY)
-	@echo "order of seed $(SEED)"
-	GOSSAMER_SHUFFLE=$(SEED) $(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
-
-test-quick: $(READY)
-	$(BIN)/pytest -n auto --dist loadfile $(QUICK)
+others: $(READY)
+	$(PYTEST) $(patsubst %,--ignore=%,$(ROOMS))
 
 shapes: $(READY)
-	GOSSAMER_SHAPES=1 $(BIN)/pytest -n auto --dist loadfile $(ROOMS)
+	GOSSAMER_SHAPES=1 $(PYTEST) $(ROOMS)
+
+# in another order each time; SEED=7 repeats one
+SEED := $(or $(SEED),$(shell date +%s))
+shuffled: export GOSSAMER_SHUFFLE := $(SEED)
+shuffled: others shapes
+
+test-quick: $(READY)
+	$(PYTEST) $(QUICK)
 
 # slower: Python 3.11 has no cheap way to watch which lines run
 coverage: $(READY)
-	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder --cov --cov-report=term
+	$(PYTEST) --cov --cov-report=term
 
 lowest:
 	$(PYTHON) tests/lowest.py

@@ -92,6 +92,11 @@ LONG = ("test_reproduction.py", "test_examples.py", "test_readme.py", "test_cont
 """Files that take longest, which begin first, so that no process waits for another at the end."""
 
 
+def pytest_terminal_summary(terminalreporter):
+    if seed := os.environ.get("GOSSAMER_SHUFFLE"):
+        terminalreporter.write_line(f"in shuffled order; make shuffled SEED={seed} repeats it")
+
+
 def pytest_collection_modifyitems(items):
     if seed := os.environ.get("GOSSAMER_SHUFFLE"):  # `make shuffled`: no test may need another to have run before it
         random.Random(seed).shuffle(items)

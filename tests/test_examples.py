@@ -1,7 +1,5 @@
 """Every example runs by its command, and shows what theory says."""
 
-import contextlib
-import io
 import json
 import os
 import runpy
@@ -14,17 +12,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gossamer import cli
 from gossamer.results.privacy import epsilon
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
+from tests.commands import gossamer
 from tests.data.images import write_idx
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path):
     """Run an example by its command, in this process; the study that it wrote."""
 
     def study(name, only=(), broke=(), left_out=(), **changed):
@@ -45,12 +43,9 @@ def run(tmp_path, monkeypatch):
         if only or changed or left_out:
             spec = tmp_path / spec.name
             spec.write_text(text, encoding="utf-8")
-        printed, told = io.StringIO(), io.StringIO()
-        monkeypatch.setattr(sys, "argv", ["gossamer", "run", str(spec), "--json", "--out", str(tmp_path / name)])
-        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told), pytest.raises(SystemExit) as ended:
-            cli.main()
-        assert ended.value.code == 0, told.getvalue()
-        return judged(spec, tmp_path / name, printed.getvalue(), told.getvalue(), broke)
+        done = gossamer("run", spec, "--json", "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+        return judged(spec, tmp_path / name, done.stdout, done.stderr, broke)
 
     return study
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -17,14 +16,9 @@ from gossamer.cli.list import Kind
 from gossamer.networks import NETWORKS
 from gossamer.specs.catalogue import CATALOGUE
 from gossamer.specs.spec import Spec
+from tests.commands import gossamer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-def gossamer(*arguments, **options):
-    command = [sys.executable, "-m", "gossamer", *map(str, arguments)]
-    environment = os.environ | {"COLUMNS": "200", "NO_COLOR": "1"}
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, **options)
 
 
 def test_plot_draws_what_was_measured(tmp_path):

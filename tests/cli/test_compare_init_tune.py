@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from gossamer import cli
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
+from tests import commands
 
 SPEC = """
 problem = {{ name = "quadratic", A = [[1.0]], b = [[1.0], [2.0]] }}
@@ -18,17 +18,12 @@ algorithm = [{{ name = "d-psgd", eta = {eta} }}]
 
 
 @pytest.fixture
-def gossamer(monkeypatch, tmp_path, capsys):
+def gossamer(tmp_path):
     """Run a command in an empty directory: (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
 
     def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["gossamer", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        return ended.value.code, said.out, said.err
+        done = commands.gossamer(*arguments, cwd=tmp_path)
+        return done.returncode, done.stdout, done.stderr
 
     return run
 

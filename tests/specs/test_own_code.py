@@ -1,7 +1,5 @@
 """Parts of a user's own in a file or a package: named in a spec, tuned, stored and reported by the command line."""
 
-import contextlib
-import io
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,6 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer import cli
 from gossamer.algorithms import ALGORITHMS
 from gossamer.compressors import COMPRESSORS
 from gossamer.data import DATASETS
@@ -21,6 +18,7 @@ from gossamer.problems import PROBLEMS
 from gossamer.results.store import Store
 from gossamer.results.study import Study
 from gossamer.specs import own_code
+from tests.commands import gossamer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALLER = {
@@ -55,17 +53,10 @@ def files(tmp_path):
     return tmp_path / "spec.toml", code
 
 
-def command(monkeypatch, *words):
+def command(*words):
     """The exit code of a command, and what it printed and said."""
-    printed, told = io.StringIO(), io.StringIO()
-    monkeypatch.setattr(sys, "argv", ["gossamer", *map(str, words)])
-    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
-        try:
-            cli.main()
-            code = 0
-        except SystemExit as ended:
-            code = ended.code or 0
-    return code, printed.getvalue(), told.getvalue()
+    done = gossamer(*words)
+    return done.returncode, done.stdout, done.stderr
 
 
 def same(first, second):
@@ -77,7 +68,7 @@ def same(first, second):
 
 def test_a_file_of_parts_is_run_interrupted_resumed_changed_plotted_and_reported(files, tmp_path, monkeypatch):
     spec, code = files
-    exit_code, printed, told = command(monkeypatch, "run", spec, "--with", code, "--out", tmp_path / "whole")
+    exit_code, printed, told = command("run", spec, "--with", code, "--out", tmp_path / "whole")
     assert exit_code == 0, told
     assert "tracked-heavy-ball" in printed
     assert "farthest" in printed
@@ -93,14 +84,14 @@ def test_a_file_of_parts_is_run_interrupted_resumed_changed_plotted_and_reported
 
     monkeypatch.setattr(Store, "put", interrupted)
     with pytest.raises(MemoryError):
-        command(monkeypatch, "run", spec, "--with", code, "--out", tmp_path / "killed")
+        command("run", spec, "--with", code, "--out", tmp_path / "killed")
     monkeypatch.setattr(Store, "put", put)
-    assert command(monkeypatch, "run", spec, "--with", code, "--out", tmp_path / "killed")[0] == 0
+    assert command("run", spec, "--with", code, "--out", tmp_path / "killed")[0] == 0
     same(whole, Study.load(tmp_path / "killed"))
 
     text = code.read_text(encoding="utf-8")
     code.write_text(text.replace("(1 - self.kept) * s.v", "(1 - self.kept) * 0.9 * s.v"), encoding="utf-8")
-    exit_code, _, told = command(monkeypatch, "run", spec, "--with", code, "--out", tmp_path / "whole")
+    exit_code, _, told = command("run", spec, "--with", code, "--out", tmp_path / "whole")
     assert exit_code == 0
     assert "the code changed since" in told
     changed, before = Study.load(tmp_path / "whole").result.final("loss"), whole.result.final("loss")
@@ -108,28 +99,28 @@ def test_a_file_of_parts_is_run_interrupted_resumed_changed_plotted_and_reported
     np.testing.assert_array_equal(changed["biased-dmt"], before["biased-dmt"])
 
     METRICS.pop("farthest")  # as in a process that never saw the file
-    exit_code, printed, told = command(monkeypatch, "plot", tmp_path / "whole", "--metric", "farthest")
+    exit_code, printed, told = command("plot", tmp_path / "whole", "--metric", "farthest")
     assert exit_code == 0, told
     assert "farthest-rounds.pdf" in printed
-    assert command(monkeypatch, "report", tmp_path / "whole")[0] == 0
+    assert command("report", tmp_path / "whole")[0] == 0
     assert "farthest agent, max ‖xᵢ − x̄‖²" in (tmp_path / "whole" / "report.html").read_text(encoding="utf-8")
 
 
-def test_a_changed_maker_of_a_network_or_an_oracle_recomputes(files, tmp_path, monkeypatch):
+def test_a_changed_maker_of_a_network_or_an_oracle_recomputes(files, tmp_path):
     spec, code = files
     text = code.read_text(encoding="utf-8")
-    assert command(monkeypatch, "tune", spec, "--with", code, "--out", tmp_path / "run")[0] == 0
+    assert command("tune", spec, "--with", code, "--out", tmp_path / "run")[0] == 0
     for old, new in (
         ("nx.barbell_graph(agents // 2, agents % 2)", "nx.star_graph(agents - 1)"),
         ("0, g)", "0.5 * g, g)"),
     ):
         code.write_text(text.replace(old, new), encoding="utf-8")
-        _, _, told = command(monkeypatch, "tune", spec, "--with", code, "--out", tmp_path / "run")
+        _, _, told = command("tune", spec, "--with", code, "--out", tmp_path / "run")
         assert "the code changed since" in told, new
 
 
-def test_without_its_file_a_spec_says_what_it_does_not_know(files, tmp_path, monkeypatch):
-    exit_code, _, told = command(monkeypatch, "run", files[0], "--out", tmp_path / "out")
+def test_without_its_file_a_spec_says_what_it_does_not_know(files, tmp_path):
+    exit_code, _, told = command("run", files[0], "--out", tmp_path / "out")
     assert exit_code == 2
     assert "'barbell' is not a network" in told
     assert not (tmp_path / "out").exists()

@@ -49,7 +49,7 @@ def main(rank, folder):
         with optimizer.average_model(model):
             assert torch.isfinite(model[0]).all()
     dist.destroy_process_group()
-    print(rank, "jax" in sys.modules, flush=True)
+    print(f"{rank} {'jax' in sys.modules}\n", end="", flush=True)  # in one piece
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from scipy.special import stdtrit
 
 LEVEL = 0.95
@@ -40,7 +40,7 @@ def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> 
     return float(values.mean()), float(half_width(np.array(len(values)), values.std(ddof=1), level))
 
 
-def half_width(count: Int[np.ndarray, "..."], std: Any, level: float = LEVEL) -> np.ndarray:
+def half_width(count: Integer[np.ndarray, "..."], std: Any, level: float = LEVEL) -> np.ndarray:
     """The half-width of the interval of a mean of so many values with this standard deviation; 0 for one value."""
     with np.errstate(invalid="ignore"):
         half = _student(np.maximum(count - 1, 1), std / np.sqrt(np.maximum(count, 1)), level)
