@@ -20,8 +20,8 @@ PARITY = np.uint32(0x1BD11BDA)
 Words = UInt[Array, "*shape"]
 
 
-def encrypted(key: UInt[Array, "2"], high: UInt[Array, "*#shape"], low: Words) -> tuple[Words, Words]:
-    """The block of two words that the cipher makes of a counter of two words, under the key."""
+def encrypted(key: Any, high: Any, low: Any) -> tuple[Any, Any]:
+    """The block of two words that the cipher makes of a counter of two words, under the key: arrays of NumPy or JAX."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
     a, b = high + schedule[0], low + schedule[1]
     for step in range(5):

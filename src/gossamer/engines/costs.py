@@ -1,7 +1,7 @@
 """What a rule pays, and whether it keeps the contract: both from tracing one start and one round, without a run."""
 
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -25,24 +25,43 @@ CONTRACT = (
 
 def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
     """What one agent pays at the start, and in every round. A rule that breaks the contract is refused."""
+    start, each_round, *_ = _of(rule, problem, network, oracle, dtype)
+    return start, each_round
+
+
+def held(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[State, Any]:
+    """The shapes of what one run holds between two rounds: the rule's state, and what the oracle remembers."""
+    traced = _of(rule, problem, network, oracle, dtype)
+    return traced.before, traced.memory
+
+
+class _Traced(NamedTuple):
+    """A start and a round: what they cost, and the shapes of what they leave."""
+
+    start: Cost
+    each_round: Cost
+    before: State
+    after: State
+    memory: Any
+
+
+def _of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> _Traced:
     with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
         number = jax.ShapeDtypeStruct((), np.dtype(dtype))
         hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
         world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
         shapes, structure = jax.tree.flatten((world, asked, hyper, key_shapes(2, problem.agents)))
-        start, each_round, before, after = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)
-    _refuse_broken(rule, problem, before, after)
-    return start, each_round
+        traced = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)
+    _refuse_broken(rule, problem, traced.before, traced.after)
+    return traced
 
 
 @lru_cache(maxsize=64)
-def _counted(form: program.Form, structure: Any, shapes: tuple[Any, ...], dtype: str) -> tuple[Cost, Cost, Any, Any]:
-    """The costs, and the states before and after a round: they depend on shapes alone, and are asked for several times
-    in a run."""
+def _counted(form: program.Form, structure: Any, shapes: tuple[Any, ...], dtype: str) -> _Traced:
+    """It depends on shapes alone, and is asked for several times in a run."""
     start, each_round = Cost(), Cost()
     traced = partial(_traced, form, start, each_round)
-    before, after = jax.eval_shape(traced, *jax.tree.unflatten(structure, shapes))
-    return start, each_round, before, after
+    return _Traced(start, each_round, *jax.eval_shape(traced, *jax.tree.unflatten(structure, shapes)))
 
 
 def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:
@@ -102,13 +121,14 @@ def _traced(
     oracle: Oracle,
     hyper: dict[str, Any],
     keys: Array,
-) -> tuple[State, State]:
-    """The states before and after a round, and, counted while it is traced, what the start and the round cost."""
+) -> tuple[State, State, Any]:
+    """The states before and after a round, and the oracle's memory; what they cost is counted on the way."""
     memory = program.memory_of(StackedAgents, world, oracle, keys)
     first = StackedAgents(world, oracle, keys[1], jnp.int32(0), memory, start)
     rule = form.bind(hyper)
     before = rule.init(program.start_of(StackedAgents, world), first)
-    return before, rule.step(before, StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round))
+    agents = StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round)
+    return before, rule.step(before, agents), agents.memory
 
 
 def _refuse_broken(rule: Any, problem: Problem, before: Any, after: Any) -> None:

@@ -1,7 +1,6 @@
 """What runs will take: memory, from shapes before any array is made, and time, from the first seconds."""
 
 import time
-from functools import partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -10,12 +9,10 @@ import numpy as np
 
 from gossamer.basics.progress import Say
 from gossamer.basics.sizes import free_memory, shown
-from gossamer.core import InputError, parts, ranges, schedules
-from gossamer.engines import program
-from gossamer.engines.agents import BLOCK, World
+from gossamer.core import InputError
+from gossamer.engines.agents import BLOCK
 from gossamer.engines.apart import told_apart
-from gossamer.engines.block import WINDOW
-from gossamer.engines.costs import shapes_of
+from gossamer.engines.costs import held
 from gossamer.oracles import Oracle
 from gossamer.problems import Empirical, Problem
 
@@ -71,10 +68,8 @@ def refuse_too_large(rule: Any, problem: Problem, network: Any, oracle: Oracle, 
 def memory(rule: Any, problem: Problem, network: Any, oracle: Oracle, size: Size, dtype: str) -> list[Need]:
     """What runs of this rule need, part by part."""
     item, runs, block = np.dtype(dtype).itemsize, size.settings * size.seeds, size.together * size.seeds_together
+    state, memory = (block * _bytes(tree) for tree in held(rule, problem, network, oracle, dtype))
     network = told_apart(rule, network)
-    with jax.enable_x64(dtype == "float64"):
-        run = _run(rule, World(problem, network), oracle, size, dtype)
-    state, memory = _bytes(run.state), _bytes(run.memory)
     width = {"together": size.together, "seeds": size.seeds_together}
     widest, count = _largest(width | {"the number of parameters": problem.dim, "agents": problem.agents})
     kept = (state + memory) / block + 2 * problem.agents * problem.dim * item
@@ -110,32 +105,6 @@ def _samples(problem: Problem, oracle: Oracle | None, width: dict[str, int], ite
     widest, count = _largest({"the number of samples" if batch is None else "batch": drawn} | width)
     one = item * (1 + problem.numbers_a_sample)
     return Need(f"{widest} = {count:,}", queries * drawn * one, widest)
-
-
-def _run(rule: Any, world: World, oracle: Oracle, size: Size, dtype: str) -> program.RunState:
-    """The shapes of a block before round 0."""
-    scheduled, kind = schedules(rule), type(rule)
-    of_world, of_oracle, of_parts = (shapes_of(tree, dtype) for tree in (world, oracle, parts(rule)))
-    number: Any = jax.ShapeDtypeStruct((size.together,), np.dtype(dtype))
-    first: Any = jax.ShapeDtypeStruct((), np.dtype(np.int32))
-    order: Any = jax.ShapeDtypeStruct((size.together,), np.dtype(np.int32))
-    table: Any = jax.ShapeDtypeStruct((size.together, WINDOW + 1), np.dtype(dtype))
-    hyper = program.BlockHyper(
-        {name: number for name in ranges(kind) if name not in scheduled},
-        {name: table for name in ranges(kind) if name in scheduled},
-        first,
-        _stacked(of_parts, size.together),
-        order,
-    )
-    one_key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
-    keys = jax.ShapeDtypeStruct((size.seeds_together, 2, world.problem.agents), one_key.dtype)
-    return jax.eval_shape(
-        partial(program.begin, program.Form.of(rule)), of_world, _stacked(of_oracle, size.together), hyper, keys
-    )
-
-
-def _stacked(tree: Any, count: int) -> Any:
-    return jax.tree.map(lambda a: jax.ShapeDtypeStruct((count, *a.shape), a.dtype), tree)
 
 
 def _bytes(tree: Any, item: int | None = None) -> float:

@@ -203,6 +203,7 @@ def legs(
 
         return _mapped(single_run, ProgramSetting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
 
+    rows = jax.jit(rows, inline=True)  # so that it is traced once
     blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, t, run))
 
     def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:

@@ -12,7 +12,6 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import KDTree
 
 Ends = Int[np.ndarray, " links"]
 
@@ -40,6 +39,8 @@ def regular_links(n: int, degree: int, seed: int) -> tuple[Ends, Ends]:
 def geometric_links(n: int, radius: float, seed: int) -> tuple[Ends, Ends]:
     """Both ends of every link of ``networkx.random_geometric_graph(n, radius, seed=seed)``: the lower one first."""
     places = np.random.RandomState([seed]).random_sample((n, 2))
+    from scipy.spatial import KDTree  # takes its time, and few need it
+
     links = KDTree(places).query_pairs(radius, output_type="ndarray")
     return links[:, 0], links[:, 1]
 

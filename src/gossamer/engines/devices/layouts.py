@@ -252,7 +252,7 @@ def _in(tree: Any, dtype: str) -> Any:
 
 @cache
 def _keys(where: NamedSharding) -> Any:
-    return jax.jit(keys_of, static_argnums=1, out_shardings=where)
+    return jax.jit(partial(keys_of, using=jnp), static_argnums=1, out_shardings=where)
 
 
 ALONE = Alone()
