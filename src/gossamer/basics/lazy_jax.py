@@ -14,26 +14,27 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+
+class Lazy:
+    """Stands for a module, and imports it when something of it is asked for."""
+
+    def __init__(self, name: str):
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
+
+
 if TYPE_CHECKING:
     import jax
     import jax.core
     import jax.numpy as jnp
     from jax import Array
 else:
-
-    class _Lazy:
-        """Stands for a module, and imports it when something of it is asked for."""
-
-        def __init__(self, name: str):
-            self._name = name
-
-        def __getattr__(self, attribute: str) -> Any:
-            return getattr(importlib.import_module(self._name), attribute)
-
-    jax, jnp = _Lazy("jax"), _Lazy("jax.numpy")
+    jax, jnp = Lazy("jax"), Lazy("jax.numpy")
     Array = Any  # in annotations: anything that has a shape and a dtype
 
-__all__ = ["Array", "is_array", "is_known", "jax", "jnp", "once_imported"]
+__all__ = ["Array", "Lazy", "is_array", "is_known", "jax", "jnp", "once_imported"]
 
 
 def once_imported(do: Callable[[], None]) -> None:

@@ -12,11 +12,11 @@ Reference: S. Pu, W. Shi, J. Xu and A. Nedić, "Push-pull gradient methods for d
 import math
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order
 
+from gossamer.basics.lazy_networkx import is_directed, nx
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
 from gossamer.networks.graphs import call_name, name_of
@@ -28,7 +28,7 @@ from gossamer.networks.spectrum import size
 from gossamer.networks.weights import as_matrix, check_weights, clean, worst_sum
 
 
-def directed(graph: nx.DiGraph, *, name: str | None = None) -> Network:
+def directed(graph: "nx.DiGraph", *, name: str | None = None) -> Network:
     r"""Any strongly connected directed graph; an edge $j \to i$ means that $i$ hears $j$.
 
     $$ r_{ij} = \frac{1}{1 + d^{\text{in}}_i}, \qquad c_{ij} = \frac{1}{1 + d^{\text{out}}_j} $$
@@ -93,9 +93,9 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
     return Network(name_of(name) or call_name("matrices", n), n, Directed(**mixers))
 
 
-def heard_links(graph: nx.DiGraph) -> sp.csr_array:
+def heard_links(graph: "nx.DiGraph") -> sp.csr_array:
     """Who hears whom, without self-loops: entry [i, j] is 1 where there is an edge j → i."""
-    if not isinstance(graph, nx.DiGraph):
+    if not is_directed(graph):
         raise InputError(
             f"graph must be a networkx.DiGraph, but is {type(graph).__name__}. For an undirected graph use "
             "networks.from_graph(graph); for weights of your own networks.from_matrices(row=R, column=C)."

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
+from gossamer.basics.lazy_networkx import is_directed, is_graph
 from gossamer.core import InputError, brief, whole
 from gossamer.networks import digraphs, graphs
 from gossamer.networks.files import from_file, is_network_file
@@ -42,8 +42,8 @@ def _meant(given: Any, agents: int) -> Network:
         return make(given, agents) if agents > 1 else graphs.from_matrix(np.eye(1))
     if isinstance(given, Mapping):
         return of_table(dict(given), agents)
-    if isinstance(given, nx.Graph):
-        return digraphs.directed(given) if isinstance(given, nx.DiGraph) else graphs.from_graph(given)
+    if is_graph(given):
+        return digraphs.directed(given) if is_directed(given) else graphs.from_graph(given)
     if sp.issparse(given) or isinstance(given, (list, tuple)) or hasattr(given, "__array__"):
         return graphs.from_matrix(given)
     raise InputError(

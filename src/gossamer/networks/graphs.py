@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
+from gossamer.basics.lazy_networkx import nx
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.mixing.static import Mean, Shifts, choose
@@ -177,7 +177,7 @@ def tree(agents: int, degree: int = 3, *, weights: str = "metropolis") -> Networ
     return from_links(both_ways(adjacency(n, child, parent)), weights, call_name("tree", n, d, weights=weights))
 
 
-def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
+def from_graph(graph: "nx.Graph", weights: str = "metropolis", *, name: str | None = None) -> Network:
     """Any connected undirected graph. Agents are in the order of ``graph.nodes``; self-loops are ignored."""
     make = scheme(weights)
     check_graph(graph)

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
+from gossamer.basics.lazy_networkx import is_directed, is_graph, nx
 from gossamer.core import InputError, Range, brief, whole
 from gossamer.networks.digraphs import check_strongly_connected, heard_links, shares
 from gossamer.networks.graphs import call_name, name_of
@@ -81,13 +81,14 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
     Single rounds may fall apart; all their links together must connect the agents. Where one round is directed the
     whole sequence has an R and a C only. The agents are in the order of the first graph's nodes.
     """
-    several = isinstance(rounds, Iterable) and not isinstance(rounds, (Network, nx.Graph, str, bytes))
+    single = is_graph(rounds) or isinstance(rounds, (Network, str, bytes))
+    several = isinstance(rounds, Iterable) and not single
     given = list(rounds) if several and getattr(rounds, "ndim", 3) == 3 else []
     if not given:
         raise InputError(
             f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {brief(rounds)}."
         )
-    order = next((list(graph.nodes) for graph in given if isinstance(graph, nx.Graph)), None)
+    order = next((list(graph.nodes) for graph in given if is_graph(graph)), None)
     turns = [_turn(k, matrix, order) for k, matrix in enumerate(given)]
     n = turns[0][0]
     for k, (agents, _) in enumerate(turns):
@@ -172,9 +173,9 @@ def _turn(k: int, given: Any, order: list | None) -> tuple[int, Mixer]:
         _refuse_attacked(f"sequence(rounds)[{k}]", given)
         return given.agents, given.mixer
     try:
-        if isinstance(given, nx.Graph):
+        if is_graph(given):
             graph = _ordered(given, order or [])
-            mixer = shares(heard_links(graph)) if isinstance(graph, nx.DiGraph) else choose(_without_zeros(graph))
+            mixer = shares(heard_links(graph)) if is_directed(graph) else choose(_without_zeros(graph))
             return graph.number_of_nodes(), mixer
         matrix = as_matrix(given)
         check_doubly_stochastic(matrix)
@@ -196,7 +197,7 @@ def _ordered(graph: Any, order: list) -> Any:
     return same
 
 
-def _without_zeros(graph: nx.Graph) -> sp.csr_array:
+def _without_zeros(graph: "nx.Graph") -> sp.csr_array:
     check_graph(graph)
     matrix = metropolis(graph)
     matrix.eliminate_zeros()

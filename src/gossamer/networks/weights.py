@@ -8,11 +8,11 @@ where agents are many.
 from collections.abc import Callable
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
+from gossamer.basics.lazy_networkx import is_graph, nx
 from gossamer.core import InputError, Range, brief, nearest
 from gossamer.networks.spectrum import double_cover, size
 
@@ -23,7 +23,7 @@ ROUNDING = 1e-12
 """An entry of at most this size is a rounding error, not a link."""
 
 
-def metropolis(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
+def metropolis(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""$w_{ij} = 1 / (1 + \max(d_i, d_j))$: any graph, and an agent needs only its neighbours' degrees.
 
     Reference: L. Xiao, S. Boyd and S.-J. Kim, "Distributed average consensus with least-mean-square deviation", 2007.
@@ -32,12 +32,12 @@ def metropolis(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
     return _complete(rows, columns, 1 / (1 + np.maximum(degrees[rows], degrees[columns])), len(degrees))
 
 
-def uniform(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
+def uniform(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""$w_{ij} = 1 / (1 + d)$: regular graphs only, where every agent has $d$ neighbours."""
     rows, columns, degrees = _links(graph)
     low, high = int(degrees.argmin()), int(degrees.argmax())
     if degrees[low] != degrees[high]:
-        names = list(graph.nodes) if isinstance(graph, nx.Graph) else range(len(degrees))
+        names = list(graph.nodes) if is_graph(graph) else range(len(degrees))
         raise InputError(
             f"uniform weights need a regular graph, but node {names[low]!r} has degree {degrees[low]} and node "
             f'{names[high]!r} has degree {degrees[high]}. Use weights="metropolis", which suits any graph.'
@@ -45,18 +45,18 @@ def uniform(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
     return _complete(rows, columns, 1.0 / (1 + degrees[rows]), len(degrees))
 
 
-def max_degree(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
+def max_degree(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""$w_{ij} = 1 / (1 + \max_k d_k)$: one weight for all links."""
     rows, columns, degrees = _links(graph)
     return _complete(rows, columns, np.full(len(rows), 1 / (1 + degrees.max())), len(degrees))
 
 
-def lazy(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
+def lazy(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""$\tfrac12 (I + W)$ with $W$ of Metropolis: positive semidefinite, as some analyses ask."""
     return halve(metropolis(graph))
 
 
-WEIGHTS: dict[str, Callable[[nx.Graph | sp.csr_array], sp.csr_array]] = {
+WEIGHTS: dict[str, "Callable[[nx.Graph | sp.csr_array], sp.csr_array]"] = {
     "metropolis": metropolis,
     "uniform": uniform,
     "max-degree": max_degree,
@@ -65,7 +65,7 @@ WEIGHTS: dict[str, Callable[[nx.Graph | sp.csr_array], sp.csr_array]] = {
 """The weight schemes by name."""
 
 
-def scheme(name: str) -> Callable[[nx.Graph | sp.csr_array], sp.csr_array]:
+def scheme(name: str) -> "Callable[[nx.Graph | sp.csr_array], sp.csr_array]":
     """The weight scheme of this name."""
     if not isinstance(name, str) or name not in WEIGHTS:
         raise InputError(f"weights={brief(name)} is not a weight scheme; {nearest(name, WEIGHTS)}")
@@ -79,7 +79,7 @@ def halve(matrix: sp.csr_array) -> sp.csr_array:
 
 def check_graph(graph: Any) -> None:
     """Refuse what is not a simple undirected graph with at least one node."""
-    if not isinstance(graph, nx.Graph):
+    if not is_graph(graph):
         raise InputError(
             f"graph must be a networkx.Graph, but is {type(graph).__name__}. For a mixing matrix of your own use "
             "networks.from_matrix(W)."
@@ -196,7 +196,7 @@ def check_averages(matrix: sp.csr_array) -> None:
         )
 
 
-def _links(graph: nx.Graph | sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _links(graph: "nx.Graph | sp.csr_array") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both ends of every link, each link in both directions and without self-loops, and all degrees."""
     if not sp.issparse(graph):
         check_graph(graph)

@@ -2,10 +2,10 @@
 
 from typing import Any, NamedTuple
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
+from gossamer.basics.lazy_networkx import nx
 from gossamer.core import InputError
 
 Node = str | int
@@ -45,7 +45,7 @@ def edge(source: Node, target: Node, weight: Any, place: str) -> Edge:
     return Edge(source, target, number, place)
 
 
-def graph_of(read: FileGraph) -> nx.Graph:
+def graph_of(read: FileGraph) -> "nx.Graph":
     """The links alone, as a networkx graph. Nodes that are called 0, 1, …, n − 1 are in that order."""
     graph = nx.DiGraph() if read.directed else nx.Graph()
     graph.add_nodes_from(_ordered(read.nodes))

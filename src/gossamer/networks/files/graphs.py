@@ -3,8 +3,7 @@
 import json
 from typing import Any
 
-import networkx as nx
-
+from gossamer.basics.lazy_networkx import nx
 from gossamer.core import InputError, brief
 from gossamer.networks.files.filegraph import FileGraph, edge
 

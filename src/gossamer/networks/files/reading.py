@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
+from gossamer.basics.lazy_networkx import is_directed, nx
 from gossamer.basics.sizes import refuse_beyond_memory, shown
 from gossamer.core import InputError, brief, flag, nearest, whole
 from gossamer.data.files import existing_file
@@ -115,7 +115,7 @@ def _content(path: Path, room: int) -> bytes:
 
 def _from_links(read: FileGraph, weights: str | None) -> Network:
     graph = graph_of(read)
-    if isinstance(graph, nx.DiGraph):
+    if is_directed(graph):
         if weights not in (None, "equal"):
             raise InputError(
                 f"links that go one way have no weights={brief(weights)}: they get equal shares. Leave weights out, or "
@@ -156,7 +156,7 @@ def _from_matrix(matrix: Any, weights: str | None) -> Network:
     return graphs.from_matrix(matrix)
 
 
-def _graph_of_pattern(entries: sp.coo_array) -> nx.Graph:
+def _graph_of_pattern(entries: sp.coo_array) -> "nx.Graph":
     """The graph whose links are the entries that are not 0."""
     pattern = sp.csr_array(entries).astype(bool).astype(np.int8)
     odd = sp.coo_array(abs(pattern - pattern.T))

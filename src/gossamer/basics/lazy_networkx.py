@@ -1,0 +1,23 @@
+"""networkx, imported when something of it is first used: most networks are made without it."""
+
+import sys
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from gossamer.basics.lazy_jax import Lazy
+
+if TYPE_CHECKING:
+    import networkx as nx
+else:
+    nx = Lazy("networkx")
+
+__all__ = ["is_directed", "is_graph", "nx"]
+
+
+def is_graph(value: Any) -> "TypeGuard[nx.Graph]":
+    """Whether this is a graph of networkx, directed or not, which nobody has before networkx is imported."""
+    return "networkx" in sys.modules and isinstance(value, nx.Graph)
+
+
+def is_directed(value: Any) -> "TypeGuard[nx.DiGraph]":
+    """Whether this is a directed graph of networkx."""
+    return "networkx" in sys.modules and isinstance(value, nx.DiGraph)
