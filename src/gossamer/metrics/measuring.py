@@ -20,6 +20,9 @@ models of all agents on the rows of all agents it grows as n², and takes an hou
 LEAST_MODELS = 8
 """How many models are looked at however large the data are."""
 
+TOGETHER = 4_000_000
+"""Predictions, models times rows, that are made together for it: many at once are no faster, and take their memory."""
+
 WANTED = "a metric takes a Snapshot and returns one number, written in JAX, or None where it does not apply"
 
 
@@ -69,8 +72,12 @@ def honest_of(problem: Problem, of_agents: Any) -> Any:
 
 def looked_at(problem: Problem) -> int:
     """At how many agents' models F is evaluated for max_i F(x_i): at all, unless that is beyond `MOST_WORK`."""
-    rows = problem.row_weights.shape[0] if isinstance(problem, Empirical) else problem.agents * problem.dim
-    return min(measured_agents(problem), max(LEAST_MODELS, MOST_WORK // (rows * problem.dim)))
+    return min(measured_agents(problem), max(LEAST_MODELS, MOST_WORK // (_rows(problem) * problem.dim)))
+
+
+def _rows(problem: Problem) -> int:
+    """How many rows F is a mean over."""
+    return problem.row_weights.shape[0] if isinstance(problem, Empirical) else problem.agents * problem.dim
 
 
 def measured_agents(problem: Problem) -> int:
@@ -88,7 +95,8 @@ def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Flo
     if models < len(x):
         distances = jnp.nan_to_num(((x - x.mean(0)) ** 2).sum(1), nan=0.0, posinf=jnp.inf)  # one may spoil the mean
         x = x[jax.lax.top_k(jnp.where(jnp.isfinite(x).all(1), distances, jnp.inf), models)[1]]
-    return jnp.max(jax.lax.map(problem.mean_loss, x, batch_size=block))
+    together = max(1, min(block, TOGETHER // _rows(problem)))
+    return jnp.max(jax.lax.map(problem.mean_loss, x, batch_size=together))
 
 
 def labels_of(problem: Problem) -> dict[str, Label]:

@@ -10,7 +10,7 @@ from gossamer.data.sparse import Sparse
 from gossamer.problems.inputs import native
 from gossamer.problems.inputs.bits import Bits
 from gossamer.problems.inputs.bytes import Bytes
-from gossamer.problems.inputs.rows import Rows
+from gossamer.problems.inputs.rows import Rows, compressed
 
 FEW, FEW_ONES, FEW_VALUES = 0.15, 0.1, 0.05
 """The largest share of non-zeros at which lists of columns are faster than a matrix: by our own kernels, and by XLA of
@@ -52,6 +52,7 @@ def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = N
     if zero_or_one and not few and not large:
         bits = Bits.of(features)  # before they are put in order, for then there is no second matrix
         return bits if order is None else bits[order]
+    features = compressed(features) if few else features  # again before they are put in order
     features = features if order is None else features[order]
     if few or large:
         return Rows.of(features)

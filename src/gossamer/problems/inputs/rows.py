@@ -50,8 +50,7 @@ class Rows:
         With several blocks of equally many rows their tables stand one behind the other, each with the pieces of its
         own rows alone, so that every device may hold one; `count` is then that of a block.
         """
-        sparse: Any = scipy.sparse.csr_array(matrix)
-        sparse.sum_duplicates()
+        sparse = compressed(matrix)
         lengths = np.diff(sparse.indptr).astype(np.int64)
         width, count = best_width(lengths), lengths.size // blocks
         more = np.maximum(-(-lengths // width) - 1, 0)
@@ -131,6 +130,16 @@ class Rows:
         """The rows as a NumPy array."""
         dense = self.sparse().toarray()
         return dense if dtype is None else dense.astype(dtype)
+
+
+def compressed(matrix: Any) -> Any:
+    """A matrix in compressed rows. A dense one is taken in parts: the places of its non-zeros take more room than it."""
+    if isinstance(matrix, np.ndarray):
+        parts = [scipy.sparse.csr_array(matrix[first : first + BLOCK]) for first in range(0, len(matrix), BLOCK)]
+        return scipy.sparse.vstack(parts, format="csr") if parts else scipy.sparse.csr_array(matrix)
+    sparse: Any = scipy.sparse.csr_array(matrix)
+    sparse.sum_duplicates()
+    return sparse
 
 
 def best_width(lengths: np.ndarray) -> int:
