@@ -133,7 +133,7 @@ class Rows:
 
 
 def compressed(matrix: Any) -> Any:
-    """A matrix in compressed rows. A dense one is taken in parts: the places of its non-zeros take more room than it."""
+    """A matrix in compressed rows. A dense one is taken in parts: where its non-zeros are takes more room than it."""
     if isinstance(matrix, np.ndarray):
         parts = [scipy.sparse.csr_array(matrix[first : first + BLOCK]) for first in range(0, len(matrix), BLOCK)]
         return scipy.sparse.vstack(parts, format="csr") if parts else scipy.sparse.csr_array(matrix)
