@@ -77,7 +77,7 @@ def test_a_state_of_other_hyper_parameters_is_refused_but_for_the_rate(rule, mes
 
 
 def test_models_and_optimizers_are_freed():
-    """A suspended greenlet must not keep alive what holds it: the collector cannot look into it."""
+    """A round that waits for a gradient keeps nothing alive."""
     alive = []
     for rule in (gs.BiasedDMT(eta=0.1, lam=0.3), gs.DPSGD(eta=0.1), gs.GNSD(eta=0.1)):
         params, loss = problem()

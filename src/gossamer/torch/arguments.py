@@ -1,11 +1,29 @@
 """What a user gives to `Decentralized`, checked and made whole."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from gossamer import networks
 from gossamer.core import InputError
 from gossamer.networks import Network
+
+Draws = Literal["torch", "simulator"]
+LONGEST = 30 * 86400.0
+"""Seconds that a rank may wait for a neighbour."""
+
+
+def check_seconds(**timeouts: float) -> None:
+    """Refuse timeouts that are no numbers of seconds."""
+    for name, value in timeouts.items():
+        if not 0 < value <= LONGEST:
+            raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {value!r}.")
+
+
+def checked_draws(draws: Any) -> Draws:
+    """Who draws for randomised compressors."""
+    if draws not in ("torch", "simulator"):
+        raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
+    return draws
 
 
 def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:

@@ -171,7 +171,54 @@ def _steps(folder: Path, optimizer: Decentralized) -> set[int]:
     others = {ranks for _, _, ranks in files} - {size}
     if others:
         raise InputError(
-            f"{folder} holds checkpoints of {others.pop()} ranks, but there are {size}: start as many, or use another "
-            "folder."
+            f"{folder} holds checkpoints of {others.pop()} ranks, but there are {size}: start as many, or begin from "
+            f"their mean, model.load_state_dict(gossamer.torch.mean_model({str(folder)!r})), before Decentralized is "
+            "made, and save into another folder."
         )
     return {step for step, owner, _ in files if owner == rank}
+
+
+def mean_model(folder: str | Path) -> dict[str, Any]:
+    """The mean over all ranks of the newest models in a folder, as a ``state_dict``: a start for any number of ranks.
+
+    Load it before `Decentralized` is made: rules begin anew there, as their state belongs to ranks that are gone. All
+    files must be in this folder, which is only read: no process group is needed. Numbers that are not floating, such as
+    counts of batches, are those of rank 0.
+    """
+    folder, ranks = Path(folder), dict[tuple[int, int], dict[int, Path]]()
+    for path in folder.glob("step-*.pt"):
+        if match := NAME.fullmatch(path.name):
+            step, rank, size = map(int, match.groups())
+            ranks.setdefault((step, size), {})[rank] = path
+    whole = [key for key, held in ranks.items() if len(held) == key[1]]
+    if not whole:
+        raise InputError(f"{folder} holds no step of which there is a checkpoint of every rank.")
+    files = ranks[max(whole)]
+    try:
+        models = (sealed.read(files[rank])["model"] for rank in sorted(files))
+        mean = _Mean(next(models))
+        for model in models:
+            mean.add(model)
+        return mean.taken()
+    except sealed.DamagedCheckpoint as error:
+        raise InputError(f"in {folder}, {error}. Restore it, or remove the files of its step.") from error
+
+
+class _Mean:
+    """A mean of models, of which one is in memory at a time, beside the sum."""
+
+    def __init__(self, first: dict[str, Any]):
+        self._first, self._count = first, 1
+        self._sums = {key: value.double() for key, value in first.items() if _floats(value)}
+
+    def add(self, model: dict[str, Any]) -> None:
+        self._count += 1
+        for key, total in self._sums.items():
+            total += model[key]
+
+    def taken(self) -> dict[str, Any]:
+        return self._first | {key: (a / self._count).to(self._first[key].dtype) for key, a in self._sums.items()}
+
+
+def _floats(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

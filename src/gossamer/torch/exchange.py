@@ -6,7 +6,6 @@ the bit.
 """
 
 import hashlib
-import itertools
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +32,7 @@ RankWeights = dict[int, float]
 
 @dataclass
 class Counters:
-    """What this rank paid since the optimizer was made."""
+    """What this rank paid since the run began, over all its lives; see `gossamer.torch.resume`."""
 
     bytes_sent: int = 0
     """Bytes sent to all neighbours together."""
@@ -57,7 +56,6 @@ class Links(NamedTuple):
     targets: tuple[int, ...]
 
 
-_TAGS = itertools.count(1)
 _KEPT: list[tuple["weakref.ref[Exchange]", list["_Sent"]]] = []
 """The messages of every exchange. Those of an exchange that is gone must stay until they have arrived."""
 
@@ -67,7 +65,7 @@ class Exchange:
 
     def __init__(self, world: ProcessWorld, network: Network, counters: Counters):
         self.world, self.network, self.counters = world, network, counters
-        self.tag = next(_TAGS)
+        self.tag = next(world.words.tags)
         self._flying: list[_Sent] = []
         self._let_go()
         _KEPT.append((weakref.ref(self), self._flying))
@@ -165,8 +163,9 @@ class Exchange:
 
     def _batch(self, message: Tensor, buffers: dict[int, Tensor], targets: Sequence[int]) -> list[Any]:
         """NCCL must see all messages at once, and answers for all of them."""
-        ops = [dist.P2POp(dist.isend, message, peer, tag=self.tag) for peer in targets]
-        ops += [dist.P2POp(dist.irecv, buffer, peer, tag=self.tag) for peer, buffer in buffers.items()]
+        number, group = self.world.everywhere, self.world.group
+        ops = [dist.P2POp(dist.isend, message, number(peer), group, self.tag) for peer in targets]
+        ops += [dist.P2POp(dist.irecv, buffer, number(peer), group, self.tag) for peer, buffer in buffers.items()]
         return dist.batch_isend_irecv(ops)
 
     def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, Tensor]]:

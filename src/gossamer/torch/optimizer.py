@@ -8,29 +8,29 @@ Each process holds a model of its own, computes gradients on its own data and ta
 import contextlib
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import networkx as nx
 import torch
-from torch import Tensor
 from torch.optim import Optimizer
 
 from gossamer.core import InputError, State, is_rule, parts, setting, shown
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
-from gossamer.torch import averaging, generators
+from gossamer.torch import averaging
 from gossamer.torch.agent import Agents
-from gossamer.torch.arguments import groups_of, network_for, overlapping
+from gossamer.torch.arguments import Draws, check_seconds, checked_draws, groups_of, network_for, overlapping
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
 from gossamer.torch.finite import Guard, OnNonfinite
+from gossamer.torch.gradients import Gradients, Scaling, check_way
 from gossamer.torch.hyperparameters import Dials, checked_rate
-from gossamer.torch.parameters import Flat
+from gossamer.torch.likeness import Likeness
+from gossamer.torch.parameters import Flat, local
+from gossamer.torch.rounds import Course, Memory, Rates, Rounds
+from gossamer.torch.saved import misfit, packed, unpacked
 from gossamer.torch.stopping import NeighborLost
-from gossamer.torch.suspension import Course, Memory, Rates, Rounds
 from gossamer.torch.world import ProcessWorld
-
-LONGEST = 30 * 86400.0
-"""Seconds that a rank may wait for a neighbour."""
 
 
 class Decentralized(Optimizer):
@@ -38,13 +38,14 @@ class Decentralized(Optimizer):
 
     The script stays as it was: ``zero_grad``, ``backward``, clipping, ``step``, a learning-rate scheduler. All
     processes must make it, and step, equally often. At the start the parameters of rank 0 go to all. The rule owns the
-    parameters: what a script writes into them by hand is overwritten by the next step.
+    parameters: what a script writes into them by hand is refused by the next step.
 
     Args:
         params: the model's parameters, or groups of them; a group's ``lr`` is its η, in place of the rule's.
         rule: such as ``gs.BiasedDMT(eta=0.1, lam=0.1)``. A rule that asks for gradients at two points of one sample,
             such as STEM, needs ``step(closure)``; one that asks for full gradients, GT-SARAH, ``full`` as well.
         network: a name (made for as many agents as there are processes), a `Network`, or a networkx graph.
+        module: the model, whose buffers then begin as those of rank 0 as well. Afterwards they stay with each rank.
         timeout: seconds after which a silent neighbour counts as lost.
         start_timeout: seconds to wait for the last process at the start, where this joins them.
         on_nonfinite: what to do where a gradient has inf or NaN. ``"stop"`` ends all ranks with `NotFinite`, which
@@ -52,7 +53,9 @@ class Decentralized(Optimizer):
             wait for each other at every step, for one number.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
             it. The iterates are the same.
-        seed: the seed of what randomised compressors draw, which is what a simulator's run with this seed draws.
+        seed: the seed of what randomised compressors draw.
+        draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
+            for which every process imports JAX.
     """
 
     _step_supports_amp_scaling = True  # a GradScaler then always calls `step`, which must take part in every round
@@ -63,18 +66,18 @@ class Decentralized(Optimizer):
         rule: Any,
         network: str | Network | nx.Graph = "ring",
         *,
+        module: torch.nn.Module | None = None,
         timeout: float = 60.0,
         start_timeout: float = 60.0,
         on_nonfinite: OnNonfinite = "stop",
         overlap: bool | None = None,
         seed: int = 0,
+        draws: Draws = "torch",
     ):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
-        for name, value in (("timeout", timeout), ("start_timeout", start_timeout)):
-            if not 0 < value <= LONGEST:
-                raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {value!r}.")
-        self._seed = operator.index(seed)
+        check_seconds(timeout=timeout, start_timeout=start_timeout)
+        self._seed, self._draws = operator.index(seed), checked_draws(draws)
         groups = groups_of(params)
         self._own_rate = ["lr" in group for group in groups]
         super().__init__(groups, {"lr": getattr(rule, "eta", None)})
@@ -90,20 +93,21 @@ class Decentralized(Optimizer):
             part.check(x.numel())
         self.overlap = overlapping(overlap, rule, self.network)
         self.counters = Counters()
-        self._agree(on_nonfinite)
+        self._agree(on_nonfinite, module)
         self.exchange = Exchange(self.world, self.network, self.counters)
         self._guard = Guard(self.exchange, on_nonfinite, rule.name, self._flat.place)
-        agents = Agents(self.exchange, self._seed, rule.needs != "nothing" and self.network.awake(0) is not None)
-        self._finite: Tensor | None = None
+        self._gradients = Gradients(self._flat, self._guard, self.counters)
+        self._likeness, self._averaged = Likeness(self.world), False
+        sleeps = rule.needs != "nothing" and self.network.awake(0) is not None
+        agents = Agents(self.exchange, self._seed, draws == "simulator", sleeps)
         self._rounds = Rounds(
             Course(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self._guard.check)
         )
-        with torch.no_grad():
-            for p in self._flat.frozen:
-                p.copy_(self.world.broadcast(p))
+        self._give_out([*self._flat.frozen, *(module.buffers() if module is not None else ())])
         start = State(x=self.world.broadcast(x))
+        del x
         self._guard.check(start, [])
-        self._go(Memory(-1, start, [self._rates()], []))
+        self._go(Memory(-1, start, self._rates(), []))
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -115,75 +119,54 @@ class Decentralized(Optimizer):
             closure: computes the loss and its gradients at the parameters as they are then, always on the same batch.
             full: the same over all samples of this rank, for rules that ask for that now and then.
         """
+        self._rounds.check_alive()
         self._guard.listen()
         self._guard.step += 1
         try:
-            return self._taken(self._asked_for(closure, full))
+            self._check_own()
+            return self._taken(closure, full)
         except NeighborLost:
             raise
         except Exception as error:
             self._guard.tell(error)
             raise
 
-    def _asked_for(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
-        if self._rounds.full and full is None:
-            raise InputError(
-                f"{self.rule.name} asks for the gradient over all samples of this rank: use optimizer.step(closure, "
-                "full=…), where full() does what closure() does, with all samples in place of a batch."
-            )
-        return full if self._rounds.full else closure
-
-    def _taken(self, closure: Callable[[], Any] | None) -> Any:
+    def _taken(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
         points = self._rounds.points
+        check_way(self.rule.name, len(points), self._rounds.full, closure, full)
         self._flat.check_untouched(points[0])
-        if closure is None:
-            if len(points) > 1:
-                raise InputError(
-                    f"{self.rule.name} asks for gradients at {len(points)} points of the same batch: use "
-                    "optimizer.step(closure), where closure() calls zero_grad, computes the loss, calls backward and "
-                    "returns the loss."
-                )
-            loss, gradients = None, (self._gradient(),)
+        evaluate, scaling = full if self._rounds.full else closure, Scaling.of(self)
+        if evaluate is None:
+            loss, gradients = None, (self._gradients.left(scaling),)
         else:
-            loss, gradients = self._evaluated(closure, points)
+            loss, gradients = self._gradients.evaluated(evaluate, points, scaling)
         rates = self._rates()
         if self._guard.passes(gradients):
+            self._likeness.look(gradients[0])
             self._rounds.answer(gradients, rates)
         self._show()
         return loss
 
     def state_dict(self) -> dict[str, Any]:
         """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
-        t, state, rates, answers = self._rounds.memory
-        rule = self._facts() | {
-            "round": t,
-            "state": dict(state),
-            "rates": [list(row) for row in rates],
-            "answers": [list(answer) for answer in answers],
-            "finite": self._finite,
-            "steps": self._guard.step,
-        }
+        rule = self._facts() | packed(self._rounds.memory)
+        rule |= {"finite": self._gradients.finite, "steps": self._guard.step, "counters": asdict(self.counters)}
         return super().state_dict() | {"rule": rule}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state. All ranks must load the same step together: the suspended round is begun again."""
+        """Go on from a state that this rank saved. All ranks must load the same step together: the round that they
+        are in is begun again."""
+        self._check_own()
         saved = state_dict.get("rule", {})
-        for key, value in self._facts().items():
-            if saved.get(key) != value:
-                raise InputError(
-                    f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
-                    "rule, the network, the overlap, the seed and the type of parameters that it was saved with."
-                )
-        if (saved_size := saved["state"]["x"].numel()) != (size := sum(self._flat.sizes)):
-            raise InputError(f"this state is of a model with {saved_size} numbers, but the optimizer's has {size}.")
+        self.world.refuse(misfit(saved, self._facts(), sum(self._flat.sizes)))
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         self.world.agree({"round that was loaded": str(saved["round"])})
         self.exchange.drain()
-        state = State(**{key: value.to(self.world.device).clone() for key, value in saved["state"].items()})
-        answers = [tuple(a.to(self.world.device).clone() for a in answer) for answer in saved["answers"]]
-        self._finite = None if saved["finite"] is None else saved["finite"].to(self.world.device).clone()
+        finite = saved["finite"]
+        self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
         self._guard.step = saved["steps"]
-        self._go(Memory(saved["round"], state, [list(row) for row in saved["rates"]], answers))
+        vars(self.counters).update(saved["counters"])
+        self._go(unpacked(saved, self.world.device))
 
     def __getstate__(self) -> dict[str, Any]:
         raise InputError(
@@ -204,7 +187,11 @@ class Decentralized(Optimizer):
         """
         self.check_together()
         with averaging.averaged(self._flat, self.world, module):
-            yield
+            self._averaged = True
+            try:
+                yield
+            finally:
+                self._averaged = False
 
     def consensus_error(self) -> float:
         """(1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
@@ -213,6 +200,7 @@ class Decentralized(Optimizer):
 
     def check_together(self) -> None:
         """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
+        self._check_own()
         rates = [f"{group['lr']:.12g}" for group in self.param_groups]
         self.world.agree({"number of steps": str(self._guard.step), "lr of each parameter group": ", ".join(rates)})
 
@@ -228,35 +216,19 @@ class Decentralized(Optimizer):
             if self._dials.scheduled and not has_own_rate:
                 group["lr"] = self._dials.eta(max(self._rounds.memory.t, 0))
 
-    def _gradient(self) -> Tensor:
-        """The gradient that the script left, in true size, and finite under mixed precision."""
-        scale, overflowed = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
-        if overflowed is None:
-            return self._flat.gradient()
-        self._guard.overflowed(bool(overflowed))
-        if overflowed:
-            self.counters.overflows += 1
-            if self._guard.mode == "skip":
-                return self._flat.gradient()  # as it is, for the guard to see
-            return torch.zeros_like(self._flat.read()) if self._finite is None else self._finite
-        gradient = self._flat.gradient()
-        gradient = gradient if scale is None else gradient / scale.to(gradient.device)
-        self._finite = gradient
-        return gradient
+    def _give_out(self, tensors: list[torch.Tensor]) -> None:
+        """Make tensors those of rank 0."""
+        with torch.no_grad():
+            for held in map(local, tensors):
+                held.copy_(self.world.broadcast(held))
 
-    def _evaluated(self, closure: Callable[[], Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
-        """The closure's gradient at every point, all with the same draws (of dropout, say); the loss is the first's."""
-        losses, gradients = [], []
-        began = generators.states() if len(points) > 1 else None
-        for k, point in enumerate(points):
-            if k and began:
-                generators.restore(began)
-            self._flat.write(point)
-            with torch.enable_grad():
-                losses.append(closure())
-            self._flat.check_untouched(point)
-            gradients.append(self._gradient())
-        return losses[0], tuple(gradients)
+    def _check_own(self) -> None:
+        """Refuse to go on while the parameters are the mean of all ranks."""
+        if self._averaged:
+            raise InputError(
+                "inside of average_model the parameters are the mean of all ranks, and not those of this one: step, "
+                "save, load and measure after it."
+            )
 
     def _rates(self) -> Rates:
         """The step size of every group as it is now."""
@@ -275,18 +247,22 @@ class Decentralized(Optimizer):
         """What a state must have been saved with; the rates go with the parameter groups."""
         others = [f"{key}={value}" for key, value in shown(self.rule).items() if key != "eta"]
         return {
+            "saved by": f"rank {self.world.rank} of {self.world.size}",
             "rule": " ".join([self.rule.name, *others]),
             "network": fingerprint(self.network),
             "overlap": self.overlap,
             "seed": self._seed,
-            "type": str(self.world.dtype),
+            "draws": self._draws,
+            "type": str(self._flat.params[0].dtype),
         }
 
-    def _agree(self, on_nonfinite: str) -> None:
+    def _agree(self, on_nonfinite: str, module: torch.nn.Module | None) -> None:
+        buffers = [] if module is None else [f"{tuple(b.shape)} of {b.dtype}" for b in module.buffers()]
         self.world.agree(
             {
                 "shapes of the parameters": self._flat.shapes,
-                "type of the parameters": str(self.world.dtype),
+                "type of the parameters": str(self._flat.params[0].dtype),
+                "buffers of the module": " ".join(buffers) or "none",
                 "rule": f"{self.rule.name} with {setting(self.rule)}",
                 "parameter groups": ", ".join(
                     f"{size} at lr {group['lr']:g}"
@@ -295,6 +271,7 @@ class Decentralized(Optimizer):
                 "network": fingerprint(self.network),
                 "overlap": str(self.overlap),
                 "seed": str(self._seed),
+                "draws": self._draws,
                 "choice of on_nonfinite": str(on_nonfinite),
             }
         )

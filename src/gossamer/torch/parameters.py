@@ -13,7 +13,9 @@ from gossamer.core import InputError
 class Flat:
     """Reads and writes all trained parameters as one vector, group by group; their own memory stays as it is.
 
-    Those that are `frozen` when it is made (without ``requires_grad``) have no part in it.
+    Those that are `frozen` when it is made (without ``requires_grad``) have no part in it. Of parameters that are
+    sharded (by FSDP2), the vector holds this process's shards. Where they are of less than single precision, the vector is in
+    single precision: small steps would be lost in them.
     """
 
     def __init__(self, groups: Sequence[Sequence[Tensor]]):
@@ -33,8 +35,10 @@ class Flat:
                     f"{first.device} and number {k} (from 0) has {p.dtype} on {p.device}. Convert the model with "
                     "model.to(…) first."
                 )
-        self.sizes = [sum(p.numel() for p in group if p.requires_grad) for group in groups]
-        self._lengths = [p.numel() for p in self.params]
+        self.dtype, self.device = torch.promote_types(first.dtype, torch.float32), first.device
+        """Of the vector."""
+        self.sizes = [sum(local(p).numel() for p in group if p.requires_grad) for group in groups]
+        self._lengths = [local(p).numel() for p in self.params]
         self._kinds = [_kind(p) for p in self.params]
 
     @property
@@ -53,27 +57,31 @@ class Flat:
 
     def read(self) -> Tensor:
         """The parameters, as a new vector."""
-        return torch.cat([p.detach().reshape(-1) for p in self.params])
+        return torch.cat([local(p).reshape(-1).to(self.dtype) for p in self.params])
 
     def write(self, x: Tensor) -> None:
         """Put a vector into the parameters."""
-        parts = [part.view_as(p) for part, p in zip(x.split(self._lengths), self.params, strict=True)]
         with torch.no_grad():
-            torch._foreach_copy_(self.params, parts)  # pyright: ignore[reportPrivateImportUsage]
+            for part, p in zip(x.split(self._lengths), map(local, self.params), strict=True):
+                p.copy_(part.view_as(p))
 
-    def check_untouched(self, x: Tensor) -> None:
-        """Refuse to go on if somebody else has written anything but this vector into the parameters, or changed them.
-
-        All numbers are compared: what is written through ``p.data`` leaves no other trace.
-        """
+    def check_kinds(self) -> None:
+        """Refuse to go on if parameters were converted, moved or frozen since."""
         for k, (p, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
             if _kind(p) != kind:
                 raise InputError(
                     f"parameter {k} (from 0) was {_shown(kind)} when Decentralized was made, and is {_shown(_kind(p))} "
                     "now: convert, move, freeze and unfreeze before it is made, or make a new one on all ranks."
                 )
-        parts = zip(self.params, x.split(self._lengths), strict=True)
-        touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p))]
+
+    def check_untouched(self, x: Tensor) -> None:
+        """Refuse to go on if somebody else has written anything but this vector into the parameters, or changed them.
+
+        All numbers are compared: what is written through ``p.data`` leaves no other trace.
+        """
+        self.check_kinds()
+        parts = zip(map(local, self.params), x.split(self._lengths), strict=True)
+        touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p).to(p.dtype))]
         if touched:
             raise InputError(
                 f"parameter {touched[0]} (from 0; {len(touched)} in all) was written into since the optimizer did, and "
@@ -90,7 +98,13 @@ class Flat:
             )
         if all(p.grad is None for p in self.params):
             raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
-        return torch.cat([_of(p) for p in self.params])
+        return torch.cat([_of(p).to(self.dtype) for p in self.params])
+
+
+def local(p: Tensor) -> Tensor:
+    """What this process holds of a tensor, detached: of a sharded one its shard, in the same memory."""
+    held: Any = p.detach()
+    return held.to_local() if hasattr(held, "to_local") else held
 
 
 def _kind(p: Tensor) -> tuple[Any, ...]:
@@ -104,5 +118,5 @@ def _shown(kind: tuple[Any, ...]) -> str:
 
 def _of(p: Tensor) -> Tensor:
     if p.grad is None:
-        return torch.zeros(p.numel(), dtype=p.dtype, device=p.device)
-    return (p.grad.to_dense() if p.grad.is_sparse else p.grad).detach().reshape(-1)
+        return torch.zeros_like(local(p)).reshape(-1)
+    return (p.grad.detach().to_dense() if p.grad.is_sparse else local(p.grad)).reshape(-1)
