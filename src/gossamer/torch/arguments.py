@@ -31,11 +31,12 @@ def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
     given = list(params)
     groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
     for k, group in enumerate(groups):
-        unknown = set(group) - {"params", "param_names", "lr"}
+        unknown = set(group) - {"params", "param_names", "lr", "weight_decay", "inner"}
         if unknown:
             raise InputError(
                 f"parameter group {k} has {sorted(unknown)[0]!r}, which Decentralized does not know: a group has its "
-                "own lr; all other hyper-parameters are the rule's."
+                'own lr and weight_decay, and options of the inner optimizer in a dict, "inner": {"lr": …}; all other '
+                "hyper-parameters are the rule's."
             )
     return groups
 

@@ -71,8 +71,13 @@ class Gradients:
         return losses[0], tuple(gradients)
 
 
-def check_way(rule: str, points: int, full_wanted: bool, closure: Any, full: Any) -> None:
+def check_way(rule: str, points: int, full_wanted: bool, closure: Any, full: Any, local_steps: bool) -> None:
     """Refuse a step that has no way to the gradients that the rule asks for."""
+    if local_steps and (points > 1 or full_wanted):
+        raise InputError(
+            f"{rule} asks for gradients {'over all samples' if full_wanted else f'at {points} points of one batch'}, "
+            "which local steps of an inner optimizer cannot give: use a rule that asks at one point, such as BiasedDMT."
+        )
     if full_wanted and full is None:
         raise InputError(
             f"{rule} asks for the gradient over all samples of this rank: use optimizer.step(closure, full=…), where "

@@ -15,16 +15,18 @@ import networkx as nx
 import torch
 from torch.optim import Optimizer
 
-from gossamer.core import InputError, State, is_rule, parts, setting, shown
+from gossamer.core import InputError, State, is_rule, parts
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
-from gossamer.torch import averaging
+from gossamer.torch import averaging, facts
 from gossamer.torch.agent import Agents
 from gossamer.torch.arguments import Draws, check_seconds, checked_draws, groups_of, network_for, overlapping
-from gossamer.torch.exchange import Counters, Exchange, fingerprint
+from gossamer.torch.decay import WeightDecay, amounts_of
+from gossamer.torch.exchange import Counters, Exchange
 from gossamer.torch.finite import Guard, OnNonfinite
 from gossamer.torch.gradients import Gradients, Scaling, check_way
-from gossamer.torch.hyperparameters import Dials, checked_rate
+from gossamer.torch.hyperparameters import Dials, rates_of
+from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps
 from gossamer.torch.likeness import Likeness
 from gossamer.torch.parameters import Flat, local
 from gossamer.torch.rounds import Course, Memory, Rates, Rounds
@@ -45,6 +47,14 @@ class Decentralized(Optimizer):
         rule: such as ``gs.BiasedDMT(eta=0.1, lam=0.1)``. A rule that asks for gradients at two points of one sample,
             such as STEM, needs ``step(closure)``; one that asks for full gradients, GT-SARAH, ``full`` as well.
         network: a name (made for as many agents as there are processes), a `Network`, or a networkx graph.
+        inner: makes any torch optimizer, such as ``partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)``. It takes
+            the steps of this rank, and the rule gets the displacement x − y of `local_steps` of them for its gradient,
+            unscaled: η is then the outer rate, and 1 takes the local steps as they are. It is `optimizer.inner`, whose
+            lr has a scheduler of its own; a group has options for it in a dict, ``"inner": {"lr": 1e-4}``.
+        local_steps: how many steps the inner optimizer takes between two messages.
+        weight_decay: ω of decoupled weight decay, x ← (1 − ηω) x in every round; a group may have its own.
+        process_group: the processes that gossip with each other, where these are not all: such as those of equal place
+            in several nodes, with DistributedDataParallel or FSDP2 inside each node. The network is that of this group.
         module: the model, whose buffers then begin as those of rank 0 as well. Afterwards they stay with each rank.
         timeout: seconds after which a silent neighbour counts as lost.
         start_timeout: seconds to wait for the last process at the start, where this joins them.
@@ -66,6 +76,10 @@ class Decentralized(Optimizer):
         rule: Any,
         network: str | Network | nx.Graph = "ring",
         *,
+        inner: InnerMaker | None = None,
+        local_steps: int = 1,
+        weight_decay: float = 0.0,
+        process_group: Any = None,
         module: torch.nn.Module | None = None,
         timeout: float = 60.0,
         start_timeout: float = 60.0,
@@ -76,37 +90,52 @@ class Decentralized(Optimizer):
     ):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
+        check_rule(rule, inner)
+        local_steps = checked_steps(local_steps, inner)
         check_seconds(timeout=timeout, start_timeout=start_timeout)
-        self._seed, self._draws = operator.index(seed), checked_draws(draws)
+        self.seed, self.draws = operator.index(seed), checked_draws(draws)
         groups = groups_of(params)
+        options = [group.pop("inner", {}) for group in groups]
         self._own_rate = ["lr" in group for group in groups]
-        super().__init__(groups, {"lr": getattr(rule, "eta", None)})
-        self._flat = Flat([group["params"] for group in self.param_groups])
-        x = self._flat.read()
-        self._dials = Dials(rule, self._flat.sizes, x)
+        super().__init__(groups, {"lr": getattr(rule, "eta", None), "weight_decay": weight_decay})
+        self.flat = Flat([group["params"] for group in self.param_groups])
+        x = self.flat.read()
+        self._dials = Dials(rule, self.flat.sizes, x)
         for group in self.param_groups:
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
-        self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout)
+        amounts = amounts_of(self.param_groups, inner)
+        self.decay = WeightDecay(rule, amounts, self.flat.sizes, self._dials.eta)
+        self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group)
         self.rule, self.network = rule, network_for(network, self.world.size)
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(x.numel())
         self.overlap = overlapping(overlap, rule, self.network)
         self.counters = Counters()
-        self._agree(on_nonfinite, module)
+        self.local: LocalSteps | None = None
         self.exchange = Exchange(self.world, self.network, self.counters)
-        self._guard = Guard(self.exchange, on_nonfinite, rule.name, self._flat.place)
-        self._gradients = Gradients(self._flat, self._guard, self.counters)
+        self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
+        self._gradients = Gradients(self.flat, self.guard, self.counters)
+        if inner is not None:
+            self.local = LocalSteps(
+                inner, self._inner_groups(options), local_steps, self.flat, self.guard, self.counters
+            )
+        elif any(options):
+            raise InputError('a parameter group has options for an inner optimizer, "inner", but there is none.')
+        self.world.agree(facts.agreed_on(self, module))
         self._likeness, self._averaged = Likeness(self.world), False
         sleeps = rule.needs != "nothing" and self.network.awake(0) is not None
-        agents = Agents(self.exchange, self._seed, draws == "simulator", sleeps)
+        agents = Agents(self.exchange, self.seed, draws == "simulator", sleeps)
         self._rounds = Rounds(
-            Course(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self._guard.check)
+            Course(
+                *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap),
+                *(self.decay.shrunk, self.guard.check),
+            )
         )
-        self._give_out([*self._flat.frozen, *(module.buffers() if module is not None else ())])
+        self._give_out([*self.flat.frozen, *(module.buffers() if module is not None else ())])
         start = State(x=self.world.broadcast(x))
         del x
-        self._guard.check(start, [])
+        self.guard.check(start, [])
         self._go(Memory(-1, start, self._rates(), []))
 
     @torch.no_grad()
@@ -120,37 +149,51 @@ class Decentralized(Optimizer):
             full: the same over all samples of this rank, for rules that ask for that now and then.
         """
         self._rounds.check_alive()
-        self._guard.listen()
-        self._guard.step += 1
+        self.guard.listen()
+        self.guard.step += 1
         try:
             self._check_own()
             return self._taken(closure, full)
         except NeighborLost:
             raise
         except Exception as error:
-            self._guard.tell(error)
+            self.guard.tell(error)
             raise
+
+    @property
+    def inner(self) -> Optimizer | None:
+        """The optimizer that takes the local steps."""
+        return None if self.local is None else self.local.optimizer
 
     def _taken(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
         points = self._rounds.points
-        check_way(self.rule.name, len(points), self._rounds.full, closure, full)
-        self._flat.check_untouched(points[0])
+        check_way(self.rule.name, len(points), self._rounds.full, closure, full, self.local is not None)
+        if self.local is not None and self.local.taken:
+            self.flat.check_kinds()
+        else:
+            self.flat.check_untouched(points[0])
         evaluate, scaling = full if self._rounds.full else closure, Scaling.of(self)
-        if evaluate is None:
+        if self.local is not None:
+            loss = self.local.step(closure, scaling)
+            if not self.local.ended:
+                return loss
+            gradients = (self.local.displacement(points[0]),)
+        elif evaluate is None:
             loss, gradients = None, (self._gradients.left(scaling),)
         else:
             loss, gradients = self._gradients.evaluated(evaluate, points, scaling)
         rates = self._rates()
-        if self._guard.passes(gradients):
+        if self.guard.passes(gradients):
             self._likeness.look(gradients[0])
-            self._rounds.answer(gradients, rates)
+            self._rounds.answer(self.decay.added(gradients, points), rates)
         self._show()
         return loss
 
     def state_dict(self) -> dict[str, Any]:
         """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
-        rule = self._facts() | packed(self._rounds.memory)
-        rule |= {"finite": self._gradients.finite, "steps": self._guard.step, "counters": asdict(self.counters)}
+        rule = facts.saved_with(self) | packed(self._rounds.memory)
+        rule |= {"finite": self._gradients.finite, "steps": self.guard.step, "counters": asdict(self.counters)}
+        rule["inner state"] = None if self.local is None else self.local.state_dict()
         return super().state_dict() | {"rule": rule}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -158,15 +201,17 @@ class Decentralized(Optimizer):
         are in is begun again."""
         self._check_own()
         saved = state_dict.get("rule", {})
-        self.world.refuse(misfit(saved, self._facts(), sum(self._flat.sizes)))
+        self.world.refuse(misfit(saved, facts.saved_with(self), sum(self.flat.sizes)))
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         self.world.agree({"round that was loaded": str(saved["round"])})
         self.exchange.drain()
         finite = saved["finite"]
         self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
-        self._guard.step = saved["steps"]
+        self.guard.step = saved["steps"]
         vars(self.counters).update(saved["counters"])
         self._go(unpacked(saved, self.world.device))
+        if self.local is not None:
+            self.local.load_state_dict(saved["inner state"])
 
     def __getstate__(self) -> dict[str, Any]:
         raise InputError(
@@ -186,7 +231,7 @@ class Decentralized(Optimizer):
         All ranks must enter it. After it everything is as it was.
         """
         self.check_together()
-        with averaging.averaged(self._flat, self.world, module):
+        with averaging.averaged(self.flat, self.world, module):
             self._averaged = True
             try:
                 yield
@@ -196,13 +241,13 @@ class Decentralized(Optimizer):
     def consensus_error(self) -> float:
         """(1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
         self.check_together()
-        return averaging.consensus_error(self._flat.read(), self.world)
+        return averaging.consensus_error(self.flat.read(), self.world)
 
     def check_together(self) -> None:
         """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
         self._check_own()
         rates = [f"{group['lr']:.12g}" for group in self.param_groups]
-        self.world.agree({"number of steps": str(self._guard.step), "lr of each parameter group": ", ".join(rates)})
+        self.world.agree({"number of steps": str(self.guard.step), "lr of each parameter group": ", ".join(rates)})
 
     def _go(self, memory: Memory) -> None:
         with torch.no_grad():
@@ -211,7 +256,7 @@ class Decentralized(Optimizer):
 
     def _show(self) -> None:
         """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
-        self._flat.write(self._rounds.points[0])
+        self.flat.write(self._rounds.points[0])
         for group, has_own_rate in zip(self.param_groups, self._own_rate, strict=True):
             if self._dials.scheduled and not has_own_rate:
                 group["lr"] = self._dials.eta(max(self._rounds.memory.t, 0))
@@ -231,47 +276,10 @@ class Decentralized(Optimizer):
             )
 
     def _rates(self) -> Rates:
-        """The step size of every group as it is now."""
-        rates: Rates = []
-        for k, group in enumerate(self.param_groups):
-            scheduled = self._dials.scheduled and not self._own_rate[k]
-            if scheduled and "initial_lr" in group:
-                raise InputError(
-                    f"eta of {self.rule.name} is a schedule, and a torch scheduler sets lr too: give the rule a "
-                    "number, or leave the scheduler out."
-                )
-            rates.append(None if scheduled else checked_rate(group["lr"], f"lr of parameter group {k}"))
-        return rates
+        return rates_of(self.param_groups, self._own_rate, self._dials, self.decay.amounts)
 
-    def _facts(self) -> dict[str, Any]:
-        """What a state must have been saved with; the rates go with the parameter groups."""
-        others = [f"{key}={value}" for key, value in shown(self.rule).items() if key != "eta"]
-        return {
-            "saved by": f"rank {self.world.rank} of {self.world.size}",
-            "rule": " ".join([self.rule.name, *others]),
-            "network": fingerprint(self.network),
-            "overlap": self.overlap,
-            "seed": self._seed,
-            "draws": self._draws,
-            "type": str(self._flat.params[0].dtype),
-        }
-
-    def _agree(self, on_nonfinite: str, module: torch.nn.Module | None) -> None:
-        buffers = [] if module is None else [f"{tuple(b.shape)} of {b.dtype}" for b in module.buffers()]
-        self.world.agree(
-            {
-                "shapes of the parameters": self._flat.shapes,
-                "type of the parameters": str(self._flat.params[0].dtype),
-                "buffers of the module": " ".join(buffers) or "none",
-                "rule": f"{self.rule.name} with {setting(self.rule)}",
-                "parameter groups": ", ".join(
-                    f"{size} at lr {group['lr']:g}"
-                    for size, group in zip(self._flat.sizes, self.param_groups, strict=True)
-                ),
-                "network": fingerprint(self.network),
-                "overlap": str(self.overlap),
-                "seed": str(self._seed),
-                "draws": self._draws,
-                "choice of on_nonfinite": str(on_nonfinite),
-            }
-        )
+    def _inner_groups(self, options: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The trained parameters of each group, with its options for the inner optimizer."""
+        groups = zip(self.param_groups, options, strict=True)
+        trained = [{"params": [p for p in group["params"] if p.requires_grad], **own} for group, own in groups]
+        return [group for group in trained if group["params"]]

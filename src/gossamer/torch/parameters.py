@@ -14,8 +14,8 @@ class Flat:
     """Reads and writes all trained parameters as one vector, group by group; their own memory stays as it is.
 
     Those that are `frozen` when it is made (without ``requires_grad``) have no part in it. Of parameters that are
-    sharded (by FSDP2), the vector holds this process's shards. Where they are of less than single precision, the vector is in
-    single precision: small steps would be lost in them.
+    sharded (by FSDP2), the vector holds this process's shards. Where they are of less than single
+    precision, the vector is in single precision: small steps would be lost in them.
     """
 
     def __init__(self, groups: Sequence[Sequence[Tensor]]):
@@ -89,8 +89,8 @@ class Flat:
                 "is made; go on with a run by gossamer.torch.resume; step outside of average_model."
             )
 
-    def gradient(self) -> Tensor:
-        """The gradients, as a new vector; parameters that had no part in the loss have 0."""
+    def check_gradients(self) -> None:
+        """Refuse a step without gradients, or with those of parameters that have no part in it."""
         if any(p.grad is not None for p in self.frozen):
             raise InputError(
                 "a parameter that was frozen when Decentralized was made has a gradient now: make a new optimizer "
@@ -98,13 +98,27 @@ class Flat:
             )
         if all(p.grad is None for p in self.params):
             raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
+
+    def gradient(self) -> Tensor:
+        """The gradients, as a new vector; parameters that had no part in the loss have 0."""
+        self.check_gradients()
         return torch.cat([_of(p).to(self.dtype) for p in self.params])
 
 
 def local(p: Tensor) -> Tensor:
     """What this process holds of a tensor, detached: of a sharded one its shard, in the same memory."""
-    held: Any = p.detach()
-    return held.to_local() if hasattr(held, "to_local") else held
+    detached: Any = p.detach()
+    return detached.to_local() if is_sharded(detached) else detached
+
+
+def is_sharded(value: Any) -> bool:
+    """Whether it is a tensor of which this process holds a part, as FSDP2 makes them."""
+    return hasattr(value, "to_local")
+
+
+def held(value: Any) -> Any:
+    """A value of a state, of which only the shard that this process holds can be saved."""
+    return local(value) if is_sharded(value) else value
 
 
 def _kind(p: Tensor) -> tuple[Any, ...]:

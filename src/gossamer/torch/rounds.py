@@ -81,6 +81,8 @@ class Course:
     """Whether this agent is awake in a round; one that sleeps keeps its state."""
     overlap: bool
     """Whether to go by the rule's ``ahead`` in place of ``step``; where it is in another phase, after its ``shift``."""
+    shrunk: Callable[[State, int, Rates], State]
+    """The state that a round begins with, after weight decay."""
     check: Callable[[State, Rates], None]
     """Refuses a state, made at these rates, before any of it is sent."""
 
@@ -137,10 +139,12 @@ class Rounds:
         if t < 0:
             state, t = course.rule.init(state.x, agent), 0
             if course.overlap and hasattr(course.rule, "shift"):
-                state, t = course.rule.shift(state, agent), 1
+                state, t = course.rule.shift(course.shrunk(state, 0, agent.rates), agent), 1
         else:
-            after = (course.rule.ahead if course.overlap else course.rule.step)(state, agent)
+            before = agent.before(state, course.shrunk(state, t, rates))
+            after = (course.rule.ahead if course.overlap else course.rule.step)(before, agent)
             state, t = (after if course.awake(t) else state), t + 1
+            del before, after
         now = agent.rates
         del agent
         course.check(state, now)
@@ -160,7 +164,13 @@ class Replaying:
     def __init__(self, memory: Memory, agent: ProcessAgent, heard: list[Any], dial: Callable[[Rates], None]):
         self.rates, self._told, self._agent, self._heard, self._dial = memory.rates, memory.told, agent, heard, dial
         self._place = self._ear = 0
+        self._shown: tuple[Any, Any] = (None, None)
         self.ones, self.place, self.norm = agent.ones, agent.place, agent.norm
+
+    def before(self, state: State, shrunk: State) -> State:
+        """The state after weight decay; gradients that are asked for at its model are those at the model before."""
+        self._shown = (shrunk.x, state.x)
+        return shrunk
 
     def gradient(self, *points: Tensor) -> Any:
         return self._asked(points, full=False)
@@ -210,7 +220,8 @@ class Replaying:
 
     def _asked(self, points: tuple[Tensor, ...], full: bool) -> Any:
         if self._place == len(self._told):
-            raise Asked(points, full)
+            shrunk, whole = self._shown
+            raise Asked(tuple(whole if point is shrunk else point for point in points), full)
         answer = self._told[self._place]
         assert isinstance(answer, Answer)
         self._place += 1

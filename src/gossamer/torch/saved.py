@@ -46,14 +46,15 @@ def misfit(saved: dict[str, Any], facts: dict[str, Any], size: int) -> str:
     if (by := saved.get("saved by")) != (here := facts["saved by"]) and "rule" in saved:
         return (
             f"this state was saved by {by}, but this is {here}: every rank must load its own, since models and "
-            "trackers differ between ranks. gossamer.torch.save and resume keep one for each; on another number of ranks begin "
-            "from the mean model, gossamer.torch.mean_model(folder)."
+            "trackers differ between ranks. gossamer.torch.save and resume keep one for each; on another number of "
+            "ranks begin from the mean model, gossamer.torch.mean_model(folder)."
         )
     for key, value in facts.items():
         if saved.get(key) != value:
             return (
                 f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the rule, "
-                "the network, the overlap, the seed and the type of parameters that it was saved with."
+                "the network, the overlap, the seed, the inner optimizer and the type of parameters that it was saved "
+                "with."
             )
     if (held := saved["state"]["x"].numel()) != size:
         return f"this state is of a model with {held} numbers, but the optimizer's has {size}."

@@ -30,6 +30,8 @@ class ProcessWorld:
         self.group: Any = dist.group.WORLD if group is None else group
         self.rank, self.size = _place(self.group)
         self.words = last_words(self.group)
+        self.part = "" if group is None else f"-part-{self.everywhere(0)}"
+        """Tells apart the files of groups that train the same model together, in nodes of several processes."""
 
     def everywhere(self, rank: int) -> int:
         """The number of a rank of the group among all processes."""
