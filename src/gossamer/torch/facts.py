@@ -23,7 +23,7 @@ def saved_with(optimizer: "Decentralized") -> dict[str, Any]:
         "seed": optimizer.seed,
         "draws": optimizer.draws,
         "weight decay": optimizer.decay.amounts,
-        "inner": _inner(optimizer),
+        "inner": inner_of(optimizer),
         "type": str(optimizer.flat.params[0].dtype),
     }
 
@@ -45,11 +45,21 @@ def agreed_on(optimizer: "Decentralized", module: torch.nn.Module | None) -> dic
         "overlap": str(optimizer.overlap),
         "seed": str(optimizer.seed),
         "draws": optimizer.draws,
-        "inner optimizer": _inner(optimizer),
+        "inner optimizer": inner_of(optimizer),
         "choice of on_nonfinite": optimizer.guard.mode,
     }
 
 
-def _inner(optimizer: "Decentralized") -> str:
+def inner_of(optimizer: "Decentralized") -> str:
+    """The inner optimizer in a few words."""
     local = optimizer.local
     return "none" if local is None else f"{type(local.optimizer).__name__}, {local.steps} steps a round"
+
+
+def in_short(optimizer: "Decentralized") -> str:
+    """The first line of what is shown of an optimizer."""
+    world, inner = optimizer.world, inner_of(optimizer)
+    about = [f"{optimizer.rule!r} on {optimizer.network.name}", f"rank {world.rank} of {world.size}"]
+    about += [f"inner {inner}"] * (inner != "none")
+    about += [f"{sum(optimizer.flat.sizes):,} numbers", f"step {optimizer.guard.step}"]
+    return f"Decentralized ({'; '.join(about)}"

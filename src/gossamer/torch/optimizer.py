@@ -28,7 +28,8 @@ from gossamer.torch.gradients import Gradients, Scaling, check_way
 from gossamer.torch.hyperparameters import Dials, rates_of
 from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps
 from gossamer.torch.likeness import Likeness
-from gossamer.torch.parameters import Flat, local
+from gossamer.torch.log import Log
+from gossamer.torch.parameters import Flat
 from gossamer.torch.rounds import Course, Memory, Rates, Rounds
 from gossamer.torch.saved import misfit, packed, unpacked
 from gossamer.torch.stopping import NeighborLost
@@ -63,6 +64,9 @@ class Decentralized(Optimizer):
             wait for each other at every step, for one number.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
             it. The iterates are the same.
+        log: called with a row of numbers after every `log_every` steps: `CSVLog`, `JSONLinesLog`, `ProgressLog` or
+            `TensorBoardLog` of `gossamer.torch`, or any function of a dict. See `note`.
+        log_every: how many steps there are between two rows.
         seed: the seed of what randomised compressors draw.
         draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
             for which every process imports JAX.
@@ -85,6 +89,8 @@ class Decentralized(Optimizer):
         start_timeout: float = 60.0,
         on_nonfinite: OnNonfinite = "stop",
         overlap: bool | None = None,
+        log: Callable[[dict[str, Any]], None] | None = None,
+        log_every: int = 1,
         seed: int = 0,
         draws: Draws = "torch",
     ):
@@ -111,7 +117,7 @@ class Decentralized(Optimizer):
         for part in parts(rule).values():
             part.check(x.numel())
         self.overlap = overlapping(overlap, rule, self.network)
-        self.counters = Counters()
+        self.counters, self._log = Counters(), Log(log, log_every)
         self.local: LocalSteps | None = None
         self.exchange = Exchange(self.world, self.network, self.counters)
         self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
@@ -132,7 +138,7 @@ class Decentralized(Optimizer):
                 *(self.decay.shrunk, self.guard.check),
             )
         )
-        self._give_out([*self.flat.frozen, *(module.buffers() if module is not None else ())])
+        averaging.give_out([*self.flat.frozen, *(module.buffers() if module is not None else ())], self.world)
         start = State(x=self.world.broadcast(x))
         del x
         self.guard.check(start, [])
@@ -153,7 +159,9 @@ class Decentralized(Optimizer):
         self.guard.step += 1
         try:
             self._check_own()
-            return self._taken(closure, full)
+            loss = self._taken(closure, full)
+            self._log.step(self)
+            return loss
         except NeighborLost:
             raise
         except Exception as error:
@@ -188,6 +196,18 @@ class Decentralized(Optimizer):
             self._rounds.answer(self.decay.added(gradients, points), rates)
         self._show()
         return loss
+
+    @property
+    def round(self) -> int:
+        """The round that the rule is in; −1 before its start has been made."""
+        return self._rounds.memory.t
+
+    def note(self, **values: float) -> None:
+        """Put values, such as ``loss=loss.item()``, into the next row of the log."""
+        self._log.noted |= values
+
+    def __repr__(self) -> str:
+        return f"{facts.in_short(self)}\n{super().__repr__().partition(chr(10))[2]}"
 
     def state_dict(self) -> dict[str, Any]:
         """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
@@ -260,12 +280,6 @@ class Decentralized(Optimizer):
         for group, has_own_rate in zip(self.param_groups, self._own_rate, strict=True):
             if self._dials.scheduled and not has_own_rate:
                 group["lr"] = self._dials.eta(max(self._rounds.memory.t, 0))
-
-    def _give_out(self, tensors: list[torch.Tensor]) -> None:
-        """Make tensors those of rank 0."""
-        with torch.no_grad():
-            for held in map(local, tensors):
-                held.copy_(self.world.broadcast(held))
 
     def _check_own(self) -> None:
         """Refuse to go on while the parameters are the mean of all ranks."""
