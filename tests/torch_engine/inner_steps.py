@@ -1,6 +1,7 @@
 """Ranks with an optimizer inside, with weight decay, and their plain loops in NumPy."""
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -88,7 +89,7 @@ def decayed(name, asks):
     state = rule.init(np.tile(quadratics.problem(4)[3], (4, 1)), Shown(network, 0))
     for t in range(ROUNDS - asks):
         if name == "d2":  # takes differences of models: the decay is in the gradient
-            agent = Shown(network, t)
+            agent: Any = Shown(network, t)
             agent.gradient = lambda x: quadratics.Stacked(4, network, 0).gradient(x) + omega * x
             state = rule.step(state, agent)
             continue

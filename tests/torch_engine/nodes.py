@@ -1,5 +1,7 @@
 """Two nodes of two processes: DistributedDataParallel or FSDP2 inside a node, gossip across nodes."""
 
+from typing import Any
+
 import numpy as np
 
 import gossamer as gs
@@ -30,7 +32,7 @@ def simulated():
         gs.oracles.exact() | gs.oracles.additive_bias(vectors=biases),
         steps=STEPS, start=start, dtype="float64", seeds=1, progress=False,
     )  # fmt: skip
-    return result.iterates[RULE.name][0]
+    return result.iterates["biased-dmt"][0]
 
 
 def trained(rank, size, folder):
@@ -74,7 +76,7 @@ def trained(rank, size, folder):
                 model().backward()
                 optimizer.step()
             save(f"{folder}/{name}", last, module, optimizer)
-        x = module.x.detach()
+        x: Any = module.x.detach()
         found[name] = (x.full_tensor() if hasattr(x, "full_tensor") else x).numpy()
         found[f"{name}, sent"] = optimizer.counters.bytes_sent
         found[f"{name}, place"] = optimizer.world.rank, optimizer.world.size

@@ -64,3 +64,8 @@ def overlapping(wanted: bool | None, rule: Any, network: Network) -> bool:
     if wanted and why:
         raise InputError(f"overlap=True cannot be: {why}. Leave overlap out.")
     return why is None and wanted is not False
+
+
+def asks_at_its_model(rule: Any) -> bool:
+    """Whether the rule's ``ahead`` asks for gradients at the model of its state and nowhere else: ours do."""
+    return type(rule).__module__.startswith("gossamer.algorithms.")

@@ -24,7 +24,7 @@ from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
 
 LONGEST_PACKED = 1 << 20
-"""Bytes up to which vectors are packed into one piece: a copy is then cheaper than another piece."""
+"""Bytes up to which vectors are packed into one piece, and buffers kept: a copy is then cheaper than another piece."""
 GLANCE = timedelta(milliseconds=20)
 """How long to wait when looking whether a message is there."""
 
@@ -129,6 +129,13 @@ class Exchange:
         """Let messages arrive that nobody will wait for. All ranks must do it."""
         self._drained(self._flying)
 
+    def settle(self) -> None:
+        """Wait until what is on its way has arrived, at both ends; it is read later. All ranks must do it."""
+        for sent in self._flying:
+            for _ in self._arrivals(sent):
+                pass
+            sent.works = [(peer, _Done()) for peer, _ in sent.works]
+
     def _let_go(self) -> None:
         """Free the messages of exchanges that are gone. Ranks that step equally often have all sent theirs by now."""
         for owner, flying in list(_KEPT):
@@ -215,6 +222,8 @@ class Exchange:
 
     def _give_back(self, *buffers: Tensor) -> None:
         for buffer in buffers:
+            if buffer.nbytes > LONGEST_PACKED:
+                continue  # at the peak of a step its memory is needed
             self._buffers.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
 
 
@@ -225,6 +234,13 @@ class _Sent:
     pieces: list[Tensor]
     buffers: dict[int, list[Tensor]]
     works: list[tuple[int | None, Any]]
+
+
+class _Done:
+    """A work that was waited for: gloo would wait for another one."""
+
+    def wait(self, timeout: timedelta) -> None:
+        pass
 
 
 class _Unsent:

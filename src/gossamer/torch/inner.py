@@ -36,7 +36,7 @@ class LocalSteps:
 
     def __init__(
         self,
-        make: InnerMaker,
+        make: InnerMaker | None,
         groups: list[dict[str, Any]],
         steps: int,
         flat: Flat,
@@ -108,6 +108,17 @@ def made_by(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
             "batch of its own: use an optimizer whose step() takes the gradients that are there."
         )
     return optimizer
+
+
+def inner_groups(groups: list[dict[str, Any]], options: list[dict[str, Any]], inner: Any) -> list[dict[str, Any]]:
+    """The trained parameters of each group, with its options for the inner optimizer; none if there is none."""
+    if inner is None and any(options):
+        raise InputError('a parameter group has options for an inner optimizer, "inner", but there is none.')
+    if inner is None:
+        return []
+    pairs = zip(groups, options, strict=True)
+    trained = [{"params": [p for p in group["params"] if p.requires_grad], **own} for group, own in pairs]
+    return [group for group in trained if group["params"]]
 
 
 def checked_steps(local_steps: Any, inner: Any) -> int:

@@ -20,13 +20,21 @@ from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
 from gossamer.torch import averaging, facts
 from gossamer.torch.agent import Agents
-from gossamer.torch.arguments import Draws, check_seconds, checked_draws, groups_of, network_for, overlapping
+from gossamer.torch.arguments import (
+    Draws,
+    asks_at_its_model,
+    check_seconds,
+    checked_draws,
+    groups_of,
+    network_for,
+    overlapping,
+)
 from gossamer.torch.decay import WeightDecay, amounts_of
 from gossamer.torch.exchange import Counters, Exchange
 from gossamer.torch.finite import Guard, OnNonfinite
 from gossamer.torch.gradients import Gradients, Scaling, check_way
 from gossamer.torch.hyperparameters import Dials, rates_of
-from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps
+from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps, inner_groups
 from gossamer.torch.likeness import Likeness
 from gossamer.torch.log import Log
 from gossamer.torch.parameters import Flat
@@ -122,20 +130,18 @@ class Decentralized(Optimizer):
         self.exchange = Exchange(self.world, self.network, self.counters)
         self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
         self._gradients = Gradients(self.flat, self.guard, self.counters)
-        if inner is not None:
-            self.local = LocalSteps(
-                inner, self._inner_groups(options), local_steps, self.flat, self.guard, self.counters
-            )
-        elif any(options):
-            raise InputError('a parameter group has options for an inner optimizer, "inner", but there is none.')
+        if own := inner_groups(self.param_groups, options, inner):
+            self.local = LocalSteps(inner, own, local_steps, self.flat, self.guard, self.counters)
         self.world.agree(facts.agreed_on(self, module))
         self._likeness, self._averaged = Likeness(self.world), False
         sleeps = rule.needs != "nothing" and self.network.awake(0) is not None
         agents = Agents(self.exchange, self.seed, draws == "simulator", sleeps)
+        if self.overlap and inner is None and asks_at_its_model(rule):
+            self.flat.unite()
         self._rounds = Rounds(
             Course(
-                *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap),
-                *(self.decay.shrunk, self.guard.check),
+                *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
+                *(self.flat.held, self.guard.check),
             )
         )
         averaging.give_out([*self.flat.frozen, *(module.buffers() if module is not None else ())], self.world)
@@ -251,6 +257,7 @@ class Decentralized(Optimizer):
         All ranks must enter it. After it everything is as it was.
         """
         self.check_together()
+        self.exchange.settle()  # messages may be sent from the memory of the parameters
         with averaging.averaged(self.flat, self.world, module):
             self._averaged = True
             try:
@@ -291,9 +298,3 @@ class Decentralized(Optimizer):
 
     def _rates(self) -> Rates:
         return rates_of(self.param_groups, self._own_rate, self._dials, self.decay.amounts)
-
-    def _inner_groups(self, options: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The trained parameters of each group, with its options for the inner optimizer."""
-        groups = zip(self.param_groups, options, strict=True)
-        trained = [{"params": [p for p in group["params"] if p.requires_grad], **own} for group, own in groups]
-        return [group for group in trained if group["params"]]

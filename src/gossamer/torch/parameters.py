@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.core import InputError
+from gossamer.core import InputError, State
 
 
 class Flat:
@@ -16,6 +16,8 @@ class Flat:
     Those that are `frozen` when it is made (without ``requires_grad``) have no part in it. Of parameters that are
     sharded (by FSDP2), the vector holds this process's shards. Where they are of less than single
     precision, the vector is in single precision: small steps would be lost in them.
+
+    After `unite` the parameters are views of one vector, which can then be a rule's model itself, without a copy.
     """
 
     def __init__(self, groups: Sequence[Sequence[Tensor]]):
@@ -40,6 +42,28 @@ class Flat:
         self.sizes = [sum(local(p).numel() for p in group if p.requires_grad) for group in groups]
         self._lengths = [local(p).numel() for p in self.params]
         self._kinds = [_kind(p) for p in self.params]
+        self.vector: Tensor | None = None
+        """What the parameters are views of, after `unite`."""
+        self._sums = torch.zeros(0)
+
+    def unite(self) -> None:
+        """Let the parameters be views of one vector, where that changes nothing else.
+
+        Not where they are sharded, of less than single precision, in another order than their numbers, or shared with
+        other processes.
+        """
+        plain = [not is_sharded(p) and p.is_contiguous() and not (p.is_cpu and p.is_shared()) for p in self.params]
+        if all(plain) and self.params[0].dtype == self.dtype:
+            self.vector = self.read()
+            for p, part in zip(self.params, self.vector.split(self._lengths), strict=True):
+                p.data = part.view_as(p)
+
+    def held(self, state: State) -> State:
+        """A state whose model is the parameters themselves, after `unite`."""
+        if self.vector is None:
+            return state
+        self.write(state.x)
+        return State(**dict(state) | {"x": self.vector})
 
     @property
     def shapes(self) -> str:
@@ -61,6 +85,11 @@ class Flat:
 
     def write(self, x: Tensor) -> None:
         """Put a vector into the parameters."""
+        if self.vector is not None:
+            if x is not self.vector:
+                self.vector.copy_(x)
+                self._sums = self._checksums()
+            return
         with torch.no_grad():
             for part, p in zip(x.split(self._lengths), map(local, self.params), strict=True):
                 p.copy_(part.view_as(p))
@@ -77,17 +106,26 @@ class Flat:
     def check_untouched(self, x: Tensor) -> None:
         """Refuse to go on if somebody else has written anything but this vector into the parameters, or changed them.
 
-        All numbers are compared: what is written through ``p.data`` leaves no other trace.
+        All numbers are compared, by their checksums where there is no copy: what is written through ``p.data`` leaves
+        no other trace.
         """
         self.check_kinds()
-        parts = zip(map(local, self.params), x.split(self._lengths), strict=True)
-        touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p).to(p.dtype))]
+        if x is self.vector:
+            touched = torch.nonzero(self._checksums() != self._sums).view(-1).tolist()
+        else:
+            parts = zip(map(local, self.params), x.split(self._lengths), strict=True)
+            touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p).to(p.dtype))]
         if touched:
             raise InputError(
                 f"parameter {touched[0]} (from 0; {len(touched)} in all) was written into since the optimizer did, and "
                 "the next step would overwrite that: the rule owns the parameters. Load weights before Decentralized "
                 "is made; go on with a run by gossamer.torch.resume; step outside of average_model."
             )
+
+    def _checksums(self) -> Tensor:
+        """The bits of each parameter, added up."""
+        words = torch.int32 if self.dtype == torch.float32 else torch.int64
+        return torch.stack([p.detach().view(-1).view(words).sum(dtype=torch.int64) for p in self.params])
 
     def check_gradients(self) -> None:
         """Refuse a step without gradients, or with those of parameters that have no part in it."""

@@ -83,6 +83,8 @@ class Course:
     """Whether to go by the rule's ``ahead`` in place of ``step``; where it is in another phase, after its ``shift``."""
     shrunk: Callable[[State, int, Rates], State]
     """The state that a round begins with, after weight decay."""
+    held: Callable[[State], State]
+    """A state that is about to begin a round, in the memory that it is to be held in."""
     check: Callable[[State, Rates], None]
     """Refuses a state, made at these rates, before any of it is sent."""
 
@@ -119,6 +121,8 @@ class Rounds:
         self._run()
 
     def _begin(self, memory: Memory) -> None:
+        if memory.t >= 0:
+            memory = memory._replace(state=self._course.held(memory.state))
         self.memory, self._heard = memory, []
         self._agent = self._course.agent_at(max(memory.t, 0), memory.t + 1)
 

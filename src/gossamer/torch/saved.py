@@ -13,7 +13,7 @@ def packed(memory: Memory) -> dict[str, Any]:
     """A memory as it is saved."""
     return {
         "round": memory.t,
-        "state": dict(memory.state),
+        "state": dict(memory.state) | {"x": memory.state.x.clone()},  # it may be the parameters' own memory
         "rates": list(memory.rates),
         "told": [
             {"answer": list(one.gradients), "rates": list(one.rates)}
