@@ -81,6 +81,7 @@ deep: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python benchmarks/torch_step.py
+	$(BIN)/python benchmarks/torch_memory.py
 
 bench-quick: $(READY)
 	$(BIN)/python -m benchmarks --quick --out runs/bench-quick

@@ -52,6 +52,16 @@ def gt_adam(X, W, g, T, eta, beta1, beta2, eps, cap):
     return X
 
 
+def d_adamw(X, W, g, T, eta, beta1, beta2, eps, decay):
+    m = u = np.zeros_like(X)
+    for t in range(1, T + 1):
+        G = g(X)
+        m, u = beta1 * m + (1 - beta1) * G, beta2 * u + (1 - beta2) * G**2
+        step = (m / (1 - beta1**t)) / (np.sqrt(u / (1 - beta2**t)) + eps)
+        X = (1 - eta * decay) * (W @ X) - eta * step
+    return X
+
+
 def d_amsgrad(X, W, g, T, eta, beta1, beta2, eps):
     m = np.zeros_like(X)
     v = vhat = u = np.full_like(X, eps)

@@ -46,6 +46,11 @@ RULES = {
         "g",
     ),
     "d-amsgrad": ({"eta": 0.02, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3}, further_reference.d_amsgrad, None),
+    "d-adamw": (
+        {"eta": 0.02, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3, "decay": 0.1},
+        further_reference.d_adamw,
+        None,
+    ),
     "gt-nsgdm": ({"eta": 0.02, "lam": 0.3}, further_reference.gt_nsgdm, "m"),
     "gt-sarah": ({"eta": 0.05, "recursions": 2}, further_reference.gt_sarah, "v"),
     "frost": ({"eta": 0.004}, further_reference.frost, None),

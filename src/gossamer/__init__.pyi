@@ -9,6 +9,7 @@ from .algorithms.centralized_momentum import CentralizedMomentum
 from .algorithms.centralized_sgd import CentralizedSGD
 from .algorithms.choco_sgd import ChocoSGD
 from .algorithms.d2 import D2
+from .algorithms.d_adamw import DAdamW
 from .algorithms.d_amsgrad import DAMSGrad
 from .algorithms.d_psgd import DPSGD
 from .algorithms.d_psgd_atc import DPSGDATC
@@ -101,6 +102,7 @@ __all__ = [
     "Compressor",
     "Count",
     "DAMSGrad",
+    "DAdamW",
     "DSGDm",
     "DSGDmGossip",
     "Decay",

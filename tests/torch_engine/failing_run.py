@@ -13,8 +13,13 @@ from pathlib import Path
 STEPS, EVERY, TIMEOUT = 24, 5, 5.0
 
 
-def trained(rank, size, folder, fault=None):
-    """The parameters of this rank after all steps, from the last checkpoint; `fault` is (rank, step, signal)."""
+def trained(rank, size, folder, fault=None, inside=False):
+    """The parameters of this rank after all steps, from the last checkpoint; `fault` is (rank, step, signal).
+
+    With an optimizer `inside`, checkpoints fall into the middle of its three local steps.
+    """
+    from functools import partial
+
     import torch
 
     import gossamer as gs
@@ -23,8 +28,10 @@ def trained(rank, size, folder, fault=None):
 
     halves, loss = quadratics.model(rank, size)
     model = torch.nn.ParameterList(halves)
-    optimizer = Decentralized(model.parameters(), gs.BiasedDMT(eta=0.05, lam=0.3), "ring", timeout=TIMEOUT)
-    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, STEPS)
+    inner = {"inner": partial(torch.optim.AdamW, lr=0.03), "local_steps": 3} if inside else {}
+    rule = gs.BiasedDMT(eta=0.7 if inside else 0.05, lam=0.3)
+    optimizer = Decentralized(model.parameters(), rule, "ring", timeout=TIMEOUT, **inner)
+    scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer.inner or optimizer, STEPS)
     sampler = SplitSampler(torch.arange(10 * size), 2, split="iid")
     torch.manual_seed(rank)
     step = resume(folder, model, optimizer, sampler, scheduler=scheduler)

@@ -181,7 +181,7 @@ def trained(rank, agents):
     for name, (rule, network) in (simulated_cases(agents) | plain_cases(agents)).items():
         for overlap in (None, False):
             halves, loss = model(rank, agents)
-            optimizer = Decentralized(halves, rule, network, timeout=30, overlap=overlap, seed=5)
+            optimizer = Decentralized(halves, rule, network, timeout=30, overlap=overlap, seed=5, draws="simulator")
             train(optimizer, loss, STEPS, twice="two points" in name)
             found[name + ", in phase" * (overlap is False)] = ended(optimizer, halves, loss, name)
             if not optimizer.overlap:

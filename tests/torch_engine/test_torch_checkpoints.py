@@ -65,7 +65,7 @@ def test_a_later_format_is_refused_and_does_not_lead_back_in_time(tmp_path):
     model, optimizer, (_, newest) = saved(tmp_path)
     title, payload = sealed.TITLE + b"0007 ", b"what later versions write"
     newest.write_bytes(title + hashlib.sha256(title + payload).hexdigest().encode() + b"\n" + payload)
-    with pytest.raises(gs.InputError, match=f"{newest.name} has format 0007, but this version of Gossamer reads 0001"):
+    with pytest.raises(gs.InputError, match=f"{newest.name} has format 0007, but this version of Gossamer reads 0002"):
         resume(tmp_path, model, optimizer)
 
 

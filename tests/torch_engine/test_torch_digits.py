@@ -1,4 +1,4 @@
-"""The example: digits sorted by label on four processes."""
+"""The examples: digits sorted by label on four processes, and on two nodes of two."""
 
 import contextlib
 import io
@@ -8,19 +8,25 @@ from pathlib import Path
 
 from tests.torch_engine import forked
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "torch_digits.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def example(rank, size):
+def example(rank, size, name):
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        runpy.run_path(str(EXAMPLE))["main"]()
+        runpy.run_path(str(EXAMPLES / name))["main"]()
     return printed.getvalue()
 
 
 def test_biased_dmt_learns_digits_that_no_process_sees_all_of():
-    first, *others = forked.run(example, 4, seconds=240)
+    first, *others = forked.run(example, 4, "torch_digits.py", seconds=240)
     assert others == ["", "", ""]
     found = {name: float(share) for name, share in re.findall(r"^(\S+) +test accuracy: +([\d.]+)%", first, re.M)}
     assert found.keys() == {"biased-dmt", "d-psgd"}
     assert found["biased-dmt"] >= 95
+
+
+def test_two_nodes_of_two_learn_digits_that_no_node_sees_all_of():
+    first, *others = forked.run(example, 4, "torch_nodes.py", seconds=240)
+    assert others == ["", "", ""]
+    assert float(re.findall(r"test accuracy ([\d.]+)%", first)[0]) >= 90

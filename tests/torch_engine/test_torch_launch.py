@@ -9,7 +9,7 @@ import pytest
 
 from gossamer.core import InputError
 from gossamer.torch import tether
-from gossamer.torch.launch import launch
+from gossamer.torch.launch import command, environment, launch
 from tests.torch_engine import forked
 
 ONE_STEP = """
@@ -59,6 +59,21 @@ def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
     if number == signal.SIGKILL:  # it could not wait for them
         forked.wait_until(lambda: not any(map(forked.runs, pids)), 30)
     assert not [pid for pid in pids if forked.runs(pid)]
+
+
+SAYS = """
+import os, sys
+print("out of", os.environ["RANK"], flush=True)
+print("error of", os.environ["RANK"], file=sys.stderr, flush=True)
+"""
+
+
+def test_what_processes_print_begins_with_their_rank(tmp_path):
+    (tmp_path / "says.py").write_text(SAYS)
+    call = command(2, tmp_path / "says.py", folder=tmp_path, prefix=True)
+    done = subprocess.run(call, env=environment(2), capture_output=True, text=True, timeout=120)
+    assert sorted(done.stdout.splitlines()) == ["[rank 0] out of 0", "[rank 1] out of 1"]
+    assert {"[rank 0] error of 0", "[rank 1] error of 1"} <= set(done.stderr.splitlines())
 
 
 KEEPS = """

@@ -213,8 +213,8 @@ def test_grad_mode_is_left_as_it_was():
         (lambda: Decentralized([weight()], gs.DPSGD(0.1), nx.path_graph(3)), "has 3 agents, but there are 1 process"),
         (lambda: Decentralized([weight()], gs.DPSGD(0.1), 7), "network must be a name, such as .ring., a Network"),
         (
-            lambda: Decentralized([{"params": [weight()], "weight_decay": 0.1}], gs.DPSGD(0.1)),
-            "parameter group 0 has 'weight_decay', which Decentralized does not know",
+            lambda: Decentralized([{"params": [weight()], "betas": (0.9, 0.99)}], gs.DPSGD(0.1)),
+            "parameter group 0 has 'betas', which Decentralized does not know",
         ),
         (
             lambda: Decentralized([weight()], gs.ChocoSGD(0.1, 0.5, gs.compressors.top_k(3))),

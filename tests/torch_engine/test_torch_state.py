@@ -77,7 +77,7 @@ def test_a_state_of_other_hyper_parameters_is_refused_but_for_the_rate(rule, mes
 
 
 def test_models_and_optimizers_are_freed():
-    """A suspended greenlet must not keep alive what holds it: the collector cannot look into it."""
+    """A round that waits for a gradient keeps nothing alive."""
     alive = []
     for rule in (gs.BiasedDMT(eta=0.1, lam=0.3), gs.DPSGD(eta=0.1), gs.GNSD(eta=0.1)):
         params, loss = problem()
@@ -119,3 +119,26 @@ def test_weights_that_would_be_lost_are_refused():
         gs.InputError, match=r"parameter 1 \(from 0; 1 in all\) was written into .* Load weights before"
     ):
         optimizer.step()
+
+
+def test_parameters_are_views_of_the_model_of_a_rule_that_posts_ahead():
+    """No copy is held; a state that was taken stays as it was; shared memory and other layouts are left alone."""
+    params, loss = problem()
+    optimizer = Decentralized(params, gs.DPSGD(eta=0.1))
+    steps(optimizer, loss, count=1)
+    vector = optimizer.flat.vector
+    assert vector is not None
+    assert params[0].data_ptr() == vector.data_ptr()
+    taken, before = optimizer.state_dict()["rule"]["state"]["x"], vector.clone()
+    steps(optimizer, loss, count=1)
+    assert torch.equal(taken, before)
+    assert not torch.equal(taken, vector)
+    shared, turned = torch.nn.Parameter(torch.ones(3)), torch.nn.Parameter(torch.ones(2, 3).t())
+    shared.data.share_memory_()
+    for p in (shared, turned):
+        place, strides = p.data_ptr(), p.stride()
+        optimizer = Decentralized([p], gs.DPSGD(eta=0.1))
+        p.sum().backward()
+        optimizer.step()
+        assert (p.data_ptr(), p.stride(), optimizer.flat.vector) == (place, strides, None)
+        torch.testing.assert_close(p.detach(), torch.full_like(p, 0.9))

@@ -27,6 +27,8 @@ RUNS = {
             compressors.round_linf(4),
             compressors.round_to(0.1),
             compressors.bf16(),
+            compressors.rand_k(1),
+            compressors.qsgd(3),
         )
     },
 }

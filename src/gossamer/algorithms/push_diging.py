@@ -13,7 +13,7 @@ time-varying graphs", 2017, arXiv 1607.03218.
 from gossamer.core import Agent, Array, State, StepSize, rule
 
 
-@rule("push-diging", needs="column")
+@rule("push-diging", needs="column", decays=("u",))
 class PushDIGing:
     """Push-DIGing: gradient tracking by push-sum."""
 

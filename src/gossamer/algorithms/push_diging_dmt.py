@@ -17,7 +17,7 @@ time-varying graphs", 2017, arXiv 1607.03218, and the paper of Biased-DMT, arXiv
 from gossamer.core import Agent, Array, State, StepSize, Weight, rule
 
 
-@rule("push-diging-dmt", needs="column")
+@rule("push-diging-dmt", needs="column", decays=("u",))
 class PushDIGingDMT:
     """Biased-DMT on directed graphs, by push-sum."""
 

@@ -14,7 +14,7 @@ Reference: M. Assran, N. Loizou, N. Ballas and M. Rabbat, "Stochastic gradient p
 from gossamer.core import Agent, Array, Decay, State, StepSize, rule
 
 
-@rule("sgp", needs="column")
+@rule("sgp", needs="column", decays=("u",))
 class SGP:
     """SGP: stochastic gradient push, for directed graphs."""
 

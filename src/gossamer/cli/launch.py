@@ -16,6 +16,9 @@ def launch(
     arguments: Annotated[list[str] | None, typer.Argument(help="Its own arguments, or those of gossamer run.")] = None,
     processes: Annotated[int, typer.Option(min=1, help="How many processes; of a script, each one agent.")] = 2,
     max_restarts: Annotated[int, typer.Option(min=0, help="How often to begin again after a failure.")] = 0,
+    prefix: Annotated[
+        bool, typer.Option(help="Whether each line of a script's processes begins with its rank.")
+    ] = True,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Where the processes of a spec meet [default: a free port]")
     ] = None,
@@ -48,4 +51,4 @@ def launch(
         raise InputError("--port is for a spec: torchrun needs none on one machine.")
     from gossamer.torch.launch import launch as start  # only this command needs PyTorch
 
-    raise typer.Exit(start(processes, script, arguments or [], max_restarts=max_restarts))
+    raise typer.Exit(start(processes, script, arguments or [], max_restarts=max_restarts, prefix=prefix))

@@ -122,6 +122,7 @@ class Rule(Protocol):
     needs: ClassVar[Needs]
     static: ClassVar[bool]
     lowest: ClassVar[float | None]
+    decays: ClassVar[tuple[str, ...]]
 
     def init(self, x: Array, agent: Agent) -> State: ...
 

@@ -20,7 +20,14 @@ PARTS = {
 
 
 @dataclass_transform(frozen_default=True)
-def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: float | None = None) -> Callable[[R], R]:
+def rule(
+    name: str,
+    *,
+    needs: Needs = "doubly",
+    static: bool = False,
+    lowest: float | None = None,
+    decays: tuple[str, ...] = ("x",),
+) -> Callable[[R], R]:
     """Make a class a rule: frozen, with its hyper-parameters checked when a user makes one.
 
     Hyper-parameters are annotated `StepSize`, `Weight`, `Decay`, `Mixing` or `Count`, or with a `Range` of their own,
@@ -32,6 +39,9 @@ def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: fl
         needs: what it asks of the mixing matrix.
         static: whether it is right only on a network that never changes and loses nothing.
         lowest: for rules that need one symmetric W, what all its eigenvalues must lie above.
+        decays: the arrays of its state that are the model, which weight decay shrinks: ``("u",)`` where x is made from
+            u. None, ``()``, where it takes differences of models of several rounds, which would undo it: the decay is
+            then added to the gradients.
     """
 
     def check(self: Any) -> None:
@@ -56,6 +66,7 @@ def rule(name: str, *, needs: Needs = "doubly", static: bool = False, lowest: fl
         cls.needs = needs
         cls.static = static or lowest is not None
         cls.lowest = lowest
+        cls.decays = decays
         cls.__post_init__ = check
         if "__repr__" not in vars(cls):
             cls.__repr__ = _call  # pyright: ignore[reportAttributeAccessIssue]

@@ -1,10 +1,25 @@
 """Train for real: the rules of Gossamer as a PyTorch optimizer, one agent to a process of torch.distributed."""
 
 from gossamer.torch.available import MissingTorch  # first: it says what to install
-from gossamer.torch.checkpoint import resume, save
+from gossamer.torch.checkpoint import mean_model, resume, save
 from gossamer.torch.exchange import Counters
+from gossamer.torch.logs import CSVLog, JSONLinesLog, ProgressLog, TensorBoardLog
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
 from gossamer.torch.stopping import NeighborLost, NotFinite
 
-__all__ = ["Counters", "Decentralized", "MissingTorch", "NeighborLost", "NotFinite", "SplitSampler", "resume", "save"]
+__all__ = [
+    "CSVLog",
+    "Counters",
+    "Decentralized",
+    "JSONLinesLog",
+    "MissingTorch",
+    "NeighborLost",
+    "NotFinite",
+    "ProgressLog",
+    "SplitSampler",
+    "TensorBoardLog",
+    "mean_model",
+    "resume",
+    "save",
+]

@@ -1,5 +1,6 @@
 """One agent in a process of its own: the `Agent` that a rule sees under PyTorch."""
 
+import hashlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -17,54 +18,71 @@ from gossamer.torch.robust import combined
 
 
 class Agents:
-    """Makes this rank's agent of every round. It draws what the simulator's agent draws with this seed."""
+    """Makes this rank's agent of every round.
 
-    def __init__(self, exchange: Exchange, seed: int, sleeps: bool):
-        self.exchange, self.seed, self.sleeps = exchange, seed, sleeps
+    Args:
+        exchange: sends and receives its messages.
+        seed: the seed of its draws.
+        simulated: whether it draws what the simulator's agent draws with this seed, which takes JAX.
+        sleeps: whether it may be asleep in a round.
+    """
+
+    def __init__(self, exchange: Exchange, seed: int, simulated: bool, sleeps: bool):
+        self.exchange, self.seed, self.simulated, self.sleeps = exchange, seed, simulated, sleeps
         self._codecs: dict[tuple[int, int], Codec] = {}
         self._keys: Any = None
 
-    def at(self, t: int, ask: Callable[..., Any], number: int) -> "ProcessAgent":
-        return ProcessAgent(self.exchange, self._codecs, ask, t, lambda: self._key(number))
+    def at(self, t: int, number: int) -> "ProcessAgent":
+        return ProcessAgent(self.exchange, self._codecs, t, partial(AgentDraw, self, number))
 
     def awake(self, t: int) -> bool:
         return not self.sleeps or bool(np.asarray(self.exchange.network.awake(t))[self.exchange.world.rank])
 
-    def _key(self, number: int) -> Any:
-        from gossamer.basics.keys import keys_of, of_round  # JAX, for rules that draw at random
+    def key(self, number: int) -> Any:
+        """The simulator's key of this rank in a round."""
+        from gossamer.basics.keys import keys_of, of_round  # JAX
 
         if self._keys is None:
             self._keys = keys_of([self.seed], self.exchange.world.size)[0, 1, self.exchange.world.rank]
         return of_round(self._keys, number)
 
 
+class AgentDraw:
+    """What is drawn for the vector `which` that an agent compresses in a round."""
+
+    def __init__(self, agents: Agents, number: int, which: int):
+        self.agents, self.number, self.which, self.simulated = agents, number, which, agents.simulated
+
+    def seed(self) -> int:
+        path = f"{self.agents.seed}/{self.number}/{self.agents.exchange.world.rank}/{self.which}"
+        return int.from_bytes(hashlib.sha256(path.encode()).digest()[:4], "little")
+
+    def compressed(self, compressor: Any, a: Tensor) -> Tensor:
+        from gossamer.basics.keys import of_array
+
+        with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
+            exact = a if a.dtype in (torch.float32, torch.float64) else a.float()  # NumPy has no bfloat16
+            key = of_array(self.agents.key(self.number), self.which)
+            made = compressor.compress(key, jnp.asarray(exact.cpu().numpy()))
+            return torch.from_numpy(np.array(made)).to(a)
+
+
 class ProcessAgent:
-    """This rank in one round: arrays are ``[d]``.
+    """This rank in one round: arrays are ``[d]``. It cannot compute gradients: see `gossamer.torch.rounds`.
 
     Args:
         exchange: sends and receives its messages.
         codecs: the codecs made so far, by compressor and size.
-        ask: hands over the points at which gradients are wanted and returns the gradients.
         t: the round.
-        key: makes the key of its draws in this round; called only where something is drawn.
+        draw: makes the draw of the vector of a number, among those that are compressed in this round.
     """
 
     def __init__(
-        self,
-        exchange: Exchange,
-        codecs: dict[tuple[int, int], Codec],
-        ask: Callable[..., Any],
-        t: int,
-        key: Callable[[], Any],
+        self, exchange: Exchange, codecs: dict[tuple[int, int], Codec], t: int, draw: Callable[[int], AgentDraw]
     ):
-        self.exchange, self.codecs, self.ask, self.t, self.key = exchange, codecs, ask, t, key
-        self._shrunk = 0
-
-    def gradient(self, *points: Tensor) -> Any:
-        return _like(points, self.ask(points))
-
-    def full_gradient(self, *points: Tensor) -> Any:
-        return _like(points, self.ask(points, full=True))
+        self.exchange, self.codecs, self.t, self.draw = exchange, codecs, t, draw
+        self.drawn = 0
+        """How many vectors were compressed: the number of the next draw."""
 
     def post(self, *arrays: Tensor, over: Over = "W") -> Callable[[], Any]:
         """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
@@ -77,10 +95,9 @@ class ProcessAgent:
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
         codecs = [self._codec(by, a) for a in arrays]
-        first, self._shrunk = self._shrunk, self._shrunk + len(arrays)
+        first, self.drawn = self.drawn, self.drawn + len(arrays)
         encoded = [
-            codec.encode(a, partial(self._draw, number=first + k))
-            for k, (codec, a) in enumerate(zip(codecs, arrays, strict=True))
+            codec.encode(a, self.draw(first + k)) for k, (codec, a) in enumerate(zip(codecs, arrays, strict=True))
         ]
         message = torch.cat(encoded)
         received, weights = self.exchange.swap(message, self.t)
@@ -110,17 +127,8 @@ class ProcessAgent:
     def _codec(self, by: Any, a: Tensor) -> Codec:
         key = id(by), a.numel()
         if key not in self.codecs:
-            self.codecs[key] = codec_of(by, a)
+            self.codecs[key] = codec_of(by, a, self.draw(0).simulated)
         return self.codecs[key]
-
-    def _draw(self, by: Any, a: Tensor, number: int) -> Tensor:
-        """C(a) with the draw that the simulator's agent of this number makes at this place."""
-        from gossamer.basics.keys import of_array
-
-        with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
-            exact = a if a.dtype in (torch.float32, torch.float64) else a.float()  # NumPy has no bfloat16
-            compressed = by.compress(of_array(self.key(), number), jnp.asarray(exact.cpu().numpy()))
-            return torch.from_numpy(np.array(compressed)).to(a)
 
     def mean(self, *arrays: Tensor) -> Any:
         world = self.exchange.world
@@ -143,12 +151,6 @@ class ProcessAgent:
 
     def norm(self, a: Tensor) -> Tensor:
         return torch.linalg.vector_norm(a, dim=-1, keepdim=True)
-
-    def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
-        for _ in range(times):
-            made = step(*arrays)
-            arrays = made if isinstance(made, tuple) else (made,)
-        return _like(arrays, arrays)
 
 
 def _like(arrays: tuple[Any, ...], results: Any) -> Any:

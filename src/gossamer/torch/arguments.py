@@ -1,11 +1,29 @@
 """What a user gives to `Decentralized`, checked and made whole."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 from gossamer import networks
 from gossamer.core import InputError
 from gossamer.networks import Network
+
+Draws = Literal["torch", "simulator"]
+LONGEST = 30 * 86400.0
+"""Seconds that a rank may wait for a neighbour."""
+
+
+def check_seconds(**timeouts: float) -> None:
+    """Refuse timeouts that are no numbers of seconds."""
+    for name, value in timeouts.items():
+        if not 0 < value <= LONGEST:
+            raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {value!r}.")
+
+
+def checked_draws(draws: Any) -> Draws:
+    """Who draws for randomised compressors."""
+    if draws not in ("torch", "simulator"):
+        raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
+    return draws
 
 
 def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
@@ -13,11 +31,12 @@ def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
     given = list(params)
     groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
     for k, group in enumerate(groups):
-        unknown = set(group) - {"params", "param_names", "lr"}
+        unknown = set(group) - {"params", "param_names", "lr", "weight_decay", "inner"}
         if unknown:
             raise InputError(
                 f"parameter group {k} has {sorted(unknown)[0]!r}, which Decentralized does not know: a group has its "
-                "own lr; all other hyper-parameters are the rule's."
+                'own lr and weight_decay, and options of the inner optimizer in a dict, "inner": {"lr": …}; all other '
+                "hyper-parameters are the rule's."
             )
     return groups
 
@@ -45,3 +64,8 @@ def overlapping(wanted: bool | None, rule: Any, network: Network) -> bool:
     if wanted and why:
         raise InputError(f"overlap=True cannot be: {why}. Leave overlap out.")
     return why is None and wanted is not False
+
+
+def asks_at_its_model(rule: Any) -> bool:
+    """Whether the rule's ``ahead`` asks for gradients at the model of its state and nowhere else: ours do."""
+    return type(rule).__module__.startswith("gossamer.algorithms.")

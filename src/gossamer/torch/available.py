@@ -8,7 +8,6 @@ class MissingTorch(InputError, ImportError):
 
 
 try:
-    import greenlet as _greenlet  # noqa: F401
     import torch.distributed as _distributed  # noqa: F401
 except ImportError as missing:
     raise MissingTorch(

@@ -1,12 +1,12 @@
-"""The mean model of all ranks, and how far they are from it."""
+"""The mean model of all ranks, how far they are from it, and what rank 0 has for all."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import Tensor
 
-from gossamer.torch.parameters import Flat
+from gossamer.torch.parameters import Flat, local
 from gossamer.torch.world import ProcessWorld
 
 
@@ -26,6 +26,13 @@ def averaged(flat: Flat, world: ProcessWorld, module: torch.nn.Module | None) ->
         with torch.no_grad():
             for buffer, value in zip(buffers, kept, strict=True):
                 buffer.copy_(value)
+
+
+def give_out(tensors: Iterable[Tensor], world: ProcessWorld) -> None:
+    """Make tensors those of rank 0."""
+    with torch.no_grad():
+        for mine in map(local, tensors):
+            mine.copy_(world.broadcast(mine))
 
 
 def mean(a: Tensor, world: ProcessWorld) -> Tensor:

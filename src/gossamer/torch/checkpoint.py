@@ -8,6 +8,7 @@ and are read with ``weights_only=True``: nothing in them is executed.
 import json
 import re
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,10 @@ import torch
 from gossamer.core import InputError
 from gossamer.torch import generators, sealed
 from gossamer.torch.optimizer import Decentralized
+from gossamer.torch.parameters import held, is_sharded, local
 from gossamer.torch.sampler import SplitSampler
 
-NAME = re.compile(r"step-(\d+)-rank-(\d+)-of-(\d+)\.pt")
+NAME = re.compile(r"step-(\d+)-rank-(\d+)-of-(\d+)(-part-\d+)?\.pt")
 
 
 def save(
@@ -59,21 +61,22 @@ def save(
         "rank": optimizer.world.rank,
         "batches": used,
         "sampler": None if sampler is None else sampler.fingerprint(),
-        "model": model.state_dict(),
+        "model": {key: held(value) for key, value in model.state_dict().items()},
+        "sharded": any(is_sharded(value) for value in model.state_dict().values()),
         "optimizer": optimizer.state_dict(),
         "others": {name: other.state_dict() for name, other in others.items()},
         "random": generators.states(),
     }
     sealed.write(path, content)
     optimizer.exchange.meet()  # until all have written, the last common step must stay
-    held = sorted(_steps(folder, optimizer))
-    if held[-1] > step:
+    stored = sorted(_steps(folder, optimizer))
+    if stored[-1] > step:
         warnings.warn(
-            f"{folder} holds a checkpoint of step {held[-1]}, later than this one of step {step}: resume will take the "
-            "later one. Use another folder for another run.",
+            f"{folder} holds a checkpoint of step {stored[-1]}, later than this one of step {step}: resume will take "
+            "the later one. Use another folder for another run.",
             stacklevel=2,
         )
-    for old in [earlier for earlier in held if earlier <= step][:-keep]:
+    for old in [earlier for earlier in stored if earlier <= step][:-keep]:
         _path(folder, old, optimizer).unlink(missing_ok=True)
     return path
 
@@ -91,11 +94,11 @@ def resume(
     is an error: a run should not go back in time unasked.
     """
     world, folder = optimizer.world, Path(folder)
-    held = [set(json.loads(text)) for text in world.texts(json.dumps(sorted(_steps(folder, optimizer))))]
-    common = set.intersection(*held)
+    stored = [set(json.loads(text)) for text in world.texts(json.dumps(sorted(_steps(folder, optimizer))))]
+    common = set.intersection(*stored)
     if not common:
-        without = [str(rank) for rank, steps in enumerate(held) if not steps]
-        if any(held) and world.rank == 0:
+        without = [str(rank) for rank, steps in enumerate(stored) if not steps]
+        if any(stored) and world.rank == 0:
             warnings.warn(
                 f"no step is held by all ranks in {folder} (ranks without any: {', '.join(without) or 'none'}): the "
                 "run begins anew. Several hosts need a shared folder if ranks may move between them.",
@@ -114,7 +117,7 @@ def resume(
             f"{path.name} was saved with {_rows(content['sampler'])}, but is resumed with {_rows(present)}: the place "
             "in the data would be another. Give resume the sampler that save was given, made with the same arguments."
         )
-    model.load_state_dict(content["model"])
+    _load(model, content["model"])
     for name, other in others.items():
         other.load_state_dict(content["others"][name])
     optimizer.load_state_dict(content["optimizer"])
@@ -159,19 +162,85 @@ def _rows(sampler: str | None) -> str:
 
 
 def _path(folder: Path, step: int, optimizer: Decentralized) -> Path:
-    return folder / f"step-{step:09d}-rank-{optimizer.world.rank}-of-{optimizer.world.size}.pt"
+    return folder / f"step-{step:09d}-rank-{optimizer.world.rank}-of-{optimizer.world.size}{optimizer.world.part}.pt"
 
 
 def _steps(folder: Path, optimizer: Decentralized) -> set[int]:
     """The steps that this rank holds, or an error where the folder is of a world of another size."""
     rank, size = optimizer.world.rank, optimizer.world.size
-    files = [
-        tuple(map(int, match.groups())) for path in folder.glob("step-*.pt") if (match := NAME.fullmatch(path.name))
-    ]
+    files = [names[:3] for _, *names in _files(folder) if names[3] == optimizer.world.part]
     others = {ranks for _, _, ranks in files} - {size}
     if others:
         raise InputError(
-            f"{folder} holds checkpoints of {others.pop()} ranks, but there are {size}: start as many, or use another "
-            "folder."
+            f"{folder} holds checkpoints of {others.pop()} ranks, but there are {size}: start as many, or begin from "
+            f"their mean, model.load_state_dict(gossamer.torch.mean_model({str(folder)!r})), before Decentralized is "
+            "made, and save into another folder."
         )
     return {step for step, owner, _ in files if owner == rank}
+
+
+def _files(folder: Path) -> Iterator[tuple[Any, ...]]:
+    """The checkpoints in a folder: path, step, rank, number of ranks, and which part of a node, if it has several."""
+    for path in sorted(folder.glob("step-*.pt")):
+        if match := NAME.fullmatch(path.name):
+            yield path, *map(int, match.groups()[:3]), match[4] or ""
+
+
+def _load(model: torch.nn.Module, saved: dict[str, Any]) -> None:
+    present = model.state_dict()
+    if not any(map(is_sharded, present.values())):
+        model.load_state_dict(saved)
+        return
+    with torch.no_grad():
+        for key, value in present.items():
+            local(value).copy_(saved[key])
+
+
+def mean_model(folder: str | Path) -> dict[str, Any]:
+    """The mean over all ranks of the newest models in a folder, as a ``state_dict``: a start for any number of ranks.
+
+    Load it before `Decentralized` is made: rules begin anew there, as their state belongs to ranks that are gone. All
+    files must be in this folder, which is only read: no process group is needed. Numbers that are not floating, such as
+    counts of batches, are those of rank 0.
+    """
+    folder, ranks = Path(folder), dict[tuple[int, int], dict[int, Path]]()
+    for path, step, rank, size, _ in _files(folder):
+        ranks.setdefault((step, size), {})[rank] = path  # parts of a node that are whole are the same
+    whole = [key for key, held in ranks.items() if len(held) == key[1]]
+    if not whole:
+        raise InputError(f"{folder} holds no step of which there is a checkpoint of every rank.")
+    files = ranks[max(whole)]
+    try:
+        models = (_whole(sealed.read(files[rank])) for rank in sorted(files))
+        mean = _Mean(next(models))
+        for model in models:
+            mean.add(model)
+        return mean.taken()
+    except sealed.DamagedCheckpoint as error:
+        raise InputError(f"in {folder}, {error}. Restore it, or remove the files of its step.") from error
+
+
+def _whole(content: dict[str, Any]) -> dict[str, Any]:
+    if content["sharded"]:
+        raise InputError("a model that is sharded (by FSDP2) has no mean in one piece: start as many nodes as before.")
+    return content["model"]
+
+
+class _Mean:
+    """A mean of models, of which one is in memory at a time, beside the sum."""
+
+    def __init__(self, first: dict[str, Any]):
+        self._first, self._count = first, 1
+        self._sums = {key: value.double() for key, value in first.items() if _floats(value)}
+
+    def add(self, model: dict[str, Any]) -> None:
+        self._count += 1
+        for key, total in self._sums.items():
+            total += model[key]
+
+    def taken(self) -> dict[str, Any]:
+        return self._first | {key: (a / self._count).to(self._first[key].dtype) for key, a in self._sums.items()}
+
+
+def _floats(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_floating_point()

@@ -6,7 +6,6 @@ the bit.
 """
 
 import hashlib
-import itertools
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +23,8 @@ from gossamer.networks import Network
 from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
 
+LONGEST_PACKED = 1 << 20
+"""Bytes up to which vectors are packed into one piece, and buffers kept: a copy is then cheaper than another piece."""
 GLANCE = timedelta(milliseconds=20)
 """How long to wait when looking whether a message is there."""
 
@@ -33,7 +34,7 @@ RankWeights = dict[int, float]
 
 @dataclass
 class Counters:
-    """What this rank paid since the optimizer was made."""
+    """What this rank paid since the run began, over all its lives; see `gossamer.torch.resume`."""
 
     bytes_sent: int = 0
     """Bytes sent to all neighbours together."""
@@ -57,7 +58,6 @@ class Links(NamedTuple):
     targets: tuple[int, ...]
 
 
-_TAGS = itertools.count(1)
 _KEPT: list[tuple["weakref.ref[Exchange]", list["_Sent"]]] = []
 """The messages of every exchange. Those of an exchange that is gone must stay until they have arrived."""
 
@@ -67,7 +67,7 @@ class Exchange:
 
     def __init__(self, world: ProcessWorld, network: Network, counters: Counters):
         self.world, self.network, self.counters = world, network, counters
-        self.tag = next(_TAGS)
+        self.tag = next(world.words.tags)
         self._flying: list[_Sent] = []
         self._let_go()
         _KEPT.append((weakref.ref(self), self._flying))
@@ -95,39 +95,46 @@ class Exchange:
         return Links(weights, tuple(sorted(sources - {rank})), tuple(sorted(targets - {rank})))
 
     def post(self, arrays: Sequence[Tensor], letters: str, t: int) -> Callable[[], tuple[Tensor, ...]]:
-        """Send the arrays and return what waits for those of the neighbours and mixes each by its letter's matrix."""
-        links = self.links(t, letters)
-        sizes = [a.numel() for a in arrays]
-        packed = [] if len(arrays) == 1 else [self._taken(sum(sizes), arrays[0].dtype)]
-        message = torch.cat([a.reshape(-1) for a in arrays], out=packed[0]) if packed else arrays[0].reshape(-1)
-        sent = self._sent(message, links)
+        """Send the arrays and return what waits for those of the neighbours and mixes each by its letter's matrix.
+
+        Large arrays travel as they are, and are weighed in the memory that they are received in: no copy is made.
+        """
+        links, vectors = self.links(t, letters), [a.reshape(-1) for a in arrays]
+        small = len(arrays) > 1 and sum(a.nbytes for a in vectors) <= LONGEST_PACKED
+        sizes = [a.numel() for a in vectors]
+        sent = self._sent([torch.cat(vectors)] if small else vectors, links)
         self._flying.append(sent)
-        # vectors that go by one matrix are one to the arithmetic
-        alike = letters == letters[0] * len(letters)
-        by = [links.weights[letter] for letter in (letters[0] if alike else letters)]
-        to_self = [weights.get(self.world.rank, 0.0) for weights in by]
-        mixed = (
-            message * to_self[0]
-            if alike
-            else torch.cat([a * w for a, w in zip(message.split(sizes), to_self, strict=True)])
-        )
-        parts = mixed.split(sizes)
+        by = [links.weights[letter] for letter in letters]
 
         def wait() -> tuple[Tensor, ...]:
             self._flying.remove(sent)
-            for source, buffer in self._arrivals(sent):
-                pairs = [(mixed, buffer)] if alike else zip(parts, buffer.split(sizes), strict=True)
-                for (total, part), weights in zip(pairs, by, strict=True):
-                    if source in weights:
-                        total.add_(part, alpha=weights[source])
-            self._give_back(*packed, *sent.buffers.values())
-            return tuple(part.view_as(a) for part, a in zip(parts, arrays, strict=True))
+            mixed: list[Tensor | None] = [None] * len(arrays)
+            for source, buffers in self._arrivals(sent):
+                parts = buffers[0].split(sizes) if small else buffers
+                first = [k for k, weights in enumerate(by) if mixed[k] is None and source in weights]
+                for k, (part, weights) in enumerate(zip(parts, by, strict=True)):
+                    if k in first:
+                        mixed[k] = part.mul_(weights[source]).add_(vectors[k], alpha=weights.get(self.world.rank, 0.0))
+                    elif source in weights:
+                        mixed[k].add_(part, alpha=weights[source])  # pyright: ignore[reportOptionalMemberAccess]
+                if not first:
+                    self._give_back(*buffers)
+            for k, weights in enumerate(by):  # nobody was heard
+                mixed[k] = vectors[k] * weights.get(self.world.rank, 0.0) if mixed[k] is None else mixed[k]
+            return tuple(made.view_as(a) for made, a in zip(mixed, arrays, strict=True) if made is not None)
 
         return wait
 
     def drain(self) -> None:
         """Let messages arrive that nobody will wait for. All ranks must do it."""
         self._drained(self._flying)
+
+    def settle(self) -> None:
+        """Wait until what is on its way has arrived, at both ends; it is read later. All ranks must do it."""
+        for sent in self._flying:
+            for _ in self._arrivals(sent):
+                pass
+            sent.works = [(peer, _Done()) for peer, _ in sent.works]
 
     def _let_go(self) -> None:
         """Free the messages of exchanges that are gone. Ranks that step equally often have all sent theirs by now."""
@@ -144,33 +151,40 @@ class Exchange:
     def swap(self, message: Tensor, t: int) -> tuple[dict[int, Tensor], RankWeights]:
         """Send encoded bytes, and return those of every neighbour and the weights of W."""
         links = self.links(t, "W")
-        return dict(self._arrivals(self._sent(message, links))), links.weights["W"]
+        arrived = self._arrivals(self._sent([message], links))
+        return {source: buffers[0] for source, buffers in arrived}, links.weights["W"]
 
     def meet(self) -> None:
         """Wait until all ranks are here. Each hears every other, so that one that is missing can be named."""
         others = tuple(rank for rank in range(self.world.size) if rank != self.world.rank)
         message = self._taken(1, torch.uint8)
-        self._give_back(message, *dict(self._arrivals(self._sent(message, Links({}, others, others)))).values())
+        for _, buffers in self._arrivals(self._sent([message], Links({}, others, others))):
+            self._give_back(*buffers)
+        self._give_back(message)
 
-    def _sent(self, message: Tensor, links: Links) -> "_Sent":
-        buffers = {source: self._taken(message.numel(), message.dtype) for source in links.sources}
+    def _sent(self, pieces: list[Tensor], links: Links) -> "_Sent":
+        """Begin to send a message, in pieces, and to receive as many from each neighbour."""
+        buffers = {source: [self._taken(a.numel(), a.dtype) for a in pieces] for source in links.sources}
         self.counters.messages += len(links.targets)
-        self.counters.bytes_sent += len(links.targets) * message.numel() * message.element_size()
+        self.counters.bytes_sent += len(links.targets) * sum(a.nbytes for a in pieces)
         if self.world.device.type == "cuda" and (links.targets or links.sources):
-            return _Sent(message, buffers, [(None, work) for work in self._batch(message, buffers, links.targets)])
+            return _Sent(pieces, buffers, [(None, work) for work in self._batch(pieces, buffers, links.targets)])
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
-        sends = [(peer, _begun(self.world.group.send, message, peer, self.tag)) for peer in links.targets]
-        receipts = [(peer, _begun(self.world.group.recv, to, peer, self.tag)) for peer, to in buffers.items()]
-        return _Sent(message, buffers, [*receipts, *sends])
+        group, tag = self.world.group, self.tag
+        sends = [(peer, _begun(group.send, piece, peer, tag)) for peer in links.targets for piece in pieces]
+        receipts = [(peer, _begun(group.recv, to, peer, tag)) for peer, row in buffers.items() for to in row]
+        return _Sent(pieces, buffers, [*receipts, *sends])
 
-    def _batch(self, message: Tensor, buffers: dict[int, Tensor], targets: Sequence[int]) -> list[Any]:
+    def _batch(self, pieces: list[Tensor], buffers: dict[int, list[Tensor]], targets: Sequence[int]) -> list[Any]:
         """NCCL must see all messages at once, and answers for all of them."""
-        ops = [dist.P2POp(dist.isend, message, peer, tag=self.tag) for peer in targets]
-        ops += [dist.P2POp(dist.irecv, buffer, peer, tag=self.tag) for peer, buffer in buffers.items()]
+        number, group = self.world.everywhere, self.world.group
+        ops = [dist.P2POp(dist.isend, a, number(peer), group, self.tag) for peer in targets for a in pieces]
+        ops += [dist.P2POp(dist.irecv, a, number(peer), group, self.tag) for peer, row in buffers.items() for a in row]
         return dist.batch_isend_irecv(ops)
 
-    def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, Tensor]]:
+    def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, list[Tensor]]]:
         """What each neighbour sent, by ascending rank, as soon as it is there; at the end all has been sent, too."""
+        pieces = len(sent.pieces)
         for k, (peer, work) in enumerate(sent.works):
             began = time.monotonic()
             try:
@@ -178,7 +192,7 @@ class Exchange:
             except RuntimeError as error:
                 raise self._lost(sent.works[k:], time.monotonic() - began, error) from error
             self.counters.seconds_waiting += time.monotonic() - began
-            if peer is not None and k < len(sent.buffers):
+            if peer is not None and k < pieces * len(sent.buffers) and (k + 1) % pieces == 0:
                 yield peer, sent.buffers[peer]
         if sent.works and sent.works[0][0] is None:  # one work answers for all
             yield from sent.buffers.items()
@@ -208,16 +222,25 @@ class Exchange:
 
     def _give_back(self, *buffers: Tensor) -> None:
         for buffer in buffers:
-            self._buffers[buffer.numel(), buffer.dtype].append(buffer)
+            if buffer.nbytes > LONGEST_PACKED:
+                continue  # at the peak of a step its memory is needed
+            self._buffers.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
 
 
 @dataclass(eq=False)
 class _Sent:
-    """A message, the buffers for what is received, by ascending rank, and the works of receiving and of sending."""
+    """The pieces of a message, buffers for as many from each neighbour, by ascending rank, and the works of both."""
 
-    message: Tensor
-    buffers: dict[int, Tensor]
+    pieces: list[Tensor]
+    buffers: dict[int, list[Tensor]]
     works: list[tuple[int | None, Any]]
+
+
+class _Done:
+    """A work that was waited for: gloo would wait for another one."""
+
+    def wait(self, timeout: timedelta) -> None:
+        pass
 
 
 class _Unsent:

@@ -74,6 +74,28 @@ class Guard:
         self._count(True, f"{what}, and some rank had such a gradient", rank)
         return False
 
+    def passes_here(self, gradients: Sequence[Tensor]) -> bool:
+        """Whether this rank takes a local step with these gradients; if not, it leaves it out by itself."""
+        bad = [_bad(gradient) for gradient in gradients]
+        if not any(bad):
+            self._row = 0 if self.mode == "skip" else self._row
+            return True
+        size = sum(gradient.numel() for gradient in gradients)
+        what = (
+            f"rank {self.world.rank}'s gradient at step {self.step}, a local one, is not finite (inf or NaN in "
+            f"{sum(bad)} of {size} numbers)"
+        )
+        if self.mode == "stop":
+            raise NotFinite(
+                f"{what}. Look at its loss and data; a smaller lr of the inner optimizer or clipping may help. Go on "
+                'from the last checkpoint or leave such steps out by Decentralized(…, on_nonfinite="skip").',
+                self.world.rank,
+                self.step,
+            )
+        self.exchange.counters.skipped += 1
+        self._count(True, what, self.world.rank)
+        return False
+
     def overflowed(self, here: bool) -> None:
         """Note whether this rank's gradient overflowed under mixed precision, where the step is taken all the same."""
         if self.mode == "stop":

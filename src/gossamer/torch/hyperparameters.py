@@ -71,3 +71,24 @@ def checked_rate(value: Any, where: str) -> float:
     if not (math.isfinite(rate) and rate >= 0):
         raise InputError(f"{where} must be a finite number of at least 0, but is {value!r}. Check the scheduler.")
     return rate
+
+
+def rates_of(
+    groups: Sequence[dict[str, Any]], own_rate: Sequence[bool], dials: Dials, decays: Sequence[float]
+) -> list[float | None]:
+    """The step size of every parameter group as it is now; None where it goes by the rule's own schedule."""
+    rates: list[float | None] = []
+    for k, group in enumerate(groups):
+        scheduled = dials.scheduled and not own_rate[k]
+        if scheduled and "initial_lr" in group:
+            raise InputError(
+                f"eta of {dials.rule.name} is a schedule, and a torch scheduler sets lr too: give the rule a number, "
+                "or leave the scheduler out."
+            )
+        if group["weight_decay"] != decays[k]:
+            raise InputError(
+                f"weight_decay of parameter group {k} was {decays[k]:g} when Decentralized was made, and is "
+                f"{group['weight_decay']:g} now: it cannot change."
+            )
+        rates.append(None if scheduled else checked_rate(group["lr"], f"lr of parameter group {k}"))
+    return rates

@@ -23,14 +23,18 @@ from gossamer.torch import tether
 TETHER = (sys.executable, "-u", tether.__file__)
 
 
-def launch(processes: int, script: str | Path, args: Sequence[str] = (), *, max_restarts: int = 0) -> int:
+def launch(
+    processes: int, script: str | Path, args: Sequence[str] = (), *, max_restarts: int = 0, prefix: bool = True
+) -> int:
     """Run the script in several `processes` and return the exit code, which is 0 if all went well.
+
+    Lines that they print begin with their rank, unless there is one process or `prefix` is false.
 
     If one process fails, all are ended; they begin again at most `max_restarts` times, and a script that resumes from
     its checkpoints goes on. On Linux all processes end with this one, however it ends.
     """
     with tempfile.TemporaryDirectory() as folder:
-        torchrun = command(processes, script, args, folder=folder, max_restarts=max_restarts)
+        torchrun = command(processes, script, args, folder=folder, max_restarts=max_restarts, prefix=prefix)
         return _run(torchrun, environment(processes))
 
 
@@ -66,9 +70,16 @@ def _handled(handler: Any) -> Iterator[None]:
 
 
 def command(
-    processes: int, script: str | Path, args: Sequence[str] = (), *, folder: str | Path, max_restarts: int = 0
+    processes: int,
+    script: str | Path,
+    args: Sequence[str] = (),
+    *,
+    folder: str | Path,
+    max_restarts: int = 0,
+    prefix: bool = False,
 ) -> list[str]:
     """What `launch` runs: torchrun, which keeps its own records in the folder and listens to nobody else."""
+    said = ("--tee=3", f"--log-dir={Path(folder) / 'said'}") if prefix and processes > 1 else ()
     for what, value, least in (("processes", processes, 1), ("max_restarts", max_restarts, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{what} must be a whole number of at least {least}, but is {value!r}.")
@@ -87,7 +98,7 @@ def command(
         ),
         *("--rdzv-backend=c10d", "--rdzv-conf=store_type=file", f"--rdzv-endpoint={Path(folder) / 'rendezvous'}"),
         *(f"--rdzv-id={uuid.uuid4().hex}", "--local-addr=127.0.0.1", f"--max-restarts={max_restarts}"),
-        *("--monitor-interval=0.5", "--shutdown-timeout=5", "--no-python"),
+        *("--monitor-interval=0.5", "--shutdown-timeout=5", *said, "--no-python"),
         *(*TETHER, "SIGKILL", sys.executable, "-u", str(script), *map(str, args)),
     ]
 
@@ -100,6 +111,7 @@ def environment(processes: int) -> dict[str, str]:
         "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",
         # without it restarted processes do not find each other (pytorch issue 135712)
         "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1",
+        "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": "[rank ${rank}] ",
         # glibc then keeps the memory of large vectors, in place of fetching fresh pages for each of them
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(2**40),

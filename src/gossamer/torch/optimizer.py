@@ -8,29 +8,40 @@ Each process holds a model of its own, computes gradients on its own data and ta
 import contextlib
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict
 from typing import Any
 
 import networkx as nx
 import torch
-from torch import Tensor
 from torch.optim import Optimizer
 
-from gossamer.core import InputError, State, is_rule, parts, setting, shown
+from gossamer.core import InputError, State, is_rule, parts
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
-from gossamer.torch import averaging, generators
+from gossamer.torch import averaging, facts
 from gossamer.torch.agent import Agents
-from gossamer.torch.arguments import groups_of, network_for, overlapping
-from gossamer.torch.exchange import Counters, Exchange, fingerprint
+from gossamer.torch.arguments import (
+    Draws,
+    asks_at_its_model,
+    check_seconds,
+    checked_draws,
+    groups_of,
+    network_for,
+    overlapping,
+)
+from gossamer.torch.decay import WeightDecay, amounts_of
+from gossamer.torch.exchange import Counters, Exchange
 from gossamer.torch.finite import Guard, OnNonfinite
-from gossamer.torch.hyperparameters import Dials, checked_rate
+from gossamer.torch.gradients import Gradients, Scaling, check_way
+from gossamer.torch.hyperparameters import Dials, rates_of
+from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps, inner_groups
+from gossamer.torch.likeness import Likeness
+from gossamer.torch.log import Log
 from gossamer.torch.parameters import Flat
+from gossamer.torch.rounds import Course, Memory, Rates, Rounds
+from gossamer.torch.saved import misfit, packed, unpacked
 from gossamer.torch.stopping import NeighborLost
-from gossamer.torch.suspension import Course, Memory, Rates, Rounds
 from gossamer.torch.world import ProcessWorld
-
-LONGEST = 30 * 86400.0
-"""Seconds that a rank may wait for a neighbour."""
 
 
 class Decentralized(Optimizer):
@@ -38,13 +49,22 @@ class Decentralized(Optimizer):
 
     The script stays as it was: ``zero_grad``, ``backward``, clipping, ``step``, a learning-rate scheduler. All
     processes must make it, and step, equally often. At the start the parameters of rank 0 go to all. The rule owns the
-    parameters: what a script writes into them by hand is overwritten by the next step.
+    parameters: what a script writes into them by hand is refused by the next step.
 
     Args:
         params: the model's parameters, or groups of them; a group's ``lr`` is its η, in place of the rule's.
         rule: such as ``gs.BiasedDMT(eta=0.1, lam=0.1)``. A rule that asks for gradients at two points of one sample,
             such as STEM, needs ``step(closure)``; one that asks for full gradients, GT-SARAH, ``full`` as well.
         network: a name (made for as many agents as there are processes), a `Network`, or a networkx graph.
+        inner: makes any torch optimizer, such as ``partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)``. It takes
+            the steps of this rank, and the rule gets the displacement x − y of `local_steps` of them for its gradient,
+            unscaled: η is then the outer rate, and 1 takes the local steps as they are. It is `optimizer.inner`, whose
+            lr has a scheduler of its own; a group has options for it in a dict, ``"inner": {"lr": 1e-4}``.
+        local_steps: how many steps the inner optimizer takes between two messages.
+        weight_decay: ω of decoupled weight decay, x ← (1 − ηω) x in every round; a group may have its own.
+        process_group: the processes that gossip with each other, where these are not all: such as those of equal place
+            in several nodes, with DistributedDataParallel or FSDP2 inside each node. The network is that of this group.
+        module: the model, whose buffers then begin as those of rank 0 as well. Afterwards they stay with each rank.
         timeout: seconds after which a silent neighbour counts as lost.
         start_timeout: seconds to wait for the last process at the start, where this joins them.
         on_nonfinite: what to do where a gradient has inf or NaN. ``"stop"`` ends all ranks with `NotFinite`, which
@@ -52,7 +72,12 @@ class Decentralized(Optimizer):
             wait for each other at every step, for one number.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
             it. The iterates are the same.
-        seed: the seed of what randomised compressors draw, which is what a simulator's run with this seed draws.
+        log: called with a row of numbers after every `log_every` steps: `CSVLog`, `JSONLinesLog`, `ProgressLog` or
+            `TensorBoardLog` of `gossamer.torch`, or any function of a dict. See `note`.
+        log_every: how many steps there are between two rows.
+        seed: the seed of what randomised compressors draw.
+        draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
+            for which every process imports JAX.
     """
 
     _step_supports_amp_scaling = True  # a GradScaler then always calls `step`, which must take part in every round
@@ -63,47 +88,67 @@ class Decentralized(Optimizer):
         rule: Any,
         network: str | Network | nx.Graph = "ring",
         *,
+        inner: InnerMaker | None = None,
+        local_steps: int = 1,
+        weight_decay: float = 0.0,
+        process_group: Any = None,
+        module: torch.nn.Module | None = None,
         timeout: float = 60.0,
         start_timeout: float = 60.0,
         on_nonfinite: OnNonfinite = "stop",
         overlap: bool | None = None,
+        log: Callable[[dict[str, Any]], None] | None = None,
+        log_every: int = 1,
         seed: int = 0,
+        draws: Draws = "torch",
     ):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
-        for name, value in (("timeout", timeout), ("start_timeout", start_timeout)):
-            if not 0 < value <= LONGEST:
-                raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {value!r}.")
-        self._seed = operator.index(seed)
+        check_rule(rule, inner)
+        local_steps = checked_steps(local_steps, inner)
+        check_seconds(timeout=timeout, start_timeout=start_timeout)
+        self.seed, self.draws = operator.index(seed), checked_draws(draws)
         groups = groups_of(params)
+        options = [group.pop("inner", {}) for group in groups]
         self._own_rate = ["lr" in group for group in groups]
-        super().__init__(groups, {"lr": getattr(rule, "eta", None)})
-        self._flat = Flat([group["params"] for group in self.param_groups])
-        x = self._flat.read()
-        self._dials = Dials(rule, self._flat.sizes, x)
+        super().__init__(groups, {"lr": getattr(rule, "eta", None), "weight_decay": weight_decay})
+        self.flat = Flat([group["params"] for group in self.param_groups])
+        x = self.flat.read()
+        self._dials = Dials(rule, self.flat.sizes, x)
         for group in self.param_groups:
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
-        self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout)
+        amounts = amounts_of(self.param_groups, inner)
+        self.decay = WeightDecay(rule, amounts, self.flat.sizes, self._dials.eta)
+        self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group)
         self.rule, self.network = rule, network_for(network, self.world.size)
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(x.numel())
         self.overlap = overlapping(overlap, rule, self.network)
-        self.counters = Counters()
-        self._agree(on_nonfinite)
+        self.counters, self._log = Counters(), Log(log, log_every)
+        self.local: LocalSteps | None = None
         self.exchange = Exchange(self.world, self.network, self.counters)
-        self._guard = Guard(self.exchange, on_nonfinite, rule.name, self._flat.place)
-        agents = Agents(self.exchange, self._seed, rule.needs != "nothing" and self.network.awake(0) is not None)
-        self._finite: Tensor | None = None
+        self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
+        self._gradients = Gradients(self.flat, self.guard, self.counters)
+        if own := inner_groups(self.param_groups, options, inner):
+            self.local = LocalSteps(inner, own, local_steps, self.flat, self.guard, self.counters)
+        self.world.agree(facts.agreed_on(self, module))
+        self._likeness, self._averaged = Likeness(self.world), False
+        sleeps = rule.needs != "nothing" and self.network.awake(0) is not None
+        agents = Agents(self.exchange, self.seed, draws == "simulator", sleeps)
+        if self.overlap and inner is None and asks_at_its_model(rule):
+            self.flat.unite()
         self._rounds = Rounds(
-            Course(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self._guard.check)
+            Course(
+                *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
+                *(self.flat.held, self.guard.check),
+            )
         )
-        with torch.no_grad():
-            for p in self._flat.frozen:
-                p.copy_(self.world.broadcast(p))
+        averaging.give_out([*self.flat.frozen, *(module.buffers() if module is not None else ())], self.world)
         start = State(x=self.world.broadcast(x))
-        self._guard.check(start, [])
-        self._go(Memory(-1, start, [self._rates()], []))
+        del x
+        self.guard.check(start, [])
+        self._go(Memory(-1, start, self._rates(), []))
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -115,75 +160,84 @@ class Decentralized(Optimizer):
             closure: computes the loss and its gradients at the parameters as they are then, always on the same batch.
             full: the same over all samples of this rank, for rules that ask for that now and then.
         """
-        self._guard.listen()
-        self._guard.step += 1
+        self._rounds.check_alive()
+        self.guard.listen()
+        self.guard.step += 1
         try:
-            return self._taken(self._asked_for(closure, full))
+            self._check_own()
+            loss = self._taken(closure, full)
+            self._log.step(self)
+            return loss
         except NeighborLost:
             raise
         except Exception as error:
-            self._guard.tell(error)
+            self.guard.tell(error)
             raise
 
-    def _asked_for(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
-        if self._rounds.full and full is None:
-            raise InputError(
-                f"{self.rule.name} asks for the gradient over all samples of this rank: use optimizer.step(closure, "
-                "full=…), where full() does what closure() does, with all samples in place of a batch."
-            )
-        return full if self._rounds.full else closure
+    @property
+    def inner(self) -> Optimizer | None:
+        """The optimizer that takes the local steps."""
+        return None if self.local is None else self.local.optimizer
 
-    def _taken(self, closure: Callable[[], Any] | None) -> Any:
+    def _taken(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
         points = self._rounds.points
-        self._flat.check_untouched(points[0])
-        if closure is None:
-            if len(points) > 1:
-                raise InputError(
-                    f"{self.rule.name} asks for gradients at {len(points)} points of the same batch: use "
-                    "optimizer.step(closure), where closure() calls zero_grad, computes the loss, calls backward and "
-                    "returns the loss."
-                )
-            loss, gradients = None, (self._gradient(),)
+        check_way(self.rule.name, len(points), self._rounds.full, closure, full, self.local is not None)
+        if self.local is not None and self.local.taken:
+            self.flat.check_kinds()
         else:
-            loss, gradients = self._evaluated(closure, points)
+            self.flat.check_untouched(points[0])
+        evaluate, scaling = full if self._rounds.full else closure, Scaling.of(self)
+        if self.local is not None:
+            loss = self.local.step(closure, scaling)
+            if not self.local.ended:
+                return loss
+            gradients = (self.local.displacement(points[0]),)
+        elif evaluate is None:
+            loss, gradients = None, (self._gradients.left(scaling),)
+        else:
+            loss, gradients = self._gradients.evaluated(evaluate, points, scaling)
         rates = self._rates()
-        if self._guard.passes(gradients):
-            self._rounds.answer(gradients, rates)
+        if self.guard.passes(gradients):
+            self._likeness.look(gradients[0])
+            self._rounds.answer(self.decay.added(gradients, points), rates)
         self._show()
         return loss
 
+    @property
+    def round(self) -> int:
+        """The round that the rule is in; −1 before its start has been made."""
+        return self._rounds.memory.t
+
+    def note(self, **values: float) -> None:
+        """Put values, such as ``loss=loss.item()``, into the next row of the log."""
+        self._log.noted |= values
+
+    def __repr__(self) -> str:
+        return f"{facts.in_short(self)}\n{super().__repr__().partition(chr(10))[2]}"
+
     def state_dict(self) -> dict[str, Any]:
         """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
-        t, state, rates, answers = self._rounds.memory
-        rule = self._facts() | {
-            "round": t,
-            "state": dict(state),
-            "rates": [list(row) for row in rates],
-            "answers": [list(answer) for answer in answers],
-            "finite": self._finite,
-            "steps": self._guard.step,
-        }
+        rule = facts.saved_with(self) | packed(self._rounds.memory)
+        rule |= {"finite": self._gradients.finite, "steps": self.guard.step, "counters": asdict(self.counters)}
+        rule["inner state"] = None if self.local is None else self.local.state_dict()
         return super().state_dict() | {"rule": rule}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a saved state. All ranks must load the same step together: the suspended round is begun again."""
+        """Go on from a state that this rank saved. All ranks must load the same step together: the round that they
+        are in is begun again."""
+        self._check_own()
         saved = state_dict.get("rule", {})
-        for key, value in self._facts().items():
-            if saved.get(key) != value:
-                raise InputError(
-                    f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
-                    "rule, the network, the overlap, the seed and the type of parameters that it was saved with."
-                )
-        if (saved_size := saved["state"]["x"].numel()) != (size := sum(self._flat.sizes)):
-            raise InputError(f"this state is of a model with {saved_size} numbers, but the optimizer's has {size}.")
+        self.world.refuse(misfit(saved, facts.saved_with(self), sum(self.flat.sizes)))
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         self.world.agree({"round that was loaded": str(saved["round"])})
         self.exchange.drain()
-        state = State(**{key: value.to(self.world.device).clone() for key, value in saved["state"].items()})
-        answers = [tuple(a.to(self.world.device).clone() for a in answer) for answer in saved["answers"]]
-        self._finite = None if saved["finite"] is None else saved["finite"].to(self.world.device).clone()
-        self._guard.step = saved["steps"]
-        self._go(Memory(saved["round"], state, [list(row) for row in saved["rates"]], answers))
+        finite = saved["finite"]
+        self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
+        self.guard.step = saved["steps"]
+        vars(self.counters).update(saved["counters"])
+        self._go(unpacked(saved, self.world.device))
+        if self.local is not None:
+            self.local.load_state_dict(saved["inner state"])
 
     def __getstate__(self) -> dict[str, Any]:
         raise InputError(
@@ -203,18 +257,24 @@ class Decentralized(Optimizer):
         All ranks must enter it. After it everything is as it was.
         """
         self.check_together()
-        with averaging.averaged(self._flat, self.world, module):
-            yield
+        self.exchange.settle()  # messages may be sent from the memory of the parameters
+        with averaging.averaged(self.flat, self.world, module):
+            self._averaged = True
+            try:
+                yield
+            finally:
+                self._averaged = False
 
     def consensus_error(self) -> float:
         """(1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
         self.check_together()
-        return averaging.consensus_error(self._flat.read(), self.world)
+        return averaging.consensus_error(self.flat.read(), self.world)
 
     def check_together(self) -> None:
         """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
+        self._check_own()
         rates = [f"{group['lr']:.12g}" for group in self.param_groups]
-        self.world.agree({"number of steps": str(self._guard.step), "lr of each parameter group": ", ".join(rates)})
+        self.world.agree({"number of steps": str(self.guard.step), "lr of each parameter group": ", ".join(rates)})
 
     def _go(self, memory: Memory) -> None:
         with torch.no_grad():
@@ -223,78 +283,18 @@ class Decentralized(Optimizer):
 
     def _show(self) -> None:
         """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
-        self._flat.write(self._rounds.points[0])
+        self.flat.write(self._rounds.points[0])
         for group, has_own_rate in zip(self.param_groups, self._own_rate, strict=True):
             if self._dials.scheduled and not has_own_rate:
                 group["lr"] = self._dials.eta(max(self._rounds.memory.t, 0))
 
-    def _gradient(self) -> Tensor:
-        """The gradient that the script left, in true size, and finite under mixed precision."""
-        scale, overflowed = getattr(self, "grad_scale", None), getattr(self, "found_inf", None)
-        if overflowed is None:
-            return self._flat.gradient()
-        self._guard.overflowed(bool(overflowed))
-        if overflowed:
-            self.counters.overflows += 1
-            if self._guard.mode == "skip":
-                return self._flat.gradient()  # as it is, for the guard to see
-            return torch.zeros_like(self._flat.read()) if self._finite is None else self._finite
-        gradient = self._flat.gradient()
-        gradient = gradient if scale is None else gradient / scale.to(gradient.device)
-        self._finite = gradient
-        return gradient
-
-    def _evaluated(self, closure: Callable[[], Any], points: tuple[Tensor, ...]) -> tuple[Any, tuple[Tensor, ...]]:
-        """The closure's gradient at every point, all with the same draws (of dropout, say); the loss is the first's."""
-        losses, gradients = [], []
-        began = generators.states() if len(points) > 1 else None
-        for k, point in enumerate(points):
-            if k and began:
-                generators.restore(began)
-            self._flat.write(point)
-            with torch.enable_grad():
-                losses.append(closure())
-            self._flat.check_untouched(point)
-            gradients.append(self._gradient())
-        return losses[0], tuple(gradients)
+    def _check_own(self) -> None:
+        """Refuse to go on while the parameters are the mean of all ranks."""
+        if self._averaged:
+            raise InputError(
+                "inside of average_model the parameters are the mean of all ranks, and not those of this one: step, "
+                "save, load and measure after it."
+            )
 
     def _rates(self) -> Rates:
-        """The step size of every group as it is now."""
-        rates: Rates = []
-        for k, group in enumerate(self.param_groups):
-            scheduled = self._dials.scheduled and not self._own_rate[k]
-            if scheduled and "initial_lr" in group:
-                raise InputError(
-                    f"eta of {self.rule.name} is a schedule, and a torch scheduler sets lr too: give the rule a "
-                    "number, or leave the scheduler out."
-                )
-            rates.append(None if scheduled else checked_rate(group["lr"], f"lr of parameter group {k}"))
-        return rates
-
-    def _facts(self) -> dict[str, Any]:
-        """What a state must have been saved with; the rates go with the parameter groups."""
-        others = [f"{key}={value}" for key, value in shown(self.rule).items() if key != "eta"]
-        return {
-            "rule": " ".join([self.rule.name, *others]),
-            "network": fingerprint(self.network),
-            "overlap": self.overlap,
-            "seed": self._seed,
-            "type": str(self.world.dtype),
-        }
-
-    def _agree(self, on_nonfinite: str) -> None:
-        self.world.agree(
-            {
-                "shapes of the parameters": self._flat.shapes,
-                "type of the parameters": str(self.world.dtype),
-                "rule": f"{self.rule.name} with {setting(self.rule)}",
-                "parameter groups": ", ".join(
-                    f"{size} at lr {group['lr']:g}"
-                    for size, group in zip(self._flat.sizes, self.param_groups, strict=True)
-                ),
-                "network": fingerprint(self.network),
-                "overlap": str(self.overlap),
-                "seed": str(self._seed),
-                "choice of on_nonfinite": str(on_nonfinite),
-            }
-        )
+        return rates_of(self.param_groups, self._own_rate, self._dials, self.decay.amounts)

@@ -7,13 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.core import InputError
+from gossamer.core import InputError, State
+
+
+PIECE = 1 << 18
+"""How many numbers are added up at a time."""
 
 
 class Flat:
     """Reads and writes all trained parameters as one vector, group by group; their own memory stays as it is.
 
-    Those that are `frozen` when it is made (without ``requires_grad``) have no part in it.
+    Those that are `frozen` when it is made (without ``requires_grad``) have no part in it. Of parameters that are
+    sharded (by FSDP2), the vector holds this process's shards. Where they are of less than single
+    precision, the vector is in single precision: small steps would be lost in them.
+
+    After `unite` the parameters are views of one vector, which can then be a rule's model itself, without a copy.
     """
 
     def __init__(self, groups: Sequence[Sequence[Tensor]]):
@@ -33,9 +41,33 @@ class Flat:
                     f"{first.device} and number {k} (from 0) has {p.dtype} on {p.device}. Convert the model with "
                     "model.to(…) first."
                 )
-        self.sizes = [sum(p.numel() for p in group if p.requires_grad) for group in groups]
-        self._lengths = [p.numel() for p in self.params]
+        self.dtype, self.device = torch.promote_types(first.dtype, torch.float32), first.device
+        """Of the vector."""
+        self.sizes = [sum(local(p).numel() for p in group if p.requires_grad) for group in groups]
+        self._lengths = [local(p).numel() for p in self.params]
         self._kinds = [_kind(p) for p in self.params]
+        self.vector: Tensor | None = None
+        """What the parameters are views of, after `unite`."""
+        self._sums = torch.zeros(0)
+
+    def unite(self) -> None:
+        """Let the parameters be views of one vector, where that changes nothing else.
+
+        Not where they are sharded, of less than single precision, in another order than their numbers, or shared with
+        other processes.
+        """
+        plain = [not is_sharded(p) and p.is_contiguous() and not (p.is_cpu and p.is_shared()) for p in self.params]
+        if all(plain) and self.params[0].dtype == self.dtype:
+            self.vector = self.read()
+            for p, part in zip(self.params, self.vector.split(self._lengths), strict=True):
+                p.data = part.view_as(p)
+
+    def held(self, state: State) -> State:
+        """A state whose model is the parameters themselves, after `unite`."""
+        if self.vector is None:
+            return state
+        self.write(state.x)
+        return State(**dict(state) | {"x": self.vector})
 
     @property
     def shapes(self) -> str:
@@ -53,27 +85,40 @@ class Flat:
 
     def read(self) -> Tensor:
         """The parameters, as a new vector."""
-        return torch.cat([p.detach().reshape(-1) for p in self.params])
+        return torch.cat([local(p).reshape(-1).to(self.dtype) for p in self.params])
 
     def write(self, x: Tensor) -> None:
         """Put a vector into the parameters."""
-        parts = [part.view_as(p) for part, p in zip(x.split(self._lengths), self.params, strict=True)]
+        if self.vector is not None:
+            if x is not self.vector:
+                self.vector.copy_(x)
+                self._sums = self._checksums()
+            return
         with torch.no_grad():
-            torch._foreach_copy_(self.params, parts)  # pyright: ignore[reportPrivateImportUsage]
+            for part, p in zip(x.split(self._lengths), map(local, self.params), strict=True):
+                p.copy_(part.view_as(p))
 
-    def check_untouched(self, x: Tensor) -> None:
-        """Refuse to go on if somebody else has written anything but this vector into the parameters, or changed them.
-
-        All numbers are compared: what is written through ``p.data`` leaves no other trace.
-        """
+    def check_kinds(self) -> None:
+        """Refuse to go on if parameters were converted, moved or frozen since."""
         for k, (p, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
             if _kind(p) != kind:
                 raise InputError(
                     f"parameter {k} (from 0) was {_shown(kind)} when Decentralized was made, and is {_shown(_kind(p))} "
                     "now: convert, move, freeze and unfreeze before it is made, or make a new one on all ranks."
                 )
-        parts = zip(self.params, x.split(self._lengths), strict=True)
-        touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p))]
+
+    def check_untouched(self, x: Tensor) -> None:
+        """Refuse to go on if somebody else has written anything but this vector into the parameters, or changed them.
+
+        All numbers are compared, by their checksums where there is no copy: what is written through ``p.data`` leaves
+        no other trace.
+        """
+        self.check_kinds()
+        if x is self.vector:
+            touched = torch.nonzero(self._checksums() != self._sums).view(-1).tolist()
+        else:
+            parts = zip(map(local, self.params), x.split(self._lengths), strict=True)
+            touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p).to(p.dtype))]
         if touched:
             raise InputError(
                 f"parameter {touched[0]} (from 0; {len(touched)} in all) was written into since the optimizer did, and "
@@ -81,8 +126,13 @@ class Flat:
                 "is made; go on with a run by gossamer.torch.resume; step outside of average_model."
             )
 
-    def gradient(self) -> Tensor:
-        """The gradients, as a new vector; parameters that had no part in the loss have 0."""
+    def _checksums(self) -> Tensor:
+        """The bits of each parameter, added up."""
+        words = torch.int32 if self.dtype == torch.float32 else torch.int64
+        return torch.stack([_total(p.detach().view(-1).view(words)) for p in self.params])
+
+    def check_gradients(self) -> None:
+        """Refuse a step without gradients, or with those of parameters that have no part in it."""
         if any(p.grad is not None for p in self.frozen):
             raise InputError(
                 "a parameter that was frozen when Decentralized was made has a gradient now: make a new optimizer "
@@ -90,7 +140,32 @@ class Flat:
             )
         if all(p.grad is None for p in self.params):
             raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
-        return torch.cat([_of(p) for p in self.params])
+
+    def gradient(self) -> Tensor:
+        """The gradients, as a new vector; parameters that had no part in the loss have 0."""
+        self.check_gradients()
+        return torch.cat([_of(p).to(self.dtype) for p in self.params])
+
+
+def local(p: Tensor) -> Tensor:
+    """What this process holds of a tensor, detached: of a sharded one its shard, in the same memory."""
+    detached: Any = p.detach()
+    return detached.to_local() if is_sharded(detached) else detached
+
+
+def is_sharded(value: Any) -> bool:
+    """Whether it is a tensor of which this process holds a part, as FSDP2 makes them."""
+    return hasattr(value, "to_local")
+
+
+def held(value: Any) -> Any:
+    """A value of a state, of which only the shard that this process holds can be saved."""
+    return local(value) if is_sharded(value) else value
+
+
+def _total(words: Tensor) -> Tensor:
+    # a sum in another type makes a copy in that type first
+    return torch.stack([piece.sum(dtype=torch.int64) for piece in words.split(PIECE)]).sum()
 
 
 def _kind(p: Tensor) -> tuple[Any, ...]:
@@ -104,5 +179,5 @@ def _shown(kind: tuple[Any, ...]) -> str:
 
 def _of(p: Tensor) -> Tensor:
     if p.grad is None:
-        return torch.zeros(p.numel(), dtype=p.dtype, device=p.device)
-    return (p.grad.to_dense() if p.grad.is_sparse else p.grad).detach().reshape(-1)
+        return torch.zeros_like(local(p)).reshape(-1)
+    return (p.grad.detach().to_dense() if p.grad.is_sparse else local(p.grad)).reshape(-1)

@@ -1,6 +1,6 @@
 """Files of checkpoints: a line with the format and a checksum, and then what PyTorch writes.
 
-    gossamer checkpoint 0001 <SHA-256 of all that stands before and after it>\\n<torch.save>
+    gossamer checkpoint 0002 <SHA-256 of all that stands before and after it>\\n<torch.save>
 
 Every later format keeps this line, so that a file from the future is told from one that is damaged. The checksum is
 looked at before anything else, and contents are read with ``weights_only=True``: nothing in them is executed.
@@ -17,7 +17,7 @@ import torch
 from gossamer.core import InputError
 from gossamer.torch.world import in_short
 
-CHECKPOINT_FORMAT = 1
+CHECKPOINT_FORMAT = 2
 TITLE = b"gossamer checkpoint "
 HEADER = len(TITLE) + len("0001 ") + 64 + len("\n")
 WITHOUT_CHECKSUM = b"PK\x03\x04"

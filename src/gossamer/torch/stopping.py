@@ -6,6 +6,7 @@ group without it has none.
 """
 
 import contextlib
+import itertools
 import json
 import time
 from dataclasses import asdict, dataclass
@@ -87,6 +88,8 @@ class LastWords:
         self._heard: list[Words] = []
         self._over: set[int] = set()
         self._works = {peer: self._listen(peer) for peer in self._others}
+        self.tags = itertools.count(1)
+        """The tags of the optimizers on this group, told apart by them."""
 
     def say(self, words: Words) -> None:
         """Tell all ranks that can still hear it, and leave the group."""
@@ -142,18 +145,19 @@ class LastWords:
 
 
 def _has_gloo(group: Any) -> bool:
-    try:
-        return group._get_backend(torch.device("cpu")).name() == "gloo"
-    except RuntimeError:  # no backend for tensors on the CPU
-        return False
+    return "cpu:gloo" in dist.get_backend_config(group)
 
 
-_OF_GROUP: list[tuple[Any, LastWords]] = []
+_OF_GROUPS: list[tuple[Any, Any, LastWords]] = []
 
 
-def last_words() -> LastWords:
-    """The last words of the group of all ranks: one listener for all optimizers of this process."""
-    group = dist.group.WORLD
-    if not _OF_GROUP or _OF_GROUP[0][0] is not group:
-        _OF_GROUP[:] = [(group, LastWords(group, dist.get_rank(), dist.get_world_size()))]
-    return _OF_GROUP[0][1]
+def last_words(group: Any) -> LastWords:
+    """The last words of a group of ranks: one listener for all optimizers of this process on it."""
+    # a world that was left is gone with its groups
+    _OF_GROUPS[:] = [row for row in _OF_GROUPS if row[0] is dist.group.WORLD]
+    for _, known, words in _OF_GROUPS:
+        if known is group:
+            return words
+    words = LastWords(group, dist.get_rank(group), dist.get_world_size(group))
+    _OF_GROUPS.append((dist.group.WORLD, group, words))
+    return words

@@ -15,30 +15,40 @@ from gossamer.torch.stopping import GRACE, NeighborLost, last_words
 
 
 class ProcessWorld:
-    """This process among all that train. It joins them here unless the script has done so before."""
+    """This process among those that gossip: all of them, or those of a group.
 
-    def __init__(self, device: torch.device, dtype: torch.dtype, timeout: float, start_timeout: float):
+    It joins them here unless the script has done so before. Ranks are those in the group.
+    """
+
+    def __init__(
+        self, device: torch.device, dtype: torch.dtype, timeout: float, start_timeout: float, group: Any = None
+    ):
         self.device, self.dtype, self.timeout = device, dtype, timedelta(seconds=timeout)
         if not dist.is_initialized():
             start = timedelta(seconds=start_timeout)
             join(device, start, max(self.timeout, start))
-        self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        assert dist.group.WORLD is not None
-        self.group = dist.group.WORLD
-        self.words = last_words()
+        self.group: Any = dist.group.WORLD if group is None else group
+        self.rank, self.size = _place(self.group)
+        self.words = last_words(self.group)
+        self.part = "" if group is None else f"-part-{self.everywhere(0)}"
+        """Tells apart the files of groups that train the same model together, in nodes of several processes."""
+
+    def everywhere(self, rank: int) -> int:
+        """The number of a rank of the group among all processes."""
+        return dist.get_global_rank(self.group, rank)
 
     def total(self, a: torch.Tensor) -> torch.Tensor:
         """Σ_i a_i over all ranks, as a new tensor: an all-reduce."""
         summed = a.clone(memory_format=torch.contiguous_format)  # the order of numbers is the same on all ranks
         if self.size > 1:
-            self.finish(dist.all_reduce(summed, async_op=True), "all-reduce")
+            self.finish(dist.all_reduce(summed, group=self.group, async_op=True), "all-reduce")
         return summed
 
     def broadcast(self, a: torch.Tensor) -> torch.Tensor:
         """What rank 0 has, as a new tensor."""
         received = a.clone(memory_format=torch.contiguous_format)
         if self.size > 1:
-            self.finish(dist.broadcast(received, 0, async_op=True), "broadcast")
+            self.finish(dist.broadcast(received, self.everywhere(0), group=self.group, async_op=True), "broadcast")
         return received
 
     def texts(self, text: str) -> list[str]:
@@ -65,6 +75,14 @@ class ProcessWorld:
                     + ". Start all ranks from one script with the same arguments."
                 )
 
+    def refuse(self, problem: str) -> None:
+        """Refuse to go on where some rank has a problem; all say whose. All ranks must call it."""
+        told = [json.loads(text) for text in self.texts(json.dumps(problem))]
+        if problem:
+            raise InputError(problem)
+        if others := [rank for rank, theirs in enumerate(told) if theirs]:
+            raise InputError(f"rank {others[0]} (of {len(others)} ranks) refuses: {told[others[0]]}")
+
     def numbers(self, number: int) -> list[int]:
         """The number of every rank."""
         return [int(count) for count in self._gathered(torch.tensor([number], device=self.device))]
@@ -85,8 +103,17 @@ class ProcessWorld:
         parts = [torch.empty_like(a) for _ in range(self.size)]
         if self.size == 1:
             return [a]
-        self.finish(dist.all_gather(parts, a, async_op=True), "all-gather")
+        self.finish(dist.all_gather(parts, a, group=self.group, async_op=True), "all-gather")
         return parts
+
+
+def _place(group: Any) -> tuple[int, int]:
+    if not isinstance(group, dist.ProcessGroup) or (rank := dist.get_rank(group)) < 0:
+        raise InputError(
+            f"process_group must be a group of torch.distributed that this process (rank {dist.get_rank()} of all) is "
+            f"in, but is {group!r}: use dist.new_group, or get_group() of a DeviceMesh's dimension across nodes."
+        )
+    return rank, dist.get_world_size(group)
 
 
 def in_short(error: BaseException) -> str:

@@ -1,0 +1,141 @@
+r"""Local steps of any torch optimizer between two messages.
+
+From the point x that a rule asks at, the optimizer takes H steps on H batches, to y. The rule gets the displacement
+$x - y$ for its gradient, unscaled, and its η is the outer rate: with η = 1 it takes the local steps as they are. The
+optimizer keeps its moments from round to round.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from gossamer.core import InputError, brief, whole
+from gossamer.torch.exchange import Counters
+from gossamer.torch.finite import Guard
+from gossamer.torch.gradients import Scaling
+from gossamer.torch.parameters import Flat, local
+
+InnerMaker = Callable[[Iterable[dict[str, Any]]], Optimizer]
+
+
+class LocalSteps:
+    """The optimizer of this rank's local steps, and how many of the round it has taken.
+
+    Args:
+        make: makes the optimizer from parameter groups.
+        groups: the parameter groups of this optimizer, with the options that each has for the inner one.
+        steps: H, how many steps there are between two messages.
+        flat: the parameters.
+        guard: looks at their gradients.
+        counters: count what overflows.
+    """
+
+    def __init__(
+        self,
+        make: InnerMaker | None,
+        groups: list[dict[str, Any]],
+        steps: int,
+        flat: Flat,
+        guard: Guard,
+        counters: Counters,
+    ):
+        self.optimizer, self.steps, self.taken = made_by(make, groups), steps, 0
+        self._flat, self._guard, self._counters = flat, guard, counters
+
+    @property
+    def ended(self) -> bool:
+        """Whether all local steps of this round have been taken."""
+        return self.taken == self.steps
+
+    def step(self, closure: Callable[[], Any] | None, scaling: Scaling) -> Any:
+        """Take one local step and return the closure's loss. One with bad gradients is left out, but counts."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        self._flat.check_gradients()
+        held = [local(p.grad) for p in self._flat.params if p.grad is not None and not p.grad.is_sparse]
+        overflowed = scaling.overflowed is not None and bool(scaling.overflowed)
+        self._counters.overflows += overflowed
+        if scaling.overflowed is not None:
+            self._guard.overflowed(overflowed)
+        if not overflowed and self._guard.passes_here(held):
+            if scaling.scale is not None:
+                for gradient in held:
+                    gradient.div_(scaling.scale.to(gradient.device))
+            self.optimizer.step()
+        self.taken += 1
+        return loss
+
+    def displacement(self, x: Tensor) -> Tensor:
+        """x − y, where x is the point as the parameters had it; the next round then begins."""
+        self.taken = 0
+        moved = self._flat.read()
+        began = x.to(self._flat.params[0].dtype)  # in halves, or else their rounding would be taken for a step
+        return torch.sub(began, moved, out=moved) if began.dtype == moved.dtype else began.to(moved.dtype).sub_(moved)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "taken": self.taken,
+            "at": self._flat.read() if self.taken else None,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Go on from a saved state, the parameters included, where that is between two messages."""
+        self.optimizer.load_state_dict(saved["optimizer"])
+        self.taken = saved["taken"]
+        if self.taken:
+            self._flat.write(saved["at"].to(self._flat.device))
+
+
+def made_by(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
+    """The inner optimizer, or an error that says what it must be."""
+    example = "such as partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)"
+    if not callable(make):
+        raise InputError(f"inner must make an optimizer from parameter groups, {example}, but is {brief(make)}.")
+    optimizer = make(groups)
+    if not isinstance(optimizer, Optimizer):
+        raise InputError(f"inner must make an optimizer of PyTorch, {example}, but made {brief(optimizer)}.")
+    closure = inspect.signature(type(optimizer).step).parameters.get("closure")
+    if closure is not None and closure.default is inspect.Parameter.empty:
+        raise InputError(
+            f"{type(optimizer).__name__} evaluates its closure as often as it likes, so that a local step has no "
+            "batch of its own: use an optimizer whose step() takes the gradients that are there."
+        )
+    return optimizer
+
+
+def inner_groups(groups: list[dict[str, Any]], options: list[dict[str, Any]], inner: Any) -> list[dict[str, Any]]:
+    """The trained parameters of each group, with its options for the inner optimizer; none if there is none."""
+    if inner is None and any(options):
+        raise InputError('a parameter group has options for an inner optimizer, "inner", but there is none.')
+    if inner is None:
+        return []
+    pairs = zip(groups, options, strict=True)
+    trained = [{"params": [p for p in group["params"] if p.requires_grad], **own} for group, own in pairs]
+    return [group for group in trained if group["params"]]
+
+
+def checked_steps(local_steps: Any, inner: Any) -> int:
+    """How many local steps there are between two messages."""
+    steps = whole("local_steps", local_steps)
+    if steps > 1 and inner is None:
+        raise InputError(
+            f"local_steps={steps} needs an optimizer that takes them: inner=partial(torch.optim.SGD, lr=…). With steps "
+            "that are corrected for drift use a rule that has them, such as LocalBiasedDMT(eta, lam, inner, local)."
+        )
+    return steps
+
+
+def check_rule(rule: Any, inner: Any) -> None:
+    """Refuse a rule that takes local steps of its own beside an inner optimizer."""
+    if inner is not None and hasattr(rule, "local"):
+        raise InputError(
+            f"{rule.name} takes its own local steps, of SGD and corrected for drift, one for each optimizer.step(): "
+            "leave inner out, or give a rule without them, such as BiasedDMT."
+        )

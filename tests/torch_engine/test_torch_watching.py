@@ -1,0 +1,125 @@
+"""What a run says of itself: rows of a log, counters over several lives, and how an optimizer looks. One process."""
+
+import csv
+import json
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+
+import gossamer as gs
+from gossamer.torch import CSVLog, Decentralized, JSONLinesLog, ProgressLog, TensorBoardLog, resume, save
+from gossamer.torch.logs import STANDARD
+from tests.torch_engine.small import problem, steps
+
+DMT = gs.BiasedDMT(eta=0.1, lam=0.3)
+
+
+def trained(log, folder, count, first=0, **options):
+    """A run of two lives if it is called twice; what is noted is the number of the step."""
+    params, loss = problem()
+    model = torch.nn.ParameterList(params)
+    optimizer = Decentralized(params, DMT, log=log, **options)
+    assert resume(folder, model, optimizer) == first
+    for k in range(first, first + count):
+        optimizer.note(loss=float(k))
+        steps(optimizer, loss, count=1, first=k)
+    save(folder, first + count, model, optimizer)
+    return optimizer
+
+
+def test_rows_go_on_in_their_files_over_two_lives(tmp_path):
+    lines, table = tmp_path / "deep" / "log.jsonl", tmp_path / "log-{rank}.csv"
+    for make, folder in ((lambda: JSONLinesLog(lines), "a"), (lambda: CSVLog(table), "b")):
+        trained(make(), tmp_path / folder, 4, log_every=2)
+        trained(make(), tmp_path / folder, 2, first=4, log_every=2)
+    rows = [json.loads(line) for line in lines.read_text().splitlines()]
+    with (tmp_path / "log-0.csv").open(newline="") as file:
+        written = list(csv.DictReader(file))
+    assert [row["step"] for row in rows] == [2, 4, 6]
+    assert [row["loss"] for row in rows] == [1.0, 3.0, 5.0]
+    assert tuple(rows[0]) == (*STANDARD, "loss")
+    assert [(row["step"], row["loss"], row["lr"]) for row in written] == [
+        (str(k), f"{k - 1}.0", "0.1") for k in (2, 4, 6)
+    ]
+
+
+def test_a_table_has_the_columns_of_its_first_row(tmp_path):
+    params, loss = problem()
+    optimizer = Decentralized(params, DMT, log=CSVLog(tmp_path / "log.csv"))
+    steps(optimizer, loss, count=1)
+    optimizer.note(loss=1.0)
+    with pytest.raises(gs.InputError, match=r"log\.csv has columns step, .*: 'loss' is in one of them only"):
+        steps(optimizer, loss, count=1)
+    params, loss = problem()
+    optimizer = Decentralized(params, DMT, log=CSVLog(tmp_path / "log.csv"))
+    optimizer.note(accuracy=1.0)
+    with pytest.raises(gs.InputError, match="'accuracy' is in one of them only"):
+        steps(optimizer, loss, count=1)
+
+
+def test_files_without_a_rank_are_rank_0s_and_progress_is_its_line(tmp_path, capsys):
+    row = dict.fromkeys(STANDARD, 0) | {"step": 1200, "lr": 0.1, "bytes_sent": 2_500_000, "seconds": 3.0, "loss": 0.25}
+    for rank in (0, 1):
+        JSONLinesLog(tmp_path / "log.jsonl")(row | {"rank": rank})
+        ProgressLog()(row | {"rank": rank})
+    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
+    line = "step 1,200: loss 0.25, lr 0.1, 2.5 MB sent, 0.0 of 3.0 s waiting\n"
+    assert capsys.readouterr().err == line
+
+
+def test_tensorboard_gets_every_number_or_says_what_is_missing(tmp_path, monkeypatch):
+    added = []
+
+    class SummaryWriter:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def add_scalar(self, *what):
+            added.append((self.folder, *what))
+
+    module = ModuleType("torch.utils.tensorboard.writer")
+    module.SummaryWriter = SummaryWriter  # pyright: ignore[reportAttributeAccessIssue]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", ModuleType("torch.utils.tensorboard"))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    TensorBoardLog(tmp_path)({"step": 7, "rank": 2, "loss": 0.5})
+    assert added == [(str(tmp_path / "rank-2"), "loss", 0.5, 7)]
+    monkeypatch.setitem(sys.modules, module.__name__, None)
+    with pytest.raises(ImportError, match="TensorBoardLog needs the package tensorboard"):
+        TensorBoardLog(tmp_path)
+
+
+def test_counters_go_on_over_the_lives_of_a_run(tmp_path):
+    params, loss = problem()
+    optimizer = Decentralized(params, DMT, on_nonfinite="skip")
+    loss().backward()
+    params[0].grad[0, 0] = float("nan")
+    optimizer.step()
+    other = Decentralized(problem()[0], DMT, on_nonfinite="skip")
+    other.load_state_dict(optimizer.state_dict())
+    assert other.counters.skipped == optimizer.counters.skipped == 1
+    other.exchange.counters.messages += 5  # the same object is counted with
+    assert other.counters.messages >= 5
+
+
+def test_an_optimizer_shows_its_rule_and_network():
+    params, loss = problem()
+    optimizer = Decentralized(params, DMT, "ring")
+    steps(optimizer, loss, count=2)
+    shown = repr(optimizer)
+    assert f"BiasedDMT(eta=0.1, lam=0.3) on {optimizer.network.name}; " in shown.splitlines()[0]
+    assert "rank 0 of 1; 12 numbers; step 2" in shown.splitlines()[0]
+    assert "lr: 0.1" in shown
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"log": 3}, "log must be a function of a row"),
+        ({"log_every": 0}, "log_every must be a whole number of at least"),
+    ],
+)
+def test_what_is_no_log_is_refused(options, message):
+    with pytest.raises(gs.InputError, match=message):
+        Decentralized(problem()[0], DMT, **options)
