@@ -26,13 +26,18 @@ CONTRACT = (
 def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
     """What one agent pays at the start, and in every round. A rule that breaks the contract is refused."""
     with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
-        number = jax.ShapeDtypeStruct((), np.dtype(dtype))
-        hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
-        world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
-        shapes, structure = jax.tree.flatten((world, asked, hyper, key_shapes(2, problem.agents)))
+        shapes, structure = jax.tree.flatten(traced_arguments(rule, problem, network, oracle, dtype))
         start, each_round, before, after = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)
     _refuse_broken(rule, problem, before, after)
     return start, each_round
+
+
+def traced_arguments(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Any, ...]:
+    """The shapes of what a rule is traced with: the world, the oracle, the hyper-parameters and the keys."""
+    number = jax.ShapeDtypeStruct((), np.dtype(dtype))
+    hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
+    world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
+    return world, asked, hyper, key_shapes(2, problem.agents)
 
 
 @lru_cache(maxsize=64)

@@ -15,23 +15,23 @@ import tomlkit
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
+from gossamer.clocks import COMPUTE, LINKS, Clock, clock
 from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
 from gossamer.data.files import files_of
 from gossamer.engines.blame import blamed
-from gossamer.engines.simulator import check, planned
+from gossamer.engines.simulator import check, planned, timed_by
 from gossamer.networks.files import digests_of, located
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
-from gossamer.results.links import Link, together
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.specs.candidates import Candidate, check_grids
 from gossamer.specs.making import explained, made, placed, plain, with_parts
 from gossamer.specs.parts import Parts, makers, named
 from gossamer.specs.sections import (
     FIRST_SEED,
-    LinkSection,
+    ClockSection,
     OracleSection,
     RunSection,
     Section,
@@ -44,6 +44,9 @@ T = TypeVar("T")
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
 
+CLOCK_PARTS = {"links": LINKS, "compute": COMPUTE}
+"""What `[clock]` may hold tables for, and by what each is made."""
+
 
 class Spec(Section):
     """An experiment. The sections are those of the TOML file; `[[algorithm]]` and `[[variant]]` are lists."""
@@ -53,7 +56,7 @@ class Spec(Section):
     network: dict[str, Any]
     oracle: OracleSection = OracleSection()
     run: RunSection
-    links: dict[str, LinkSection] = pydantic.Field(default={})
+    clock: ClockSection | None = None
     tuning: TuningSection | None = None
     variant: list[VariantSection] = pydantic.Field(default=[])
     algorithm: list[dict[str, Any]]
@@ -110,6 +113,10 @@ class Spec(Section):
                     "algorithm": [options | variant.algorithm for options in self.algorithm],
                     "variant": [],
                 }
+                if variant.clock and self.clock is None:
+                    raise InputError('it changes [clock], but the spec has none: add one, such as links = "internet".')
+                if self.clock is not None:
+                    update["clock"] = _changed(self.clock, variant.clock, "clock ")
                 if variant.tuning and self.tuning is None:
                     raise InputError(
                         "it changes [tuning], but the spec has none: add one with eta = [lowest, highest]."
@@ -155,10 +162,9 @@ class Spec(Section):
             "network": self.network | ({"sha256": digests} if digests else {}),
             "oracle": self.oracle.model_dump(),
         }
-        return Parts(candidates, problem, network, oracle, key, makers(self))
+        return Parts(candidates, problem, network, oracle, key, makers(self), self._timed(network))
 
     def _check_run(self) -> None:
-        self.modelled()
         with placed("[run]"):
             plan, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype, self.run.until)
             if plan.until and self.run.settle is not None:
@@ -175,10 +181,16 @@ class Spec(Section):
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
 
-    def modelled(self) -> dict[str, Link]:
-        """The links that seconds are modelled on: the presets and those of the spec."""
-        with placed("[links]"):
-            return together({name: Link(**link.model_dump()) for name, link in self.links.items()})
+    def _timed(self, network: networks.Network) -> Clock | None:
+        """The clock, if the spec has one."""
+        if self.clock is None:
+            return None
+        given = self.clock.model_dump()
+        for key, registry in CLOCK_PARTS.items():
+            if isinstance(given[key], dict):
+                given[key] = made(f"[clock] {key}:", "kind", registry, given[key])
+        with placed("[clock]"):
+            return timed_by(clock(**given), network)
 
     def _candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
         """An algorithm with what is given of it; numbers may be missing if there is a `[tuning]`."""
@@ -259,7 +271,20 @@ def _user_made(table: dict[str, Any]) -> tuple[Any, ...]:
 def _placed_in(folder: Path, section: Spec | VariantSection) -> dict[str, Any]:
     """The problem and the network of a spec or a variant, with the paths of their files absolute."""
     network = {} if section.network is None else {"network": located(section.network, folder)}
-    return {"problem": _found(section.problem, folder)} | network
+    return {"problem": _found(section.problem, folder)} | network | _clock_in(folder, section.clock)
+
+
+def _clock_in(folder: Path, given: ClockSection | dict[str, Any] | None) -> dict[str, Any]:
+    """The clock of a spec or a variant with the paths of its files absolute."""
+    if given is None:
+        return {}
+    tables = given if isinstance(given, dict) else given.model_dump(exclude_unset=True)
+    found = {
+        key: table | {"file": os.path.realpath(folder / table["file"])}
+        for key, table in tables.items()
+        if key in CLOCK_PARTS and isinstance(table, dict) and isinstance(table.get("file"), str)
+    }
+    return {"clock": tables | found if isinstance(given, dict) else given.model_copy(update=found)}
 
 
 def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:
