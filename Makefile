@@ -11,7 +11,7 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 
-.PHONY: install test shuffled test-quick shapes coverage lowest lint format check types layers docs reproduce findings deep bench bench-quick performance soak clean
+.PHONY: install test shuffled test-quick shapes coverage lowest lint format check types layers docs reproduce findings deep asynchrony bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -73,6 +73,10 @@ deep: $(READY)
 	$(BIN)/gossamer run examples/fashion-mnist.toml --out runs/deep
 	$(BIN)/gossamer report runs/deep
 	$(BIN)/python docs/deep.py runs/deep
+
+# methods where nobody waits, against those that do, in seconds of a clock
+asynchrony: $(READY)
+	$(BIN)/python docs/asynchrony.py
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

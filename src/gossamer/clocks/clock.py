@@ -73,7 +73,7 @@ class Clock:
         """The seconds that every agent is away before each of these queries."""
         if not self.outages.chance:
             return np.zeros((count, agents))
-        fails = _Uniform().times((self.seed, seed, OUTAGES), first, count, agents) < self.outages.chance
+        fails = Uniform().times((self.seed, seed, OUTAGES), first, count, agents) < self.outages.chance
         return np.where(fails, self.outages.seconds, 0.0)
 
     def __str__(self) -> str:
@@ -148,7 +148,7 @@ def clock_of(given: Any) -> Clock | None:
     raise InputError(f"clock must be made by gossamer.clock(…), or a preset's name, but is {brief(given)}.")
 
 
-class _Uniform(Drawn):
+class Uniform(Drawn):
     """Numbers in [0, 1), drawn as times are."""
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:

@@ -28,6 +28,8 @@ class World(NamedTuple):
 
     problem: Problem
     network: Network
+    waves: Any = None
+    """Where nobody waits: who wakes when, for each seed."""
 
 
 @dataclass
@@ -97,14 +99,14 @@ class StackedAgents:
         return _like(points, gradients)
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
-        self.cost.sends(_bytes(arrays))
+        self.cost.sends(bytes_of(arrays))
         self.cost.gossiped += sum(a[0].size for a in arrays)
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
         mixed = tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True))
         return _like(arrays, mixed)
 
     def gossip_robust(self, *arrays: Array, by: Any) -> Array:
-        self.cost.sends(_bytes(arrays))
+        self.cost.sends(bytes_of(arrays))
         self.cost.gossiped += sum(a[0].size for a in arrays)
         mixer = self.world.network.mixer
         return _like(arrays, tuple(each_round(mixer, self.t, partial(self._combine, by), a) for a in arrays))
@@ -203,7 +205,7 @@ class StackedAgents:
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
-        self.cost.order += (Reduce(_bytes(arrays)),)
+        self.cost.order += (Reduce(bytes_of(arrays)),)
         return _like(arrays, tuple(jnp.broadcast_to(self._mean(self._sent(a)), a.shape) for a in arrays))
 
     # below: what differs where the agents are shared out over devices
@@ -265,7 +267,7 @@ def _tuple(made: Any) -> tuple[Array, ...]:
     return made if isinstance(made, tuple) else (made,)
 
 
-def _bytes(arrays: tuple[Array, ...]) -> float:
+def bytes_of(arrays: tuple[Array, ...]) -> float:
     """What one agent's rows of the arrays take."""
     return float(sum(a[0].size * a.dtype.itemsize for a in arrays))
 

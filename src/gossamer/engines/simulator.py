@@ -93,7 +93,7 @@ def simulate(
     plan, seeds = planned(steps, every, seeds, dtype, until)
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
-    clock = timed_by(clock, network)
+    clock, network = timed_by(clock, network)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
     for rule in rules:
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
@@ -111,12 +111,19 @@ def network_for(problem: Problem, network: Any) -> Network:
     return network if isinstance(network, Network) else networks.of(network, problem.agents)
 
 
-def timed_by(given: Any, network: Network) -> Clock | None:
-    """The clock that is meant, if it knows of all agents."""
+def timed_by(given: Any, network: Network) -> tuple[Clock | None, Network]:
+    """The clock that is meant, if it knows of all agents; and the network, which goes by it where nobody waits."""
     clock = clock_of(given)
     if clock is not None:
         clock.check(network.agents)
-    return clock
+    if not network.asynchronous:
+        return clock, network
+    if clock is None:
+        raise InputError(
+            f'{network.name} needs a clock, which says who wakes when: give one, such as clock = "internet", or a '
+            "section [clock] in a spec."
+        )
+    return clock, dataclasses.replace(network, clock=clock)
 
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
@@ -141,6 +148,11 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
             raise InputError(
                 f"{type(rule).__name__} is called {rule.name!r}, which is another algorithm: give it a name of its own."
             )
+    if network.asynchronous and oracle.privacy is not None:
+        raise InputError(
+            f"{network.name}: how many noisy gradients an agent lets out depends on its speed there, and is not "
+            "counted. Use a private oracle on a network with rounds."
+        )
     refuse_mistakable(problem, network, oracle, [parts(rule) for rule in rules])
     if problem.agents != network.agents:
         raise InputError(

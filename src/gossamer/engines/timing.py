@@ -16,7 +16,8 @@ from gossamer.clocks.recursion import seconds
 from gossamer.core import Over, State, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
-from gossamer.engines.costs import traced_arguments
+from gossamer.engines.costs import traced_arguments, work_of
+from gossamer.engines.waves import schedules as schedules_of
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -57,11 +58,25 @@ def timed(
     frame: pl.DataFrame, clock: Clock, rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str
 ) -> pl.DataFrame:
     """The rows of a rule's runs with their seconds: means over the clock's seeds, and their 95 % intervals."""
+    if network.asynchronous:
+        return _by_events(frame, rule, problem, network, oracle, dtype)
     marks = sorted(frame["round"].unique())
     found = seconds(orders(rule, problem, network, oracle, dtype), network, clock, marks)
     mean, half = found.mean(0), half_width(np.array(len(found)), found.std(0, ddof=int(len(found) > 1)))
     known = {"round": marks, "seconds": mean, "seconds_low": mean - half, "seconds_high": mean + half}
     return frame.join(pl.DataFrame(known, schema_overrides={"round": pl.Int64}), on="round", how="left")
+
+
+def _by_events(
+    frame: pl.DataFrame, rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str
+) -> pl.DataFrame:
+    """The rows with the seconds of each run's own schedule, of which it has one: they have no interval."""
+    work = work_of(rule, problem, network, oracle, dtype)
+    seeds, last = frame["seed"].unique().to_list(), int(frame["round"].to_numpy().max())
+    found = dict(zip(seeds, schedules_of(network, work, seeds, last), strict=True))
+    ends = [found[seed].seconds(t, network.agents) for seed, t in frame.select("seed", "round").iter_rows()]
+    unknown = [pl.lit(None, pl.Float64).alias(f"seconds_{end}") for end in ("low", "high")]
+    return frame.with_columns(pl.Series("seconds", ends, pl.Float64), *unknown)
 
 
 def _traced(

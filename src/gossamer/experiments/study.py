@@ -65,7 +65,7 @@ def study(
     plan, chosen_seeds = planned(steps, every, seeds, dtype, until)
     if plan.until and settle is not None:
         raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
-    clock = timed_by(clock, network)
+    clock, network = timed_by(clock, network)
     section = _section(tune, [candidate.name for candidate in candidates if candidate.open])
     fixed = [candidate.whole for candidate in candidates if not candidate.open]
     check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))

@@ -142,6 +142,7 @@ class Spec(Section):
         network = _network(
             json.dumps(self.network, sort_keys=True), problem.agents, (*_user_made(self.network), *digests)
         )
+        timed, network = self._timed(network)
         with placed("[oracle]"):
             oracle: Oracle = (
                 exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
@@ -162,7 +163,7 @@ class Spec(Section):
             "network": self.network | ({"sha256": digests} if digests else {}),
             "oracle": self.oracle.model_dump(),
         }
-        return Parts(candidates, problem, network, oracle, key, makers(self), self._timed(network))
+        return Parts(candidates, problem, network, oracle, key, makers(self), timed)
 
     def _check_run(self) -> None:
         with placed("[run]"):
@@ -181,10 +182,10 @@ class Spec(Section):
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
 
-    def _timed(self, network: networks.Network) -> Clock | None:
-        """The clock, if the spec has one."""
+    def _timed(self, network: networks.Network) -> tuple[Clock | None, networks.Network]:
+        """The clock, if the spec has one, and the network, which may go by it."""
         if self.clock is None:
-            return None
+            return timed_by(None, network)
         given = self.clock.model_dump()
         for key, registry in CLOCK_PARTS.items():
             if isinstance(given[key], dict):
