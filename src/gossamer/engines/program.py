@@ -16,8 +16,7 @@ from gossamer.basics.keys import Keys, of_round
 from gossamer.core import State, bind, counts
 from gossamer.engines.agents import BLOCK, StackedAgents, World, each
 from gossamer.engines.targets import at_targets
-from gossamer.engines.waking import wave
-from gossamer.engines.waves import Waves
+from gossamer.engines.waking import events
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import honest_of, measure, worst_loss
 from gossamer.oracles import Oracle, Site
@@ -170,7 +169,7 @@ def rounds(
                 state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
                 after = state, memory, run.asked
             else:
-                after = _events(rule, world, setting.oracle, key, world.waves.of(seed), t, run)
+                after = events(rule, world, setting.oracle, key, seed, t, (run.state, run.memory, run.asked))
             state, memory, asked = _held(run, after)
             size = agents.squared_norm(state.x)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
@@ -183,14 +182,6 @@ def rounds(
         return jax.lax.fori_loop(t, stop, partial(one_round, seed, key), run)
 
     return _in_turn(going, keys, run)
-
-
-def _events(rule: Any, world: World, oracle: Oracle, keys: Array, waves: Waves, t: Array, run: RunState) -> Any:
-    """What is held after the events of a round, of which there are as many as agents."""
-    held = run.state, run.memory, run.asked
-    return jax.lax.fori_loop(
-        waves.begins[t], waves.begins[t + 1], lambda k, held: wave(rule, world, oracle, keys, waves, k, held), held
-    )
 
 
 def legs(

@@ -34,6 +34,18 @@ class WakingAgents:
         return jnp.where(self._alone.reshape((-1,) + (1,) * (mine.ndim - 1)), mine, mean)
 
 
+Held = tuple[State, Any, Any]
+"""The state of all agents, the oracle's memory, and the points that gradients were asked for at."""
+
+
+def events(rule: Any, world: World, oracle: Oracle, keys: Array, seed: Any, t: Any, held: Held) -> Held:
+    """What is held after the events of round t, of which there are as many as agents."""
+    waves = world.waves.of(seed)
+    return jax.lax.fori_loop(
+        waves.begins[t], waves.begins[t + 1], lambda k, held: wave(rule, world, oracle, keys, waves, k, held), held
+    )
+
+
 def wave(
     rule: Any,
     world: World,
@@ -41,10 +53,10 @@ def wave(
     keys: Array,
     waves: Waves,
     number: Any,
-    held: tuple[State, Any, Array],
+    held: Held,
     cost: Cost | None = None,
-) -> tuple[State, Any, Array]:
-    """The state, the oracle's memory and the points that gradients were asked for at, after a wave.
+) -> Held:
+    """What is held after a wave.
 
     Places that are empty name an agent beyond the last: what they would write is dropped.
     """

@@ -15,12 +15,11 @@ import tomlkit
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.clocks import COMPUTE, LINKS, Clock, clock
 from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
 from gossamer.data.files import files_of
 from gossamer.engines.blame import blamed
-from gossamer.engines.simulator import check, planned, timed_by
+from gossamer.engines.simulator import check, planned
 from gossamer.networks.files import digests_of, located
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
@@ -38,14 +37,13 @@ from gossamer.specs.sections import (
     TuningSection,
     VariantSection,
 )
+from gossamer.specs.timing import located as located_clock
+from gossamer.specs.timing import timed
 
 T = TypeVar("T")
 
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
-
-CLOCK_PARTS = {"links": LINKS, "compute": COMPUTE}
-"""What `[clock]` may hold tables for, and by what each is made."""
 
 
 class Spec(Section):
@@ -142,7 +140,7 @@ class Spec(Section):
         network = _network(
             json.dumps(self.network, sort_keys=True), problem.agents, (*_user_made(self.network), *digests)
         )
-        timed, network = self._timed(network)
+        clock, network = timed(self.clock, network)
         with placed("[oracle]"):
             oracle: Oracle = (
                 exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
@@ -163,7 +161,7 @@ class Spec(Section):
             "network": self.network | ({"sha256": digests} if digests else {}),
             "oracle": self.oracle.model_dump(),
         }
-        return Parts(candidates, problem, network, oracle, key, makers(self), timed)
+        return Parts(candidates, problem, network, oracle, key, makers(self), clock)
 
     def _check_run(self) -> None:
         with placed("[run]"):
@@ -181,17 +179,6 @@ class Spec(Section):
                 f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
-
-    def _timed(self, network: networks.Network) -> tuple[Clock | None, networks.Network]:
-        """The clock, if the spec has one, and the network, which may go by it."""
-        if self.clock is None:
-            return timed_by(None, network)
-        given = self.clock.model_dump()
-        for key, registry in CLOCK_PARTS.items():
-            if isinstance(given[key], dict):
-                given[key] = made(f"[clock] {key}:", "kind", registry, given[key])
-        with placed("[clock]"):
-            return timed_by(clock(**given), network)
 
     def _candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
         """An algorithm with what is given of it; numbers may be missing if there is a `[tuning]`."""
@@ -272,20 +259,7 @@ def _user_made(table: dict[str, Any]) -> tuple[Any, ...]:
 def _placed_in(folder: Path, section: Spec | VariantSection) -> dict[str, Any]:
     """The problem and the network of a spec or a variant, with the paths of their files absolute."""
     network = {} if section.network is None else {"network": located(section.network, folder)}
-    return {"problem": _found(section.problem, folder)} | network | _clock_in(folder, section.clock)
-
-
-def _clock_in(folder: Path, given: ClockSection | dict[str, Any] | None) -> dict[str, Any]:
-    """The clock of a spec or a variant with the paths of its files absolute."""
-    if given is None:
-        return {}
-    tables = given if isinstance(given, dict) else given.model_dump(exclude_unset=True)
-    found = {
-        key: table | {"file": os.path.realpath(folder / table["file"])}
-        for key, table in tables.items()
-        if key in CLOCK_PARTS and isinstance(table, dict) and isinstance(table.get("file"), str)
-    }
-    return {"clock": tables | found if isinstance(given, dict) else given.model_copy(update=found)}
+    return {"problem": _found(section.problem, folder)} | network | located_clock(section.clock, folder)
 
 
 def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:
