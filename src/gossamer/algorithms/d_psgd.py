@@ -33,7 +33,7 @@ class DPSGD:
 
         $$ x_i \leftarrow \tfrac12(x_i + x_j) - \eta g, \qquad x_j \leftarrow \tfrac12(x_i + x_j) $$
 
-        An agent that is fast steps more often, so that it settles where no mean of equal weights does.
+        An agent that is fast steps more often, so that its loss counts for more.
 
         Reference: X. Lian, W. Zhang, C. Zhang and J. Liu, "Asynchronous decentralized parallel stochastic gradient
         descent", 2018, arXiv 1710.06952, Algorithm 1.
