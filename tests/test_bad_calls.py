@@ -60,6 +60,7 @@ CALLS = [
     (networks.redrawn, {"agents": 4, "probability": 0.5, "seed": 0}),
     (networks.every, {"network": RING, "rounds": 2}),
     (networks.failing, {"network": RING, "links": 0.1, "agents": 0.1, "seed": 0}),
+    (networks.asynchronous, {"network": RING}),
     (networks.attacked, {"network": RING, "how": "scale", "agents": [1], "scale": 2.0}),
     (networks.sequence, {"rounds": [RING]}),
     (networks.from_graph, {"graph": nx.path_graph(4), "weights": "lazy"}),

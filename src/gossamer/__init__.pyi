@@ -1,6 +1,6 @@
 """The public names, and where each comes from; `__init__.py` imports a module when a name of it is first used."""
 
-from . import aggregators, algorithms, compressors, data, networks, oracles, problems, schedules, theory
+from . import aggregators, algorithms, clocks, compressors, data, networks, oracles, problems, schedules, theory
 from .algorithms.beer import BEER
 from .algorithms.biased_dmt import BiasedDMT
 from .algorithms.biased_dmt_atc import BiasedDMTATC
@@ -42,6 +42,7 @@ from .algorithms.robust_dsgd import RobustDSGD
 from .algorithms.sgp import SGP
 from .algorithms.stem import STEM
 from .basics.pytrees import pytree
+from .clocks import clock
 from .core import (
     Agent,
     Aggregator,
@@ -66,7 +67,6 @@ from .experiments.tuning import tune
 from .metrics import metric
 from .results.comparison import Comparison, compare
 from .results.concat import concat
-from .results.links import Link
 from .results.result import Result
 from .results.study import Study
 
@@ -112,7 +112,6 @@ __all__ = [
     "GTAdam",
     "GTNSGDm",
     "InputError",
-    "Link",
     "LocalBiasedDMT",
     "LocalStep",
     "Mixing",
@@ -133,6 +132,8 @@ __all__ = [
     "Weight",
     "aggregators",
     "algorithms",
+    "clock",
+    "clocks",
     "compare",
     "compressors",
     "concat",

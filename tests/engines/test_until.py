@@ -141,11 +141,10 @@ def test_killed_and_resumed_it_ends_as_if_nothing_had_happened(tmp_path, monkeyp
 def test_a_study_ends_runs_early_but_not_those_of_tuning(tmp_path):
     options = {"steps": 40, "every": 4, "seeds": 2, "dtype": "float64", "until": {"loss": 0.05}, "progress": False}
     tune = {"eta": (0.05, 0.2), "budget": 4, "seeds": 1, "extensions": 0}
-    home = {"home": gs.Link(1.0, 1e3, 0.0)}
-    study = gs.study(gs.DPSGD, PROBLEM, NETWORK, tune=tune, out=tmp_path / "out", links=home, **options)
+    study = gs.study(gs.DPSGD, PROBLEM, NETWORK, tune=tune, out=tmp_path / "out", clock="campus", **options)
     last = study.result.frame().group_by("seed").last()
     assert set(last["status"]) == {"reached"}
-    assert "seconds_home" in last.columns
+    assert "seconds" in last.columns
     etas = study.tuning.sort("eta")
     whole = [np.mean([(1 - eta) ** (2 * t) for t in range(36, 41)]) for eta in etas["eta"]]  # their last tenth
     assert etas["value"].to_list() == pytest.approx(whole, rel=1e-9)

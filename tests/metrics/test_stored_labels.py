@@ -59,9 +59,9 @@ def test_the_commands_draw_it_without_its_code(stored, monkeypatch, capsys):
             main()
         return ended.value.code, capsys.readouterr()
 
-    code, told = command("plot", str(stored), "--metric", "mine", "--x", "campus", "--format", "svg")
+    code, told = command("plot", str(stored), "--metric", "mine", "--x", "bytes", "--format", "svg")
     assert code == 0
-    assert told.out.strip() == f"{stored}/figures/mine-campus.svg"
+    assert told.out.strip() == f"{stored}/figures/mine-bytes.svg"
     code, told = command("plot", str(stored), "--metric", "mein")
     assert code == 2
     assert "there is no metric 'mein' in this result; did you mean 'mine'?" in " ".join(told.err.split())
@@ -81,10 +81,9 @@ def test_a_fresh_process_reads_it_without_jax(stored):
 
 
 def test_a_result_from_before_labels_were_stored_has_ours(stored):
-    rewritten(stored, lambda known: {key: value for key, value in known.items() if key not in ("metrics", "links")})
+    rewritten(stored, lambda known: {key: value for key, value in known.items() if key != "metrics"})
     result = gs.Result.load(stored)
     assert result.metrics == OURS
-    assert list(result.links) == ["datacenter", "campus", "internet"]
 
 
 def rewritten(folder, change):
@@ -101,17 +100,9 @@ def labelled(**changed):
     return change
 
 
-def renamed(name, kind="metrics"):
+def renamed(name):
     def change(known):
-        known[kind][name] = known[kind].pop("mine" if kind == "metrics" else "campus")
-        return known
-
-    return change
-
-
-def linked(**changed):
-    def change(known):
-        known["links"]["campus"] |= changed
+        known["metrics"][name] = known["metrics"].pop("mine")
         return known
 
     return change
@@ -133,12 +124,7 @@ FORGED = {
     "a list of labels": lambda known: known | {"metrics": []},
     "no labels": lambda known: known | {"metrics": {}},
     "very many": lambda known: known | {"metrics": {f"m{k}": known["metrics"]["mine"] for k in range(1000)}},
-    "a path for a link": renamed("a/b", "links"),
-    "a column for a link": renamed("bytes", "links"),
-    "a link that goes back": linked(latency=-1.0),
-    "a link without width": linked(bandwidth=0.0),
-    "a link of nothing": linked(query=float("nan")),
-    "a link of text": linked(query="fast"),
+    "a number for a clock": lambda known: known | {"clock": 3},
 }
 
 

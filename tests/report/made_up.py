@@ -7,7 +7,6 @@ import networkx as nx
 import polars as pl
 
 import gossamer as gs
-from gossamer.results.links import LINKS
 from gossamer.results.study import Study
 from tests import plain
 
@@ -80,7 +79,8 @@ def facts(agents=8, edges=None):
 
 
 def study(variants=("ring", "complete"), name="bias", title="Bias on two networks"):
-    base = replace(result(), links=LINKS | {"pigeon": gs.Link(latency=0.2, bandwidth=1e18, query=0.0)})
+    seconds = {f"seconds{end}": 0.2 * pl.col("round") for end in ("", "_low", "_high")}
+    base = with_columns(result(), **seconds)
     found = {"ring": facts(), "complete": facts(edges=[list(edge) for edge in nx.complete_graph(8).edges])}
     return Study(
         name=name,

@@ -105,7 +105,7 @@ def test_the_switches_change_what_is_shown(browser, file, studies):
         shown = drawn(page)
         paid = studies[0].results["ring"].of("dsgt")["bytes_sent"].unique().sort().to_list()
         assert (shown["x"], shown["lines"]["dsgt"]["x"]) == ("bytes sent by an agent", pytest.approx(paid))
-        section.locator("[name=x]").select_option("modelled seconds, pigeon")
+        section.locator("[name=x]").select_option("seconds, by the clock")
         assert drawn(page)["lines"]["dsgt"]["x"][-1] == pytest.approx(8.0)
         assert drawn(page, "curves-1")["y"] == "loss F(x̄)", "the other study has switches of its own"
 

@@ -122,9 +122,9 @@ def test_metrics_and_axes_are_those_of_the_result(study):
     assert found == ["loss", "grad_norm_sq", "stationarity", "consensus", "tracking", "ranks"]
     assert "ranks" not in curves.metrics(result), "what has no label is no metric"
     assert across["bytes"] == "bytes_sent"
-    assert across["pigeon"] == "seconds_pigeon"
+    assert across["seconds"] == "seconds"
     drawn = curves.of(replace(study, results={"": labelled}))
-    assert drawn["axes"][-1] == "modelled seconds, pigeon"
+    assert drawn["axes"][-1] == "seconds, by the clock"
     assert drawn["metrics"][-1] == {"title": "the rank", "log": False}
 
 

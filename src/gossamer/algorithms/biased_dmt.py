@@ -12,7 +12,7 @@ Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved convergence for
 with biased gradients", 2026, arXiv 2604.08236, Algorithm 1.
 """
 
-from gossamer.core import Agent, Array, PostingAgent, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, MeetingAgent, PostingAgent, State, StepSize, Weight, rule
 
 
 @rule("biased-dmt")
@@ -47,6 +47,20 @@ class BiasedDMT:
         wx, wv = arrived()
         v = wv + m - s.m
         return State(x=wx - self.eta * v, m=m, v=v)
+
+    def wake(self, s: State, g: Array, agent: MeetingAgent) -> State:
+        r"""Asynchronous Biased-DMT, ours: i wakes with a gradient that it asked for when it woke last, and meets j.
+
+        $$ m' = (1-\lambda) m_i + \lambda g, \quad v' = v_i + m' - m_i, \qquad
+           x_i \leftarrow \tfrac12(x_i + x_j) - \eta v', \quad x_j \leftarrow \tfrac12(x_i + x_j), \quad
+           v_i, v_j \leftarrow \tfrac12(v' + v_j), \quad m_i \leftarrow m' $$
+
+        The sum of $v$ stays the sum of $m$ whoever is slow, so that its fixed point is that of Biased-DMT.
+        """
+        m = (1 - self.lam) * s.m + self.lam * g
+        v = s.v + m - s.m
+        xm, vm = agent.meet(x=s.x, v=v)
+        return State(x=xm - self.eta * v, m=m, v=vm)
 
     def tracker(self, s: State) -> Array:
         return s.v

@@ -8,7 +8,7 @@ with the heterogeneity and with $1/\rho$. One vector to each neighbour a round.
 Reference: X. Lian et al., "Can decentralized algorithms outperform centralized algorithms?", 2017, arXiv 1705.09056.
 """
 
-from gossamer.core import Agent, Array, PostingAgent, State, StepSize, rule
+from gossamer.core import Agent, Array, MeetingAgent, PostingAgent, State, StepSize, rule
 
 
 @rule("d-psgd")
@@ -27,3 +27,15 @@ class DPSGD:
         """`step`, whose message travels while the gradient is computed."""
         arrived, g = agent.post(s.x), agent.gradient(s.x)
         return State(x=arrived() - self.eta * g)
+
+    def wake(self, s: State, g: Array, agent: MeetingAgent) -> State:
+        r"""AD-PSGD: the pair takes its mean, and the one that woke a step along a gradient that is stale by then.
+
+        $$ x_i \leftarrow \tfrac12(x_i + x_j) - \eta g, \qquad x_j \leftarrow \tfrac12(x_i + x_j) $$
+
+        An agent that is fast steps more often, so that its loss counts for more.
+
+        Reference: X. Lian, W. Zhang, C. Zhang and J. Liu, "Asynchronous decentralized parallel stochastic gradient
+        descent", 2018, arXiv 1710.06952, Algorithm 1.
+        """
+        return State(x=agent.meet(x=s.x) - self.eta * g)

@@ -9,7 +9,7 @@ Reference: S. Lu, X. Zhang, H. Sun and M. Hong, "GNSD: a gradient-tracking based
 decentralized optimization", 2019.
 """
 
-from gossamer.core import Agent, Array, State, StepSize, rule
+from gossamer.core import Agent, Array, MeetingAgent, State, StepSize, rule
 
 
 @rule("gnsd")
@@ -27,6 +27,12 @@ class GNSD:
         x = wx - self.eta * s.y
         g = agent.gradient(x)
         return State(x=x, y=wy + g - s.g, g=g)
+
+    def wake(self, s: State, g: Array, agent: MeetingAgent) -> State:
+        """Asynchronous Biased-DMT with λ = 1."""
+        y = s.y + g - s.g
+        xm, ym = agent.meet(x=s.x, y=y)
+        return State(x=xm - self.eta * y, y=ym, g=g)
 
     def tracker(self, s: State) -> Array:
         return s.y

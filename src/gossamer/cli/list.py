@@ -19,6 +19,8 @@ Kind = Literal[
     "problems",
     "datasets",
     "metrics",
+    "links",
+    "compute-times",
 ]
 
 

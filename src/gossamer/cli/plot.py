@@ -20,7 +20,9 @@ class Format(StrEnum):
 def plot(
     directory: Annotated[Path, typer.Argument(help="A finished run.")],
     metric: Annotated[list[str] | None, typer.Option(help="A metric; all that were measured if not given.")] = None,
-    x: Annotated[str, typer.Option(help="What a method pays: rounds, queries, bytes, or a link's name.")] = "rounds",
+    x: Annotated[
+        str, typer.Option(help="What a method pays: rounds, queries, bytes, or, with a clock, seconds.")
+    ] = "rounds",
     format: Annotated[list[Format] | None, typer.Option(help="A file format; pdf and png if not given.")] = None,
 ) -> None:
     """Draw a run's curves in the column width of a paper, into its directory `figures`.
@@ -31,7 +33,7 @@ def plot(
 
         gossamer plot runs/a9a-ring --metric grad_norm_sq --x bytes --format pdf
 
-        gossamer plot runs/a9a-ring --metric loss --x internet
+        gossamer plot runs/a9a-ring --metric loss --x seconds
     """
     from gossamer.report import figures
     from gossamer.results.study import Study, place

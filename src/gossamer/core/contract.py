@@ -114,8 +114,21 @@ class PostingAgent(Agent, Protocol):
         ...
 
 
+class MeetingAgent(Protocol):
+    """The agent that wakes on an asynchronous network, for a rule's ``wake``."""
+
+    def meet(self, **arrays: Array) -> Any:
+        """The means of the arrays and of the partner's own by the same names in its state, which then holds them."""
+        ...
+
+
 class Rule(Protocol):
-    """An algorithm. ``s.x`` is always the model that is evaluated; `@rule` adds what else an engine asks for."""
+    """An algorithm. ``s.x`` is always the model that is evaluated; `@rule` adds what else an engine asks for.
+
+    A rule may also have ``wake(self, s, g, agent) -> State``, its form for asynchronous networks, where `agent` is a
+    `MeetingAgent`: ``s`` is the state of the agent that wakes, and ``g`` the gradient that it asked for at its model
+    right after it woke last, and which others did not wait for.
+    """
 
     name: ClassVar[str]
     title: ClassVar[str]

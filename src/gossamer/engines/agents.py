@@ -12,6 +12,7 @@ from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN
 from gossamer.basics.keys import kept, of_array, of_query
+from gossamer.clocks.operations import Order, Query, Receive, Reduce, Send
 from gossamer.core import Over
 from gossamer.engines.apart import each_round
 from gossamer.networks import Network
@@ -27,6 +28,8 @@ class World(NamedTuple):
 
     problem: Problem
     network: Network
+    waves: Any = None
+    """Where nobody waits: who wakes when, for each seed."""
 
 
 @dataclass
@@ -47,11 +50,20 @@ class Cost:
     """All-reduces."""
     reduced: int = 0
     """Numbers that one agent put into them."""
+    order: Order = ()
+    """All of that, one after the other."""
+
+    def sends(self, size: float) -> None:
+        """A message of so many bytes, and the wait for those of the neighbours."""
+        self.messages += 1
+        self.order += (Send(size, self.messages), Receive(self.messages))
 
     def repeat(self, before: "Cost", times: int) -> None:
         """What was paid since `before`, so many times."""
         for name, value in vars(before).items():
-            setattr(self, name, value + times * (getattr(self, name) - value))
+            now = getattr(self, name)
+            again = times * now[len(value) :] if isinstance(value, tuple) else times * (now - value)
+            setattr(self, name, value + again)
 
 
 class StackedAgents:
@@ -66,11 +78,14 @@ class StackedAgents:
         self._calls = self._shrunk = 0
 
     def gradient(self, *points: Array) -> Array:
-        self.cost.queries += len(points) * self.oracle.asks(self.world.problem.dim)
+        asked = len(points) * self.oracle.asks(self.world.problem.dim)
+        self.cost.queries += asked
+        self.cost.order += (Query(asked),)
         return self._ask(self.oracle, points)
 
     def full_gradient(self, *points: Array) -> Array:
         self.cost.passes += len(points)
+        self.cost.order += (Query(0, passes=len(points)),)
         return self._ask(self.oracle.full(), points)
 
     def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
@@ -84,21 +99,22 @@ class StackedAgents:
         return _like(points, gradients)
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
-        self.cost.messages += 1
+        self.cost.sends(bytes_of(arrays))
         self.cost.gossiped += sum(a[0].size for a in arrays)
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
         mixed = tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True))
         return _like(arrays, mixed)
 
     def gossip_robust(self, *arrays: Array, by: Any) -> Array:
-        self.cost.messages += 1
+        self.cost.sends(bytes_of(arrays))
         self.cost.gossiped += sum(a[0].size for a in arrays)
         mixer = self.world.network.mixer
         return _like(arrays, tuple(each_round(mixer, self.t, partial(self._combine, by), a) for a in arrays))
 
     def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
-        self.cost.messages += 1
-        self.cost.bits += sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
+        bits = sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
+        self.cost.sends(bits / 8)
+        self.cost.bits += bits
         shrunk = tuple(self._shrink(by, a) for a in arrays)
         return _like(arrays, tuple((q, self._mix(q, "W")) for q in shrunk))
 
@@ -189,6 +205,7 @@ class StackedAgents:
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
+        self.cost.order += (Reduce(bytes_of(arrays)),)
         return _like(arrays, tuple(jnp.broadcast_to(self._mean(self._sent(a)), a.shape) for a in arrays))
 
     # below: what differs where the agents are shared out over devices
@@ -248,6 +265,11 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
 
 def _tuple(made: Any) -> tuple[Array, ...]:
     return made if isinstance(made, tuple) else (made,)
+
+
+def bytes_of(arrays: tuple[Array, ...]) -> float:
+    """What one agent's rows of the arrays take."""
+    return float(sum(a[0].size * a.dtype.itemsize for a in arrays))
 
 
 def _column(of_agents: Array, a: Array) -> Array:

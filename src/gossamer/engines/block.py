@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -13,9 +13,12 @@ from jaxtyping import Float, Int
 from gossamer.core import parts, ranges, schedules, tabulate
 from gossamer.engines import program
 from gossamer.engines.apart import told_apart
+from gossamer.engines.costs import work_of
 from gossamer.engines.devices.layouts import ALONE, Alone
 from gossamer.engines.devices.processes import agreed
 from gossamer.engines.honesty import among_honest
+from gossamer.engines.waves import packed
+from gossamer.engines.waves import schedules as schedules_of
 from gossamer.metrics import Target, measured
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -76,7 +79,11 @@ class Block:
         problem = among_honest(problem, network, oracles[0])  # who attacks is static, and so the same in all
         self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
         with self.precision():
-            self.world = layout.world(problem, told_apart(rules[0], network), dtype)
+            self.world = layout.world(problem, told_apart(rules[0], replace(network, clock=None)), dtype)
+            if network.asynchronous:
+                work = work_of(rules[0], problem, network, oracles[0], dtype)
+                waves = packed(schedules_of(network, work, self.seeds, steps), problem.agents, steps)
+                self.world = self.world._replace(waves=jax.tree.map(jnp.asarray, waves))
             self.oracles = layout.over_settings(_stacked([cast(oracle, dtype) for oracle in oracles]))
             constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}

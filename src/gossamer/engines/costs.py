@@ -8,11 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
+from gossamer.clocks.operations import Send
+from gossamer.clocks.schedule import Work
 from gossamer.core import InputError, State, parts, ranges
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
 from gossamer.engines.apart import told_apart
 from gossamer.engines.blame import blamed
+from gossamer.engines.waking import wave
+from gossamer.engines.waves import Waves
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -30,7 +34,8 @@ def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: 
 
 
 def held(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[State, Any]:
-    """The shapes of what one run holds between two rounds: the rule's state, and what the oracle remembers."""
+    """The shapes of what one run holds between two rounds: the rule's state, and what the oracle remembers, with the
+    models at which gradients were asked for where nobody waits."""
     traced = _of(rule, problem, network, oracle, dtype)
     return traced.before, traced.memory
 
@@ -47,13 +52,25 @@ class _Traced(NamedTuple):
 
 def _of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> _Traced:
     with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
-        number = jax.ShapeDtypeStruct((), np.dtype(dtype))
-        hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
-        world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
-        shapes, structure = jax.tree.flatten((world, asked, hyper, key_shapes(2, problem.agents)))
+        shapes, structure = jax.tree.flatten(traced_arguments(rule, problem, network, oracle, dtype))
         traced = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)
     _refuse_broken(rule, problem, traced.before, traced.after)
     return traced
+
+
+def work_of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Work:
+    """What decides the schedule of an asynchronous run, besides its clock."""
+    start, event = costs(rule, problem, network, oracle, dtype)
+    size = sum(message.bytes for message in event.order if isinstance(message, Send))
+    return Work(start.order, event.queries, size)
+
+
+def traced_arguments(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Any, ...]:
+    """The shapes of what a rule is traced with: the world, the oracle, the hyper-parameters and the keys."""
+    number = jax.ShapeDtypeStruct((), np.dtype(dtype))
+    hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
+    world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
+    return world, asked, hyper, key_shapes(2, problem.agents)
 
 
 @lru_cache(maxsize=64)
@@ -69,7 +86,8 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
 
     All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
     a round without gossip as nothing, and an agent that sleeps pays nothing. A gradient over all samples counts as so
-    many queries as they make mini-batches. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1)
+    many queries as they make mini-batches. Where nobody waits, a round is as many events as agents, and both
+    who meet send. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1)
     messages. Of a private oracle, also the most gradients that an agent lets out.
     """
     n, size = network.agents, np.dtype(dtype).itemsize
@@ -80,10 +98,14 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
         return cost.queries + (cost.passes * oracle.passes(problem) if cost.passes else 0.0)
 
     def sent(cost: Cost) -> float:
+        if network.asynchronous and cost is each_round:
+            return 2.0 * sum(message.bytes for message in cost.order if isinstance(message, Send))
         gossiped = size * cost.gossiped + cost.bits / 8
         return gossiped * network.traffic + size * cost.reduced * 2 * (n - 1) / n
 
     def waits(cost: Cost) -> float:
+        if network.asynchronous and cost is each_round:
+            return 2.0 * cost.messages
         return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
 
     counted = {
@@ -127,6 +149,11 @@ def _traced(
     first = StackedAgents(world, oracle, keys[1], jnp.int32(0), memory, start)
     rule = form.bind(hyper)
     before = rule.init(program.start_of(StackedAgents, world), first)
+    if world.network.asynchronous:
+        waves = Waves.everyone(world.problem.agents)
+        each_round.queries = oracle.asks(world.problem.dim)
+        state, *others = wave(rule, world, oracle, keys, waves, 0, (before, first.memory, before["x"]), each_round)
+        return before, state, others
     agents = StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round)
     return before, rule.step(before, agents), agents.memory
 

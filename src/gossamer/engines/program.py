@@ -16,6 +16,7 @@ from gossamer.basics.keys import Keys, of_round
 from gossamer.core import State, bind, counts
 from gossamer.engines.agents import BLOCK, StackedAgents, World, each
 from gossamer.engines.targets import at_targets
+from gossamer.engines.waking import events
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import honest_of, measure, worst_loss
 from gossamer.oracles import Oracle, Site
@@ -47,6 +48,8 @@ class RunState(NamedTuple):
     """The round in which it diverged, or −1."""
     reached: Int[Array, ""] | None = None
     """The measured round at which it came to its targets and stopped, or −1; None where there are no targets."""
+    asked: Array | None = None
+    """Where nobody waits: the model at which each agent's next gradient was asked for."""
 
 
 class ProgramSetting(NamedTuple):
@@ -103,7 +106,7 @@ def starts(
         memory = memory_of(crowd, world, setting.oracle, key)
         agents = crowd(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
         state = form.bind(setting.hyper).init(start_of(crowd, world), agents)
-        return RunState(state, agents.memory, jnp.int32(-1))
+        return RunState(state, agents.memory, jnp.int32(-1), asked=state.x if world.network.asynchronous else None)
 
     return _mapped(single_run, ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order), keys)
 
@@ -157,22 +160,26 @@ def rounds(
     """From round t to `stop`, by the agents that are in `crowd`."""
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
-    def one_round(key: Array, t: Array, run: RunState) -> RunState:
+    def one_round(seed: Array, key: Array, t: Array, run: RunState) -> RunState:
         def single_run(setting: ProgramSetting, run: RunState) -> RunState:
             agents = crowd(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
-            state = form.bind(setting.hyper).step(run.state, agents)
-            state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
-            state, memory = _held(run, (state, memory))
+            rule = form.bind(setting.hyper)
+            if world.waves is None:
+                state = rule.step(run.state, agents)
+                state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
+                after = state, memory, run.asked
+            else:
+                after = events(rule, world, setting.oracle, key, seed, t, (run.state, run.memory, run.asked))
+            state, memory, asked = _held(run, after)
             size = agents.squared_norm(state.x)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
-            return run._replace(
-                state=state, memory=memory, diverged=jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
-            )
+            diverged = jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
+            return run._replace(state=state, memory=memory, asked=asked, diverged=diverged)
 
         return jax.vmap(single_run)(ProgramSetting(hyper_at(hyper, t), oracles), run)
 
-    def going(key: Array, run: RunState) -> RunState:
-        return jax.lax.fori_loop(t, stop, partial(one_round, key), run)
+    def going(seed: Array, key: Array, run: RunState) -> RunState:
+        return jax.lax.fori_loop(t, stop, partial(one_round, seed, key), run)
 
     return _in_turn(going, keys, run)
 
@@ -274,23 +281,23 @@ def _held(run: RunState, after: Any) -> Any:
     reached = run.reached
     if reached is None:
         return after
-    return jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, (run.state, run.memory))
+    return jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, (run.state, run.memory, run.asked))
 
 
 def _stay(world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys, run: RunState, *span: Any) -> RunState:
     return run
 
 
-def _in_turn(going: Callable[[Array, RunState], RunState], keys: Keys, run: RunState) -> RunState:
+def _in_turn(going: Callable[[Array, Array, RunState], RunState], keys: Keys, run: RunState) -> RunState:
     """All seeds: on a CPU one after the other, so that what one works on stays in the cache (10 seeds of a9a on a ring
     of 20 take 0.55 of the time that they take side by side), and its bits do not depend on the others."""
     if jax.default_backend() != "cpu":
-        return jax.vmap(going, (0, 1), 1)(keys, run)
+        return jax.vmap(going, (0, 0, 1), 1)(jnp.arange(keys.shape[0]), keys, run)
 
     def put(seed: Array, run: RunState) -> RunState:
         own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, seed, 1, keepdims=False), run)
         placed = partial(jax.lax.dynamic_update_index_in_dim, index=seed, axis=1)
-        return jax.tree.map(placed, run, going(keys[seed], own))
+        return jax.tree.map(placed, run, going(seed, keys[seed], own))
 
     return jax.lax.fori_loop(0, keys.shape[0], put, run)
 

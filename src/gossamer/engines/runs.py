@@ -169,7 +169,7 @@ def compute(
         keys: dict[RunId, dict[str, Any]] = {}
         newest: dict[RunId, Piece] = {}
         if store.keeps:
-            keys = {run: _key(named[run[0]], run[1], plan, sharing, first, last, marks) for run in going}
+            keys = {run: _key(named[run[0]], run[1], plan, network, sharing, first, last, marks) for run in going}
             check = partial(believed, marks, (problem.agents, problem.dim))
             stored = {run: store.get(keys[run], check) for run in going}
             newest = {run: Piece.of_cell(cell) for run, cell in stored.items() if cell is not None}
@@ -209,7 +209,14 @@ def _over(piece: Piece, last: int, plan: RunPlan) -> bool:
 
 
 def _key(
-    setting: dict[str, Any], seed: int, plan: RunPlan, sharing: Sharing, first: int, last: int, marks: list[int]
+    setting: dict[str, Any],
+    seed: int,
+    plan: RunPlan,
+    network: Network,
+    sharing: Sharing,
+    first: int,
+    last: int,
+    marks: list[int],
 ) -> dict[str, Any]:
     return {
         "setting": setting,
@@ -220,6 +227,7 @@ def _key(
         "width": [sharing.settings, sharing.seeds],
         **({"devices": over} if (over := sharing.layout.agents_over) > 1 else {}),
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
+        **({"clock": clock.mark} if (clock := network.clock) is not None else {}),
         **({"metrics": names} if (names := sorted(own())) else {}),
     }
 

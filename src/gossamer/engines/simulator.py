@@ -12,18 +12,19 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.arrays import numbers
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
+from gossamer.clocks.clock import Clock, clock_of
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.engines.costs import paid
 from gossamer.engines.devices.places import using
 from gossamer.engines.honesty import among_honest
 from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
+from gossamer.engines.timing import timed
 from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
-from gossamer.results.links import LINKS, Link, together
 from gossamer.results.provenance import machine, versions
 from gossamer.results.result import Result, runs_frame
 from gossamer.results.store import Nowhere
@@ -48,7 +49,7 @@ def simulate(
     dtype: str = "float32",
     until: Mapping[str, float] | None = None,
     callback: Callback | None = None,
-    links: Mapping[str, Link] | None = None,
+    clock: Any = None,
     devices: int | Literal["all"] | None = None,
     split: Literal["runs", "agents"] | None = None,
     progress: bool | Report = True,
@@ -75,7 +76,8 @@ def simulate(
         callback: called at every measured round of each algorithm with the round and the metrics by name, an array of
             one value for each seed (not a number where the seed has ended before). If it returns True the algorithm
             stops there, with the status "stopped".
-        links: kinds of networks to model seconds on, by name, beside the presets of `gossamer.results.links`.
+        clock: how long agents compute and messages travel, made by `gossamer.clock`, or a preset's name, such as
+            "internet": then what is measured has a column of seconds.
         devices: over how many devices to share out, or "all" that JAX has and that make it faster; one if it is not
             given. On a CPU call `gossamer.devices` first.
         split: what is shared out: "runs", that is seeds, or the "agents" of every run; what is estimated to be faster
@@ -91,14 +93,14 @@ def simulate(
     plan, seeds = planned(steps, every, seeds, dtype, until)
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
-    modelled = together(links)
+    clock, network = timed_by(clock, network)
     problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
     for rule in rules:
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
     with using(devices, split), reporting(progress) as report:
         watched = None if callback is None else _watching(callback, seeds)
-        results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, modelled) for rule in rules]
+        results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, clock) for rule in rules]
     return Result.joined(results)
 
 
@@ -107,6 +109,21 @@ def network_for(problem: Problem, network: Any) -> Network:
     if not isinstance(problem, Problem):
         raise InputError(f"the problem must be made by gossamer.problems, but is {brief(problem)}.")
     return network if isinstance(network, Network) else networks.of(network, problem.agents)
+
+
+def timed_by(given: Any, network: Network) -> tuple[Clock | None, Network]:
+    """The clock that is meant, if it knows of all agents; and the network, which goes by it where nobody waits."""
+    clock = clock_of(given)
+    if clock is not None:
+        clock.check(network.agents)
+    if not network.asynchronous:
+        return clock, network
+    if clock is None:
+        raise InputError(
+            f'{network.name} needs a clock, which says who wakes when: give one, such as clock = "internet", or a '
+            "section [clock] in a spec."
+        )
+    return clock, dataclasses.replace(network, clock=clock)
 
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
@@ -131,6 +148,11 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
             raise InputError(
                 f"{type(rule).__name__} is called {rule.name!r}, which is another algorithm: give it a name of its own."
             )
+    if network.asynchronous and oracle.privacy is not None:
+        raise InputError(
+            f"{network.name}: how many noisy gradients an agent lets out depends on its speed there, and is not "
+            "counted. Use a private oracle on a network with rounds."
+        )
     refuse_mistakable(problem, network, oracle, [parts(rule) for rule in rules])
     if problem.agents != network.agents:
         raise InputError(
@@ -172,7 +194,7 @@ def _run(
     plan: RunPlan,
     report: Report,
     watched: Watched | None,
-    links: Mapping[str, Link],
+    clock: Clock | None,
 ) -> Result:
     began = time.perf_counter()
     runs = compute(
@@ -188,7 +210,7 @@ def _run(
         watched=watched,
     )
     by_seed = {seed: run for (_, seed), run in runs.items()}
-    return result_of(rule, by_seed, problem, network, oracle, plan, time.perf_counter() - began, links=links)
+    return result_of(rule, by_seed, problem, network, oracle, plan, time.perf_counter() - began, clock=clock)
 
 
 def result_of(
@@ -201,7 +223,7 @@ def result_of(
     seconds: float,
     told: str | None = None,
     replicates: dict[int, int] | None = None,
-    links: Mapping[str, Link] = LINKS,
+    clock: Clock | None = None,
 ) -> Result:
     """The result of one algorithm from its runs by seed.
 
@@ -212,6 +234,8 @@ def result_of(
     replicates = replicates or {seed: seed for seed in runs}
     known = labels_of(among_honest(problem, network, oracle))
     frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
+    if clock is not None:
+        frame = timed(frame, clock, rule, problem, network, oracle, plan.dtype)
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {
         "steps": plan.steps,
@@ -223,13 +247,15 @@ def result_of(
         "machine": machine(),
         "seconds": {f"{key[0]}({key[1]})": round(seconds, 3)},
     }
+    if clock is not None:
+        manifest["clock"] = str(clock)
     if plan.until:
         manifest["until"] = {target.metric: target.value for target in plan.until}
     if (protected := oracle.privacy) is not None:
         manifest["privacy"] = protected._asdict()
     states = {key: _stacked([run.x for run in runs.values()])}
     drawn = _stacked(biases) if biases else None
-    return Result(frame, states, list(runs), drawn, manifest, metrics=known, links=dict(links))
+    return Result(frame, states, list(runs), drawn, manifest, metrics=known)
 
 
 def _stacked(arrays: list[np.ndarray]) -> np.ndarray:

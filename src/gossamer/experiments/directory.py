@@ -53,6 +53,6 @@ def extends(spec: Spec, old: Spec) -> bool:
     )
     longer = plan.steps >= old_plan.steps and set(old_seeds) <= set(seeds)
     update = {"steps": spec.run.steps, "seeds": spec.run.seeds}
-    update = {"run": old.run.model_copy(update=update), "links": spec.links}  # links only change what is shown
+    update = {"run": old.run.model_copy(update=update), "clock": spec.clock}  # which only changes what is shown
     same = old.model_copy(update=update).model_dump() == spec.model_dump()
     return longer and same

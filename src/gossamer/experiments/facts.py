@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gossamer.networks import Network
 from gossamer.problems import Empirical
 from gossamer.results.result import Result
 from gossamer.specs.parts import Parts
@@ -17,7 +18,7 @@ def facts_of(parts: Parts, result: Result) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "agents": network.agents,
         "network": network.name,
-        "gap": network.gap if network.agents <= 1_000 or not network.changes else None,  # there it takes long
+        "gap": network.gap if _has_gap(network) else None,
         "links": network.links,
         "edges": _edges(parts) if network.agents <= 200 else None,
         "smoothness": problem.smoothness,
@@ -32,6 +33,11 @@ def facts_of(parts: Parts, result: Result) -> dict[str, Any]:
         facts["bias_sq"] = float((result.mean_bias**2).sum(1).mean())
     # JSON has no infinity, which the numbers of an absurd problem may reach
     return {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in facts.items()}
+
+
+def _has_gap(network: Network) -> bool:
+    """Whether ρ says something, and is found before long."""
+    return not network.asynchronous and (network.agents <= 1_000 or not network.changes)
 
 
 def _edges(parts: Parts) -> list[list[int]]:

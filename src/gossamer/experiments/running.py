@@ -159,7 +159,7 @@ def _result(several: list[Wanted], told: str, runs: dict[int, Row], variant: Var
     seconds = sum(run.seconds for run in runs.values())
     replicates = _replicates(variant) if len(variant.shares) > 1 else None
     made_of = parts.problem, parts.network, parts.oracle
-    return result_of(first.rule, ordered, *made_of, plan, seconds, told, replicates, variant.links)
+    return result_of(first.rule, ordered, *made_of, plan, seconds, told, replicates, variant.clock)
 
 
 def _replicates(variant: Variant) -> dict[int, int]:

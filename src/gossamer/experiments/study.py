@@ -6,14 +6,13 @@ from typing import Any
 
 from gossamer.basics.progress import Report
 from gossamer.core import InputError, hyperparameters, is_rule, parts
-from gossamer.engines.simulator import check, network_for, planned
+from gossamer.engines.simulator import check, network_for, planned, timed_by
 from gossamer.experiments.running import studied
 from gossamer.experiments.variants import Variant
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.fingerprint import Unknown, of
-from gossamer.results.links import Link, together
 from gossamer.results.store import Nowhere, Store
 from gossamer.results.study import Study
 from gossamer.specs.candidates import Candidate, check_grids
@@ -35,7 +34,7 @@ def study(
     settle: int | None = None,
     dtype: str = "float32",
     until: Mapping[str, float] | None = None,
-    links: Mapping[str, Link] | None = None,
+    clock: Any = None,
     name: str = "study",
     out: str | Path | None = None,
     progress: bool | Report = True,
@@ -55,7 +54,7 @@ def study(
         settle: runs go on until ‖∇F‖² has settled, but never beyond this many rounds.
         dtype: "float32" or "float64".
         until: ends a run early, as in `simulate`; runs of tuning are not ended by it.
-        links: kinds of networks to model seconds on, as in `simulate`.
+        clock: how long agents compute and messages travel, as in `simulate`.
         name: the study's name.
         out: a directory to save it in; what was finished there before is not computed again.
         progress: as in `simulate`.
@@ -66,7 +65,7 @@ def study(
     plan, chosen_seeds = planned(steps, every, seeds, dtype, until)
     if plan.until and settle is not None:
         raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
-    modelled = together(links)
+    clock, network = timed_by(clock, network)
     section = _section(tune, [candidate.name for candidate in candidates if candidate.open])
     fixed = [candidate.whole for candidate in candidates if not candidate.open]
     check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
@@ -83,7 +82,7 @@ def study(
     with explained(list(RunSection.model_fields), "study: "):
         run = RunSection.model_validate(plain({"steps": plan.steps, "settle": settle}))
     made_of = Parts(candidates, problem, network, oracle, _key(problem, network, oracle) if out is not None else {})
-    variant = Variant(made_of, plan, chosen_seeds, section, run, modelled)
+    variant = Variant(made_of, plan, chosen_seeds, section, run, clock)
     variant.check_size()
     store = Nowhere() if out is None else Store(_directory(Path(out)) / "cells")
     compared = studied({"": variant}, store, name, name, "", progress)

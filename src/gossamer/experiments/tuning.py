@@ -23,7 +23,7 @@ import polars as pl
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import Rule, setting
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute, fits
-from gossamer.engines.simulator import check, network_for, planned
+from gossamer.engines.simulator import check, network_for, planned, timed_by
 from gossamer.experiments.grids import Trial, best, extended, first_grid, further
 from gossamer.experiments.tried import column_of, tuning_html, tuning_line
 from gossamer.oracles import Oracle, completed
@@ -107,6 +107,7 @@ def tune(
     eta: tuple[float, float],
     seeds: int = 2,
     dtype: str = "float32",
+    clock: Any = None,
     progress: bool | Report = True,
     **section: Any,
 ) -> Tuned:
@@ -121,6 +122,7 @@ def tune(
         eta: the lowest and the highest step size of the first grid.
         seeds: how many tuning seeds; they start at 1,000,000, so that they are not those of a later run.
         dtype: "float32" or "float64".
+        clock: who wakes when, on an asynchronous network.
         progress: as in `simulate`.
         section: other keys of a spec's ``[tuning]``: `budget`, `extensions`, `criterion`, `target`, `together`; and
             hyper-parameters by their names with the values to try, such as ``lam=[1.0, 0.1]``.
@@ -128,6 +130,7 @@ def tune(
     several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of(algorithm) for algorithm in several]
     oracle, network = completed(oracle), network_for(problem, network)
+    _, network = timed_by(clock, network)
     plan, _ = planned(steps, None, seeds, dtype)
     with explained(list(TuningSection.model_fields), "tune: "):
         given = {key: list(value) if isinstance(value, tuple) else value for key, value in section.items()}

@@ -1,12 +1,11 @@
 """Variants: each experiment of a study, made once and checked, with all that its runs need."""
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
+from gossamer.clocks import Clock
 from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.engines.simulator import planned
 from gossamer.experiments.tuning import Trying
-from gossamer.results.links import LINKS, Link
 from gossamer.specs.making import placed
 from gossamer.specs.parts import Parts
 from gossamer.specs.sections import RunSection, TuningSection
@@ -21,14 +20,14 @@ class Variant(NamedTuple):
     seeds: list[int]
     tuning: TuningSection | None
     run: RunSection
-    links: Mapping[str, Link] = LINKS
+    clock: Clock | None = None
 
     @staticmethod
     def of(spec: Spec) -> "Variant":
         """The variant that a spec without variants of its own describes."""
         parts = spec.parts()  # first: it says where in the spec something is wrong
         plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype, spec.run.until)
-        variant = Variant(parts, plan, seeds, spec.tuning, spec.run, spec.modelled())
+        variant = Variant(parts, plan, seeds, spec.tuning, spec.run, parts.clock)
         variant.check_size()
         return variant
 

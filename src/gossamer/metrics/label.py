@@ -54,13 +54,13 @@ class Label:
             raise InputError(f'better of a metric must be "lower" or "higher", but is {brief(self.better)}.')
 
 
-def checked_name(name: Any, what: str = "a metric", taken: tuple[str, ...] = TAKEN) -> str:
+def checked_name(name: Any) -> str:
     """The name, if it can be that of a column and of a file."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise InputError(
-            f"the name of {what} must be up to 40 letters, digits and underscores, with a letter first, but is "
+            "the name of a metric must be up to 40 letters, digits and underscores, with a letter first, but is "
             f"{brief(name)}."
         )
-    if name in taken or name.startswith("seconds"):
-        raise InputError(f"{name!r} has another meaning in a result: choose another name for {what}.")
+    if name in TAKEN or name.startswith("seconds"):
+        raise InputError(f"{name!r} has another meaning in a result: choose another name for a metric.")
     return name

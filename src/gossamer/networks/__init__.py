@@ -1,5 +1,6 @@
 """Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
 
+from gossamer.networks.asynchronous import asynchronous
 from gossamer.networks.attacked import attacked
 from gossamer.networks.comparison import Comparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
@@ -77,6 +78,7 @@ __all__ = [
     "WEIGHTS",
     "Comparison",
     "Network",
+    "asynchronous",
     "attacked",
     "base_graph",
     "check_connected",

@@ -12,6 +12,12 @@ from gossamer.networks import Network
 
 def suits(rule: Any, network: Network) -> None:
     """Refuse a network on which this rule would be wrong, with the way out."""
+    if network.asynchronous and not hasattr(rule, "wake"):
+        able = ", ".join(name for name, kind in ALGORITHMS.items() if hasattr(kind, "wake"))
+        raise InputError(
+            f"{rule.name} waits for all its neighbours in each round, but nobody waits on {network.name}. With an "
+            f"asynchronous form there are {able}; or use the network without asynchronous."
+        )
     if rule.needs == "doubly" and network.stochastic != "doubly":
         others = ", ".join(name for name, kind in ALGORITHMS.items() if kind.needs not in ("doubly", "nothing"))
         raise InputError(

@@ -42,6 +42,10 @@ class Network:
     mixer: Mixer
     attack: Attack | None = dataclasses.field(default=None, metadata={"static": True})
     """What some agents send in place of their vectors: `mix` and `matrix` know nothing of it, an engine does it."""
+    asynchronous: bool = dataclasses.field(default=False, metadata={"static": True})
+    """Whether nobody waits; then the weights say nothing but who may meet whom."""
+    clock: Any = dataclasses.field(default=None, metadata={"static": True})
+    """What says who wakes when, on an asynchronous network; a run puts it here."""
 
     def mix(self, x: Any, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         """The product with W, R or C of round t, over the first axis of `x` and in its dtype.

@@ -5,14 +5,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from gossamer.core import InputError, Registry, brief, nearest, whole
+from gossamer.core import InputError, Registry, brief, flag, nearest, whole
 from gossamer.networks import graphs, sequences
+from gossamer.networks.asynchronous import asynchronous as unwaiting
 from gossamer.networks.attacked import of_options
 from gossamer.networks.files import from_file
 from gossamer.networks.network import Network
 
-COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "attack")
-"""What `make` takes for every network: local steps, faults and attackers."""
+COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "attack", "asynchronous")
+"""What `make` takes for every network: local steps, faults and attackers; and whether nobody waits."""
 
 
 def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
@@ -58,7 +59,8 @@ def make(name: str, agents: int, **values: Any) -> Network:
 
     A torus takes its rows, its columns, both or neither; with neither it is as square as can be. Every network takes
     ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep`` (the chance of a fault
-    in one round) and ``failure_seed``; and ``attack``, a dictionary of what `attacked` takes.
+    in one round) and ``failure_seed``; ``attack``, a dictionary of what `attacked` takes; and
+    ``asynchronous=True``, as in `asynchronous`.
     """
     known = options(name)
     n = whole(f"{name}: agents", agents)
@@ -94,8 +96,9 @@ def _wrapped(
     agents_asleep: Any = None,
     failure_seed: Any = None,
     attack: Any = None,
+    asynchronous: Any = False,
 ) -> Network:
-    """The network with faults, then with local steps, and then with attackers."""
+    """The network with faults, then with local steps, then with attackers, and then without rounds."""
     rates = {"links_down": links_down, "agents_asleep": agents_asleep}
     if failure_seed is not None and all(rate is None for rate in rates.values()):
         raise InputError(f"{name}: failure_seed needs links_down or agents_asleep, but there is neither.")
@@ -105,7 +108,8 @@ def _wrapped(
     seed = sequences.draw_seed(f"{name}: failure_seed", 0 if failure_seed is None else failure_seed)
     steps = whole(f"{name}: every", every)
     whole_network = sequences.every(sequences.failing(network, down, asleep, int(seed)), steps)
-    return whole_network if attack is None else of_options(whole_network, attack)
+    whole_network = whole_network if attack is None else of_options(whole_network, attack)
+    return unwaiting(whole_network) if flag(f"{name}: asynchronous", asynchronous) else whole_network
 
 
 def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:

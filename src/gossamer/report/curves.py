@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gossamer.report.figures import COLORS, DASHES, paid
+from gossamer.report.figures import COLORS, DASHES, PAID
 from gossamer.report.tables import band
 from gossamer.results.result import Result
 from gossamer.results.study import Study
@@ -41,7 +41,7 @@ def of(study: Study) -> dict[str, Any]:
     up = {name: result.metrics[name] for result in results[::-1] for name in metrics(result)}
     methods = labels(study)
     return {
-        "axes": [paid(name) for name in across],
+        "axes": [PAID[name] for name in across],
         "metrics": [{"title": label.text, "log": label.log} for label in up.values()],
         "methods": [
             {

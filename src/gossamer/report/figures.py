@@ -28,13 +28,13 @@ COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 
 DASHES = ["-", "--", "-.", ":"]
 
-PAID = {"rounds": "rounds", "queries": "gradient queries of an agent", "bytes": "bytes sent by an agent"}
-"""The titles of the x-axes that are no links."""
-
-
-def paid(x: str) -> str:
-    """The title of an x-axis."""
-    return PAID.get(x) or f"modelled seconds, {x.replace('_', ' ')}"
+PAID = {
+    "rounds": "rounds",
+    "queries": "gradient queries of an agent",
+    "bytes": "bytes sent by an agent",
+    "seconds": "seconds, by the clock",
+}
+"""The titles of the x-axes."""
 
 
 def drawn(label: Label) -> str:
@@ -61,7 +61,9 @@ def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bo
     axes = figure.add_subplot()
     for number, label in enumerate(result.labels):
         rows = result.of(label)
-        points = band(rows.filter(pl.col("status") != "diverged"), metric, result.axes[x], log)
+        alive = rows.filter(pl.col("status") != "diverged")
+        points = band(alive, metric, "round", log)
+        points["x"] = along(alive, points["x"], result.axes[x])
         lost = rows.filter(pl.col("status") == "diverged").height
         style: dict[str, Any] = {
             "color": COLORS[number % len(COLORS)],
@@ -74,8 +76,26 @@ def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bo
             continue
         axes.plot(points["x"], points["mean"], label=name, linewidth=1.2, **style)
         axes.fill_between(points["x"], points["low"], points["high"], color=style["color"], alpha=0.2, linewidth=0)
-    _dress(axes, drawn(shown_as), paid(x), log)
+        if x == "seconds":
+            _clock_interval(axes, alive, points, style["color"])
+    _dress(axes, drawn(shown_as), PAID[x], log)
     return figure
+
+
+def along(rows: pl.DataFrame, rounds: np.ndarray, column: str) -> np.ndarray:
+    """What was paid at these rounds, the mean over seeds."""
+    known = dict(rows.group_by("round").agg(pl.col(column).mean().alias("paid")).iter_rows())
+    return np.array([known[int(t)] for t in rounds], float)
+
+
+def _clock_interval(axes: Any, rows: pl.DataFrame, points: dict[str, np.ndarray], color: str) -> None:
+    """A bar at the end of a curve: how far its seconds are known, over the clock's seeds."""
+    last = rows.filter(pl.col("round") == rows["round"].max())
+    low, high = (last[f"seconds_{end}"].drop_nulls() for end in ("low", "high"))
+    if len(low) and low.min() != high.max():
+        axes.plot(
+            [low.mean(), high.mean()], [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt"
+        )
 
 
 def step_sizes(tried: pl.DataFrame, label: Label) -> Figure:

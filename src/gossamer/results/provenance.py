@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parents[1]
 
 OUTSIDE = (
     *("cli", "report", "paper", "torch", "theory", "__main__.py", "specs/catalogue.py"),
-    *("results/summary.py", "results/links.py", "results/result.py", "results/records.py", "results/study.py"),
+    *("results/summary.py", "results/result.py", "results/records.py", "results/study.py"),
     *("results/showing.py", "results/settings.py", "results/concat.py", "results/comparison.py"),
     *("experiments/tuning.py", "experiments/audit.py", "experiments/tuned_spec.py", "experiments/tried.py"),
     *("specs/starting.py", "results/privacy.py"),

@@ -13,7 +13,6 @@ import pydantic
 from gossamer.core import InputError
 from gossamer.metrics import Label, checked_name
 from gossamer.results.files import Damaged, OtherFormat
-from gossamer.results.links import Link, checked_link
 from gossamer.results.privacy import RELEASES
 
 Whole = Annotated[int, pydantic.Field(ge=0)]
@@ -21,7 +20,7 @@ Digest = Annotated[str, pydantic.Field(pattern="^[0-9a-f]{64}$")]
 Scalar = str | int | float | None
 
 MANY = 200
-"""More metrics, or links, than any result has."""
+"""More metrics than any result has."""
 
 
 class Mark(pydantic.BaseModel, strict=True, extra="forbid"):
@@ -51,22 +50,6 @@ class LabelRecord(pydantic.BaseModel, strict=True, extra="forbid"):
         return Label(**self.model_dump())
 
 
-class LinkRecord(pydantic.BaseModel, strict=True, extra="forbid"):
-    """A kind of network."""
-
-    latency: float
-    bandwidth: float
-    query: float
-
-    @pydantic.model_validator(mode="after")
-    def _fit(self) -> "LinkRecord":
-        self.link()
-        return self
-
-    def link(self) -> Link:
-        return Link(**self.model_dump())
-
-
 class PrivacyRecord(pydantic.BaseModel, strict=True, extra="forbid"):
     """What decides the ε of a private oracle."""
 
@@ -77,7 +60,6 @@ class PrivacyRecord(pydantic.BaseModel, strict=True, extra="forbid"):
 
 
 MetricName = Annotated[str, pydantic.AfterValidator(checked_name)]
-LinkName = Annotated[str, pydantic.AfterValidator(checked_link)]
 
 
 class Manifest(pydantic.BaseModel, strict=True, extra="allow"):
@@ -90,7 +72,7 @@ class Manifest(pydantic.BaseModel, strict=True, extra="allow"):
     machine: dict[str, Scalar] | None = None
     seconds: dict[str, float] | None = None
     metrics: Annotated[dict[MetricName, LabelRecord], pydantic.Field(min_length=1, max_length=MANY)] | None = None
-    links: Annotated[dict[LinkName, LinkRecord], pydantic.Field(max_length=MANY)] | None = None
+    clock: str | None = None
     privacy: PrivacyRecord | None = None
 
 

@@ -17,18 +17,20 @@ from gossamer.core import InputError, nearest
 from gossamer.metrics import OURS, Label
 from gossamer.results import privacy, records, showing
 from gossamer.results.files import Damaged, atomic, read, sealed, sweep, unsealed, write
-from gossamer.results.links import LINKS, Link
 from gossamer.results.npz import packed, unpacked
 from gossamer.results.records import MOST, Manifest, believed
 from gossamer.results.summary import Summary
 
 PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent"}
-"""What a method pays, as the x-axes of figures, and the columns that count it; links add modelled seconds."""
+"""What a method pays, as the x-axes of figures, and the columns that count it; a clock adds seconds."""
+
+SECONDS = "seconds"
+"""The column of seconds, and its x-axis."""
 
 FILES = ("result.parquet", "arrays.npz")
 """The files of a result that its manifest marks."""
 
-FIELDS = ("files", "algorithms", "seeds", "metrics", "links")
+FIELDS = ("files", "algorithms", "seeds", "metrics")
 """Keys of `manifest.json` that have a place of their own in a result."""
 
 Key = tuple[str, str]
@@ -40,7 +42,7 @@ class Result:
     """The outcome of `simulate` or of a spec."""
 
     table: pl.DataFrame
-    """The rows of `frame`, without the modelled seconds."""
+    """The rows of `frame`."""
     states: dict[Key, np.ndarray]
     """The final models, [seeds, agents, d], of each algorithm and setting."""
     seeds: list[int]
@@ -52,8 +54,6 @@ class Result:
     """The TOML that the run was made from, if it was."""
     metrics: dict[str, Label] = field(default_factory=OURS.copy)
     """What was measured, and how it is shown."""
-    links: dict[str, Link] = field(default_factory=LINKS.copy)
-    """The links that seconds are modelled on."""
 
     def __repr__(self) -> str:
         return showing.result_line(self)
@@ -67,14 +67,15 @@ class Result:
         Seeds of one `replicate` share what was tuned; where nothing was tuned anew, each seed is a replicate.
         A run that diverged ends with a row of status "diverged" at the round in which it did, without metrics; one that
         came to the values of `until` with a row of status "reached", and one that a callback ended with "stopped".
-        Columns ``seconds_…`` are modelled, not measured: see `gossamer.results.links`.
+        With a clock, ``seconds`` is when all agents have the model of the round, by the clock and not as measured: the
+        mean over the clock's seeds, with its 95 % interval from ``seconds_low`` to ``seconds_high``.
         """
-        return self.table.with_columns(**{f"seconds_{name}": link.seconds() for name, link in self.links.items()})
+        return self.table
 
     @property
     def axes(self) -> dict[str, str]:
         """What a method pays, as the x-axes of figures, and the columns that count it."""
-        return PAID | {link: f"seconds_{link}" for link in self.links}
+        return PAID | ({SECONDS: SECONDS} if SECONDS in self.table.columns else {})
 
     @property
     def measured(self) -> list[str]:
@@ -130,8 +131,8 @@ class Result:
         return Privacy(**known) if known and privacy.RELEASES in self.table.columns else None
 
     def plot(self, metric: str = "loss", x: str = "rounds", **options: Any) -> Any:
-        """A figure of a metric against what was paid ("rounds", "queries", "bytes" or the name of a link): mean and
-        band over seeds."""
+        """A figure of a metric against what was paid ("rounds", "queries", "bytes" or, with a clock, "seconds"): mean
+        and band over seeds."""
         from gossamer.report import figures  # figures read results, so results cannot import them first
 
         return figures.curves(self, metric, x, **options)
@@ -195,10 +196,7 @@ class Result:
             files["spec.toml"] = self.spec.encode()
         marks = {name: write(directory / name, data) for name, data in files.items()}
         path = directory / "manifest.json"
-        shown = {
-            "metrics": {name: asdict(label) for name, label in self.metrics.items()},
-            "links": {name: asdict(link) for name, link in self.links.items()},
-        }
+        shown = {"metrics": {name: asdict(label) for name, label in self.metrics.items()}}
         manifest = {"files": marks, "algorithms": list(self.states), "seeds": self.seeds, **self.manifest}
         kept = None if anew else _manifest_of(path, marks)
         return write(path, sealed((kept or manifest) | shown))
@@ -218,7 +216,6 @@ class Result:
             keys = [(algorithm, setting) for algorithm, setting in record.algorithms]
             table = records.table("result.parquet", data["result.parquet"])
             labels = OURS | {metric: held.label() for metric, held in (record.metrics or {}).items()}
-            links = LINKS if record.links is None else {link: held.link() for link, held in record.links.items()}
             table = records.checked_runs("result.parquet", table, keys, record.seeds, list(labels))
             arrays = unpacked("arrays.npz", data["arrays.npz"])
             models = records.checked_arrays("arrays.npz", arrays, len(keys), len(record.seeds))
@@ -226,7 +223,7 @@ class Result:
             marked = known["files"].get("spec.toml")
             spec = None if marked is None else read(source / "spec.toml", marked).decode()
             manifest = {key: value for key, value in known.items() if key not in FIELDS}
-            return Result(table, states, record.seeds, arrays.get("biases"), manifest, spec, labels, dict(links))
+            return Result(table, states, record.seeds, arrays.get("biases"), manifest, spec, labels)
 
 
 def _manifest_of(path: Path, marks: dict[str, Any]) -> dict[str, Any] | None:

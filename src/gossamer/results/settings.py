@@ -31,6 +31,7 @@ def settings_of(result: Result, problem: Mapping[str, Any] | None = None) -> dic
         "F at the start": _start(result),
         "agents": network.get("agents"),
         "network": network.get("name"),
+        "clock": manifest.get("clock"),
         "dtype": manifest.get("dtype"),
         "steps": manifest.get("steps"),
         "seeds": _listed(result.seeds),

@@ -66,12 +66,9 @@ class Study:
             for variant, result in self.results.items()
         ]
         states = {(variant, ""): next(iter(result.states.values())) for variant, result in self.results.items()}
-        metrics, links = (
-            {k: v for result in self.results.values() for k, v in getattr(result, part).items()}
-            for part in ("metrics", "links")
-        )
+        metrics = {name: label for result in self.results.values() for name, label in result.metrics.items()}
         table = pl.concat(named, how="diagonal")
-        return {"": replace(first, table=table, states=states, biases=None, metrics=metrics, links=links)}
+        return {"": replace(first, table=table, states=states, biases=None, metrics=metrics)}
 
     def summary(self) -> Summary:
         """The ends of the runs of all variants in one table; notes below it say in what else the variants differ."""

@@ -43,7 +43,7 @@ class Summary:
             for name in names:
                 mean, half = over_replicates(alive, name)
                 row |= {name: mean, f"{name}_±": half}
-            row |= {"queries": last["queries"].max(), "bytes_sent": last["bytes_sent"].max()}
+            row |= {"queries": last["queries"].max(), "bytes_sent": last["bytes_sent"].max()} | _seconds(last)
             row |= {"seeds": len(last), "diverged": len(last) - len(alive), "reached": reached or None}
             rows.append(row)
         kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
@@ -60,7 +60,8 @@ class Summary:
         names = [name for name in shown if self.table[name].null_count() < len(self.table)]
         several = ["variant"] if "variant" in self.table.columns else []
         arrived = self.table["reached"].null_count() < len(self.table)
-        head = [*several, "algorithm", "setting", *names, "queries", "MB sent", "diverged"]
+        timed = "seconds" in self.table.columns
+        head = [*several, "algorithm", "setting", *names, "queries", "MB sent", *["seconds"] * timed, "diverged"]
         head += ["reached"] if arrived else []
         private = "epsilon" in self.table.columns
         head += ["ε"] if private else []
@@ -71,6 +72,7 @@ class Summary:
             cells += [
                 f"{row['queries']:,.0f}",
                 f"{row['bytes_sent'] / 1e6:.2f}",
+                *([_with_interval(row["seconds"], row["seconds_±"])] if timed else []),
                 f"{row['diverged']} of {row['seeds']}",
                 *([f"{row['reached'] or 0} of {row['seeds']}"] if arrived else []),
                 *(["-" if row["epsilon"] is None else f"{row['epsilon']:.4g}"] if private else []),
@@ -96,6 +98,17 @@ class Summary:
         from gossamer.report.paper_table import paper_table
 
         return paper_table(self, metrics)
+
+
+def _seconds(last: pl.DataFrame) -> dict[str, float | None]:
+    """The seconds of the ends: the interval is that over the clock's seeds, or, where each run has one, over runs."""
+    if "seconds" not in last.columns:
+        return {}
+    mean, half = over_replicates(last, "seconds")
+    wide = (last["seconds_high"] - last["seconds_low"]).mean()
+    if isinstance(wide, float):
+        half = wide / 2 or None
+    return {"seconds": mean, "seconds_±": half}
 
 
 def over_replicates(rows: pl.DataFrame, name: str) -> tuple[float | None, float | None]:

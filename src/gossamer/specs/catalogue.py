@@ -6,6 +6,7 @@ from typing import Any, NotRequired, TypedDict
 
 from gossamer.aggregators import AGGREGATORS
 from gossamer.algorithms import ALGORITHMS
+from gossamer.clocks import COMPUTE, LINKS, REGIONS
 from gossamer.compressors import COMPRESSORS
 from gossamer.core import hyperparameters, parts
 from gossamer.data import DATASETS
@@ -67,6 +68,15 @@ def metrics() -> list[Entry]:
     return [Entry(name=name, about=metric.label.about, options=[]) for name, metric in METRICS.items()]
 
 
+def links() -> list[Entry]:
+    presets = [Entry(name=name, about=region.source, options=[]) for name, region in REGIONS.items()]
+    return [*(_entry(*item) for item in LINKS.items()), *presets]
+
+
+def compute_times() -> list[Entry]:
+    return [_entry(*item) for item in COMPUTE.items()]
+
+
 CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
     "algorithms": algorithms,
     "networks": networks,
@@ -77,6 +87,8 @@ CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
     "problems": problems,
     "datasets": datasets,
     "metrics": metrics,
+    "links": links,
+    "compute-times": compute_times,
 }
 """The kinds of things that have names."""
 

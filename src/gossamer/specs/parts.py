@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from gossamer.clocks import Clock
 from gossamer.core import Rule, hyperparameters, parts
 from gossamer.metrics import own
 from gossamer.networks import NETWORKS, Network
@@ -26,6 +27,7 @@ class Parts(NamedTuple):
     """What the store calls the problem, the network and the oracle."""
     makers: tuple[Callable[..., Any], ...] = ()
     """The user's own functions that made some of it."""
+    clock: Clock | None = None
 
     def key_of(self, rule: Rule) -> dict[str, Any]:
         """All that determines a run of this rule, besides its seed, its length and its block."""

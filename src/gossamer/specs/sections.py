@@ -39,12 +39,17 @@ class RunSection(Section):
     """A run ends where it is measured and all these metrics are at their value or better."""
 
 
-class LinkSection(Section):
-    """A kind of network to model seconds on; see `gossamer.results.links.Link`."""
+class ClockSection(Section):
+    """How long agents compute and messages travel; see `gossamer.clock`."""
 
-    latency: float
-    bandwidth: float
-    query: float
+    links: str | dict[str, Any] = "internet"
+    compute: float | dict[str, Any] = 1e-3
+    slow: dict[str, Any] | None = None
+    reduce: str = "ring"
+    server: int = 0
+    outages: dict[str, Any] | None = None
+    seeds: int = 10
+    seed: int = 0
 
 
 class TuningSection(Section):
@@ -104,5 +109,6 @@ class VariantSection(Section):
     network: dict[str, Any] | None = None
     oracle: dict[str, Any] = {}
     run: dict[str, Any] = {}
+    clock: dict[str, Any] = {}
     tuning: dict[str, Any] = {}
     algorithm: dict[str, Any] = {}

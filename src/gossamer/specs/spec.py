@@ -24,20 +24,21 @@ from gossamer.networks.files import digests_of, located
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
-from gossamer.results.links import Link, together
 from gossamer.schedules import SCHEDULES, Schedule
 from gossamer.specs.candidates import Candidate, check_grids
 from gossamer.specs.making import explained, made, placed, plain, with_parts
 from gossamer.specs.parts import Parts, makers, named
 from gossamer.specs.sections import (
     FIRST_SEED,
-    LinkSection,
+    ClockSection,
     OracleSection,
     RunSection,
     Section,
     TuningSection,
     VariantSection,
 )
+from gossamer.specs.timing import located as located_clock
+from gossamer.specs.timing import timed
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class Spec(Section):
     network: dict[str, Any]
     oracle: OracleSection = OracleSection()
     run: RunSection
-    links: dict[str, LinkSection] = pydantic.Field(default={})
+    clock: ClockSection | None = None
     tuning: TuningSection | None = None
     variant: list[VariantSection] = pydantic.Field(default=[])
     algorithm: list[dict[str, Any]]
@@ -110,6 +111,10 @@ class Spec(Section):
                     "algorithm": [options | variant.algorithm for options in self.algorithm],
                     "variant": [],
                 }
+                if variant.clock and self.clock is None:
+                    raise InputError('it changes [clock], but the spec has none: add one, such as links = "internet".')
+                if self.clock is not None:
+                    update["clock"] = _changed(self.clock, variant.clock, "clock ")
                 if variant.tuning and self.tuning is None:
                     raise InputError(
                         "it changes [tuning], but the spec has none: add one with eta = [lowest, highest]."
@@ -135,6 +140,7 @@ class Spec(Section):
         network = _network(
             json.dumps(self.network, sort_keys=True), problem.agents, (*_user_made(self.network), *digests)
         )
+        clock, network = timed(self.clock, network)
         with placed("[oracle]"):
             oracle: Oracle = (
                 exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
@@ -155,10 +161,9 @@ class Spec(Section):
             "network": self.network | ({"sha256": digests} if digests else {}),
             "oracle": self.oracle.model_dump(),
         }
-        return Parts(candidates, problem, network, oracle, key, makers(self))
+        return Parts(candidates, problem, network, oracle, key, makers(self), clock)
 
     def _check_run(self) -> None:
-        self.modelled()
         with placed("[run]"):
             plan, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype, self.run.until)
             if plan.until and self.run.settle is not None:
@@ -174,11 +179,6 @@ class Spec(Section):
                 f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
                 f"take a multiple of {self.tuning.replicates} seeds."
             )
-
-    def modelled(self) -> dict[str, Link]:
-        """The links that seconds are modelled on: the presets and those of the spec."""
-        with placed("[links]"):
-            return together({name: Link(**link.model_dump()) for name, link in self.links.items()})
 
     def _candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
         """An algorithm with what is given of it; numbers may be missing if there is a `[tuning]`."""
@@ -259,7 +259,7 @@ def _user_made(table: dict[str, Any]) -> tuple[Any, ...]:
 def _placed_in(folder: Path, section: Spec | VariantSection) -> dict[str, Any]:
     """The problem and the network of a spec or a variant, with the paths of their files absolute."""
     network = {} if section.network is None else {"network": located(section.network, folder)}
-    return {"problem": _found(section.problem, folder)} | network
+    return {"problem": _found(section.problem, folder)} | network | located_clock(section.clock, folder)
 
 
 def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:

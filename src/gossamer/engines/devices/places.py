@@ -114,6 +114,8 @@ def shared_out(
     alone = Sharing(ALONE, *width)
     if wish.devices is None and not several:
         return alone
+    if network.asynchronous:
+        raise InputError(f"{network.name} runs on one device: leave devices out, or use it without asynchronous.")
     seen, given = jax.device_count(), wish.devices or "all"
     count = seen if given == "all" else given
     if count > seen:

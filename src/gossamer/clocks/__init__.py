@@ -1,0 +1,24 @@
+"""Clocks: how long agents compute and messages travel, and the seconds that follow for a run."""
+
+from gossamer.clocks.clock import Clock, clock, clock_of
+from gossamer.clocks.compute import COMPUTE, Compute, constant, log_normal, shifted_exponential, trace
+from gossamer.clocks.links import LINKS, REGIONS, Links, from_file, matrix, regions, uniform
+
+__all__ = [
+    "COMPUTE",
+    "LINKS",
+    "REGIONS",
+    "Clock",
+    "Compute",
+    "Links",
+    "clock",
+    "clock_of",
+    "constant",
+    "from_file",
+    "log_normal",
+    "matrix",
+    "regions",
+    "shifted_exponential",
+    "trace",
+    "uniform",
+]

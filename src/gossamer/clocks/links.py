@@ -1,0 +1,256 @@
+"""Links: how long a message takes from one agent to another."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+from jaxtyping import Float, Int
+
+from gossamer.basics.arrays import array_of
+from gossamer.clocks.compute import SECONDS
+from gossamer.core import InputError, Range, Registry, brief, nearest
+from gossamer.data.files import existing_file
+
+BANDWIDTH = Range(1e-3, 1e18, advice="It is a number of bytes a second; leave it out where nothing limits it.")
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Latency and bandwidth between groups of agents, and what an agent can send in all.
+
+    A message of B bytes that an agent sends to k neighbours at once takes the latency, and the longer of B over the
+    bandwidth of the link and k B over its uplink, which its messages share equally.
+    """
+
+    name: str
+    latency: Float[np.ndarray, "groups groups"]
+    """Seconds from one agent to another, by their groups."""
+    bandwidth: Float[np.ndarray, "groups groups"]
+    """Bytes a second of a link; infinite where it is no limit. Not a number where there is no link."""
+    uplink: Float[np.ndarray, "*agents"]
+    """Bytes a second that an agent can send: one number, or one for each agent; infinite where it is no limit."""
+    groups: tuple[int, ...] | None = None
+    """The group of each agent; None where blocks of agents that are neighbours in number share one."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all pairs are alike."""
+        return self.latency.size == 1
+
+    def check(self, agents: int) -> None:
+        """Refuse a number of agents that it says nothing of."""
+        known = {
+            "uplinks": self.uplink.size if self.uplink.ndim else agents,
+            "places": len(self.groups or ()) or agents,
+        }
+        for what, count in known.items():
+            if count != agents:
+                raise InputError(
+                    f"the links {self.name} have {count} {what}, but there are {agents} agents: give one for each."
+                )
+
+    def placed(self, agents: int) -> Int[np.ndarray, " agents"]:
+        """The group of each agent: neighbours in number share one, where groups were not given."""
+        return np.array(self.groups) if self.groups else np.arange(agents) * len(self.latency) // agents
+
+    def between(self, sources: Any, targets: Any, agents: int) -> tuple[np.ndarray, np.ndarray]:
+        """Latency and bandwidth from each source to its target."""
+        group = self.placed(agents)
+        pair = group[np.asarray(sources)], group[np.asarray(targets)]
+        latency, bandwidth = self.latency[pair], self.bandwidth[pair]
+        missing = np.flatnonzero(np.isnan(bandwidth) | np.isnan(latency))
+        if len(missing):
+            source, target = (int(np.asarray(ends)[missing[0]]) for ends in (sources, targets))
+            raise InputError(
+                f"the links {self.name} have none from agent {source} to agent {target}, which a message takes: add it."
+            )
+        return latency, bandwidth
+
+    def uplinks(self, agents: int) -> Float[np.ndarray, " agents"]:
+        """The uplink of each agent."""
+        return np.broadcast_to(self.uplink, (agents,))
+
+
+def uniform(latency: float, bandwidth: float | None = None, uplink: Any = None) -> Links:
+    """All pairs alike: seconds of latency, and bytes a second of a link, of an agent's uplink, or of both."""
+    where = "uniform"
+    single = np.full((1, 1), SECONDS.check(f"{where}(latency=…)", latency))
+    wide = np.inf if bandwidth is None else BANDWIDTH.check(f"{where}(bandwidth=…)", bandwidth)
+    return Links(f"{where}, {single[0, 0]:g} s", single, np.full((1, 1), wide), _uplink(where, uplink))
+
+
+def matrix(latency: Any, bandwidth: Any = None, uplink: Any = None) -> Links:
+    """A latency and a bandwidth for each pair: row i, column j is from agent i to agent j; diagonals do not matter."""
+    seconds = _square("matrix(latency=…)", latency, SECONDS)
+    rates = np.full_like(seconds, np.inf) if bandwidth is None else _square("matrix(bandwidth=…)", bandwidth, BANDWIDTH)
+    if seconds.shape != rates.shape:
+        raise InputError(f"matrix: latency is {len(seconds)} × {len(seconds)}, but bandwidth {len(rates)} wide.")
+    return Links(f"matrix of {len(seconds)}", seconds, rates, _uplink("matrix", uplink), tuple(range(len(seconds))))
+
+
+def from_file(file: str | os.PathLike[str], uplink: Any = None) -> Links:
+    """Links from a CSV file with the columns `source`, `target`, `latency` and, unless nothing limits it, `bandwidth`.
+
+    A pair that is there in one direction only is the same in the other.
+    """
+    path = existing_file(file, "Links are a CSV file with the columns source, target, latency and bandwidth.")
+    try:
+        table = pl.read_csv(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path} cannot be read as a CSV file: {str(error).splitlines()[0]}") from error
+    for column in ("source", "target", "latency"):
+        if column not in table.columns:
+            raise InputError(f"{path} has no column {column}; it has {', '.join(table.columns)[:80]}.")
+    ends = [table[column] for column in ("source", "target")]
+    if not len(table) or any(not end.dtype.is_integer() or end.null_count() or end.min() < 0 for end in ends):  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
+        raise InputError(f"{path}: the columns source and target must be whole numbers from 0 on, at least one each.")
+    source, target = (end.to_numpy() for end in ends)
+    columns = {
+        name: _column(path, table, name, allowed)
+        for name, allowed in (("latency", SECONDS), ("bandwidth", BANDWIDTH))
+        if name in table.columns
+    }
+    agents = int(max(source.max(), target.max())) + 1
+    made = {}
+    for name in ("latency", "bandwidth"):
+        held = np.full((agents, agents), np.nan)
+        held[source, target] = columns.get(name, np.inf)
+        made[name] = np.where(np.isnan(held), held.T, held)
+    each = tuple(range(agents))
+    return Links(f"of {path.name}", made["latency"], made["bandwidth"], _uplink("from_file", uplink), each)
+
+
+def regions(
+    name: str = "continents", *, places: Sequence[Any] | None = None, uplink: Any = None, bandwidth: float | None = None
+) -> Links:
+    """Agents at sites of `REGIONS`: the latency of two agents is that of their sites.
+
+    `places` names the site of each agent; if it is not given, agents that are neighbours in number share a site, and
+    all sites have equally many. An uplink, or the bandwidth of a link, stands for that of the preset.
+    """
+    if not isinstance(name, str) or name not in REGIONS:
+        raise InputError(f"regions: {brief(name)} is not known; {nearest(name, REGIONS)}")
+    preset = REGIONS[name]
+    changed: dict[str, Any] = {}
+    if uplink is not None:
+        changed["uplink"] = _uplink("regions", uplink)
+    if bandwidth is not None:
+        wide = BANDWIDTH.check("regions(bandwidth=…)", bandwidth)
+        changed["bandwidth"] = np.full_like(preset.links.bandwidth, wide)
+    if places is not None:
+        for place in places:
+            if place not in preset.sites:
+                raise InputError(f"regions: there is no site {brief(place)}; {nearest(place, preset.sites)}")
+        changed["groups"] = tuple(preset.sites.index(place) for place in places)
+    return replace(preset.links, **changed)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Links between sites whose names are known, and where their numbers come from."""
+
+    links: Links
+    sites: tuple[str, ...]
+    source: str
+
+
+def _single(name: str, latency: float, uplink: float) -> Links:
+    return Links(name, np.full((1, 1), latency), np.full((1, 1), np.inf), np.array(uplink))
+
+
+ROUND_TRIPS = {
+    "dallas": (0.09, 31, 146, 113, 123, 143, 186),
+    "washington": (31, 0.09, 118, 75, 91, 164, 214),
+    "sao-paulo": (144, 119, 0.09, 187, 196, 283, 328),
+    "london": (113, 75, 188, 0.09, 13, 243, 261),
+    "frankfurt": (123, 91, 198, 13, 0.09, 233, 250),
+    "tokyo": (143, 166, 284, 244, 233, 0.09, 115),
+    "sydney": (186, 214, 328, 261, 249, 115, 0.09),
+}
+"""Milliseconds there and back between sites of one provider, in the order of the rows."""
+
+REGIONS = {
+    "datacenter": Region(
+        _single("datacenter", 45e-6, 25e9 / 8),
+        ("zone",),
+        "Latency: half of 0.09 ms, the mean round trip within a zone in IBM Cloud's table of network latency, 27 July "
+        "to 25 August 2024. Uplink: 25 Gbit/s, assumed.",
+    ),
+    "campus": Region(
+        _single("campus", 1e-3, 1e9 / 8),
+        ("campus",),
+        "Latency: half of 2 ms, about the mean round trip between zones of one region in the same table. Uplink: "
+        "1 Gbit/s, assumed.",
+    ),
+    "internet": Region(
+        _single("internet", 50e-3, 20e6 / 8),
+        ("anywhere",),
+        "Latency: 50 ms, about half the mean round trip between Europe and the east of North America in the same "
+        "table. Uplink: 20 Mbit/s, assumed.",
+    ),
+    "continents": Region(
+        Links(
+            "continents",
+            np.array(list(ROUND_TRIPS.values())) / 2e3,
+            np.full((len(ROUND_TRIPS), len(ROUND_TRIPS)), np.inf),
+            np.array(100e6 / 8),
+        ),
+        tuple(ROUND_TRIPS),
+        "Latency: half of the mean round trips between sites in the same table (cloud.ibm.com/docs/vpc, network "
+        "latency). Uplink: 100 Mbit/s, assumed.",
+    ),
+}
+"""Presets, by name: sites, their links, and the source of each number."""
+
+
+LINKS: Registry[Any] = Registry(
+    "kind of links",
+    "gossamer.links",
+    {"uniform": uniform, "matrix": matrix, "file": from_file, "regions": regions},
+)
+"""The kinds of links by their names in spec files."""
+
+
+def _uplink(where: str, given: Any) -> np.ndarray:
+    if given is None:
+        return np.array(np.inf)
+    values = array_of(f"{where}(uplink=…)", given).astype(float)
+    if values.ndim > 1 or not values.size:
+        raise InputError(f"{where}(uplink=…) must be one number, or one for each agent, but is {brief(given)}.")
+    for agent, value in enumerate(np.atleast_1d(values)):
+        BANDWIDTH.check(f"{where}(uplink=…)" + (f" of agent {agent}" if values.ndim else ""), float(value))
+    return values
+
+
+def _square(where: str, given: Any, allowed: Range) -> np.ndarray:
+    values = array_of(where, given).astype(float)
+    if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
+        raise InputError(f"{where} must be a square matrix, a row for each agent, but has shape {values.shape}.")
+    for row, column in np.argwhere(~np.eye(len(values), dtype=bool)):
+        if not allowed.holds(float(values[row, column])):
+            allowed.check(f"{where} from agent {row} to agent {column}", float(values[row, column]))
+    return values
+
+
+def _column(path: Any, table: pl.DataFrame, name: str, allowed: Range) -> np.ndarray:
+    values = table[name].cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    for line, value in enumerate(values):
+        if not allowed.holds(value):
+            allowed.check(f"{path}, line {line + 2}: {name}", table[name][line])
+    return values
+
+
+def links_of(given: Any) -> Links:
+    """The links that a user means: made by a function of this room, or the name of a preset."""
+    if isinstance(given, Links):
+        return given
+    if isinstance(given, str) and given in REGIONS:
+        return regions(given)
+    known = nearest(given, REGIONS) if isinstance(given, str) else f"Presets: {', '.join(REGIONS)}."
+    raise InputError(f"links must be a preset's name or made by gossamer.clocks, but is {brief(given)}; {known}")

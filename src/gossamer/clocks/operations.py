@@ -1,0 +1,54 @@
+"""What an agent does in a round, in order: the words in which a rule is traced, and which a clock times."""
+
+from typing import NamedTuple
+
+
+class Query(NamedTuple):
+    """It computes: so many queries, one after the other, in one piece of work."""
+
+    number: float
+    passes: int = 0
+    """Passes over all its samples, before it is known how many queries one is."""
+
+
+class Send(NamedTuple):
+    """A message of so many bytes leaves for every neighbour. The slot tells which `Receive` waits for its answer."""
+
+    bytes: float
+    slot: int
+
+
+class Receive(NamedTuple):
+    """It waits for the messages that its neighbours sent into this slot."""
+
+    slot: int
+
+
+class Reduce(NamedTuple):
+    """An all-reduce of so many bytes."""
+
+    bytes: float
+
+
+Operation = Query | Send | Receive | Reduce
+
+Order = tuple[Operation, ...]
+"""Operations of one agent, one after the other."""
+
+
+class Orders(NamedTuple):
+    """What a rule does from the start on."""
+
+    start: Order
+    """Before round 0 is there to be measured."""
+    turn: Order
+    """Once after that, before the first round."""
+    each: Order
+    """In each round."""
+    lead: int = 0
+    """By how many rounds the model is ahead: that of round t is there after t − lead of them, if t is above 0."""
+
+
+def pieces(order: Order) -> int:
+    """How many pieces of work an order has."""
+    return sum(isinstance(operation, Query) for operation in order)

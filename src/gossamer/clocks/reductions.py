@@ -1,0 +1,96 @@
+"""All-reduces: when each agent has the mean, from when each one came with its part."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from gossamer.clocks.clock import Clock
+
+
+class Route(NamedTuple):
+    """Links that a reduction takes: seconds of latency, and bytes a second."""
+
+    latency: Array
+    rate: Array
+
+
+class Routes(NamedTuple):
+    """The links of the clock's own kind of reduction."""
+
+    out: Route
+    back: Route
+    """The same pairs the other way; of a ring, nothing."""
+    line: Array
+    """Bytes a second of the server's own line."""
+    hub: Array
+    """The number of the server."""
+
+    @staticmethod
+    def of(clock: Clock, agents: int) -> "Routes":
+        everyone = np.arange(agents)
+        match clock.reduce:
+            case "ring":
+                ends = everyone, (everyone + 1) % agents
+            case "tree":
+                ends = everyone, everyone & (everyone - 1)  # without its lowest bit: where it sends its sum
+            case _:
+                ends = everyone, np.full(agents, clock.server)
+        there, again = _route(clock, ends[0], ends[1], agents), _route(clock, ends[1], ends[0], agents)
+        line = clock.links.uplinks(agents)[clock.server]
+        return Routes(there, again, jnp.asarray(line), jnp.asarray(clock.server))
+
+
+def _route(clock: Clock, source: np.ndarray, target: np.ndarray, agents: int) -> Route:
+    apart = source != target
+    latency, bandwidth = np.zeros(agents), np.full(agents, np.inf)
+    latency[apart], bandwidth[apart] = clock.links.between(source[apart], target[apart], agents)
+    rate = np.minimum(bandwidth, clock.links.uplinks(agents)[source])
+    return Route(jnp.asarray(latency), jnp.asarray(rate))
+
+
+def ring(routes: Routes, size: Any, ready: Array) -> Array:
+    """2(n − 1) steps, in each of which every agent sends an n-th part to the next one and waits for one."""
+    agents = len(ready)
+    latency, takes = routes.out.latency, size / agents / routes.out.rate
+
+    def step(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        ready, free = carry
+        sent = jnp.maximum(ready, free) + takes
+        return jnp.maximum(ready, jnp.roll(sent + latency, 1)), sent
+
+    return jax.lax.fori_loop(0, 2 * (agents - 1), step, (ready, ready))[0]
+
+
+def tree(routes: Routes, size: Any, ready: Array) -> Array:
+    """Sums go up a binomial tree to agent 0, a level at a time, and the mean comes down it."""
+    agents = len(ready)
+    levels = [2**k for k in range((agents - 1).bit_length())]
+    pairs = [(np.arange(gap, agents, 2 * gap), np.arange(0, agents - gap, 2 * gap)) for gap in levels]
+    for children, parents in pairs:
+        arrival = ready[children] + size / routes.out.rate[children] + routes.out.latency[children]
+        ready = ready.at[parents].max(arrival)
+    free = ready
+    for children, parents in reversed(pairs):
+        sent = jnp.maximum(ready, free)[parents] + size / routes.back.rate[children]
+        free = free.at[parents].set(sent)
+        ready = ready.at[children].set(sent + routes.back.latency[children])
+    return ready
+
+
+def server(routes: Routes, size: Any, ready: Array) -> Array:
+    """All agents send to one, whose line takes one message after the other; then it sends to all, over its uplink."""
+    others, hub = len(ready) - 1, routes.hub
+    away = jnp.arange(len(ready)) != hub
+    arrival = jnp.where(away, ready + size / routes.out.rate + routes.out.latency, -jnp.inf)
+    queue = jnp.arange(others, -1, -1) * size / routes.line  # the server's own part comes first, and is there already
+    done = jnp.maximum((jnp.sort(arrival) + queue).max(), ready[hub])
+    takes = jnp.maximum(size / routes.back.rate, others * size / routes.line)
+    return jnp.where(away, done + takes + routes.back.latency, done)
+
+
+REDUCTIONS: dict[str, Callable[[Any, Any, Array], Array]] = {"ring": ring, "tree": tree, "server": server}
+"""The ways of an all-reduce by name."""

@@ -1,0 +1,146 @@
+"""Schedules of asynchronous runs: who wakes when, and whom it meets. No number of the run has a say in it."""
+
+import heapq
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from gossamer.clocks.clock import PARTNERS, Clock, Uniform
+from gossamer.clocks.compute import BLOCK
+from gossamer.clocks.operations import Order, Orders, Query
+from gossamer.clocks.recursion import seconds
+from gossamer.networks import Network
+
+
+class Schedule(NamedTuple):
+    """Events in the order of their ends; as many as there are agents are a round."""
+
+    begin: float
+    """When all agents have done their start."""
+    agents: Int[np.ndarray, " events"]
+    """Who wakes."""
+    partners: Int[np.ndarray, " events"]
+    """Whom it meets: itself where nobody is there."""
+    turns: Int[np.ndarray, " events"]
+    """How often it woke before."""
+    ends: Float[np.ndarray, " events"]
+    """When the two have met."""
+
+    def seconds(self, t: int, agents: int) -> float:
+        """When the first t rounds are over."""
+        return float(self.ends[t * agents - 1]) if t else self.begin
+
+
+class Work(NamedTuple):
+    """What a rule pays on an asynchronous network."""
+
+    start: Order
+    queries: float
+    """Queries of one gradient."""
+    bytes: float
+    """What each of the two sends when they meet."""
+
+
+@lru_cache(maxsize=64)
+def schedule(network: Network, clock: Clock, work: Work, seed: int, rounds: int) -> Schedule:
+    """The events of so many rounds. More rounds change none of the first."""
+    return _Events(network, clock, work, seed).first(rounds * network.agents)
+
+
+class _Events:
+    """The agents, what each is at, and a queue of when they wake."""
+
+    def __init__(self, network: Network, clock: Clock, work: Work, seed: int):
+        n = network.agents
+        self.work, self.agents = work, n
+        self.neighbours = [network.neighbors(agent).tolist() for agent in range(n)]
+        self.travel = [_travel(clock, agent, self.neighbours[agent], work.bytes, n) for agent in range(n)]
+        self.times = _stream(lambda first: clock.times(seed, first, BLOCK, n))
+        self.absences = _stream(lambda first: clock.absences(seed, first, BLOCK, n))
+        self.chances = _stream(lambda first: Uniform().times((clock.seed, seed, PARTNERS), first, BLOCK, n))
+        self.queries, self.turns = [0] * n, [0] * n
+        self.busy, self.away = [0.0] * n, [0.0] * n
+        self.queue: list[tuple[float, int]] = []
+        self.begin = 0.0
+        self._start(network, clock)
+
+    def _start(self, network: Network, clock: Clock) -> None:
+        """All agents do what comes before the first event; where they talk, the last one says when it is done."""
+        alone = all(isinstance(operation, Query) for operation in self.work.start)
+        common = 0.0 if alone else float(seconds(Orders(self.work.start, (), ()), network, clock, [0])[0, 0])
+        ready = [common] * self.agents
+        for operation in self.work.start:
+            if isinstance(operation, Query):
+                for agent in range(self.agents):
+                    took = self._query(agent, operation.number)
+                    ready[agent] += took if alone else 0.0
+        self.begin = max(ready)
+        for agent, at in enumerate(ready):
+            self.ask(agent, at)
+
+    def _query(self, agent: int, number: float) -> float:
+        """The seconds of the agent's next piece of work, its absence before it included."""
+        query = self.queries[agent]
+        self.queries[agent] += 1
+        return self.absences(query)[agent] + number * self.times(query)[agent]
+
+    def ask(self, agent: int, at: float) -> None:
+        """The agent asks for a gradient, and will wake when it is done."""
+        absent = self.absences(self.queries[agent])[agent]
+        self.away[agent] = at + absent if absent else 0.0
+        heapq.heappush(self.queue, (at + self._query(agent, self.work.queries), agent))
+
+    def first(self, count: int) -> Schedule:
+        """The first events by their ends; those that end before anyone wakes again are known."""
+        pending: list[tuple[float, int, int, int, int]] = []
+        known: list[tuple[float, int, int, int, int]] = []
+        made = 0
+        while len(known) < count:
+            at, agent = heapq.heappop(self.queue)
+            while pending and pending[0][0] <= at:
+                known.append(heapq.heappop(pending))
+            partner, end = self.meet(agent, at)
+            heapq.heappush(pending, (end, made, agent, partner, self.turns[agent]))
+            made, self.turns[agent] = made + 1, self.turns[agent] + 1
+            self.ask(agent, end)
+        ends, _, agents, partners, turns = zip(*known[:count], strict=True)
+        integers = (np.array(column, np.int32) for column in (agents, partners, turns))
+        return Schedule(self.begin, *integers, np.array(ends))  # pyright: ignore[reportCallIssue]
+
+    def meet(self, agent: int, at: float) -> tuple[int, float]:
+        """The partner, and when the two have met: an agent meets one other at a time, in the order of who asked."""
+        near = self.neighbours[agent]
+        there = [k for k, other in enumerate(near) if self.away[other] <= at]
+        if not there:
+            return agent, max(at, self.busy[agent])
+        k = there[int(self.chances(self.turns[agent])[agent] * len(there))]
+        partner = near[k]
+        end = max(at, self.busy[agent], self.busy[partner]) + self.travel[agent][k]
+        self.busy[agent] = self.busy[partner] = end
+        return partner, end
+
+
+def _travel(clock: Clock, agent: int, near: list[int], size: float, agents: int) -> list[float]:
+    """The seconds of an exchange with each neighbour: a message there, and one back."""
+    here, uplinks = [agent] * len(near), clock.links.uplinks(agents)
+    seconds = np.zeros(len(near))
+    for source, target in ((here, near), (near, here)):
+        latency, bandwidth = clock.links.between(source, target, agents)
+        seconds += latency + size / np.minimum(bandwidth, uplinks[source])
+    return seconds.tolist()
+
+
+def _stream(block: Callable[[int], np.ndarray]) -> Callable[[int], list[float]]:
+    """The rows of blocks that are drawn when they are first asked for."""
+    rows: dict[int, list[list[float]]] = {}
+
+    def row(number: int) -> list[float]:
+        place = number // BLOCK
+        if place not in rows:
+            rows[place] = block(place * BLOCK).tolist()
+        return rows[place][number % BLOCK]
+
+    return row

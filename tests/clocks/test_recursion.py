@@ -1,0 +1,156 @@
+"""The clock of synchronous rounds: closed forms with times that are exact in binary, and a plain event simulation."""
+
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer import clocks
+from gossamer.clocks.operations import Orders, Query, Receive, Reduce, Send
+from gossamer.clocks.recursion import seconds
+from tests.clocks.events import Plain, ring_all_reduce
+
+LATENCY, QUERY, BYTES, UPLINK = 0.25, 0.5, 4096.0, 16384.0
+"""All powers of two: sums and quotients of them have no rounding."""
+
+FIRST = (Query(1),)
+IN_TURN = (Send(BYTES, 1), Receive(1), Query(1))
+OVERLAPPED = (Send(BYTES, 1), Query(1), Receive(1))
+
+
+def binary(**options):
+    return gs.clock(clocks.uniform(LATENCY, uplink=UPLINK), compute=QUERY, **options)
+
+
+def ends(each, network, clock, rounds=8, lead=0, turn=()):
+    return seconds(Orders(FIRST, turn, each, lead), network, clock, range(rounds + 1))
+
+
+def test_a_ring_of_equal_agents():
+    n, message = 16, LATENCY + 2 * BYTES / UPLINK
+    rounds = np.arange(9)
+    in_turn, overlapped = (ends(each, gs.networks.ring(n), binary())[0] for each in (IN_TURN, OVERLAPPED))
+    assert in_turn.tolist() == (QUERY + rounds * (message + QUERY)).tolist()
+    assert overlapped.tolist() == (QUERY + rounds * max(message, QUERY)).tolist()
+
+
+def test_a_complete_graph_of_equal_agents():
+    n = 17
+    message = LATENCY + (n - 1) * BYTES / UPLINK
+    got = ends(IN_TURN, gs.networks.complete(n), binary())[0]
+    assert got.tolist() == (QUERY + np.arange(9) * (message + QUERY)).tolist()
+
+
+def test_a_star_waits_for_its_hub_and_the_hub_for_its_leaves():
+    """A message goes to the leaves over the hub's uplink, and comes back over a leaf's own: two rounds a cycle."""
+    n = 5
+    down, up = LATENCY + (n - 1) * BYTES / UPLINK, LATENCY + BYTES / UPLINK
+    cycle = down + up + 2 * QUERY
+    expected = [QUERY + t // 2 * cycle + t % 2 * (down + QUERY) for t in range(9)]
+    assert ends(IN_TURN, gs.networks.star(n), binary())[0].tolist() == expected
+
+
+def test_a_hub_with_many_leaves_is_bound_by_its_uplink():
+    n = 64
+    got = ends(OVERLAPPED, gs.networks.star(n), binary(), rounds=40)[0]
+    assert np.diff(got)[-1] == (n - 1) * BYTES / UPLINK
+
+
+@pytest.mark.parametrize(("kind", "n"), [("ring", 8), ("tree", 8), ("tree", 1), ("server", 9)])
+def test_reductions_of_equal_agents(kind, n):
+    one = BYTES / UPLINK
+    closed = {
+        "ring": 2 * (n - 1) * (LATENCY + one / n),
+        "tree": 2 * (n.bit_length() - 1) * (LATENCY + one),
+        "server": 2 * (LATENCY + (n - 1) * one),
+    }[kind]
+    network = gs.networks.from_matrix(np.eye(1)) if n == 1 else gs.networks.ring(n)
+    got = ends((Query(1), Reduce(BYTES)), network, binary(reduce=kind))[0]
+    assert got.tolist() == (QUERY + np.arange(9) * (QUERY + closed)).tolist()
+
+
+def test_a_model_that_is_a_round_ahead_is_there_a_round_earlier():
+    turn = (Send(BYTES, 1), Receive(1))
+    got = ends(OVERLAPPED, gs.networks.ring(8), binary(), lead=1, turn=turn)[0]
+    message = LATENCY + 2 * BYTES / UPLINK
+    assert got.tolist() == [QUERY] + [QUERY + t * message for t in range(1, 9)]
+
+
+def uneven(n):
+    rng = np.random.default_rng(3)
+    latency, bandwidth = rng.uniform(0.01, 0.2, (n, n)), rng.uniform(2e4, 2e5, (n, n))
+    uplink = rng.uniform(2e4, 1e5, n)
+    return clocks.matrix(latency, bandwidth, uplink), latency, bandwidth, uplink
+
+
+NETWORKS = {
+    "ring": gs.networks.ring(6),
+    "star": gs.networks.star(6),
+    "complete": gs.networks.complete(6),
+    "directed": gs.networks.directed_ring(6),
+    "one-peer": gs.networks.one_peer_exponential(6),
+    "matchings": gs.networks.random_matching(6),
+    "local steps": gs.networks.every(gs.networks.ring(6), 2),
+}
+
+TWICE = (Send(BYTES, 1), Receive(1), Query(2), Send(2 * BYTES, 2), Query(1), Receive(2))
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_random_times_are_those_of_a_plain_event_simulation(name):
+    n, rounds, network = 6, 12, NETWORKS[name]
+    links, latency, bandwidth, uplink = uneven(n)
+    if name in ("ring", "complete", "one-peer"):
+        links = clocks.uniform(0.03, uplink=5e4)
+        latency, bandwidth, uplink = np.full((n, n), 0.03), np.full((n, n), np.inf), np.full(n, 5e4)
+    clock = gs.clock(
+        links,
+        compute=clocks.log_normal(0.1, 0.8),
+        slow={"agents": [2], "factor": 3.0},
+        outages={"chance": 0.2, "seconds": 0.5},
+        seeds=2,
+    )
+    orders = Orders(FIRST, (), TWICE)
+    got = seconds(orders, network, clock, range(rounds + 1))
+    over = "W" if network.stochastic == "doubly" else "C"
+
+    def neighbours(program, agent):
+        held = network.matrix(max(program - 1, 0), over).toarray()[:, agent]
+        return [int(i) for i in np.flatnonzero(held) if i != agent]
+
+    for seed in range(2):
+        times = clock.times(seed, 0, 1 + 2 * rounds, n) + clock.absences(seed, 0, 1 + 2 * rounds, n)
+        plain = Plain(n, times, latency, bandwidth, uplink, neighbours).run([FIRST] + [TWICE] * rounds)
+        np.testing.assert_allclose(got[seed], [max(end) for end in plain], rtol=1e-9)
+
+
+@pytest.mark.parametrize("uniform", [True, False])
+def test_random_times_with_a_ring_all_reduce(uniform):
+    n, rounds = 6, 10
+    links, latency, _, _ = uneven(n)
+    rate = 5e4
+    links = clocks.uniform(0.03, uplink=rate) if uniform else clocks.matrix(latency, uplink=rate)
+    latency = np.full((n, n), 0.03) if uniform else latency
+    clock = gs.clock(links, compute=clocks.shifted_exponential(0.05, 0.2), seeds=1)
+    got = seconds(Orders(FIRST, (), (Query(1), Reduce(BYTES))), gs.networks.ring(n), clock, range(rounds + 1))[0]
+    times = clock.times(0, 0, rounds + 1, n)
+    ready = times[0]
+    assert got[0] == pytest.approx(ready.max(), rel=1e-12)
+    for t in range(rounds):
+        ready = ring_all_reduce(np.array(ready) + times[t + 1], BYTES, latency, rate)
+        assert got[t + 1] == pytest.approx(max(ready), rel=1e-9)
+
+
+def test_who_sleeps_does_not_compute():
+    n = 6
+    network = gs.networks.failing(gs.networks.ring(n), agents=0.5, seed=1)
+    clock = gs.clock(clocks.uniform(0.0), compute=QUERY)
+    got = ends((Query(1),), network, clock)[0]
+    awake = np.array([network.awake(t) for t in range(8)])
+    assert got.tolist() == [QUERY, *(QUERY + QUERY * awake.cumsum(0).max(1)).tolist()]
+
+
+def test_more_rounds_do_not_change_the_first(monkeypatch):
+    clock = gs.clock("campus", compute=clocks.log_normal(0.1, 0.5), seeds=3)
+    few = ends(OVERLAPPED, gs.networks.ring(6), clock, rounds=5)
+    monkeypatch.setattr("gossamer.clocks.recursion.ROUNDS", 4)
+    assert ends(OVERLAPPED, gs.networks.ring(6), clock, rounds=11)[:, :6].tolist() == few.tolist()
