@@ -223,8 +223,8 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any) -> s
     text += (
         "The largest distance of a coordinate of an agent's model from the optimum in closed form after 12,000 rounds "
         f"with η = 0.05 (and λ = 0.3), over 3 seeds; up to {EXACT:g} counts as none. AD-PSGD does not get there: with "
-        "equal speeds because a constant step leaves it away from the optimum, as D-PSGD, with uneven ones also because "
-        "a fast agent steps more often, and counts for more.\n\n"
+        "equal speeds because a constant step leaves it away from the optimum, as D-PSGD, with uneven ones also "
+        "because a fast agent steps more often, and counts for more.\n\n"
     )
     text += table([f"slow agents, {FACTOR:g} times", "asynchronous Biased-DMT", "AD-PSGD"], found)
     verdict, found = overtaking
