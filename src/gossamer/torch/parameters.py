@@ -9,7 +9,6 @@ from torch import Tensor
 
 from gossamer.core import InputError, State
 
-
 PIECE = 1 << 18
 """How many numbers are added up at a time."""
 
