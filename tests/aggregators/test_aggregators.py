@@ -1,5 +1,7 @@
 """Aggregators against plain loops, in what they leave as it is, and in what attackers can do to them."""
 
+from dataclasses import replace
+
 import jax
 import networkx as nx
 import numpy as np
@@ -131,7 +133,8 @@ def test_costs_what_gossip_costs():
     problem, _ = plain.heterogeneous()
     rules = gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=median()), gs.DPSGDATC(eta=0.05)
     robust, gossip = (costs(rule, problem, gs.networks.ring(N), gs.oracles.exact(), "float32")[1] for rule in rules)
-    assert robust == gossip
+    assert set(robust.order) == set(gossip.order)
+    assert replace(robust, order=gossip.order) == gossip
 
 
 def simulated(by, network):

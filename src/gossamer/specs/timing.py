@@ -28,7 +28,7 @@ def timed(section: ClockSection | None, network: Network) -> tuple[Clock | None,
 
 def located(given: ClockSection | dict[str, Any] | None, folder: Path) -> dict[str, Any]:
     """The clock of a spec or a variant with the paths of its files absolute, under its key."""
-    if given is None:
+    if not given:  # none, or a variant that changes nothing of it
         return {}
     tables = given if isinstance(given, dict) else given.model_dump(exclude_unset=True)
     found = {
