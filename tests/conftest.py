@@ -47,6 +47,7 @@ SMALL = {
         "algorithms",
         "basics",
         "cli",
+        "clocks",
         "compressors",
         "data",
         "engines",

@@ -93,19 +93,19 @@ def cells(folder):
 
 
 def test_a_killed_reproduction_ends_as_if_nothing_had_happened(tmp_path):
-    """Killed somewhere in what it computes."""
+    """Killed three times, each time at another part of what it computes."""
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     whole = small(undisturbed)
     assert whole.communicate(timeout=900)[1] is not None
     assert whole.returncode == 0
     rng = random.Random(0)
-    enough = rng.randrange(1, cells(undisturbed) * 3 // 4)
-    with small(killed) as process:
-        while cells(killed) < enough and process.poll() is None:
-            time.sleep(0.02)
-        time.sleep(rng.uniform(0, 0.2))
-        process.kill()
-    assert process.returncode == -signal.SIGKILL
+    for enough in sorted(rng.sample(range(1, cells(undisturbed) * 3 // 4), 3)):
+        with small(killed) as process:
+            while cells(killed) < enough and process.poll() is None:
+                time.sleep(0.02)
+            time.sleep(rng.uniform(0, 0.2))
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
     with small(killed) as again:
         _, said = again.communicate(timeout=900)
     assert again.returncode == 0, said
