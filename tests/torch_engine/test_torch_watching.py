@@ -10,7 +10,7 @@ import torch
 
 import gossamer as gs
 from gossamer.torch import CSVLog, Decentralized, JSONLinesLog, ProgressLog, TensorBoardLog, resume, save
-from gossamer.torch.logs import STANDARD
+from gossamer.torch.log_writers import STANDARD
 from tests.torch_engine.small import problem, steps
 
 DMT = gs.BiasedDMT(eta=0.1, lam=0.3)

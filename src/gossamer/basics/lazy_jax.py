@@ -14,16 +14,7 @@ import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-
-class Lazy:
-    """Stands for a module, and imports it when something of it is asked for."""
-
-    def __init__(self, name: str):
-        self._name = name
-
-    def __getattr__(self, attribute: str) -> Any:
-        return getattr(importlib.import_module(self._name), attribute)
-
+from gossamer.basics.lazy import Lazy
 
 if TYPE_CHECKING:
     import jax
@@ -34,7 +25,7 @@ else:
     jax, jnp = Lazy("jax"), Lazy("jax.numpy")
     Array = Any  # in annotations: anything that has a shape and a dtype
 
-__all__ = ["Array", "Lazy", "is_array", "is_known", "jax", "jnp", "once_imported"]
+__all__ = ["Array", "is_array", "is_known", "jax", "jnp", "once_imported"]
 
 
 def once_imported(do: Callable[[], None]) -> None:

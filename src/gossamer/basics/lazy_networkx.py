@@ -3,7 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from gossamer.basics.lazy_jax import Lazy
+from gossamer.basics.lazy import Lazy
 
 if TYPE_CHECKING:
     import networkx as nx

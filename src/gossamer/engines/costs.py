@@ -29,14 +29,14 @@ CONTRACT = (
 
 def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
     """What one agent pays at the start, and in every round. A rule that breaks the contract is refused."""
-    start, each_round, *_ = _of(rule, problem, network, oracle, dtype)
+    start, each_round, *_ = _trace(rule, problem, network, oracle, dtype)
     return start, each_round
 
 
 def held(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[State, Any]:
     """The shapes of what one run holds between two rounds: the rule's state, and what the oracle remembers, with the
     models at which gradients were asked for where nobody waits."""
-    traced = _of(rule, problem, network, oracle, dtype)
+    traced = _trace(rule, problem, network, oracle, dtype)
     return traced.before, traced.memory
 
 
@@ -50,7 +50,7 @@ class _Traced(NamedTuple):
     memory: Any
 
 
-def _of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> _Traced:
+def _trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> _Traced:
     with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
         shapes, structure = jax.tree.flatten(traced_arguments(rule, problem, network, oracle, dtype))
         traced = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)

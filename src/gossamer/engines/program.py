@@ -15,7 +15,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from gossamer.basics.keys import Keys, of_round
 from gossamer.core import State, bind, counts
 from gossamer.engines.agents import BLOCK, StackedAgents, World, each
-from gossamer.engines.targets import at_targets
+from gossamer.engines.targets import at_targets, stayed
 from gossamer.engines.waking import events
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import honest_of, measure, worst_loss
@@ -28,8 +28,7 @@ round; that another array of its state or a metric is not finite, where it is me
 
 SERIAL = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner,dot-library-rewriter"}
 """XLA would split the kernels of a round over all cores, and hand sums and products to a library that does. They take
-microseconds, and handing them out costs more than it gains: without the first, a round is 1.1 to 1.6 times as fast from
-20 agents to 20,000 (measured on two cores); without the second, one of a grid of 32 settings takes 0.84 of the CPU."""
+microseconds, and handing them out costs more than it gains."""
 
 jax.tree_util.register_pytree_with_keys(
     State,
@@ -170,7 +169,7 @@ def rounds(
                 after = state, memory, run.asked
             else:
                 after = events(rule, world, setting.oracle, key, seed, t, (run.state, run.memory, run.asked))
-            state, memory, asked = _held(run, after)
+            state, memory, asked = stayed(run.reached, (run.state, run.memory, run.asked), after)
             size = agents.squared_norm(state.x)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
             diverged = jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
@@ -274,14 +273,6 @@ def _woken(kind: Any, world: World, t: Array, before: Any, after: Any) -> Any:
         return jnp.where(awake.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
 
     return jax.tree.map(kept, after, before)
-
-
-def _held(run: RunState, after: Any) -> Any:
-    """What a run holds after a round: one that has come to its targets holds what it held."""
-    reached = run.reached
-    if reached is None:
-        return after
-    return jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, (run.state, run.memory, run.asked))
 
 
 def _stay(world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys, run: RunState, *span: Any) -> RunState:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
+import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
 
 from gossamer.core import InputError
 from gossamer.metrics import Metric
@@ -22,3 +23,10 @@ def at_targets(
         good = values[name] >= target if known[name].better == "higher" else values[name] <= target
         reached.append(good & jnp.isfinite(values[name]))
     return jnp.stack(reached).all(0)
+
+
+def stayed(reached: Int[Array, ""] | None, before: Any, after: Any) -> Any:
+    """What a run holds after a round: one that has come to its targets holds what it held before."""
+    if reached is None:
+        return after
+    return jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, before)

@@ -5,6 +5,7 @@ rank. Those here write files and lines. A path with ``{rank}`` in it is one file
 alone. Files are added to, so that a run that is resumed goes on in them.
 """
 
+import abc
 import csv
 import json
 import sys
@@ -17,7 +18,7 @@ from gossamer.torch.available import MissingTorch
 Row = dict[str, Any]
 
 
-class FileLog:
+class FileLog(abc.ABC):
     """Adds rows to a file, which is closed between them: what a killed run has said is there."""
 
     def __init__(self, path: str | Path):
@@ -34,16 +35,20 @@ class FileLog:
         with path.open("a", newline="", encoding="utf-8") as file:
             self.write(file, row)
 
+    @abc.abstractmethod
     def begin(self, path: Path, row: Row) -> None:
         """Prepare the file for rows such as this one."""
 
+    @abc.abstractmethod
     def write(self, file: TextIO, row: Row) -> None:
         """Add a row."""
-        raise NotImplementedError
 
 
 class JSONLinesLog(FileLog):
     """One JSON object a line: ``Decentralized(…, log=JSONLinesLog("runs/log.jsonl"))``."""
+
+    def begin(self, path: Path, row: Row) -> None:
+        """Lines need nothing before them."""
 
     def write(self, file: TextIO, row: Row) -> None:
         file.write(json.dumps(row) + "\n")
