@@ -106,6 +106,8 @@ def test_every_example_is_run_here():
         "adaptive",
         "finite-samples",
         "tree",
+        "graphs",
+        "pseudo-gradients",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -174,6 +176,23 @@ def test_sums_along_a_tree_are_exact_and_gossip_without_tracking_is_not(run):
     left, sent = (ends(run("tree").result, name) for name in ("stationarity", "bytes_sent"))
     assert max(left["relay-sgd"], left["biased-dmt"]) < 1e-14 < 1e-7 < left["d-psgd"]
     assert sent["biased-dmt"] == 2 * sent["d-psgd"]
+
+
+def test_all_graphs_agree_and_those_that_average_exactly_send_least(run):
+    """The same messages of two vectors of thirty numbers: a graph's bytes are its links'."""
+    results = run("graphs", steps=20, every=20).results
+    sent = {variant: ends(result, "bytes_sent")["biased-dmt"] for variant, result in results.items()}
+    assert sent["ring"] == 20 * 2 * 2 * 30 * 8
+    assert max(sent["Base-2"], sent["EquiDyn"]) <= sent["ring"] / 2 < min(sent["EquiStatic"], sent["cliques"])
+
+
+def test_floors_of_what_is_no_gradient_and_what_removes_them(run):
+    left = {
+        name: ends(result, "grad_norm_sq")["biased-dmt"] for name, result in run("pseudo-gradients").results.items()
+    }
+    assert max(left["exact"], left["with EF21"]) < 1e-12
+    assert left["top 1 of 30"] > left["with classic feedback"] > 1e-9
+    assert left["ten local steps"] > 1e-9
 
 
 def test_a_graph_that_changes_costs_bytes_less_and_accuracy_nothing(run):
