@@ -16,7 +16,7 @@ The authors send each neighbour a sum of its own. Here all neighbours hear the s
 and each subtracts what came from itself: with the sums $r_i^t = \sum_j m_{j \to i}^t$ and $c_i^t = \sum_j m_{i \to
 j}^t$,
 
-$$ r_i^t = \sum_{j \in N_i} b_j^t - c_i^{t-1}, \qquad c_i^t = |N_i|\, b_i^t - r_i^{t-1}, \qquad
+$$ r_i^t = \sum_{j \in N_i} b_j^t - c_i^{t-1}, \qquad c_i^t = \lvert N_i \rvert\, b_i^t - r_i^{t-1}, \qquad
    b_i^t = x_i^{t+1/2} + r_i^{t-1} $$
 
 In float32 these sums keep their rounding, which then acts as a small constant bias on long runs. Where agents start
