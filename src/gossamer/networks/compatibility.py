@@ -40,8 +40,8 @@ def suits(rule: Any, network: Network) -> None:
         raise InputError(
             f"{rule.name} passes sums along the links of a tree, but {network.name} has {network.links:,} links "
             f"between {network.agents:,} agents, where a tree has {network.agents - 1:,}: sums would come back and "
-            "count twice. Use networks.spanning_tree of it, networks.tree, path or star; or a rule for all graphs, "
-            "such as biased-dmt."
+            f"count twice. Use networks.spanning_tree({network.agents}, of=…) with this network in place of …, or "
+            "networks.tree, path or star; or a rule for all graphs, such as biased-dmt."
         )
     for key, kind in kinds_of_parts(type(rule)).items():
         if kind == "aggregator":
