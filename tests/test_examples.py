@@ -173,7 +173,8 @@ def test_full_gradients_now_and_then_make_the_noise_vanish(run):
 
 
 def test_sums_along_a_tree_are_exact_and_gossip_without_tracking_is_not(run):
-    left, sent = (ends(run("tree").result, name) for name in ("stationarity", "bytes_sent"))
+    result = run("tree").result
+    left, sent = ends(result, "stationarity"), ends(result, "bytes_sent")
     assert max(left["relay-sgd"], left["biased-dmt"]) < 1e-14 < 1e-7 < left["d-psgd"]
     assert sent["biased-dmt"] == 2 * sent["d-psgd"]
 
