@@ -15,6 +15,8 @@ from gossamer.engines.block import Block
 from gossamer.engines.devices import exchange, places
 from gossamer.engines.devices.launching import launch, refuse_taken
 from gossamer.engines.devices.layouts import SharedOut
+from gossamer.experiments import running
+from gossamer.specs.spec import Spec
 from tests.engines import shares
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +121,21 @@ def test_shares_that_are_not_equal_are_refused(agents, devices, split, said, mon
     with places.using(devices, split), pytest.raises(gs.InputError) as error:
         places.shared_out(1, 1, (1, 1), shares.problem(agents), network, gs.oracles.exact())
     assert said in str(error.value)
+
+
+def test_a_run_that_devices_cannot_share_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    spec = Spec.of(
+        {
+            "problem": {"name": "quadratic", "A": [[2.0]], "b": [[1.0], [0.0], [3.0]]},
+            "network": {"name": "ring"},
+            "run": {"steps": 10},
+            "algorithm": [{"name": "d-psgd", "eta": 0.1}],
+        }
+    )
+    with places.using(8, "agents"), pytest.raises(gs.InputError, match="3 agents cannot be shared equally by 8"):
+        running.run(spec, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
 
 
 def test_jax_is_told_of_devices_before_it_starts():
