@@ -135,6 +135,10 @@ class Stacked:
     def gossip_robust(self, *arrays, by):
         return like(arrays, [reference.combined(a, self.network.matrix(self.t).toarray(), by) for a in arrays])
 
+    def gossip_sum(self, *arrays):
+        linked = (self.network.matrix(self.t).toarray() != 0) & ~np.eye(self.network.agents, dtype=bool)
+        return like(arrays, [linked @ a for a in arrays])
+
     def mean(self, *arrays):
         return like(arrays, [np.broadcast_to(a.mean(0), a.shape) for a in arrays])
 

@@ -26,6 +26,7 @@ def rule(
     needs: Needs = "doubly",
     static: bool = False,
     lowest: float | None = None,
+    tree: bool = False,
     decays: tuple[str, ...] = ("x",),
 ) -> Callable[[R], R]:
     """Make a class a rule: frozen, with its hyper-parameters checked when a user makes one.
@@ -40,6 +41,7 @@ def rule(
         needs: what it asks of the mixing matrix.
         static: whether it is right only on a network that never changes and loses nothing.
         lowest: for rules that need one symmetric W, what all its eigenvalues must lie above.
+        tree: whether it is right only on a tree that never changes and loses nothing; it may then `gossip_sum`.
         decays: the arrays of its state that are the model, which weight decay shrinks: ``("u",)`` where x is made from
             u. None, ``()``, where it takes differences of models of several rounds, which would undo it: the decay is
             then added to the gradients.
@@ -65,8 +67,9 @@ def rule(
         cls.name = name
         cls.title = (cls.__doc__ or name).splitlines()[0].rstrip(".")
         cls.needs = needs
-        cls.static = static or lowest is not None
+        cls.static = static or tree or lowest is not None
         cls.lowest = lowest
+        cls.tree = tree
         cls.decays = decays
         cls.__post_init__ = check
         if "__repr__" not in vars(cls):

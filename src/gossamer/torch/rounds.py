@@ -199,6 +199,9 @@ class Replaying:
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
         return self._once(lambda: self._agent.gossip_compressed(*arrays, by=by))
 
+    def gossip_sum(self, *arrays: Tensor) -> Any:
+        return self._once(lambda: self._agent.gossip_sum(*arrays))
+
     def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
         return self._once(lambda: self._agent.gossip_robust(*arrays, by=by))
 
