@@ -1,15 +1,13 @@
 """gossamer init."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, app, safe, say, say_json
+from gossamer.cli.shared import AsJSON, app, say, say_json
+from gossamer.cli.tables import show
 from gossamer.core import InputError
 
 Start = Literal["logistic", "quadratic", "neural"]
@@ -67,9 +65,4 @@ def _list(known: dict[str, Path], as_json: bool) -> None:
     if as_json:
         say_json(rows)
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "about"):
-        table.add_column(column, no_wrap=column == "name")
-    for row in rows:
-        table.add_row(safe(row["name"]), safe(row["about"]))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)
+    show(("name", "about"), [(row["name"], row["about"]) for row in rows], whole=["name"])
