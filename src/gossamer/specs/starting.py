@@ -31,15 +31,19 @@ def examples() -> dict[str, Path]:
 
 def about(path: Path) -> str:
     """The first sentence of what stands at the top of a spec or a script."""
-    lines = path.read_text(encoding="utf-8").splitlines()
     if path.suffix == ".py":
-        return lines[0].strip('" ').rstrip(".")
+        return path.read_text(encoding="utf-8").splitlines()[0].strip('" ').rstrip(".")
+    return comment(path).split(". ")[0].rstrip(".")
+
+
+def comment(path: Path) -> str:
+    """What stands at the top of a spec, up to a line that has nothing but a #."""
     top = []
-    for line in lines:
-        if not line.startswith("#"):
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.lstrip("# ") or not line.startswith("#"):
             break
         top.append(line.lstrip("# "))
-    return " ".join(top).split(". ")[0].rstrip(".")
+    return " ".join(top)
 
 
 def start(source: Path, file: Path, *, force: bool = False) -> list[Path]:
