@@ -19,7 +19,7 @@ def init(
         Path | None, typer.Argument(help="The spec to write [default: after the problem or example]")
     ] = None,
     problem: Annotated[Start, typer.Option(help="What to minimise.")] = "logistic",
-    example: Annotated[str | None, typer.Option(help="Copy an example, with the data that it needs.")] = None,
+    example: Annotated[str | None, typer.Option(help="Copy an example, with the files that it needs.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the examples, and write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
     as_json: AsJSON = False,
@@ -55,7 +55,8 @@ def init(
     for path in written:
         say(visible(path))
     runs = "gossamer run" if target.suffix == ".toml" else "python"
-    say(f"next: {runs} {visible(target)}")
+    code = "".join(f" --with {visible(path)}" for path in written[1:] if path.suffix == ".py")
+    say(f"next: {runs} {visible(target)}{code}")
 
 
 def _list(known: dict[str, Path], as_json: bool) -> None:
