@@ -1,16 +1,21 @@
 """Write docs/gallery.md: every example with what it prints and draws, as its command does.
 
-python docs/gallery.py [NAME …]      # all of them, or some anew; finished runs in runs/gallery are not run again
+python docs/gallery.py [NAME …]      # all of them, or some, beside those that the page has already
+
+Finished runs in runs/gallery are not run again.
 """
 
+import contextlib
+import io
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from unittest import mock
 
+from gossamer import cli
 from gossamer.report import figures
 from gossamer.results.study import Study
 from gossamer.specs.starting import comment, examples
@@ -78,6 +83,7 @@ SECTION = """
 def main(names: list[str]) -> None:
     known = examples()
     FIGURES.mkdir(parents=True, exist_ok=True)
+    os.chdir(ROOT)
     if not names or "tutorial" in names:
         draw_the_tutorial()
     tiles, sections = [], []
@@ -85,6 +91,8 @@ def main(names: list[str]) -> None:
         command = f"gossamer run examples/{name}.toml {more}".strip()
         if names and name not in names:
             printed = kept(name)
+            if printed is None:
+                continue
         else:
             printed = run(command, RUNS / name)
             curves = Study.load(RUNS / name).curves()
@@ -120,17 +128,22 @@ def draw_the_tutorial() -> None:
 
 def run(command: str, out: Path) -> str:
     """What the command prints; its last line says where the result is, which is nowhere that a reader has."""
-    words = [sys.executable, "-m", *command.split(), "--out", str(out)]
-    done = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.partition("\nresult: ")[0].strip("\n")
+    printed = io.StringIO()
+    with mock.patch.object(sys, "argv", [*command.split(), "--out", str(out)]), contextlib.redirect_stdout(printed):
+        try:
+            cli.main()
+        except SystemExit as ended:
+            if ended.code not in (0, None):
+                sys.exit(f"{command} ended with {ended.code}")
+    return printed.getvalue().partition("\nresult: ")[0].strip("\n")
 
 
-def kept(name: str) -> str:
-    """What the page says that an example printed."""
-    page = PAGE.read_text(encoding="utf-8")
+def kept(name: str) -> str | None:
+    """What the page says that an example printed; None if the page has nothing of it."""
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     found = re.search(rf"{{ #{name} }}.*?```text\n(.*?)\n    ```", page, re.DOTALL)
     if not found:
-        sys.exit(f"{PAGE} has nothing of {name} yet: run docs/gallery.py without names.")
+        return None
     return "\n".join(line.removeprefix("    ") for line in found[1].splitlines())
 
 

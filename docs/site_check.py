@@ -46,10 +46,11 @@ def looked_at(browser: Browser, site: Path, pages: list[Path]) -> Iterator[str]:
     """What is wrong with the pages, each loaded once and shown at both widths."""
     links: dict[Path, set[str]] = {}
     names: dict[str, set[str]] = {}
-    page = browser.new_page(viewport={"width": WIDTHS[0], "height": HEIGHT})
+    page = browser.new_page(viewport={"width": WIDTHS[0], "height": HEIGHT}, reduced_motion="reduce")
     noted = listening(page)
     for file in pages:
         where = file.relative_to(site).as_posix()
+        page.set_viewport_size({"width": WIDTHS[0], "height": HEIGHT})
         page.goto(file.absolute().as_uri())
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": HEIGHT})
@@ -88,9 +89,10 @@ def searched(browser: Browser, site: Path) -> Iterator[str]:
     page = browser.new_page(viewport={"width": WIDTHS[0], "height": HEIGHT})
     noted = listening(page)
     page.goto((site / "index.html").absolute().as_uri())
-    page.fill("input.md-search__input", "momentum")
+    page.click("input.md-search__input")
+    page.keyboard.type("momentum")
     try:
-        page.wait_for_selector(".md-search-result__item a", timeout=20_000)
+        page.wait_for_selector(".md-search-result__item a")
     except Exception as error:
         yield f"search: nothing was found ({str(error).splitlines()[0]})"
     yield from (f"search: {one}" for one in noted)
