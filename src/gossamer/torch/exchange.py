@@ -74,6 +74,12 @@ class Exchange:
         self._links: dict[str, Links] = {}
         self._buffers: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
+    def rewire(self, network: Network) -> None:
+        """Go on with other ranks, by another network; messages of before are forgotten."""
+        self.network, self.tag = network, next(self.world.words.tags)
+        self._flying.clear()
+        self._links.clear()
+
     def links(self, t: int, letters: str) -> Links:
         """Who talks to whom in round t by these matrices; looked up once where nothing changes."""
         if self.network.changes:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -11,27 +11,47 @@ import torch.distributed as dist
 
 from gossamer.core import InputError
 from gossamer.torch.joining import join
-from gossamer.torch.stopping import GRACE, NeighborLost, last_words
+from gossamer.torch.stopping import GRACE, LastWords, NeighborLost, last_words
 
 
 class ProcessWorld:
     """This process among those that gossip: all of them, or those of a group.
 
-    It joins them here unless the script has done so before. Ranks are those in the group.
+    It joins them here unless the script has done so before; by `form`, where that is given. Ranks are those in the
+    group.
     """
 
     def __init__(
-        self, device: torch.device, dtype: torch.dtype, timeout: float, start_timeout: float, group: Any = None
+        self,
+        device: torch.device,
+        dtype: torch.dtype,
+        timeout: float,
+        start_timeout: float,
+        group: Any = None,
+        form: Callable[[], None] | None = None,
     ):
         self.device, self.dtype, self.timeout = device, dtype, timedelta(seconds=timeout)
-        if not dist.is_initialized():
+        if form is not None:
+            form()
+        elif not dist.is_initialized():
             start = timedelta(seconds=start_timeout)
             join(device, start, max(self.timeout, start))
-        self.group: Any = dist.group.WORLD if group is None else group
-        self.rank, self.size = _place(self.group)
-        self.words = last_words(self.group)
+        self.enter(dist.group.WORLD if group is None else group)
         self.part = "" if group is None else f"-part-{self.everywhere(0)}"
         """Tells apart the files of groups that train the same model together, in nodes of several processes."""
+
+    def enter(self, group: Any) -> None:
+        """Be one of this group from now on."""
+        self.group: Any = group
+        self.rank, self.size = _place(group)
+        self.words: LastWords = last_words(group)
+
+    def leave(self) -> None:
+        """Leave all groups, so that the others notice at once."""
+        if dist.is_initialized():
+            self.words.hang_up()
+            self.group = None
+            dist.destroy_process_group()
 
     def everywhere(self, rank: int) -> int:
         """The number of a rank of the group among all processes."""
