@@ -18,10 +18,11 @@ class ElasticRanks(forked.Ranks):
         self._store, self._address = kept_at("127.0.0.1", 0)
         self._work, self._size, self.pipes, self.processes = (function, args), size, [], []
         for rank in range(size):
-            self.start(rank)
+            self.start(rank, joins=False)
 
-    def start(self, rank, joins=False):
-        function, args = self._work
+    def start(self, rank, *args, joins=True):
+        function, usual = self._work
+        args = args or usual
         context = forked._context()
         mine, theirs = context.Pipe(duplex=False)
         given = theirs, self._address, joins, function, rank, self._size, args
@@ -50,71 +51,71 @@ def _main(pipe, address, joins, function, rank, size, args):
     pipe.close()
 
 
-def trained(rank, size, rule, network, total, faults, folder=None, timeout=10.0):
-    """What this process saw in so many steps.
+def trained(rank, size, rule, network, faults, steps, full=0, timeout=20.0, folder=None):
+    """What this process saw until so many steps after the last fault, or after there were `full` of them again.
 
     Args:
         rank: whose quadratic it is, for good.
         size: how many there are at the start.
         rule: the rule.
         network: the network.
-        total: how many steps to take.
-        faults: by rank, the step before which it ends and how: a signal, "leave" in the middle of an exchange, or
-            seconds to sleep.
-        folder: where files appear: who has come how far.
+        faults: by rank, before which step it ends and how.
+        steps: how many steps to take after the last of the `faults`; with `full`, since so many were together.
+        full: how many processes there are at the end, where some join.
         timeout: of the optimizer.
+        folder: where each process says how far it is.
     """
     from gossamer.torch import Decentralized
 
     halves, loss = quadratics.model(rank, size)
     optimizer = Decentralized(halves, rule, network, elastic=True, timeout=timeout, start_timeout=60)
-    generations, seen = [optimizer.elastic.membership.generation], []
-    while optimizer.steps < total:
+    members = optimizer.elastic.membership
+    seen = [standing(optimizer)]
+    last = max(step for step, _ in faults.values()) if faults else 0
+    while len(members.members) != full if full and optimizer.steps >= last else optimizer.steps < last + steps:
         step, kind = faults.get(rank, (None, None))
-        if folder is not None:
-            with open(os.path.join(folder, f"{rank}"), "w") as file:
-                file.write(str(optimizer.steps))
-        if optimizer.steps == step:
+        if optimizer.steps == step and not optimizer.elastic.joined and members.generation == len(seen):
             fail(kind, optimizer)
-            faults = {}
-        optimizer.zero_grad()
-        loss().backward()
-        optimizer.step()
-        if optimizer.elastic.membership.generation != generations[-1]:
-            generations.append(optimizer.elastic.membership.generation)
+        stride(optimizer, loss)
+        time.sleep(0.005 * bool(full))
+        if members.generation != seen[-1]["generation"]:
             seen.append(standing(optimizer))
-    with optimizer.average_model():
-        mean = quadratics.joined(halves).copy()
-    return {
-        "x": quadratics.joined(halves).copy(),
-        "mean": mean,
-        "steps": optimizer.steps,
-        "size": optimizer.world.size,
-        "place": optimizer.place,
-        "generations": generations,
-        "seen": seen,
-        "network": optimizer.network.name,
-    }
+            if folder is not None:
+                with open(os.path.join(folder, f"{members.generation}-{rank}"), "w") as file:
+                    file.write(str(os.getpid()))
+    while full and optimizer.steps < seen[-1]["steps"] + steps:
+        stride(optimizer, loss)
+    return {"x": quadratics.joined(halves).copy(), "seen": seen, "steps": optimizer.steps, "place": optimizer.place}
+
+
+def stride(optimizer, loss):
+    optimizer.zero_grad()
+    loss().backward()
+    optimizer.step()
 
 
 def fail(kind, optimizer):
-    """End this process, or hold it up."""
+    """End this process, or stop it."""
     if kind == "in an exchange":  # one neighbour gets its message, and the others do not
         import torch
 
         peer = (optimizer.world.rank + 1) % optimizer.world.size
         optimizer.world.group.send([torch.zeros(6, dtype=torch.float64)], peer, optimizer.exchange.tag)
-        os.kill(os.getpid(), signal.SIGKILL)
-    elif isinstance(kind, float):
-        time.sleep(kind)
-    else:
-        os.kill(os.getpid(), kind)
+        kind = signal.SIGKILL
+    os.kill(os.getpid(), kind)
 
 
 def standing(optimizer):
-    """The round, the steps, and the state from which this process goes on."""
-    memory = optimizer.memory
-    return memory.t, optimizer.steps, {key: a.clone().numpy() for key, a in memory.state.items()}
+    """Who goes on, and from where."""
+    memory, members = optimizer.memory, optimizer.elastic.membership
+    return {
+        "generation": members.generation,
+        "places": [member.place for member in members.members],
+        "t": memory.t,
+        "steps": optimizer.steps,
+        "state": {key: a.clone().numpy() for key, a in memory.state.items()},
+        "W": optimizer.network.mixing,
+    }
 
 
 def optimum(agents, those):
@@ -122,3 +123,14 @@ def optimum(agents, those):
     A, b, E, _ = quadratics.problem(agents)
     some = list(those)
     return np.linalg.solve(A[some].sum(0), np.einsum("nde,ne->d", A[some], b[some]) - E[some].sum(0))
+
+
+def walked(agents, those, W, x, m, v, eta, lam, steps):
+    """Biased-DMT in the phase in which messages overlap gradients, on some of the agents, as a plain loop."""
+    A, b, E, _ = quadratics.problem(agents)
+    some = list(those)
+    for _ in range(steps):
+        new = (1 - lam) * m + lam * (np.einsum("nde,ne->nd", A[some], x - b[some]) + E[some])
+        v, m = W @ v + new - m, new
+        x = W @ x - eta * v
+    return x, m, v

@@ -150,7 +150,7 @@ class Decentralized(Together):
         self._rounds = Rounds(
             Course(
                 *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
-                *(self.flat.held, self.guard.check),
+                *(self.flat.held, self.flat.stilled, self.guard.check),
             )
         )
         besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
@@ -240,6 +240,7 @@ class Decentralized(Together):
         """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
         rule = facts.saved_with(self) | packed(self._rounds.memory)
         rule |= {"finite": self._gradients.finite, "steps": self.guard.step, "counters": asdict(self.counters)}
+        rule["still"] = {k: value.clone() for k, value in self.flat.still.items()}
         rule["inner state"] = None if self.local is None else self.local.state_dict()
         return super().state_dict() | {"rule": rule}
 
@@ -256,6 +257,7 @@ class Decentralized(Together):
         self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
         self.guard.step = saved["steps"]
         vars(self.counters).update(saved["counters"])
+        self.flat.still = {k: value.to(self.world.device, copy=True) for k, value in saved.get("still", {}).items()}
         self._go(unpacked(saved, self.world.device))
         if self.local is not None:
             self.local.load_state_dict(saved["inner state"])

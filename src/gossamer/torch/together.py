@@ -84,7 +84,14 @@ class Together(Optimizer):
         """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
         self._check_own()
         rates = [f"{group['lr']:.12g}" for group in self.param_groups]
-        self.world.agree({"number of steps": str(self.guard.step), "lr of each parameter group": ", ".join(rates)})
+        self.flat.check_kinds()
+        self.world.agree(
+            {
+                "number of steps": str(self.guard.step),
+                "lr of each parameter group": ", ".join(rates),
+                "numbers of the parameters that were frozen": str(sorted(self.flat.still)),
+            }
+        )
 
     def _means(self, module: torch.nn.Module | None) -> Any:
         self.check_together()
