@@ -8,24 +8,25 @@ import numpy as np
 
 from tests.torch_engine import forked, quadratics
 
+ETA, LAM = 0.1, 0.5
+
 
 class ElasticRanks(forked.Ranks):
-    """`function(rank, size, *args)` in so many processes; `start` adds one that joins them."""
+    """`function(rank, size, rule, network, **options)` in so many processes; `start` adds one that joins them."""
 
-    def __init__(self, function, size, *args):
+    def __init__(self, function, size, rule, network, **options):
         from gossamer.torch.meeting import kept_at
 
         self._store, self._address = kept_at("127.0.0.1", 0)
-        self._work, self._size, self.pipes, self.processes = (function, args), size, [], []
+        self._work, self._options = (function, size), {"rule": rule, "network": network} | options
+        self.pipes, self.processes = [], []
         for rank in range(size):
             self.start(rank, joins=False)
 
-    def start(self, rank, *args, joins=True):
-        function, usual = self._work
-        args = args or usual
+    def start(self, rank, joins=True, **other):
         context = forked._context()
         mine, theirs = context.Pipe(duplex=False)
-        given = theirs, self._address, joins, function, rank, self._size, args
+        given = theirs, self._address, joins, *self._work, rank, self._options | other
         process = context.Process(target=_main, args=given, daemon=True)
         process.start()
         theirs.close()
@@ -39,12 +40,12 @@ class ElasticRanks(forked.Ranks):
             process.join(10)
 
 
-def _main(pipe, address, joins, function, rank, size, args):
+def _main(pipe, address, joins, function, size, rank, options):
     os.environ |= {"GOSSAMER_MEETING": address, "RANK": str(rank), "WORLD_SIZE": str(size)}
     if joins:
         os.environ["GOSSAMER_JOINS"] = "1"
     try:
-        result = function(rank, size, *args)
+        result = function(rank, size, **options)
     except BaseException as error:
         result = forked.Failed(error)
     pipe.send(result)
@@ -125,12 +126,12 @@ def optimum(agents, those):
     return np.linalg.solve(A[some].sum(0), np.einsum("nde,ne->d", A[some], b[some]) - E[some].sum(0))
 
 
-def walked(agents, those, W, x, m, v, eta, lam, steps):
+def walked(agents, those, W, start, steps):
     """Biased-DMT in the phase in which messages overlap gradients, on some of the agents, as a plain loop."""
     A, b, E, _ = quadratics.problem(agents)
-    some = list(those)
+    some, (x, m, v) = list(those), start
     for _ in range(steps):
-        new = (1 - lam) * m + lam * (np.einsum("nde,ne->nd", A[some], x - b[some]) + E[some])
+        new = (1 - LAM) * m + LAM * (np.einsum("nde,ne->nd", A[some], x - b[some]) + E[some])
         v, m = W @ v + new - m, new
-        x = W @ x - eta * v
+        x = W @ x - ETA * v
     return x, m, v

@@ -8,10 +8,9 @@ import pytest
 
 import gossamer as gs
 from gossamer.torch.membership import Member, _placed
-from tests.torch_engine import elastic_ranks, forked, quadratics
-from tests.torch_engine.elastic_ranks import ElasticRanks, optimum, trained, walked
+from tests.torch_engine import forked, quadratics
+from tests.torch_engine.elastic_ranks import ETA, LAM, ElasticRanks, optimum, trained, walked
 
-ETA, LAM = 0.1, 0.5
 DMT = gs.BiasedDMT(eta=ETA, lam=LAM)
 
 
@@ -25,7 +24,7 @@ def gone_on(found):
 def test_survivors_go_on_to_the_last_one():
     """Two are lost at once, then one in the middle of an exchange, then the other of two."""
     faults = {1: (20, signal.SIGKILL), 4: (20, signal.SIGKILL), 0: (40, "in an exchange"), 2: (60, signal.SIGKILL)}
-    with ElasticRanks(trained, 5, DMT, "ring", faults, 30) as ranks:
+    with ElasticRanks(trained, 5, DMT, "ring", faults=faults, steps=30) as ranks:
         found = gone_on(ranks.results())
     assert [one is None for one in found] == [True, True, True, False, True]
     last = found[3]
@@ -39,7 +38,7 @@ def test_survivors_go_on_to_the_last_one():
         np.testing.assert_array_equal(row["state"]["v"], row["state"]["m"])
     alone = last["seen"][-1]
     start = [alone["state"][key][None] for key in "xmv"]
-    x, _, _ = walked(5, [3], np.eye(1), *start, ETA, LAM, 90 - alone["steps"])
+    x, _, _ = walked(5, [3], np.eye(1), start, 90 - alone["steps"])
     np.testing.assert_allclose(last["x"], x[0], rtol=1e-12, atol=1e-12)
 
 
@@ -48,9 +47,9 @@ def replaced():
     """Four on a graph lose one, whose place another takes while they train; one of another run is refused."""
     graph = quadratics.irregular(4)
     faults = {1: (20, signal.SIGKILL)}
-    with ElasticRanks(trained, 4, DMT, graph, faults, 400, 4) as ranks:
+    with ElasticRanks(trained, 4, DMT, graph, faults=faults, steps=400, full=4) as ranks:
         ranks.processes[1].join(60)
-        ranks.start(3, gs.BiasedDMT(eta=0.2, lam=LAM), graph, {}, 1)
+        ranks.start(3, rule=gs.BiasedDMT(eta=0.2, lam=LAM))
         refused = ranks.pipes.pop()
         assert refused.poll(60)
         ranks.start(1)
@@ -82,7 +81,7 @@ def test_one_that_joins_begins_with_its_neighbours_state_and_all_walk_as_a_plain
     for key in "xmv":
         np.testing.assert_array_equal(rows[1]["state"][key], rows[0]["state"][key])
     start = [np.stack([row["state"][key] for row in rows]) for key in "xmv"]
-    x, m, v = walked(4, range(4), rows[0]["W"], *start, ETA, LAM, four[0]["steps"] - rows[0]["steps"])
+    x, m, v = walked(4, range(4), rows[0]["W"], start, four[0]["steps"] - rows[0]["steps"])
     np.testing.assert_allclose([one["x"] for one in four], x, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(v.sum(0), m.sum(0), atol=1e-12)  # what the restart is for
 
@@ -94,8 +93,8 @@ def test_one_of_another_run_is_refused_and_the_others_go_on(replaced):
 
 def test_one_that_stopped_comes_back_as_a_new_one(tmp_path):
     """Its neighbours go on after the timeout; it then has no part in the group, and joins with a neighbour's state."""
-    faults = {1: (20, signal.SIGSTOP)}
-    with ElasticRanks(trained, 3, gs.DSGT(eta=0.1), "complete", faults, 300, 3, 2.0, str(tmp_path)) as ranks:
+    options = {"faults": {1: (20, signal.SIGSTOP)}, "steps": 300, "full": 3, "timeout": 2.0, "folder": str(tmp_path)}
+    with ElasticRanks(trained, 3, gs.DSGT(eta=0.1), "complete", **options) as ranks:
         forked.wait_until(lambda: len(list(tmp_path.glob("2-*"))) == 2, 60)
         os.kill(ranks.processes[1].pid, signal.SIGCONT)
         found = gone_on(ranks.results())
@@ -106,7 +105,8 @@ def test_one_that_stopped_comes_back_as_a_new_one(tmp_path):
 
 
 def test_those_that_are_not_connected_any_more_are_told_so():
-    with ElasticRanks(trained, 4, DMT, quadratics.irregular(4), {2: (5, signal.SIGKILL)}, 100) as ranks:
+    faults = {2: (5, signal.SIGKILL)}
+    with ElasticRanks(trained, 4, DMT, quadratics.irregular(4), faults=faults, steps=100) as ranks:
         found = ranks.results()
     for one in (found[0], found[1], found[3]):
         assert one.kind == "InputError", one.trace
@@ -144,12 +144,3 @@ def test_what_cannot_be_elastic_is_refused_before_any_work(monkeypatch):
     monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
     with pytest.raises(gs.InputError, match="needs a meeting place that outlives every rank, but here rank 0 would"):
         make()
-
-
-def test_ranks_are_what_the_harness_says():
-    """The optimum by a formula is where the gradients cancel."""
-    A, b, E, _ = quadratics.problem(3)
-    at = optimum(3, [0, 2])
-    total = sum(A[i] @ (at - b[i]) + E[i] for i in (0, 2))
-    np.testing.assert_allclose(total, 0, atol=1e-12)
-    assert elastic_ranks.optimum is optimum

@@ -72,9 +72,8 @@ class Elastic:
 
     @property
     def late(self) -> bool:
-        """Whether this process joins others that have a model to go on from."""
-        members = self.membership.members
-        return not members[self.membership.rank].veteran and any(member.veteran for member in members)
+        """Whether this process has just joined others that have a model to go on from."""
+        return self.membership.generation > 1 and not self.membership.members[self.membership.rank].veteran
 
     @property
     def place(self) -> int:
@@ -163,7 +162,6 @@ class Elastic:
         about = {"facts": self._facts, "t": memory.t, "steps": steps, "arrays": arrays, "first": self.first}
         told = [json.loads(text) for text in world.texts(json.dumps(about))]
         veterans = [rank for rank, member in enumerate(self.membership.members) if member.veteran]
-        veterans = veterans or list(range(world.size))  # nobody who had a model is left
         self.first = told[veterans[0]]["first"]
         self._check_joined(told, veterans)
         network = self.network()
@@ -293,6 +291,6 @@ def _source(network: Network, t: int, rank: int, veterans: list[int]) -> int:
 
 def _done(world: ProcessWorld, work: Any, rank: int) -> None:
     try:
-        work.wait(world.timeout)
+        world.wait(work)
     except RuntimeError as error:
         raise NeighborLost(f"rank {world.rank} lost rank {rank} while it joined ({in_short(error)}).") from error

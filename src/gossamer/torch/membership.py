@@ -177,6 +177,8 @@ class Membership:
         elif missing and not (waited > self.timeout and self._may_close(came)):
             self._check_entry(came, waited)
             return None
+        elif not any(member.veteran for member in came):
+            raise NeighborLost("nobody is left whom this process could join: the run is over, or failed at its start.")
         return replace(record, formed=True, expected=(), came=_placed(came))
 
     def _may_close(self, came: list[Member]) -> bool:

@@ -33,6 +33,7 @@ from gossamer.torch.decay import WeightDecay, amounts_of
 from gossamer.torch.elastic import elastic_of
 from gossamer.torch.exchange import Counters, Exchange
 from gossamer.torch.finite import Guard, OnNonfinite
+from gossamer.torch.gpus import looks
 from gossamer.torch.gradients import Gradients, Scaling, check_way
 from gossamer.torch.hyperparameters import Dials, rates_of
 from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps, inner_groups
@@ -210,8 +211,10 @@ class Decentralized(Together):
         check_way(self.rule.name, len(points), self._rounds.full, closure, full, self.local is not None)
         if self.local is not None and self.local.taken:
             self.flat.check_kinds()
-        else:
+        elif looks(self.guard.step, self.flat.device):
             self.flat.check_untouched(points[0])
+        else:
+            self.flat.check_kinds()
         evaluate, scaling = full if self._rounds.full else closure, Scaling.of(self)
         if self.local is not None:
             loss = self.local.step(closure, scaling)

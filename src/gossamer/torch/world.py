@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from gossamer.core import InputError
+from gossamer.torch.gpus import check_device
 from gossamer.torch.joining import join
 from gossamer.torch.stopping import GRACE, LastWords, NeighborLost, last_words
 
@@ -31,6 +32,7 @@ class ProcessWorld:
         form: Callable[[], None] | None = None,
     ):
         self.device, self.dtype, self.timeout = device, dtype, timedelta(seconds=timeout)
+        check_device(device)
         if form is not None:
             form()
         elif not dist.is_initialized():
@@ -107,10 +109,17 @@ class ProcessWorld:
         """The number of every rank."""
         return [int(count) for count in self._gathered(torch.tensor([number], device=self.device))]
 
+    def wait(self, work: Any) -> None:
+        """Wait for a work, on a GPU in the order of its stream alone."""
+        if self.device.type == "cuda":
+            work.wait()
+        else:
+            work.wait(self.timeout)
+
     def finish(self, work: Any, what: str) -> None:
         """Wait for a collective."""
         try:
-            work.wait(self.timeout)
+            self.wait(work)
         except RuntimeError as error:
             if reason := self.words.reason(GRACE):
                 raise reason from error
