@@ -72,10 +72,15 @@ def trained(rank, size, rule, network, faults, steps, full=0, timeout=20.0, fold
     optimizer = Decentralized(halves, rule, network, elastic=True, timeout=timeout, start_timeout=60)
     members = optimizer.elastic.membership
     seen = [standing(optimizer)]
-    last = max(step for step, _ in faults.values()) if faults else 0
-    while len(members.members) != full if full and optimizer.steps >= last else optimizer.steps < last + steps:
+    last = max((step for step, _ in faults.values()), default=0)
+
+    def again_full():
+        return len(members.members) == full and (optimizer.elastic.joined or len(seen) > 1)
+
+    while not again_full() if full else optimizer.steps < last + steps:
         step, kind = faults.get(rank, (None, None))
-        if optimizer.steps == step and not optimizer.elastic.joined and members.generation == len(seen):
+        if kind and optimizer.steps >= step and not optimizer.elastic.joined:
+            faults = {}
             fail(kind, optimizer)
         stride(optimizer, loss)
         time.sleep(0.005 * bool(full))
