@@ -62,11 +62,13 @@ from .core import (
 )
 from .engines import simulate
 from .engines.devices.places import devices
+from .experiments.recommend import recommend
 from .experiments.study import study
 from .experiments.tuning import tune
 from .metrics import metric
 from .results.comparison import Comparison, compare
 from .results.concat import concat
+from .results.recommendation import Recommendation
 from .results.result import Result
 from .results.study import Study
 
@@ -123,6 +125,7 @@ __all__ = [
     "PushPullDMT",
     "QGDSGDm",
     "Range",
+    "Recommendation",
     "Result",
     "RobustDSGD",
     "State",
@@ -144,6 +147,7 @@ __all__ = [
     "oracles",
     "problems",
     "pytree",
+    "recommend",
     "rule",
     "schedules",
     "simulate",
