@@ -68,11 +68,11 @@ def ring(routes: Routes, size: Any, ready: Array) -> Array:
 def even_ring(routes: Routes, size: Any, ready: Array) -> Array:
     r"""`ring` where every part takes as long on each link, $d$: the same without its steps.
 
-    What agent i waits for comes along a path of hops over latencies $\ell$ and of waits for its own line, which all take
-    $d$: so the last of its 2(n − 1) parts arrives at
+    What agent i waits for comes along a path of hops over latencies $\ell$ and of waits for a line, each of which takes
+    $d$ as well: so the last of its 2(n − 1) parts arrives at
 
-    $$ \max\Bigl( r_i,\ 2(n - 1)\, d + \max_{1 \le h \le 2(n - 1)} \bigl( r_{i-h} + \ell_{i-h} + \dots + \ell_{i-1} \bigr)
-       \Bigr) $$
+    $$ \max\Bigl( r_i,\ 2(n - 1)\, d
+       + \max_{1 \le h \le 2(n - 1)} \bigl( r_{i-h} + \ell_{i-h} + \dots + \ell_{i-1} \bigr) \Bigr) $$
 
     a largest value in a window that slides along the ring, unrolled: the larger of the largest from its begin up to a
     place that lies in all windows, and of that from there to its end.
