@@ -65,11 +65,13 @@ from .core import (
 )
 from .engines import simulate
 from .engines.devices.places import devices
+from .experiments.recommend import recommend
 from .experiments.study import study
 from .experiments.tuning import tune
 from .metrics import metric
 from .results.comparison import Comparison, compare
 from .results.concat import concat
+from .results.recommendation import Recommendation
 from .results.result import Result
 from .results.study import Study
 
@@ -128,6 +130,7 @@ __all__ = [
     "PushPullDMT",
     "QGDSGDm",
     "Range",
+    "Recommendation",
     "RelaySGD",
     "Result",
     "RobustDSGD",
@@ -150,6 +153,7 @@ __all__ = [
     "oracles",
     "problems",
     "pytree",
+    "recommend",
     "rule",
     "schedules",
     "simulate",

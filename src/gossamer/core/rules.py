@@ -34,7 +34,7 @@ def rule(
     Hyper-parameters are annotated `StepSize`, `Weight`, `Decay`, `Mixing` or `Count`, or with a `Range` of their own,
     which says what tuning tries. A rule that tracks also defines ``tracker(self, s)``, the array whose mean over agents
     is the mean of what is tracked. One that can do without rounds defines ``wake(self, s, g, agent)``, what an agent
-    does when its gradient is done.
+    does when its gradient is done. One that can go on after agents were lost defines ``restart(self, s)``.
 
     Args:
         name: its name in spec files.

@@ -28,8 +28,13 @@ class Agents:
     """
 
     def __init__(self, exchange: Exchange, seed: int, simulated: bool, sleeps: bool):
-        self.exchange, self.seed, self.simulated, self.sleeps = exchange, seed, simulated, sleeps
+        self.exchange, self.seed, self.simulated = exchange, seed, simulated
         self._codecs: dict[tuple[int, int], Codec] = {}
+        self.enter(sleeps)
+
+    def enter(self, sleeps: bool) -> None:
+        """Begin among the ranks of this exchange, which may be others than before."""
+        self.sleeps = sleeps
         self._keys: Any = None
 
     def at(self, t: int, number: int) -> "ProcessAgent":
