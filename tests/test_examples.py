@@ -137,7 +137,8 @@ def test_compressed_rules_that_track_are_exact_and_pay_for_what_they_send(run):
     # on a torus, in float64: 3 of 30 coordinates, each with a place of 5 bits
     assert sent["biased-dmt"] == 5000 * 4 * 2 * 30 * 8
     assert sent["motef"] == sent["beer"] == sent["docom"] == 5000 * 4 * 2 * 3 * (64 + 5) / 8
-    assert sent["choco-sgd"] == sent["lead"] == sent["beer"] / 2
+    assert sent["choco-sgd"] == sent["beer"] / 2
+    assert sent["lead"] == 5000 * 4 * (64 + 30 * 4) / 8  # a norm, and a sign and a level of each coordinate
     assert sent["cedas"] == sent["lead"] + 4 * 30 * 8  # and its first models, whole
 
 

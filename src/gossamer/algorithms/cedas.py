@@ -9,10 +9,11 @@ $$ D^{t+1} = D^t + \tfrac{\gamma}{2} (I - W) \hat Y^t, \qquad X^{t+1} = \psi^t -
 Exact Diffusion with compressed messages: without compression, and with $\gamma = 1$, it is that. With a constant step
 it is LEAD from other copies $H^0$, whose dual variable is $D / \eta$. With a schedule they differ: LEAD divides what
 it hears by the step of its round, which magnifies the error of compression as the step goes to zero; this one divides
-by nothing. For compressors that contract, such as top-k, $\alpha = 1$ serves; unbiased ones that do not, for which the
-theory of the authors is, need less. The running sum $W H$ is right only for one symmetric $W$ without losses. One
-compressed vector to each neighbour a round. The code that this was read in, of others than the authors, takes one step
-of plain SGD before all this, and ours does not.
+by nothing. The theory of the authors is for unbiased compressors, such as QSGD, with an $\alpha$ below 1 unless they
+contract. Top-k serves at $\alpha = 1$ if enough is kept; with few coordinates it may diverge at every $\gamma$. The
+running sum $W H$ is right only for one symmetric $W$ without losses. One compressed vector to each neighbour a round.
+The code that this was read in, of others than the authors, takes one step of plain SGD before all this, and ours does
+not.
 
 Reference: K. Huang and S. Pu, "CEDAS: a compressed decentralized stochastic gradient method with improved convergence",
 IEEE Transactions on Automatic Control, 2023, arXiv 2301.05872.

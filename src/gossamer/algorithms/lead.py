@@ -8,9 +8,10 @@ $$ D^{t+1} = D^t + \frac{\gamma}{2\eta} (I - W) \hat Y^t, \qquad X^{t+1} = X^t -
 
 The dual variable $D$ has mean zero and goes to minus the own gradient of each agent, so heterogeneity costs nothing,
 and what is compressed goes to zero as the copies $H$ catch up. Without compression and with $\gamma = 1$ it is Exact
-Diffusion, whatever $\alpha$. For compressors that contract, such as top-k, $\alpha = 1$ serves, and less may diverge;
-unbiased ones that do not contract need less. The running sum $W H$ is right only for one symmetric $W$ without losses.
-One compressed vector to each neighbour a round.
+Diffusion, whatever $\alpha$. Its theory is for unbiased compressors, such as QSGD, which need an $\alpha$ below 1 if
+they do not contract. For those that contract, such as top-k, $\alpha = 1$ serves if enough is kept, and less may
+diverge; with few coordinates it may diverge at every $\gamma$. The running sum $W H$ is right only for one symmetric
+$W$ without losses. One compressed vector to each neighbour a round.
 
 Reference: X. Liu, Y. Li, R. Wang, J. Tang and M. Yan, "Linear convergent decentralized optimization with compression",
 ICLR 2021, arXiv 2007.00232.
