@@ -74,12 +74,14 @@ def plain_cases(agents):
 
     with_eight = {
         "one-peer": (dmt, networks.make("one-peer-exponential", agents)),
+        "one-peer, d-psgd": (gs.DPSGD(eta=0.05), networks.make("one-peer-exponential", agents)),
         "asleep": (dmt, networks.failing(ring, links=0.3, agents=0.2, seed=3)),
     }
     if agents == 8:
         return with_eight
     return with_eight | {
         "matching": (gs.DSGT(eta=0.05), networks.make("random-matching", agents)),
+        "links down, ahead": (dmt, networks.failing(graph, links=0.3, seed=4)),
         "links down": (gs.GTDSGD(eta=0.05), networks.failing(graph, links=0.3, seed=2)),
         "asleep, directed": (gs.SGP(eta=0.05, beta=0.0), networks.failing(two, links=0.2, agents=0.2, seed=1)),
         "sgp": (gs.SGP(eta=0.05, beta=0.5), one),

@@ -93,7 +93,7 @@ def test_one_of_another_run_is_refused_and_the_others_go_on(replaced):
 
 def test_one_that_stopped_comes_back_as_a_new_one(tmp_path):
     """Its neighbours go on after the timeout; it then has no part in the group, and joins with a neighbour's state."""
-    options = {"faults": {1: (20, signal.SIGSTOP)}, "steps": 300, "full": 3, "timeout": 2.0, "folder": str(tmp_path)}
+    options = {"faults": {1: (20, signal.SIGSTOP)}, "steps": 700, "full": 3, "timeout": 2.0, "folder": str(tmp_path)}
     with ElasticRanks(trained, 3, gs.DSGT(eta=0.1), "complete", **options) as ranks:
         forked.wait_until(lambda: len(list(tmp_path.glob("2-*"))) == 2, 60)
         os.kill(ranks.processes[1].pid, signal.SIGCONT)

@@ -27,7 +27,7 @@ def test_a_state_that_is_loaded_goes_on_with_the_same_bits(name, ranks):
 class Posting(quadratics.Stacked):
     """Messages leave at `post` and are read only after the gradient."""
 
-    def post(self, *arrays):
+    def post(self, *arrays, late=()):
         sent = [a.copy() for a in arrays]
         return lambda: self.gossip(*sent)
 

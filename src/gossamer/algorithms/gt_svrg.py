@@ -50,3 +50,6 @@ class GTSVRG:
 
     def tracker(self, s: State) -> Array:
         return s.y
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, y=s.v, v=s.v)

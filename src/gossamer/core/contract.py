@@ -114,8 +114,12 @@ class Agent(Protocol):
 class PostingAgent(Agent, Protocol):
     """An agent in a process of its own, for a rule's ``ahead``: its messages may travel while it computes."""
 
-    def post(self, *arrays: Array, over: Over = "W") -> Callable[[], Any]:
-        """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
+    def post(self, *arrays: Array, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
+        """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours.
+
+        Where arrays belong to earlier rounds, whose weights may be others, `late` says for each of them how many rounds
+        ago that was.
+        """
         ...
 
 

@@ -27,7 +27,7 @@ from gossamer.results.statistics import half_width
 class PostingAgents(StackedAgents):
     """The agents of a rule that is traced `ahead`: a message may travel while they compute."""
 
-    def post(self, *arrays: Array, over: Over = "W") -> Callable[[], Any]:
+    def post(self, *arrays: Array, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
         mixed = self.gossip(*arrays, over=over)
         *before, arrival = self.cost.order
         self.cost.order = tuple(before)

@@ -89,11 +89,19 @@ class ProcessAgent:
         self.drawn = 0
         """How many vectors were compressed: the number of the next draw."""
 
-    def post(self, *arrays: Tensor, over: Over = "W") -> Callable[[], Any]:
-        """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours."""
+    def post(self, *arrays: Tensor, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
+        """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours.
+
+        On a network that changes, arrays of different rounds go to the neighbours of their own round each: by messages
+        of their own, in the order of the arrays at both ends.
+        """
         letters = over if over == "RC" else over * len(arrays)
-        wait = self.exchange.post(arrays, letters, self.t)
-        return lambda: _like(arrays, wait())
+        if not (any(late) and self.exchange.network.changes):
+            wait = self.exchange.post(arrays, letters, self.t)
+            return lambda: _like(arrays, wait())
+        pairs = zip(arrays, letters, late, strict=True)
+        waits = [self.exchange.post([a], letter, self.t - ago) for a, letter, ago in pairs]
+        return lambda: _like(arrays, tuple(wait()[0] for wait in waits))
 
     def gossip(self, *arrays: Tensor, over: Over = "W") -> Any:
         return self.post(*arrays, over=over)()

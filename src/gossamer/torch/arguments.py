@@ -43,7 +43,11 @@ def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
 
 def network_for(given: Any, size: int) -> Network:
     """The network of this many processes: see `gossamer.networks.of`."""
-    network = networks.of(given, size, counted="processes")
+    return without_attack(networks.of(given, size, counted="processes"))
+
+
+def without_attack(network: Network) -> Network:
+    """Refuse a network with attackers."""
     if network.attack is not None:
         raise InputError(
             f"{network.name} has attackers, whom only the simulator plays: run it there, or let a process spoil its "
@@ -57,8 +61,10 @@ def overlapping(wanted: bool | None, rule: Any, network: Network) -> bool:
     why = None
     if not hasattr(rule, "ahead"):
         why = f"{rule.name} needs what its neighbours send before it asks for a gradient"
-    elif network.changes:
+    elif hasattr(rule, "shift") and network.changes and not is_ours(rule):
         why = f"{network.name} changes, and one message would belong to two rounds"
+    elif hasattr(rule, "shift") and network.awake(0) is not None:
+        why = f"agents of {network.name} sleep, and {rule.name} would have to be awake in two rounds at once"
     elif any(callable(value) for key, value in vars(rule).items() if key != "eta"):
         why = "a hyper-parameter other than eta is a schedule, and its rounds would be mixed up"
     if wanted and why:
@@ -73,4 +79,9 @@ def sleepy(rule: Any, network: Network) -> bool:
 
 def asks_at_its_model(rule: Any) -> bool:
     """Whether the rule's ``ahead`` asks for gradients at the model of its state and nowhere else: ours do."""
+    return is_ours(rule)
+
+
+def is_ours(rule: Any) -> bool:
+    """Whether it is a rule of the library, whose ``ahead`` says which rounds its messages belong to."""
     return type(rule).__module__.startswith("gossamer.algorithms.")

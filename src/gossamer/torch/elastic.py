@@ -24,6 +24,7 @@ from gossamer.core import InputError, State
 from gossamer.networks import NETWORKS, Network
 from gossamer.networks.compatibility import suits
 from gossamer.networks.surviving import surviving
+from gossamer.torch.arguments import network_for, without_attack
 from gossamer.torch.exchange import fingerprint
 from gossamer.torch.meeting import meeting
 from gossamer.torch.membership import Membership
@@ -92,7 +93,7 @@ class Elastic:
                 )
             return surviving(self.fixed, places)
         try:
-            return networks.of(self.given, len(places), counted="processes")
+            return network_for(self.given, len(places))
         except InputError:
             if max(places) >= self.first or len(places) == self.first:
                 raise
@@ -279,7 +280,7 @@ def fixed(given: Any) -> Network | None:
         network = given
     else:
         network = networks.of(given, given.number_of_nodes() if is_graph(given) else len(given))
-    surviving(network, range(network.agents))  # says whether it can lose agents at all
+    surviving(without_attack(network), range(network.agents))  # says whether it can lose agents at all
     return network
 
 

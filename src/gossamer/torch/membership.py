@@ -13,6 +13,7 @@ hangs, and refuses for one that is gone, without a heartbeat and without a wait.
 """
 
 import contextlib
+import itertools
 import json
 import os
 import socket
@@ -229,10 +230,9 @@ def _reaching_the_store() -> Iterator[None]:
 
 def _placed(came: Iterable[Member]) -> tuple[Member, ...]:
     """The members by place. One that joins gets the place that it wants, or else the first that is free."""
-    came = sorted(came, key=lambda member: (not member.veteran, member.place, member.name))
     taken, placed = set[int](), list[Member]()
-    for member in came:
-        free = next(place for place in range(len(came)) if place not in taken | {m.place for m in came if m.veteran})
+    for member in sorted(came, key=lambda member: (not member.veteran, member.place, member.name)):
+        free = next(place for place in itertools.count() if place not in taken)
         place = free if member.place in taken else member.place
         taken.add(place)
         placed.append(replace(member, place=place))

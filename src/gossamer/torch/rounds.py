@@ -185,9 +185,9 @@ class Replaying:
     def full_gradient(self, *points: Tensor) -> Any:
         return self._asked(points, full=True)
 
-    def post(self, *arrays: Tensor, over: Any = "W") -> Callable[[], Any]:
+    def post(self, *arrays: Tensor, over: Any = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
         place = self._ear
-        self._once(lambda: self._agent.post(*arrays, over=over))
+        self._once(lambda: self._agent.post(*arrays, over=over, late=late))
 
         def wait() -> Any:
             arrived = self._once(lambda: self._heard[place]())
