@@ -213,13 +213,9 @@ def test_a_method_that_went_on_is_tried_in_all_forms_on_all_graphs():
 
 def decided(first, other, matters=0.01):
     """What the finals decide, from values of 20 seeds: they look at 5, 10 and 20 of them."""
-    scores = [[Score(0, float(value)) for value in values] for values in (first, other)]
-    for look in range(LOOKS):
-        seen = [several[: 5 << look] for several in scores]
-        verdict = compared(*seen, 1.0, matters, 1).verdict
-        if verdict != "undecided":
-            break
-    return verdict
+    ours, theirs = ([Score(0, float(value)) for value in values] for values in (first, other))
+    looks = [compared(ours[: 5 << look], theirs[: 5 << look], 1.0, matters, 1).verdict for look in range(LOOKS)]
+    return next((verdict for verdict in looks if verdict != "undecided"), "undecided")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, app, directory, existing, finite, say, say_json
+from gossamer.basics.text import finite
+from gossamer.cli.shared import AsJSON, app, directory, existing, say, say_json
 from gossamer.core import InputError
 
 
