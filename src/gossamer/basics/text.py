@@ -1,7 +1,6 @@
 """One line about a value, whatever it holds: numbers as they are, arrays by their shape."""
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -45,15 +44,3 @@ def some(names: Any, most: int = 4) -> str:
     names = [str(name) for name in names]
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
     return ", ".join(shown)
-
-
-def finite(value: Any) -> Any:
-    """A copy of what JSON can say, with None for numbers that are not finite."""
-    match value:
-        case dict():
-            return {key: finite(one) for key, one in value.items()}
-        case list() | tuple():
-            return [finite(one) for one in value]
-        case float() if not math.isfinite(value):
-            return None
-    return value

@@ -51,6 +51,9 @@ COMMANDS = (
 
 def main() -> None:
     """The entry point: bad input ends with its message and exit code 2, never with a traceback."""
+    if sys.argv[1:] == ["--version"]:  # it needs no parser, which takes longer than all else
+        print(gossamer.__version__)
+        return
     try:
         app()
     except InputError as error:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gossamer.basics.text import finite
+from gossamer.basics.json_values import finite
 from gossamer.core import InputError
 from gossamer.results.files import write
 
