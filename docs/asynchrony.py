@@ -200,7 +200,9 @@ def steady_section() -> str:
     text += (
         "The same with 0.1 s for every gradient, so that nobody waits for chance: what is left is to wait for the slow "
         "agent. The synchronous form then has one time, without an interval; in the asynchronous one whom an agent "
-        "meets is drawn.\n\n"
+        "meets is drawn. With a factor of 1 nobody waits for a slow agent in either form: a difference there is one of "
+        "the step sizes that each form bears, and where the asynchronous form is ahead already there, waiting has no "
+        "threshold K to show.\n\n"
     )
     return text + table(["times slower", "Biased-DMT", "asynchronous Biased-DMT", "the asynchronous form"], found)
 
