@@ -20,12 +20,13 @@ EXCESS = 3 * MATTERS * sum(curve * x**2 for curve, x in zip(CURVES, START, stric
 """What the loss of the method with a constant error exceeds the least one by: that is 0."""
 
 SHIFT = (2 * EXCESS / sum(1 / curve for curve in CURVES)) ** 0.5
-"""The error c of each coordinate: it settles where A x = −c, at ½ cᵀ A⁻¹ c."""
+"""The error c of each coordinate: it settles where A x = c, at a loss of ½ cᵀ A⁻¹ c."""
 
 
 @rule("shifted-sgd")
 class ShiftedSGD:
-    """D-PSGD whose gradients are all wrong by a constant."""
+    """D-PSGD whose gradients are all wrong by a constant, so that it stops short of the optimum on its way there: no
+    step size lets it pass by."""
 
     eta: StepSize
 
@@ -33,7 +34,7 @@ class ShiftedSGD:
         return State(x=x)
 
     def step(self, s: State, agent: Agent) -> State:
-        return State(x=agent.gossip(s.x) - self.eta * (agent.gradient(s.x) + SHIFT))
+        return State(x=agent.gossip(s.x) - self.eta * (agent.gradient(s.x) - SHIFT))
 
 
 @rule("twin-sgd")

@@ -1,9 +1,11 @@
 """Run the comparison of docs/asynchrony.md and write that page: every number and figure on it comes from here.
 
-python docs/asynchrony.py
+python docs/asynchrony.py            all of it
+python docs/asynchrony.py --steady   only the section on constant times, anew; the rest of the page stays
 """
 
 import math
+import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -75,18 +77,19 @@ def problem() -> tuple[Any, np.ndarray]:
     return gs.problems.quadratic(curvature, minima), optimum
 
 
-def clock(slow: int, factor: float) -> Any:
-    """The clock with so many agents that are so many times slower."""
+def clock(slow: int, factor: float, steady: bool = False) -> Any:
+    """The clock with so many agents that are so many times slower; `steady` is with times that are constant."""
     named = {"agents": slow, "factor": factor} if slow else None
-    return gs.clock("campus", compute=gs.clocks.log_normal(mean=0.1, sigma=0.3), slow=named, seeds=SEEDS)
+    times = 0.1 if steady else gs.clocks.log_normal(mean=0.1, sigma=0.3)
+    return gs.clock("campus", compute=times, slow=named, seeds=SEEDS)
 
 
-def ran(name: str, slow: int, factor: float) -> Ran:
+def ran(name: str, slow: int, factor: float, steady: bool = False) -> Ran:
     """A method, tuned for this clock, for all its seconds."""
     kind, unwaiting = METHODS[name]
     torus = gs.networks.torus(4, 5)
     network = gs.networks.asynchronous(torus) if unwaiting else torus
-    common: dict[str, Any] = {"dtype": "float64", "progress": False, "clock": clock(slow, factor)}
+    common: dict[str, Any] = {"dtype": "float64", "progress": False, "clock": clock(slow, factor, steady)}
     rules = settings(kind)
     probe = gs.simulate(rules[0], problem()[0], network, steps=40, **common).frame()["seconds"]
     steps = math.ceil(HORIZON * 40 / (probe[-1] - probe[0]))
@@ -165,11 +168,12 @@ def exact() -> tuple[str, list[tuple[Any, ...]]]:
     return ("holds" if worst <= EXACT else "does not hold"), rows
 
 
-def overtakes() -> tuple[str, list[tuple[Any, ...]]]:
+def overtakes(steady: bool = False) -> tuple[str, list[tuple[Any, ...]]]:
     """The smallest factor from which on the asynchronous form is at the target before the synchronous one."""
     rows, ahead = [], []
     for factor in FACTORS:
-        found = [arrival(ran(name, 1, factor).frame) for name in ("Biased-DMT", "asynchronous Biased-DMT")]
+        names = ("Biased-DMT", "asynchronous Biased-DMT")
+        found = [arrival(ran(name, 1, factor, steady).frame) for name in names]
         (waiting, first), (unwaiting, second) = found
         better = unwaiting + second < waiting - first
         worse = unwaiting - second > waiting + first
@@ -185,6 +189,24 @@ def shown(mean: float, half: float) -> str:
     return "not reached" if math.isnan(mean) else f"{mean:.1f} ± {half:.1g}"
 
 
+STEADY = "## With times that are constant"
+"""The heading of the section that can be written anew alone."""
+
+
+def steady_section() -> str:
+    """What a slow agent costs where all others take the same time for every gradient."""
+    verdict, found = overtakes(steady=True)
+    text = f"\n{STEADY}: {verdict}\n\n"
+    text += (
+        "The same with 0.1 s for every gradient, so that nobody waits for chance: what is left is to wait for the slow "
+        "agent. The synchronous form then has one time, without an interval; in the asynchronous one whom an agent "
+        "meets is drawn. With a factor of 1 nobody waits for a slow agent in either form: a difference there is one of "
+        "the step sizes that each form bears, and where the asynchronous form is ahead already there, waiting has no "
+        "threshold K to show.\n\n"
+    )
+    return text + table(["times slower", "Biased-DMT", "asynchronous Biased-DMT", "the asynchronous form"], found)
+
+
 def main() -> None:
     _, optimum = problem()
 
@@ -193,12 +215,17 @@ def main() -> None:
         """The mean over agents of the squared distance from the optimum."""
         return ((run.x - optimum) ** 2).sum(-1).mean()
 
+    page_file = HERE / "asynchrony.md"
+    if sys.argv[1:] == ["--steady"]:
+        before = page_file.read_text(encoding="utf-8").partition(f"\n{STEADY}")[0]
+        page_file.write_text(before + steady_section(), encoding="utf-8")
+        return
     cases = {
         f"{slow} of {AGENTS} agents slow": {name: ran(name, slow, FACTOR) for name in METHODS} for slow in (0, 1, 5)
     }
     FIGURES.mkdir(parents=True, exist_ok=True)
     figures.save(drawn(cases), FIGURES / "error.png")
-    (HERE / "asynchrony.md").write_text(page(cases, exact(), overtakes()), encoding="utf-8")
+    page_file.write_text(page(cases, exact(), overtakes()) + steady_section(), encoding="utf-8")
 
 
 def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any) -> str:
@@ -231,7 +258,7 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any) -> s
         "One slow agent; both forms are tuned for each factor as above. It overtakes where its interval of the seconds "
         "to the target lies before that of the synchronous form; K is the smallest factor tried from which on it "
         "does. With a factor of 1 all agents have equal mean speeds, and waiting still costs, because times are "
-        "random. What a clock with constant times would give was not run.\n\n"
+        "random.\n\n"
     )
     text += table(["times slower", "Biased-DMT", "asynchronous Biased-DMT", "the asynchronous form"], found)
     return text

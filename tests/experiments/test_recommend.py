@@ -3,6 +3,7 @@
 import json
 import math
 import tomllib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,15 +12,17 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer.core import InputError
+from gossamer.engines.cells import Row
 from gossamer.experiments.recommend import recommend
 from gossamer.experiments.recommending.budgets import Costs, costs_of
 from gossamer.experiments.recommending.designs import first_design, grid_of, next_design
-from gossamer.experiments.recommending.judging import LOOKS, Score, compared, together
+from gossamer.experiments.recommending.judging import LOOKS, Score, compared, score, together
 from gossamer.experiments.recommending.question import asked
 from gossamer.experiments.recommending.ways import Choices, Way, forms
 from gossamer.results.recommendation import Recommendation
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.spec import Spec
+from tests.commands import gossamer
 
 TARGETS = np.random.default_rng(0).normal(size=(4, 2)).tolist()
 GIVEN = {
@@ -104,6 +107,21 @@ def test_the_same_call_again_computes_nothing(found, monkeypatch):
     again = recommend(GIVEN, seconds=60.0, **options, out=folder, progress=False, say=said.append)
     assert again.ranking == answer.ranking
     assert "less what was finished here before" in said[0]
+
+
+def test_the_command_goes_on_where_the_search_stood_and_prints_its_answer(found, tmp_path):
+    answer, folder, _, _ = found
+    file = tmp_path / "my.toml"
+    file.write_text(Spec.of(GIVEN).toml())
+    tries = ["--method", "dsgt", "--method", "d-psgd", "--graph", "ring", "--settings", 4, "--seeds", 3, "--keep", 2]
+    again = ["recommend", file, *tries, "--out", folder, "--no-cache"]
+    done = gossamer(*again, "--seconds", 60, "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["verdict"] == answer.verdict
+    assert "a difference matters from" in done.stderr
+    refused = gossamer(*again, "--seconds", 0.1)
+    assert refused.returncode == 2
+    assert "Give at least 0.5" in refused.stderr
 
 
 def test_a_budget_too_small_for_one_round_is_refused_with_the_least_that_is_enough():
@@ -213,13 +231,9 @@ def test_a_method_that_went_on_is_tried_in_all_forms_on_all_graphs():
 
 def decided(first, other, matters=0.01):
     """What the finals decide, from values of 20 seeds: they look at 5, 10 and 20 of them."""
-    scores = [[Score(0, float(value)) for value in values] for values in (first, other)]
-    for look in range(LOOKS):
-        seen = [several[: 5 << look] for several in scores]
-        verdict = compared(*seen, 1.0, matters, 1).verdict
-        if verdict != "undecided":
-            break
-    return verdict
+    ours, theirs = ([Score(0, float(value)) for value in values] for values in (first, other))
+    looks = [compared(ours[: 5 << look], theirs[: 5 << look], 1.0, matters, 1).verdict for look in range(LOOKS)]
+    return next((verdict for verdict in looks if verdict != "undecided"), "undecided")
 
 
 @pytest.mark.parametrize(
@@ -262,6 +276,20 @@ def made_up(*verdicts):
     }
     dropped = [{"what": "m9", "stage": "methods", "why": "it diverged"}]
     return Recommendation("x", "1 %", "loss", None, "c", rows, dropped, curves, [], "", 1.0)
+
+
+def test_a_target_is_scored_by_what_was_paid_until_the_criterion_stays_there():
+    """The loss falls from 4 to 1 by one a round, and is at 2.5 half way between rounds 1 and 2."""
+    question = asked(spec(), seconds=10.0, target=2.5)
+    costs = Costs(np.array([0.0, 2.0, 6.0, 7.0]), (1.0, 3.0))
+    run = Row(np.arange(4), {"loss": np.array([4.0, 3.0, 2.0, 1.0])}, -1, 1.0, np.zeros((4, 2)), None)
+    assert score(run, question, costs) == Score(0, 4.0)
+    assert score(run, asked(spec(), bytes=10.0, target=2.5), costs) == Score(0, 1.0 + 3.0 * 1.5)
+    assert score(run, asked(spec(), target=2.5), costs) == Score(0, 4.0)  # no budget: seconds, in the spec's rounds
+    assert score(run, asked(spec(), seconds=10.0, target=0.5), costs) == Score(1, 1.0)
+    assert score(replace(run, diverged=2), question, costs).failed == 2
+    assert score(run, asked(spec(), seconds=10.0), costs) == Score(0, 1.0)
+    assert "until loss stays at 2.5, in 10 seconds at most" in question.sought
 
 
 def test_ties_and_what_is_undecided_are_said():

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import gossamer as gs
-from gossamer.cli.shared import finite
+from gossamer.basics.json_values import finite
 from gossamer.oracles import local_training, private
 from gossamer.results import privacy
 from gossamer.results.privacy import MissingAccounting, epsilon

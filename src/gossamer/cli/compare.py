@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from gossamer.basics.json_values import finite
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, app, directory, existing, finite, say, say_json
+from gossamer.cli.shared import AsJSON, app, directory, existing, say, say_json
 from gossamer.core import InputError
 
 

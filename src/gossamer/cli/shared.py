@@ -2,7 +2,6 @@
 
 import atexit
 import json
-import math
 import os
 import stat
 import sys
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gossamer.basics import cache
+from gossamer.basics.json_values import finite
 from gossamer.basics.terminal import visible
 from gossamer.core import InputError, brief
 
@@ -144,22 +144,6 @@ def say_json(value: Any) -> None:
     text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
     shown = (letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1] for letter in text)
     print("".join(shown))
-
-
-def finite(value: Any) -> Any:
-    """A copy of what JSON can say, with None for numbers that are not finite."""
-    match value:
-        case dict():
-            return {_key(key): finite(one) for key, one in value.items()}
-        case list() | tuple():
-            return [finite(one) for one in value]
-        case float() if not math.isfinite(value):
-            return None
-    return value
-
-
-def _key(key: Any) -> Any:
-    return f"{key.removesuffix('_±')}_ci95" if isinstance(key, str) and key.endswith("_±") else key
 
 
 def say_each(found: dict[str, Any], as_json: bool, tables: dict[str, Any] | None = None) -> None:

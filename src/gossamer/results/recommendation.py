@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gossamer.basics.json_values import finite
 from gossamer.core import InputError
 from gossamer.results.files import write
 
@@ -90,7 +91,7 @@ class Recommendation:
 
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write(folder / "recommendation.json", json.dumps(_finite(self.asdict()), indent=1).encode())
+            write(folder / "recommendation.json", json.dumps(finite(self.asdict()), indent=1).encode())
             write(folder / "winner.toml", self.winner.encode())
         except OSError as error:
             raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
@@ -113,7 +114,8 @@ class Recommendation:
         dropped = [f"  {row['what']} ({row['stage']}): {row['why']}" for row in self.eliminated]
         return "\n".join([self.verdict, "", *lines, "", *words, "", f"Eliminated ({len(dropped)}):", *dropped])
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return f"Recommendation({self.verdict})"
 
 
 AXES = ("mean", "seconds", "bytes")
@@ -138,15 +140,3 @@ def _cells(row: dict[str, Any]) -> list[str]:
         f"{row['rounds']:,}",
         VERDICTS.get(row["verdict"], row["verdict"]),
     ]
-
-
-def _finite(value: Any) -> Any:
-    """A copy with None for numbers that JSON cannot say."""
-    match value:
-        case dict():
-            return {key: _finite(one) for key, one in value.items()}
-        case list():
-            return [_finite(one) for one in value]
-        case float() if not math.isfinite(value):
-            return None
-    return value

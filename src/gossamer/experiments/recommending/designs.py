@@ -31,8 +31,9 @@ def next_design(candidate: Candidate, best: Sequence[Values], ratio: float, coun
     """
     kept = list(best[: count // 3])
     others = [key for key in candidate.open if key != candidate.step]
-    fresh = []
-    for j, shift in enumerate(np.linspace(1.5, -1.5, count - len(kept)).tolist()):
+    number, fresh = count - len(kept), []
+    shifts = np.linspace(1.5, -1.5, number + number % 2)  # evenly many, so that none is 0 and a leader again
+    for j, shift in enumerate(shifts[:number].tolist()):
         leader = kept[j % min(LEADERS, len(kept))]
         values = leader | {candidate.step: leader[candidate.step] * ratio**shift}
         if others and j % 2:
