@@ -118,6 +118,13 @@ def four(number: float | None) -> str:
     return "–" if number is None or math.isnan(number) else f"{number:.4g}"
 
 
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
+
 def _line(cells: list[str]) -> str:
     return " & ".join(cells) + r" \\"
 
