@@ -24,11 +24,14 @@ from gossamer.cli import (
     reproduce,
     run,
     tune,
+    watch,
 )
 from gossamer.cli.shared import app, refuse
 from gossamer.core import InputError
 
-COMMANDS = (init, run, tune, audit, plan, certify, reproduce, report, plot, compare, list, networks, data, launch)
+COMMANDS = (
+    *(init, run, tune, audit, plan, certify, reproduce, report, plot, compare, watch, list, networks, data, launch),
+)
 """The commands: importing one adds it to the app."""
 
 

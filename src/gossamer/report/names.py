@@ -114,6 +114,18 @@ def _without(name: str, number: float) -> str:
     return re.sub(rf"[-:= ]*(?<![\d.]){re.escape(f'{number:g}')}(?![\d.])", "", name, count=1).strip()
 
 
+def apart(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """A name for each setting: what it does not share with the others, all different; "" where there is one."""
+    flat = {key: dict(_flattened("", one)) for key, one in settings.items()}
+    keys = list(dict.fromkeys(name for one in flat.values() for name in one))
+    told = {key: ", ".join(filter(None, family)) for key, family in _families(flat, keys).items()}
+    alike = Counter(told.values())
+    return {
+        key: text if alike[text] == 1 else f"{text or 'variant'} ({number})"
+        for number, (key, text) in enumerate(told.items(), 1)
+    }
+
+
 def _by_gap(study: Study) -> Found | None:
     """The variants by their network's spectral gap, where that is what they differ in."""
     gaps = {name: study.facts.get(name, {}).get("gap") for name in study.results}
