@@ -18,10 +18,14 @@ from tests.report.made_up import HOSTILE
 
 SPEC = {
     "title": HOSTILE,
-    "problem": {"name": "quadratic", "agents": 4, "dim": 3},
+    "problem": {
+        "name": "quadratic",
+        "A": [[2.0, 0.5], [0.5, 1.0]],
+        "b": [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.5], [0.5, -1.0]],
+    },
     "network": {"name": "ring"},
     "oracle": {"stages": [{"kind": "additive-bias", "mean": 0.1, "std": 0.1, "redraw": False}]},
-    "run": {"steps": 20, "every": 5, "seeds": 2},
+    "run": {"steps": 20, "every": 5, "seeds": 2, "dtype": "float64"},
     "algorithm": [{"name": "dsgt", "eta": 0.05}],
 }
 
