@@ -113,7 +113,7 @@ def curves(
             _curve(axes, result, label, looks[label], (metric, x, log), number)
         if metric == FLOORED:
             _floors(axes, list(looks.values()), log)
-        _dress(axes, drawn(shown_as), PAID[x][0], log)
+        dress(axes, drawn(shown_as), PAID[x][0], log)
         if figure is not None:
             _legend(figure, axes, across)
     return axes
@@ -201,7 +201,7 @@ def step_sizes(tried: pl.DataFrame, label: Label, *, style: str = "plain", colum
                 across = axes.get_xaxis_transform()
                 axes.plot(ends, [foot, foot], color=look.color, linewidth=3, alpha=0.5, transform=across)
         axes.set_xscale("log")
-        _dress(axes, drawn(label), r"step size $\eta$", label.log)
+        dress(axes, drawn(label), r"step size $\eta$", label.log)
         _legend(figure, axes, 2 * columns)
     return axes
 
@@ -227,7 +227,7 @@ def save(drawn: Figure | Axes, path: str | Path) -> Path:
     return path
 
 
-def _dress(axes: Axes, y: str, x: str, log: bool) -> None:
+def dress(axes: Axes, y: str, x: str, log: bool) -> None:
     if log:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
