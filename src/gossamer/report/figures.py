@@ -174,9 +174,8 @@ def _clock_interval(axes: Axes, rows: pl.DataFrame, points: dict[str, np.ndarray
     last = rows.filter(pl.col("round") == rows["round"].max())
     low, high = (last[f"seconds_{end}"].drop_nulls() for end in ("low", "high"))
     if len(low) and low.min() != high.max():
-        axes.plot(
-            [low.mean(), high.mean()], [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt"
-        )
+        ends = np.array([low.mean(), high.mean()], float)
+        axes.plot(ends, [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
 
 
 def step_sizes(tried: pl.DataFrame, label: Label, *, style: str = "plain", columns: int = 1) -> Axes:

@@ -40,7 +40,7 @@ function targets(box, study) {
       element("td", { className: "with-sign" }, element("span", { className: "sign" }, swatch(one.style)), " ", element("span", { textContent: one.style.label })),
       ...costs[k].map((cost, x) => {
         const never = one.method.diverged ? "diverged" : "not reached";
-        const cell = element("td", { className: "num", textContent: cost === null ? never : Number(cost.toPrecision(3)).toLocaleString("en") });
+        const cell = element("td", { className: "num", textContent: cost === null ? never : cost.toLocaleString("en", { maximumSignificantDigits: 3 }) });
         if (cost !== null && cost === best[x] && series.length > 1) cell.classList.add("best");
         if (cost === null) cell.classList.add("never");
         return cell;
