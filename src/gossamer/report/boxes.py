@@ -31,7 +31,7 @@ RANKS = (
 
 MARKS = (
     "★ chosen, × diverged for some seed, (+k) or an open dot: added by the k-th extension of the grid. "
-    "What is white was not tried; the worst quarter has one colour."
+    "What is empty was not tried; the worst quarter has one colour."
 )
 
 
