@@ -15,7 +15,7 @@ from findings import table
 from matplotlib.figure import Figure
 
 import gossamer as gs
-from gossamer.report import figures
+from gossamer.report import figures, styles
 from gossamer.results.statistics import half_width, interval
 
 HERE = Path(__file__).parent
@@ -141,7 +141,7 @@ def drawn(cases: dict[str, dict[str, Ran]]) -> Figure:
             points = points.sort("round")
             seconds, mean = points["seconds"].to_numpy(), points["mean"].to_numpy()
             half = half_width(np.array(SEEDS), points["std"].to_numpy())
-            color, dash = figures.COLORS[number], "--" if METHODS[name][1] else "-"
+            color, dash = styles.COLORS[number], "--" if METHODS[name][1] else "-"
             panel.plot(seconds, np.exp(mean), dash, color=color, linewidth=1.2, label=name)
             panel.fill_between(seconds, np.exp(mean - half), np.exp(mean + half), color=color, alpha=0.2, linewidth=0)
         panel.set(title=title, yscale="log", xlabel="seconds, by the clock", xlim=(0, HORIZON), ylim=(1e-12, None))

@@ -149,7 +149,7 @@ def test_seconds_are_a_column_and_an_axis_and_stay_with_the_result(tmp_path):
     back = gs.Result.load(result.save(tmp_path / "run"))
     assert back.frame().equals(frame)
     assert "log-normal" in back.manifest["clock"]
-    assert back.plot("loss", "seconds").axes[0].get_xlabel() == "seconds, by the clock"
+    assert back.plot("loss", "seconds").get_xlabel() == "time by the clock (s)"
     assert "seconds" in str(back.summary()).splitlines()[0]
     without = gs.simulate(gs.DPSGD(0.05), problem, plain.irregular(), steps=2)
     with pytest.raises(gs.InputError, match="there is no x-axis 'seconds' in this result"):

@@ -171,7 +171,7 @@ def test_queries_and_bytes_are_counted_by_event(long):
     assert last["queries"].item() == 1001
     assert last["bytes_sent"].item() == 1000 * 2 * 2 * 5 * 8
     assert long.of("d-psgd")["messages"].max() == 2 * 3000
-    assert long.plot("loss", "seconds").axes[0].get_xlabel() == "seconds, by the clock"
+    assert long.plot("loss", "seconds").get_xlabel() == "time by the clock (s)"
     assert long.frame()["seconds"].n_unique() > 2 * 3, "every seed has a schedule of its own"
 
 

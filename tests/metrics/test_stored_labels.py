@@ -42,12 +42,12 @@ def stored(tmp_path):
 def test_a_result_that_is_read_has_its_labels(stored):
     result = gs.Result.load(stored)
     assert result.metrics == OURS | {"mine": Label("how far it is", "far <b>&", r"\|x\|", log=True)}
-    axes = result.plot("mine").axes[0]
+    axes = result.plot("mine")
     assert (axes.get_ylabel(), axes.get_yscale()) == (r"$\|x\|$", "log")
     assert "mine" in str(result.summary())
     text = page.made([Study.load(stored)], [], "t", "")
     shown = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
-    assert {"title": "far <b>&", "log": True} in shown[0]["metrics"]
+    assert {"key": "mine", "title": "far <b>&", "log": True, "better": "lower"} in shown[0]["metrics"]
     assert '<th scope="col" class="num">far &lt;b&gt;&amp;</th>' in text
     assert "far <b>" not in text
 
@@ -154,7 +154,7 @@ def test_formulas_are_not_handed_to_a_tex_program(stored):
     import matplotlib
 
     with matplotlib.rc_context({"text.usetex": True}):
-        assert not gs.Result.load(stored).plot("mine").axes[0].yaxis.label.get_usetex()
+        assert not gs.Result.load(stored).plot("mine").yaxis.label.get_usetex()
 
 
 def computed(folder):

@@ -140,7 +140,9 @@ def test_verdicts_are_json_with_finite_numbers():
         assert json.loads(json.dumps(verdicts, allow_nan=False)) == verdicts
         assert {row["verdict"] for row in verdicts} <= set(WORDS)
     assert judge({"fig1": wild})[0].asdict()["interval"] is None
-    assert list(verdicts[0]) == ["experiment", "claim", "paper", "measured", "interval", "level", "verdict"]
+    assert list(verdicts[0]) == [
+        *("experiment", "claim", "paper", "measured", "interval", "level", "verdict", "short", "evidence"),
+    ]
 
 
 def test_only_studies_that_are_there_are_judged_and_a_saved_one_gives_the_same(tmp_path):

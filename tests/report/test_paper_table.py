@@ -10,7 +10,8 @@ from scipy import stats
 import gossamer as gs
 from gossamer.core import InputError
 from gossamer.metrics import Label
-from gossamer.report.paper_table import display_name, with_digits
+from gossamer.report.names import display_name
+from gossamer.report.paper_table import with_digits
 from tests.results.side_by_side import made_up
 
 SEEDS = np.array([0.10, -0.05, 0.02, -0.07, 0.03])
@@ -126,9 +127,9 @@ def test_a_study_draws_and_reports_itself(tmp_path):
         study.plot()
     with pytest.raises(InputError, match="no variant 'c'"):
         study.plot(variant="c")
-    assert len(study.plot("loss", variant="b").axes[0].get_lines()) == 2
+    assert len(study.plot("loss", variant="b").get_lines()) == 2
     alone = gs.concat({"a": made_up({"gnsd": 1 + SEEDS}), "b": made_up({"gnsd": 2 + SEEDS})})
-    assert [line.get_label() for line in alone.plot().axes[0].get_lines()] == ["a", "b"]
+    assert [line.get_label() for line in alone.plot().get_lines()] == ["a", "b"]
     path = study.report(tmp_path / "new" / "file.html")
     assert path == tmp_path / "new" / "file.html"
     assert "a, b" in path.read_text(encoding="utf-8")

@@ -39,21 +39,31 @@ def data(text):
 def test_verdicts_come_first_and_the_commands_last(text):
     heads = re.findall("<h[123]>(.*?)</h[123]>", body(text))
     assert heads == [
-        *("The title", "Verdicts", "Bias on two networks", "Tuning", "Network", "Data of each agent"),
-        *("At the end of the runs", "Spec, versions and machine", "How to repeat it"),
+        *(
+            "The title",
+            "What was found",
+            '<a href="#study-0">Bias on two networks</a>',
+            "other",
+            "Bias on two networks",
+        ),
+        *("What it costs to come to a target", "How sensitive methods are to the step size", "At the end of the runs"),
+        *("Network", "Data of each agent", "Spec, versions and machine", "How to repeat it"),
     ]
 
 
 def test_a_verdict_is_told_by_word_and_sign(text):
-    told = re.findall(r'<span class="[a-z-]+"><span aria-hidden="true">(.)</span> ([a-z ]+)</span>', text)
-    assert told == [("✓", "holds"), ("✗", "does not hold"), ("?", "undecided")]
-    assert "3 claims: 1 × holds, 1 × does not hold, 1 × undecided." in text
+    said = r'<summary><span class="badge [a-z-]+"><span aria-hidden="true">(.)</span> ([a-z ]+)</span>'
+    assert re.findall(said, text) == [("✓", "holds"), ("✗", "does not hold"), ("?", "undecided")]
+    assert re.search(r'3 claims: <span class="badge holds"><b>1</b> ', text)
 
 
 def test_without_verdicts_and_facts_and_tuning_there_is_still_a_report(study):
     bare = replace(study, facts={}, tuning=None)
     heads = re.findall("<h[23]>(.*?)</h[23]>", body(page.made([bare], [], "t", "")))
-    assert heads == [study.title, "At the end of the runs", "Spec, versions and machine", "How to repeat it"]
+    assert heads == [
+        *(study.title, "What it costs to come to a target", "At the end of the runs", "Spec, versions and machine"),
+        "How to repeat it",
+    ]
 
 
 def test_the_policy_allows_no_network(text):
@@ -124,8 +134,8 @@ def test_metrics_and_axes_are_those_of_the_result(study):
     assert across["bytes"] == "bytes_sent"
     assert across["seconds"] == "seconds"
     drawn = curves.of(replace(study, results={"": labelled}))
-    assert drawn["axes"][-1] == "seconds, by the clock"
-    assert drawn["metrics"][-1] == {"title": "the rank", "log": False}
+    assert drawn["axes"][-1] == {"title": "time by the clock (s)", "short": "seconds"}
+    assert drawn["metrics"][-1] == {"key": "ranks", "title": "the rank", "log": False, "better": "lower"}
 
 
 def test_long_curves_are_thinned_and_keep_their_ends(study):
@@ -177,7 +187,12 @@ def test_a_third_hyper_parameter_shares_the_second_axis(study):
 
 def test_a_study_that_was_saved_gives_the_same_report(study, text, tmp_path):
     study.save(tmp_path)
-    assert page.made([type(study).load(tmp_path)], made_up.VERDICTS, "The title", "make reproduce") == text
+    back = type(study).load(tmp_path)
+    dated = next(iter(back.results.values())).manifest["date"]
+    again = page.made([back], made_up.VERDICTS, "The title", "make reproduce")
+    assert f"<dt>Date</dt><dd>{dated[:10]}</dd>" in again
+    undated = {name: replace(one, manifest=study.results[name].manifest) for name, one in back.results.items()}
+    assert page.made([replace(back, results=undated)], made_up.VERDICTS, "The title", "make reproduce") == text
 
 
 def test_one_seed_has_a_curve_without_a_band(study):

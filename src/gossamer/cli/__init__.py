@@ -25,6 +25,7 @@ from gossamer.cli import (
     reproduce,
     run,
     tune,
+    watch,
 )
 from gossamer.cli.shared import app, refuse
 from gossamer.core import InputError
@@ -41,6 +42,7 @@ COMMANDS = (
     report,
     plot,
     compare,
+    watch,
     list,
     networks,
     data,

@@ -23,6 +23,10 @@ def plot(
     x: Annotated[
         str, typer.Option(help="What a method pays: rounds, queries, bytes, or, with a clock, seconds.")
     ] = "rounds",
+    style: Annotated[
+        str, typer.Option(help="Whose widths and type: plain, ieee, acm, icml, neurips or elsevier.")
+    ] = "plain",
+    columns: Annotated[int, typer.Option(min=1, max=2, help="How many columns wide.")] = 1,
     format: Annotated[list[Format] | None, typer.Option(help="A file format; pdf and png if not given.")] = None,
 ) -> None:
     """Draw a run's curves in the column width of a paper, into its directory `figures`.
@@ -33,15 +37,17 @@ def plot(
 
         gossamer plot runs/a9a-ring --metric grad_norm_sq --x bytes --format pdf
 
-        gossamer plot runs/a9a-ring --metric loss --x seconds
+        gossamer plot runs/a9a-ring --metric loss --x seconds --style ieee --columns 2
     """
     from gossamer.report import figures
     from gossamer.results.study import Study, place
 
-    curves = Study.load(existing(directory)).curves()
+    study = Study.load(existing(directory))
+    curves = study.curves()
     for number, (variant, result) in enumerate(curves.items()):
         stem = f"{place(variant, number)}-" if variant else ""
         for name in metric or result.measured:
-            figure = result.plot(name, x)
+            one = variant if len(curves) > 1 else None
+            figure = study.plot(name, x, variant=one, style=style, columns=columns)
             for suffix in format or (Format.pdf, Format.png):
                 say(visible(figures.save(figure, directory / "figures" / f"{stem}{name}-{x}.{suffix}")))

@@ -1,25 +1,49 @@
 """gossamer report."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import app, existing, say
+from gossamer.cli.shared import app, directory, existing, say
+from gossamer.core import InputError
 
 
 @app.command()
-def report(directory: Annotated[Path, typer.Argument(help="A finished run.")]) -> None:
+def report(
+    directories: Annotated[list[Path], typer.Argument(metavar="RUN…", help="A finished run, or several.")],
+    out: Annotated[
+        Path | None, typer.Option(help="The directory of a report on several runs, or another one of a single run.")
+    ] = None,
+) -> None:
     """Write the report of a finished run, its figures and its tables into its directory.
 
-    Example:
+    Several runs come on one page: first side by side, each method's curves of all of them, and then each by itself.
+
+    Examples:
 
         gossamer report runs/a9a-ring
+
+        gossamer report runs/ring runs/torus runs/path --out runs/together
     """
     from gossamer import paper
+    from gossamer.results.concat import REFUSED, concat
     from gossamer.results.study import Study
 
-    study = Study.load(existing(directory))
-    paper.finish({study.name: study}, directory, (), study.title, f"gossamer run {directory / 'spec.toml'}")
-    say(visible(directory / "report.html"))
+    if len(directories) > 1 and out is None:
+        raise InputError("a report on several runs belongs to none of them: give it a directory with --out.")
+    studies = {str(folder): Study.load(existing(folder)) for folder in directories}
+    folder = directory(out, directories[0])
+    how = "\n".join(f"gossamer run {one / 'spec.toml'}" for one in directories)
+    if len(studies) == 1:
+        (study,) = studies.values()
+        paper.finish({study.name: study}, folder, (), study.title, how)
+    else:
+        names = [one.name for one in directories]
+        labels = names if len({*names}) == len(names) and all(names) else list(studies)
+        named = {label: replace(one, name=label) for label, one in zip(labels, studies.values(), strict=True)}
+        both = concat(named, allow=REFUSED, title="Side by side")
+        paper.finish({both.name: both, **named}, folder, (), ", ".join(labels), how)
+    say(visible(folder / "report.html"))

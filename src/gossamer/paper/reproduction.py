@@ -2,8 +2,9 @@
 
 import dataclasses
 import json
+import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from gossamer.paper.experiments import EXPERIMENTS, QUICK, text_of
 from gossamer.paper.processes import run_all
 from gossamer.paper.verdicts import Verdicts
 from gossamer.problems import settling_point
+from gossamer.report.tables import duration
 from gossamer.results.files import write
 from gossamer.results.study import Study
 from gossamer.specs.parts import Parts
@@ -34,6 +36,14 @@ def spec_of(name: str, quick: bool = False) -> Spec:
     spec = Spec.of(tomllib.loads(text_of(name)))
     return _shortened(name, spec) if quick else spec
 
+
+PAPER = (
+    "Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, “Improved convergence for decentralized stochastic optimization with "
+    "biased gradients”, 2026, arXiv 2604.08236"
+)
+"""What is reproduced."""
+
+RESUMED = ", going on from what was finished before"
 
 LONGEST_FIRST = ("fig1", "topology", "fig2", "speedup", "sensitivity", "heterogeneity")
 """The order in which processes take experiments, so that none is left with a long one at the end."""
@@ -53,7 +63,8 @@ def reproduce(
     The same call after an interruption goes on from what was finished, and ends with the same verdicts and tables.
     Experiments may run side by side in several `processes`, with progress in lines, which changes no number.
     """
-    chosen = names or list(QUICK if quick else EXPERIMENTS)
+    began, chosen = time.monotonic(), names or list(QUICK if quick else EXPERIMENTS)
+    resumed = any((out / name / "cells").exists() for name in chosen)
     specs = {name: spec_of(name, quick) for name in chosen}
     if (side_by_side := min(len(specs), processes)) > 1:
         say(f"{side_by_side} at a time: " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
@@ -71,6 +82,7 @@ def reproduce(
         () if names else EXPERIMENTS,
         "Biased-DMT, reproduced",
         f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}",
+        {"Took": f"{duration(time.monotonic() - began)}{RESUMED if resumed else ''}"},
     )
 
 
@@ -84,18 +96,48 @@ def run_one(name: str, quick: bool, folder: Path, progress: bool | Report) -> St
 
 def which(study: Study) -> str | None:
     """The experiment that a study is, whole or quick, judged by its spec and not by its name; None if it is none."""
+    found = _experiment(study)
+    return found and found[0]
+
+
+def _experiment(study: Study) -> tuple[str, bool] | None:
+    """The experiment that a study is, and whether in its quick form."""
     try:
         contents = Spec.of(tomllib.loads(study.spec)).model_dump(exclude={"title"})
     except (InputError, tomllib.TOMLDecodeError):
         return None
-    known = ((name, spec_of(name, quick)) for name in EXPERIMENTS for quick in (False, True))
-    return next((name for name, spec in known if spec.model_dump(exclude={"title"}) == contents), None)
+    known = ((name, quick, spec_of(name, quick)) for name in EXPERIMENTS for quick in (False, True))
+    same = ((name, quick) for name, quick, spec in known if spec.model_dump(exclude={"title"}) == contents)
+    return next(same, None)
 
 
-def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: str, how: str) -> Verdicts:
+def about(studies: Sequence[Study]) -> dict[str, str]:
+    """What a report says first where studies are experiments of the paper: which paper, and how much of it."""
+    found = [one for one in map(_experiment, studies) if one]
+    if not found:
+        return {}
+    whole, quick = ([name for name, short in found if short == form] for form in (False, True))
+    parts = [
+        f"whole: {', '.join(whole)}" if whole else "",
+        f"quick, with less of everything: {', '.join(quick)}" if quick else "",
+    ]
+    missing = [name for name in EXPERIMENTS if name not in {*whole, *quick}]
+    parts.append(f"not run: {', '.join(missing)}" if missing else "")
+    return {"Paper": PAPER, "Experiments": "; ".join(filter(None, parts))}
+
+
+def finish(
+    studies: dict[str, Study],
+    out: Path,
+    wanted: Sequence[str],
+    title: str,
+    how: str,
+    noted: Mapping[str, str] | None = None,
+) -> Verdicts:
     """Judge the studies that are experiments of the paper, and write `verdicts.json`, the report, figures and tables.
 
-    A claim about an experiment that is `wanted` but not among the studies gets the verdict "not run".
+    A claim about an experiment that is `wanted` but not among the studies gets the verdict "not run". What is `noted`
+    stands below the report's title.
     """
     experiment_of = {study.name: which(study) for study in studies.values()}
     verdicts = judge({name: study for study in studies.values() if (name := experiment_of[study.name])}, wanted)
@@ -105,9 +147,10 @@ def finish(studies: dict[str, Study], out: Path, wanted: Sequence[str], title: s
         for verdict in verdicts
     )
     rows = [verdict.asdict() for verdict in verdicts]
+    told = {**about(list(studies.values())), **(noted or {})}
     try:
         write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())
-        report.write(list(studies.values()), rows, out / "report.html", title, how)
+        report.write(list(studies.values()), rows, out / "report.html", title, how, told)
         report.artifacts(list(studies.values()), rows, out)
     except OSError as error:
         raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error

@@ -78,6 +78,12 @@ class Verdict:
     level: float | None
     """The level of that interval: so high that all intervals of the page hold together at 95 %."""
     verdict: Word
+    short: str = ""
+    """The claim in a few words, for a picture."""
+    evidence: dict[str, Any] | None = None
+    """What a picture of it needs, as JSON can write it: the `quantity`, its `parts` (each with `name`, `value`, `low`,
+    `high`, `verdict` and whether it `decides`), the `region` of the claim and that of a `tie` (each [low, high], None
+    where it is open), and whether the axis is logarithmic (`ratio`)."""
 
     def __repr__(self) -> str:
         return f"Verdict({self.experiment}, {short(self.claim)}: {self.verdict})"
@@ -112,6 +118,8 @@ class Claim:
     claim: str
     paper: str
     ask: Callable[[Study], Question]
+    short: str = ""
+    """The claim in a few words; what stands before its first colon or parenthesis if it is not given."""
 
     def __call__(self, study: Study | None, error: float = ERROR) -> Verdict:
         """The verdict, judged wrongly with at most this probability."""
@@ -120,7 +128,12 @@ class Claim:
                 raise NotRun("the experiment was not run")
             return self._answered(self.ask(study), error)
         except Unanswered as reason:
-            return Verdict(self.experiment, self.claim, self.paper, str(reason), None, None, reason.word)
+            said = str(reason)
+            return Verdict(self.experiment, self.claim, self.paper, said, None, None, reason.word, self.brief)
+
+    @property
+    def brief(self) -> str:
+        return self.short or self.claim.partition(":")[0].partition(" (")[0]
 
     def _answered(self, question: Question, error: float) -> Verdict:
         level, undo = 1 - error / len(question.parts), _exp if question.ratio else float
@@ -128,23 +141,41 @@ class Claim:
         if question.ratio:
             above, below = _log(above), _log(below)
             tie = None if tie is None else (_log(tie[0]), _log(tie[1]))
-        answers: list[Word] = []
-        closest: list[tuple[float, tuple[float, float]]] = []
-        texts = []
+        parts: list[dict[str, Any]] = []
+        closest, texts = [], []
         for name, values in question.parts.items():
             mean, half = interval(values, level)
             low, high = mean - half, mean + half
             answer = _answer(low, high, above, below, tie)
-            answers.append("undecided" if answer in question.doubted.get(name, ()) else answer)
-            closest.append((min(low - above, below - high), (undo(low), undo(high))))
-            texts.append(f"{name} {undo(mean):.4g} [{undo(low):.4g}, {undo(high):.4g}]".strip())
-        word = _joined(answers)
-        _, deciding = min(each for each, answer in zip(closest, answers, strict=True) if answer == word)
+            answer = "undecided" if answer in question.doubted.get(name, ()) else answer
+            parts.append({"name": name, "value": undo(mean), "low": undo(low), "high": undo(high), "verdict": answer})
+            closest.append(min(low - above, below - high))
+            texts.append("{} {value:.4g} [{low:.4g}, {high:.4g}]".format(name, **parts[-1]).strip())
+        word = _joined([part["verdict"] for part in parts])
+        decides = min((k for k, part in enumerate(parts) if part["verdict"] == word), key=closest.__getitem__)
         counts = sorted({len(values) for values in question.parts.values()})
         each = " each" if len(question.parts) > 1 else ""
         of = f"{100 * level:.4g} %{each}, {' to '.join(str(n) for n in counts)} replicates"
         measured = f"{question.quantity}: {', '.join(texts)} ({of})" + (question.note and f"; {question.note}")
-        return Verdict(self.experiment, self.claim, self.paper, measured, deciding, level, word)
+        deciding = parts[decides]["low"], parts[decides]["high"]
+        evidence = _evidence(question, [part | {"decides": k == decides} for k, part in enumerate(parts)])
+        return Verdict(self.experiment, self.claim, self.paper, measured, deciding, level, word, self.brief, evidence)
+
+
+def _evidence(question: Question, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """What a picture needs of an answer; a number that JSON cannot write is None."""
+    region, tie = (question.above, question.below), question.tie
+    return {
+        "quantity": question.quantity,
+        "parts": [{key: _known(value) for key, value in part.items()} for part in parts],
+        "region": [_known(float(end)) for end in region],
+        "tie": None if tie is None else [_known(float(end)) for end in tie],
+        "ratio": question.ratio,
+    }
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _answer(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:

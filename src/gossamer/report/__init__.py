@@ -1,5 +1,6 @@
 """Reports: one HTML file that opens offline, and the figures and tables of a paper."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -7,25 +8,35 @@ import polars as pl
 
 from gossamer.core import InputError
 from gossamer.report import curves, figures, page, sections, tables, tuning
+from gossamer.report.verdicts import checked
 from gossamer.results import files
 from gossamer.results.study import Study, place
 
 
-def write(studies: list[Study], verdicts: list[dict[str, Any]], file: Path, title: str, how_to_repeat: str) -> Path:
+def write(
+    studies: list[Study],
+    verdicts: list[dict[str, Any]],
+    file: Path,
+    title: str,
+    how_to_repeat: str,
+    about: Mapping[str, str] | None = None,
+) -> Path:
     """Write the report of studies as one HTML file that asks no network for anything.
 
     Args:
         studies: a section for each.
         verdicts: what became of a paper's claims, each with `experiment` (a study's name), `claim`, `paper` (what it
             says), `measured`, `interval` ([low, high] or None), `level` (of the interval) and `verdict` ("holds",
-            "does not hold", "tie", "undecided", "not run" or "not tested").
+            "does not hold", "tie", "undecided", "not run" or "not tested"); `evidence` and `short`, as
+            `gossamer.paper.Verdict` has them, make its picture.
         file: the HTML file; its directory is made if it is missing.
         title: the page's title.
         how_to_repeat: the commands that make the studies again.
+        about: what stands below the title, such as the paper and how much of it was run, by name.
     """
     if not studies:
         raise InputError("there is no study to report on: give at least one.")
-    text = page.made(studies, sections.checked(verdicts), title, how_to_repeat)
+    text = page.made(studies, checked(verdicts), title, how_to_repeat, about)
     file = Path(file)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -40,13 +51,15 @@ def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path
 
     A figure is named after its study, its variant and what it shows: `bias-00-ring-loss-rounds.pdf`.
     """
-    sections.checked(verdicts)
+    checked(verdicts)
     folder, named, written = Path(folder), _named(studies), []
     for name, study in named.items():
-        for number, (variant, result) in enumerate(study.curves().items()):
+        drawn = study.curves()
+        for number, (variant, result) in enumerate(drawn.items()):
             stem = f"{name}-{place(variant, number)}" if variant else name
             for metric in curves.metrics(result):
-                figure, target = result.plot(metric, "rounds"), folder / "figures" / f"{stem}-{metric}-rounds"
+                figure = study.plot(metric, "rounds", variant=variant if len(drawn) > 1 else None)
+                target = folder / "figures" / f"{stem}-{metric}-rounds"
                 written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
         written += _step_sizes(study, folder / "figures" / name)
     found = {"verdicts": _frame(verdicts) if verdicts else None}

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gossamer.report.figures import COLORS, DASHES, PAID
+from gossamer.report import names, styles
+from gossamer.report.figures import FLOORED, PAID, Look
 from gossamer.report.tables import band
 from gossamer.results.result import Result
 from gossamer.results.study import Study
@@ -14,7 +15,8 @@ from gossamer.results.study import Study
 POINTS = 1000
 """The most points of a curve."""
 
-PLOTLY = dict(zip(DASHES, ["solid", "dash", "dashdot", "dot"], strict=True))
+SHORT = {"rounds": "rounds", "queries": "queries", "bytes": "MB sent", "seconds": "seconds"}
+"""The same in a word."""
 
 
 def axes(result: Result) -> dict[str, str]:
@@ -34,31 +36,64 @@ def labels(study: Study) -> list[str]:
     return list(dict.fromkeys(label for result in study.curves().values() for label in result.labels))
 
 
+def floors(study: Study) -> dict[str, float]:
+    """‖ē‖² by variant, where there is a bias: the level that ‖∇F‖² cannot leave."""
+    known = {variant: study.facts.get(variant, {}).get("bias_sq") for variant in study.results}
+    return {name: float(size) for name, size in known.items() if isinstance(size, (int, float)) and size > 0}
+
+
+def looks(study: Study) -> dict[str, Look]:
+    """How the variants of a study look in one figure."""
+    levels = floors(study)
+    return {name: Look(named.text, named.style, levels.get(name)) for name, named in names.variants(study).items()}
+
+
+def first_metric(study: Study, measured: list[str]) -> int:
+    """What is shown first: the squared gradient norm where a bias sets its floor, else the first that was measured."""
+    return measured.index(FLOORED) if FLOORED in measured and floors(study) else 0
+
+
+def first_variant(study: Study) -> int:
+    """Which variant is shown first: where a bias is present, one that was tuned for the squared gradient norm."""
+    if study.tuning is None or not floors(study):
+        return 0
+    tuned = study.tuning.filter(pl.col("criterion") == FLOORED)["variant"].unique().to_list()
+    return next((number for number, variant in enumerate(study.curves()) if variant in tuned), 0)
+
+
 def of(study: Study) -> dict[str, Any]:
     """The curves of a study, by number throughout: variants, methods, x-axes and metrics."""
-    results = list(study.curves().values())
+    drawn = study.curves()
+    results, merged = list(drawn.values()), len(drawn) < len(study.results)
     across = list(dict.fromkeys(name for result in results for name in axes(result)))
     up = {name: result.metrics[name] for result in results[::-1] for name in metrics(result)}
-    methods = labels(study)
+    methods, named, bias = labels(study), names.variants(study), floors(study)
+    proper = {label: text for result in results for label, text in names.shown(result).items()}
     return {
-        "axes": [PAID[name] for name in across],
-        "metrics": [{"title": label.text, "log": label.log} for label in up.values()],
+        "axes": [{"title": PAID[name][0], "short": SHORT[name]} for name in across],
+        "metrics": [
+            {"key": name, "title": label.text, "log": label.log, "better": label.better} for name, label in up.items()
+        ],
+        "first": {"metric": first_metric(study, list(up)), "view": first_variant(study)},
         "methods": [
-            {
-                "label": label,
-                "color": COLORS[number % len(COLORS)],
-                "dash": PLOTLY[DASHES[number // len(COLORS) % len(DASHES)]],
-            }
+            {"label": named[label].text, **named[label].style.web()}
+            if merged
+            else {"label": proper[label], **styles.of(number).web()}
             for number, label in enumerate(methods)
         ],
         "variants": [
             {
                 "name": variant,
+                "label": variant if merged else named[variant].text,
+                **({} if merged else named[variant].style.web()),
                 "methods": [
-                    _method(result, label, across, list(up)) if label in result.labels else None for label in methods
+                    _method(result, label, across, list(up)) | {"floor": bias.get(label if merged else variant)}
+                    if label in result.labels
+                    else None
+                    for label in methods
                 ],
             }
-            for variant, result in study.curves().items()
+            for variant, result in drawn.items()
         ],
     }
 
@@ -82,11 +117,15 @@ def _method(result: Result, label: str, across: list[str], up: list[str]) -> dic
         "setting": result.labels[label][1],
         "seeds": len(result.seeds),
         "diverged": rows.filter(pl.col("status") == "diverged").height,
-        "x": [marks[columns[name]].cast(pl.Float64).to_numpy() if name in columns else None for name in across],
+        "x": [_column(marks, columns[name], PAID[name][1]) if name in columns else None for name in across],
         "bands": [
             [_band(alive, name, log, position) if _has(rows, name) else None for log in (False, True)] for name in up
         ],
     }
+
+
+def _column(marks: pl.DataFrame, column: str, factor: float) -> np.ndarray:
+    return marks[column].cast(pl.Float64).to_numpy() * factor
 
 
 def _has(frame: pl.DataFrame, name: str) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
-from gossamer.report.figures import COLORS
 from gossamer.report.markup import Markup, joined, tag
+from gossamer.report.styles import COLORS
 
 LIMIT = 200
 """The most agents that are drawn; more would be a blot."""

@@ -1,40 +1,47 @@
 """Figures of results, in matplotlib."""
 
 import math
+from collections.abc import Mapping
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
+from matplotlib import rc_context
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from gossamer.core import InputError, nearest
 from gossamer.metrics import Label
+from gossamer.report import names, styles
+from gossamer.report.layouts import EMBEDDED, LAYOUTS, PaperFigure, layout, sheet
+from gossamer.report.styles import Style
 from gossamer.report.tables import band
 from gossamer.results.files import write
 
 if TYPE_CHECKING:
     from gossamer.results.result import Result
 
-COLUMN = 3.5
+COLUMN = LAYOUTS["plain"].one
 """The width of a column of a two-column paper, in inches."""
 
-COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C510A"]
-"""Okabe and Ito's palette, which readers who do not see all colours can tell apart, and one more."""
-
-DASHES = ["-", "--", "-.", ":"]
-
 PAID = {
-    "rounds": "rounds",
-    "queries": "gradient queries of an agent",
-    "bytes": "bytes sent by an agent",
-    "seconds": "seconds, by the clock",
+    "rounds": ("rounds", 1.0),
+    "queries": ("gradient queries of an agent", 1.0),
+    "bytes": ("MB sent by an agent", 1e-6),
+    "seconds": ("time by the clock (s)", 1.0),
 }
-"""The titles of the x-axes."""
+"""The titles of the x-axes, and by what their columns are multiplied."""
+
+FLOORED = "grad_norm_sq"
+"""The metric that a bias keeps above ‖ē‖²."""
+
+MARKS = 8
+"""About the markers of a curve."""
 
 
 def drawn(label: Label) -> str:
@@ -47,39 +54,113 @@ def drawn(label: Label) -> str:
     return label.text.replace("$", r"\$")
 
 
-def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bool | None = None) -> Figure:
+class Look(NamedTuple):
+    """How the curve of a label is drawn."""
+
+    text: str
+    style: Style
+    floor: float | None = None
+    """The level that a bias predicts for ‖∇F‖²."""
+
+
+def looks_of(result: "Result") -> dict[str, Look]:
+    """The looks of the methods of a result, by their proper names."""
+    bias = result.mean_bias
+    floor = None if bias is None else float((np.asarray(bias, float) ** 2).sum(1).mean())
+    shown = names.shown(result)
+    return {
+        label: Look(shown[label], styles.of(number), floor if floor and math.isfinite(floor) else None)
+        for number, label in enumerate(result.labels)
+    }
+
+
+def curves(
+    result: "Result",
+    metric: str = "loss",
+    x: str = "rounds",
+    *,
+    log: bool | None = None,
+    style: str = "plain",
+    columns: int = 1,
+    ax: Axes | None = None,
+    looks: Mapping[str, Look] | None = None,
+) -> Axes:
     """A metric against what was paid: for each algorithm the mean over replicates and its 95 % band.
 
-    Seeds that diverged are left out from the round in which they did, and the legend counts them.
+    Seeds that diverged are left out from the round in which they did, and the legend counts them. A dotted line is the
+    level ‖ē‖² that an absolute bias predicts for ‖∇F‖².
+
+    Args:
+        result: what is drawn.
+        metric: what is measured.
+        x: what is paid: "rounds", "queries", "bytes" or, with a clock, "seconds".
+        log: whether the metric's axis is logarithmic; as is usual for it if not given.
+        style: whose column widths, type and sizes: "plain", "ieee", "acm", "icml", "neurips" or "elsevier".
+        columns: how many columns the figure is wide, 1 or 2.
+        ax: axes to draw into, without a legend; a figure of their own, with the legend outside, if not given.
+        looks: names, colours and floors by label; those of the methods if not given.
     """
     result.check_metric(metric)
     if x not in result.axes:
         raise InputError(f"there is no x-axis {x!r} in this result; {nearest(x, result.axes)}")
+    looks = looks_of(result) if looks is None else looks
     shown_as = result.metrics[metric]
     log = shown_as.log if log is None else log
-    figure = Figure(figsize=(COLUMN, COLUMN * 0.75), layout="constrained", dpi=200)
-    axes = figure.add_subplot()
-    for number, label in enumerate(result.labels):
-        rows = result.of(label)
-        alive = rows.filter(pl.col("status") != "diverged")
-        points = band(alive, metric, "round", log)
-        points["x"] = along(alive, points["x"], result.axes[x])
-        lost = rows.filter(pl.col("status") == "diverged").height
-        style: dict[str, Any] = {
-            "color": COLORS[number % len(COLORS)],
-            "linestyle": DASHES[number // len(COLORS) % len(DASHES)],
-        }
-        shown = label.replace("$", r"\$").lstrip("_")
-        name = shown if not lost else f"{shown} ({lost} of {len(result.seeds)} diverged)"
-        if len(points["x"]) == 0:
-            axes.plot([], [], label=name, **style)
-            continue
-        axes.plot(points["x"], points["mean"], label=name, linewidth=1.2, **style)
-        axes.fill_between(points["x"], points["low"], points["high"], color=style["color"], alpha=0.2, linewidth=0)
-        if x == "seconds":
-            _clock_interval(axes, alive, points, style["color"])
-    dress(axes, drawn(shown_as), PAID[x], log)
-    return figure
+    across = 2 * columns if max((len(look.text) for look in looks.values()), default=0) < 22 else columns
+    with rc_context(layout(style).rc):
+        figure, axes = sheet(style, columns, math.ceil(len(looks) / across)) if ax is None else (None, ax)
+        for number, label in enumerate(result.labels):
+            _curve(axes, result, label, looks[label], (metric, x, log), number)
+        if metric == FLOORED:
+            _floors(axes, list(looks.values()), log)
+        dress(axes, drawn(shown_as), PAID[x][0], log)
+        if figure is not None:
+            _legend(figure, axes, across)
+    return axes
+
+
+def _curve(axes: Axes, result: "Result", label: str, look: Look, what: tuple[str, str, bool], number: int) -> None:
+    metric, x, log = what
+    rows = result.of(label)
+    alive = rows.filter(pl.col("status") != "diverged")
+    points = band(alive, metric, "round", log)
+    points["x"] = along(alive, points["x"], result.axes[x]) * PAID[x][1]
+    lost = rows.filter(pl.col("status") == "diverged").height
+    text = look.text.replace("$", r"\$").lstrip("_")
+    name = text if not lost else f"{text} ({lost} of {len(result.seeds)} diverged)"
+    style: dict[str, Any] = {"color": look.style.color, "linestyle": look.style.line, "marker": look.style.symbol}
+    if len(points["x"]) == 0:
+        axes.plot([], [], label=name, **style)
+        return
+    each = max(1, len(points["x"]) // MARKS)
+    # markers of curves that lie on each other stand at different places
+    axes.plot(points["x"], points["mean"], label=name, markevery=(number * each // 4 % each, each), **style)
+    axes.fill_between(points["x"], points["low"], points["high"], color=style["color"], alpha=0.18, linewidth=0)
+    if x == "seconds":
+        _clock_interval(axes, alive, points, style["color"])
+
+
+def _floors(axes: Axes, looks: list[Look], log: bool) -> None:
+    """The levels that a bias predicts: one for all methods, or one for each curve in its colour."""
+    levels = {look.floor for look in looks if look.floor is not None}
+    for look in looks if len(levels) > 1 else looks[:1]:
+        if look.floor is not None and (look.floor > 0 or not log):
+            color = look.style.color if len(levels) > 1 else "0.25"
+            axes.axhline(look.floor, color=color, linestyle=(0, (1, 1.5)), linewidth=1.0, zorder=1.5)
+    if len(levels) == 1:
+        (level,) = levels
+        note = {"xytext": (-2, 2), "textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": "small"}
+        axes.annotate(r"$\Vert \bar e \Vert^2$", (1, level), xycoords=("axes fraction", "data"), color="0.25", **note)
+
+
+def _legend(figure: PaperFigure, axes: Axes, across: int) -> None:
+    """Below the axes, off the data."""
+    handles, labels = axes.get_legend_handles_labels()
+    if handles:
+        figure.legend(
+            handles, labels, loc="outside lower center", ncols=min(across, len(handles)), frameon=False,
+            handlelength=2.6, columnspacing=1.2, borderpad=0.1,
+        )  # fmt: skip
 
 
 def along(rows: pl.DataFrame, rounds: np.ndarray, column: str) -> np.ndarray:
@@ -88,38 +169,46 @@ def along(rows: pl.DataFrame, rounds: np.ndarray, column: str) -> np.ndarray:
     return np.array([known[int(t)] for t in rounds], float)
 
 
-def _clock_interval(axes: Any, rows: pl.DataFrame, points: dict[str, np.ndarray], color: str) -> None:
+def _clock_interval(axes: Axes, rows: pl.DataFrame, points: dict[str, np.ndarray], color: str) -> None:
     """A bar at the end of a curve: how far its seconds are known, over the clock's seeds."""
     last = rows.filter(pl.col("round") == rows["round"].max())
     low, high = (last[f"seconds_{end}"].drop_nulls() for end in ("low", "high"))
     if len(low) and low.min() != high.max():
-        axes.plot(
-            [low.mean(), high.mean()], [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt"
-        )
+        ends = np.array([low.mean(), high.mean()], float)
+        axes.plot(ends, [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
 
 
-def step_sizes(tried: pl.DataFrame, label: Label) -> Figure:
-    """What each method ended at against its step size, from `Study.step_sizes`; heavy where the step is stable.
+def step_sizes(tried: pl.DataFrame, label: Label, *, style: str = "plain", columns: int = 1) -> Axes:
+    """What each method ended at against its step size, from `Study.step_sizes`; shaded where the step is stable.
 
-    Bands are 95 % intervals over replicates. Step sizes that diverged in a replicate are left out.
+    Bands are 95 % intervals over replicates. Step sizes that diverged in a replicate are left out. The bars at the foot
+    are the stable ranges, the line above them heavy.
     """
-    figure = Figure(figsize=(COLUMN, COLUMN * 0.75), layout="constrained", dpi=200)
-    axes, log = figure.add_subplot(), label.log
-    for number, (name,) in enumerate(tried.select("algorithm").unique(maintain_order=True).iter_rows()):
-        own = tried.filter(pl.col("algorithm") == name)
-        points = band(own, "value", "eta", log)
-        always = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"]
-        color, stable = COLORS[number % len(COLORS)], np.isin(points["x"], always.to_numpy())
-        axes.plot(points["x"], points["mean"], color=color, linewidth=0.8, label=name)
-        axes.plot(points["x"], np.where(stable, points["mean"], np.nan), color=color, linewidth=2.2)
-        axes.fill_between(points["x"], points["low"], points["high"], color=color, alpha=0.2, linewidth=0)
-    axes.set_xscale("log")
-    dress(axes, drawn(label), r"step size $\eta$", log)
-    return figure
+    methods = [str(name) for (name,) in tried.select("algorithm").unique(maintain_order=True).iter_rows()]
+    with rc_context(layout(style).rc):
+        figure, axes = sheet(style, columns, math.ceil(len(methods) / (2 * columns)))
+        for number, name in enumerate(methods):
+            own, look = tried.filter(pl.col("algorithm") == name), styles.of(number)
+            points = band(own, "value", "eta", label.log)
+            always = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"].to_numpy()
+            heavy, text = np.isin(points["x"], always), names.display_name(name).replace("$", r"\$").lstrip("_")
+            axes.plot(points["x"], points["mean"], color=look.color, marker=look.symbol, linewidth=0.8, label=text)
+            axes.plot(points["x"], np.where(heavy, points["mean"], np.nan), color=look.color, linewidth=2.2)
+            axes.fill_between(points["x"], points["low"], points["high"], color=look.color, alpha=0.18, linewidth=0)
+            if len(always):
+                foot, ends = 0.02 + 0.025 * number, [always.min(), always.max()]
+                across = axes.get_xaxis_transform()
+                axes.plot(ends, [foot, foot], color=look.color, linewidth=3, alpha=0.5, transform=across)
+        axes.set_xscale("log")
+        dress(axes, drawn(label), r"step size $\eta$", label.log)
+        _legend(figure, axes, 2 * columns)
+    return axes
 
 
-def save(figure: Figure, path: str | Path) -> Path:
-    """Write a figure; the suffix chooses the format (.pdf, .png, .svg)."""
+def save(drawn: Figure | Axes, path: str | Path) -> Path:
+    """Write a figure, or that of these axes; the suffix chooses the format (.pdf, .png, .svg)."""
+    figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
+    assert figure is not None
     path = Path(path)
     kinds = figure.canvas.get_supported_filetypes()
     if path.suffix.lstrip(".") not in kinds:
@@ -128,23 +217,21 @@ def save(figure: Figure, path: str | Path) -> Path:
     undated = {"CreationDate": None} if path.suffix == ".pdf" else {"Date": None} if path.suffix == ".svg" else {}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        drawn = BytesIO()
-        figure.savefig(drawn, format=path.suffix.lstrip("."), metadata=undated)
-        write(path, drawn.getvalue())
+        data = BytesIO()
+        with rc_context(EMBEDDED):
+            figure.savefig(data, format=path.suffix.lstrip("."), metadata=undated)
+        write(path, data.getvalue())
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
     return path
 
 
-def dress(axes: Any, y: str, x: str, log: bool) -> None:
+def dress(axes: Axes, y: str, x: str, log: bool) -> None:
     if log:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
         if math.log10(high / low) > 2:
             axes.yaxis.set_major_locator(LogLocator(numticks=8))
             axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(x, fontsize=8)
-    axes.set_ylabel(y, fontsize=8, usetex=False)  # whatever the user's settings: a stored formula is no program
-    axes.tick_params(labelsize=7)
-    axes.grid(alpha=0.25, linewidth=0.5)
-    axes.legend(fontsize=6, frameon=False)
+    axes.set_xlabel(x)
+    axes.set_ylabel(y, usetex=False)

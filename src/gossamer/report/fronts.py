@@ -3,10 +3,13 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from gossamer.metrics import METRICS
-from gossamer.report.figures import COLORS, COLUMN, PAID, drawn, dress
+from gossamer.report.figures import PAID, drawn, dress
+from gossamer.report.layouts import LAYOUTS, PaperFigure
+from gossamer.report.styles import COLORS
 
 if TYPE_CHECKING:
     from gossamer.results.recommendation import Recommendation
@@ -14,22 +17,25 @@ if TYPE_CHECKING:
 
 def front(found: "Recommendation") -> Figure:
     """The finalists' curves with their 95 % bands, and in grey what was tried; black is the lowest error so far."""
-    figure = Figure(figsize=(2 * COLUMN, COLUMN * 0.8), layout="constrained", dpi=200)
-    label = METRICS[found.criterion].label
-    for place, paid in enumerate(("seconds", "bytes")):
-        axes = figure.add_subplot(1, 2, place + 1)
-        axes.scatter([one[paid] for one in found.points], [one["value"] for one in found.points], s=5, color="0.75")
-        _curves(axes, found, paid)
-        axes.set_xscale("log")
-        dress(axes, drawn(label) if not place else "", PAID[paid], log=label.log)
+    layout, label = LAYOUTS["plain"], METRICS[found.criterion].label
+    with rc_context(layout.rc):
+        figure = PaperFigure(layout.rc, figsize=(layout.two, layout.one * 0.8), layout="constrained")
+        for place, paid in enumerate(("seconds", "bytes")):
+            axes, (title, factor) = figure.add_subplot(1, 2, place + 1), PAID[paid]
+            tried = [factor * one[paid] for one in found.points]
+            axes.scatter(tried, [one["value"] for one in found.points], s=5, color="0.75")
+            _curves(axes, found, paid, factor)
+            axes.set_xscale("log")
+            dress(axes, drawn(label) if not place else "", title, log=label.log)
+            axes.legend(fontsize=6, frameon=False)
     return figure
 
 
-def _curves(axes: Any, found: "Recommendation", paid: str) -> None:
+def _curves(axes: Any, found: "Recommendation", paid: str, factor: float) -> None:
     every = []
     for number, (name, curve) in enumerate(found.curves.items()):
         x, mean, low, high = (np.array(curve[key][1:]) for key in (paid, "mean", "low", "high"))
-        color = COLORS[number % len(COLORS)]
+        x, color = factor * x, COLORS[number % len(COLORS)]
         axes.plot(x, mean, color=color, linewidth=1.2, label=f"{number + 1}. {name}")
         axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
         every += list(zip(x.tolist(), mean.tolist(), strict=True))

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from gossamer.core import InputError
 from gossamer.networks import Comparison, Network
-from gossamer.report import figures
+from gossamer.report import figures, styles
 
 DRAWN_AGENTS = 100
 """The most agents of a graph that can still be read; beyond, only the curves are drawn."""
@@ -27,21 +27,18 @@ def figure(compared: Comparison) -> Figure:
     made = Figure(figsize=(2 * figures.COLUMN, 1.3 * down + 4.2), layout="constrained", dpi=200)
     parts: Any = made.subfigures(2, 1, height_ratios=[1.3 * down, 4.2]) if down else (None, made)
     above, below = parts
-    styles = [
-        (figures.COLORS[k % len(figures.COLORS)], figures.DASHES[k // len(figures.COLORS) % len(figures.DASHES)])
-        for k in range(count)
-    ]
+    looks = [styles.of(k) for k in range(count)]
     if above is not None:
         for k, axes in enumerate(np.ravel(above.subplots(down, ACROSS, squeeze=False))):
             axes.set_axis_off()
             if k < count:
-                _graph(axes, compared.rows[k].name, compared.rows[k].network, styles[k][0])
+                _graph(axes, compared.rows[k].name, compared.rows[k].network, looks[k].color)
     left, right = below.subplots(1, 2, sharey=True)
-    for row, (color, dashes) in zip(compared.rows, styles, strict=True):
+    for row, look in zip(compared.rows, looks, strict=True):
         # what is exact is drawn at the foot of the figure
         seen = np.maximum(row.disagreement, compared.target / 10)
         for axes, paid in ((left, np.arange(len(seen))), (right, row.messages)):
-            axes.plot(paid + 1, seen, color=color, linestyle=dashes, linewidth=1.1, label=row.name)
+            axes.plot(paid + 1, seen, color=look.color, linestyle=look.line, linewidth=1.1, label=row.name)
     for axes, what in ((left, "1 + rounds"), (right, "1 + messages sent by an agent")):
         axes.set_xscale("log")
         axes.set_yscale("log")

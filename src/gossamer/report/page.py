@@ -2,13 +2,17 @@
 
 import base64
 import hashlib
+import html
 import zlib
+from collections.abc import Mapping
 from importlib.resources import files
 from typing import Any
 
 from gossamer.core import InputError
-from gossamer.report import curves, drawings, sections, tuning
+from gossamer.report import boxes, curves, drawings, figures, sections, steps, tuning
+from gossamer.report import verdicts as found
 from gossamer.report.markup import Markup, embedded, joined, tag
+from gossamer.report.tables import duration
 from gossamer.results.study import Study
 
 ROOM = 7_800_000
@@ -20,46 +24,88 @@ FEWEST = 30
 POINT = 14
 """About the bytes of a point of a band: where thinning starts."""
 
-HINT = (
-    "Lines are means over replicates, geometric on a logarithmic axis; bands are 95 % intervals. Untick a method to "
-    "hide it; drag to zoom, double-click to see all, also what diverged beyond the axis."
-)
-
-MARKS = (
-    "★ chosen, × diverged for some seed, (+k) or an open dot: added by the k-th extension of the grid. "
-    "What is white was not tried; the worst quarter has one colour."
-)
+SCRIPTS = ("base.js", "targets.js", "curves.js", "sensitivity.js", "tuning.js", "live.js", "page.js")
+"""The parts of the page's script, in their order."""
 
 
-def made(studies: list[Study], verdicts: list[dict[str, Any]], title: str, how_to_repeat: str) -> str:
-    """The whole report as text."""
-    library, own = _plotly(), _resource("page.js")
-    anchors = {study.name: f"study-{number}" for number, study in enumerate(studies)}
+def made(
+    studies: list[Study],
+    verdicts: list[dict[str, Any]],
+    title: str,
+    how_to_repeat: str,
+    about: Mapping[str, str] | None = None,
+    live: str | None = None,
+) -> str:
+    """The whole report as text; `live` marks a page that asks its own server whether there is a newer one."""
+    library, own = _plotly(), "\n".join(_resource(name) for name in SCRIPTS)
+    anchors = {study.name: (f"study-{number}", study.title or study.name) for number, study in enumerate(studies)}
     full = [curves.of(study) for study in studies]
-    grids = [tuning.of(study) for study in studies]
-    links = [
-        tag("li", tag("a", study.title or study.name, href=f"#study-{number}")) for number, study in enumerate(studies)
-    ]
+    extras = [_extras(study) for study in studies]
     body = joined(
-        tag("header", tag("h1", title), tag("p", _lead(studies), class_="lead")),
-        sections.verdicts(verdicts, anchors),
-        tag("nav", tag("h2", "Studies"), tag("ol", *links), aria_label="Studies") if len(studies) > 1 else None,
-        tag("main", *(_section(k, study, full[k], grids[k]) for k, study in enumerate(studies))),
-        tag("section", tag("h2", "How to repeat it"), tag("pre", how_to_repeat, tabindex="0")),
+        _navigation(studies, bool(verdicts), live),
+        tag(
+            "header",
+            tag("h1", title),
+            tag("p", _lead(studies), class_="lead"),
+            _about({**(about or {}), **_computed(studies)}, how_to_repeat),
+        ),
+        found.section(verdicts, anchors),
+        tag("main", *(_section(k, study, full[k], extras[k]) for k, study in enumerate(studies))),
+        tag("section", tag("h2", "How to repeat it"), tag("pre", how_to_repeat, tabindex="0"), id="repeat"),
         tag("footer", "Drawn with plotly.js (© Plotly, Inc., MIT license), which is part of this file.", class_="hint"),
     )
-    head = _head(title, [library, own])
+    head = _head(title, [library, own], live is not None)
     packed = base64.b64encode(zlib.compress(library.encode(), 9)).decode()
+    marked = "" if live is None else f' data-live="{html.escape(live)}"'
     frame = (
-        f'<!DOCTYPE html>\n<html lang="en">\n{head}\n<body>\n{body}\n',
+        f'<!DOCTYPE html>\n<html lang="en">\n{head}\n<body{marked}>\n{body}\n',
         f'\n<script type="text/plain" id="plotly">{packed}</script>\n<script>{own}</script>\n</body>\n</html>\n',
     )
-    data = _fitting(full, grids, ROOM - sum(len(part.encode(errors="replace")) for part in frame))
+    data = _fitting(full, extras, ROOM - sum(len(part.encode(errors="replace")) for part in frame))
     return data.join(frame)
 
 
-def _head(title: str, scripts: list[str]) -> Markup:
-    """Only the scripts of these hashes run, and nothing is loaded from anywhere."""
+def _extras(study: Study) -> dict[str, Any]:
+    """What is drawn besides the curves."""
+    measured = [name for result in study.results.values() for name in curves.metrics(result)]
+    metric = figures.FLOORED if figures.FLOORED in measured else next(iter(measured), "")
+    return {"tuning": tuning.of(study), "steps": steps.sensitivity(study), "profile": steps.profile(study, metric)}
+
+
+def _navigation(studies: list[Study], judged: bool, live: str | None) -> Markup:
+    places = {"#verdicts": "What was found"} if judged else {}
+    places |= {f"#study-{number}": study.title or study.name for number, study in enumerate(studies)}
+    places["#repeat"] = "Repeat it"
+    links = [tag("li", tag("a", text, href=place)) for place, text in places.items()]
+    button = tag("button", "◐ theme", type="button", id="theme", hidden="", title="Light or dark")
+    told = None if live is None else tag("span", "live", id="live", role="status")
+    return tag("nav", tag("ol", *links), told, button, aria_label="Contents")
+
+
+def _about(known: Mapping[str, str], how_to_repeat: str) -> Markup:
+    """What a reader asks first: which paper, how much of it, when, how long, how to repeat it."""
+    rows = [joined(tag("dt", name), tag("dd", text)) for name, text in known.items()]
+    first = next((line for line in how_to_repeat.splitlines() if line.strip()), "")
+    if first:
+        rows.append(joined(tag("dt", "Repeat it"), tag("dd", tag("code", first))))
+    return tag("dl", *rows, class_="about")
+
+
+def _computed(studies: list[Study]) -> dict[str, str]:
+    """When the runs were made, and how long they computed."""
+    manifests = [result.manifest for study in studies for result in study.results.values()]
+    dates = sorted({str(manifest["date"])[:10] for manifest in manifests if manifest.get("date")})
+    seconds = sum(sum(manifest.get("seconds", {}).values()) for manifest in manifests)
+    told = {}
+    if dates:
+        told["Date"] = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    if seconds:
+        told["Computing"] = f"{duration(seconds)} in the runs that are shown; tuning, compiling and waiting not counted"
+    return told
+
+
+def _head(title: str, scripts: list[str], live: bool) -> Markup:
+    """Only the scripts of these hashes run, and nothing is loaded from anywhere; a live page may ask its own server."""
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = {
         "default-src": "'none'",
@@ -69,6 +115,8 @@ def _head(title: str, scripts: list[str]) -> Markup:
         "base-uri": "'none'",
         "form-action": "'none'",
     }
+    if live:
+        allowed["connect-src"] = "'self'"
     policy = "; ".join(f"{kind} {sources}" for kind, sources in allowed.items())
     return tag(
         "head",
@@ -87,86 +135,40 @@ def _lead(studies: list[Study]) -> str:
     counted = [
         f"{len(studies)} {'study' if len(studies) == 1 else 'studies'}",
         f"{methods} {'method' if methods == 1 else 'methods'}",
-        f"{' or '.join(map(str, seeds))} {'seed' if seeds == [1] else 'seeds'} for each",
+        f"{' to '.join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))} {'seed' if seeds == [1] else 'seeds'} for each",
     ]
     return f"Decentralized stochastic optimization with biased gradients, measured with Gossamer: {', '.join(counted)}."
 
 
-def _section(number: int, study: Study, drawn: dict[str, Any], grids: list[dict[str, Any]]) -> Markup:
+def _section(number: int, study: Study, drawn: dict[str, Any], extras: dict[str, Any]) -> Markup:
+    network = sections.drawn(study, "Network", drawings.network, ("network", "agents", "gap", "edges"))
+    split = sections.drawn(study, "Data of each agent", drawings.split, ("classes", "counts"))
     return tag(
         "section",
         tag("h2", study.title or study.name),
-        _curves(number, drawn),
-        _tuning(number, study, grids),
-        sections.drawn(study, "Network", drawings.network, ("network", "agents", "gap", "edges")),
-        sections.facts(study),
-        sections.drawn(study, "Data of each agent", drawings.split, ("classes", "counts")),
+        boxes.curves(number, study, drawn),
+        boxes.sensitivity(number, extras["steps"]),
+        boxes.profile(number, extras["profile"]),
         tag("h3", "At the end of the runs"),
         tag("p", "Means over the runs that did not diverge, with 95 % intervals over replicates.", class_="hint"),
         sections.summary(study),
+        boxes.tuning(number, study, extras["tuning"]),
+        sections.opened("Network and data", joined(network, sections.facts(study), split)) if study.facts else None,
         tag("h3", "Spec, versions and machine"),
         sections.folded("The spec", study.spec),
-        sections.provenance(study),
+        sections.opened("Versions, machine and notes", sections.provenance(study)),
         id=f"study-{number}",
     )
 
 
-def _curves(number: int, drawn: dict[str, Any]) -> Markup:
-    if not drawn["metrics"]:
-        return tag("p", "No metric was measured along these runs.", class_="note")
-    variants = [variant["name"] for variant in drawn["variants"]]
-    switches = [
-        _switch("variant", "Variant", variants) if len(variants) > 1 else None,
-        _switch("metric", "Metric", [metric["title"] for metric in drawn["metrics"]]),
-        _switch("x", "Against", drawn["axes"]),
-        tag("label", tag("input", type="checkbox", name="log"), "logarithmic axis", class_="tick"),
-    ]
-    return tag(
-        "div",
-        tag("div", *switches, class_="switches"),
-        tag("div", class_="plot", id=f"curves-{number}", role="img", aria_label="Curves of the chosen metric"),
-        tag("fieldset", class_="legend", aria_label="Methods"),
-        tag("p", HINT, class_="hint"),
-        class_="curves",
-        data_study=number,
-    )
-
-
-def _tuning(number: int, study: Study, grids: list[dict[str, Any]]) -> Markup | None:
-    if not grids:
-        return None
-    variants = list(dict.fromkeys(grid["variant"] for grid in grids))
-    switches = [
-        _switch("tuned-variant", "Variant", variants) if len(variants) > 1 else None,
-        _switch("tuned-method", "Method", list(dict.fromkeys(grid["algorithm"] for grid in grids))),
-    ]
-    return joined(
-        tag("h3", "Tuning"),
-        tag(
-            "div",
-            tag("div", *switches, class_="switches"),
-            tag("div", class_="plot", id=f"tuning-{number}", role="img", aria_label="The settings that were tried"),
-            tag("p", MARKS, class_="hint"),
-            class_="tuning",
-            data_study=number,
-        ),
-        sections.choices(study),
-    )
-
-
-def _switch(name: str, title: str, options: list[str]) -> Markup:
-    chosen = [tag("option", option, value=number) for number, option in enumerate(options)]
-    return tag("label", title, tag("select", *chosen, name=name, autocomplete="off"))
-
-
-def _fitting(full: list[dict[str, Any]], grids: list[list[dict[str, Any]]], room: int) -> Markup:
+def _fitting(full: list[dict[str, Any]], extras: list[dict[str, Any]], room: int) -> Markup:
     """The data of all studies, with as many points as there is room for."""
     methods = [method for study in full for variant in study["variants"] for method in variant["methods"] if method]
     bands = sum(band is not None for method in methods for both in method["bands"] for band in both)
     points = min(curves.POINTS, max(FEWEST, room // (POINT * max(bands, 1))))
     while True:
-        pairs = zip(full, grids, strict=True)
-        data = embedded([curves.thinned(study, points) | {"tuning": grid} for study, grid in pairs], "data")
+        pairs = zip(full, extras, strict=True)
+        data = embedded([curves.thinned(study, points) | extra for study, extra in pairs], "data")
         if len(data) <= room or points <= FEWEST:
             return data
         points = max(FEWEST, int(points * min(0.95, 0.99 * room / len(data))))
@@ -181,4 +183,4 @@ def _plotly() -> str:
 
 
 def _resource(name: str) -> str:
-    return (files("gossamer.report") / name).read_text(encoding="utf-8")
+    return (files("gossamer.report") / "web" / name).read_text(encoding="utf-8")

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import Label
+from gossamer.report.names import display_name
 from gossamer.report.tables import HALF, escaped
 from gossamer.results.statistics import LEVEL, difference
 
@@ -49,14 +49,6 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
             front = [escaped(variant) if place == 0 else ""] if variant is not None else []
             lines.append(_line([*front, _method(row, key[0] in doubled), *cells]))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def display_name(algorithm: str) -> str:
-    """How a paper writes an algorithm: ours by their proper name, a user's own by the name it has in specs."""
-    kind = ALGORITHMS.get(algorithm)
-    if kind is None or not kind.__module__.startswith("gossamer.algorithms."):
-        return algorithm
-    return kind.title.partition(":")[0]
 
 
 def with_digits(value: float, half: float | None) -> str:

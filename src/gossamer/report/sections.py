@@ -1,4 +1,4 @@
-"""The parts of the page that are plain HTML: verdicts, tables, drawings, spec, provenance."""
+"""The parts of a study that are plain HTML: tables, drawings, spec, provenance."""
 
 import json
 from collections.abc import Callable
@@ -6,16 +6,11 @@ from typing import Any
 
 import polars as pl
 
-from gossamer.core import InputError, nearest
 from gossamer.report import tuning
 from gossamer.report.markup import Markup, joined, table, tag
+from gossamer.report.names import display_name
 from gossamer.report.tables import HALF, four
 from gossamer.results.study import Study
-
-SYMBOLS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–", "not tested": "–"}
-"""Verdicts, and the sign that says them without colour."""
-
-VERDICT = ("experiment", "claim", "paper", "measured", "interval", "level", "verdict")
 
 FACTS = {
     "agents": "agents",
@@ -27,41 +22,6 @@ FACTS = {
     "bias_sq": "mean ‖ē‖²",
     "criterion": "tuned by",
 }
-
-
-def checked(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The verdicts, if they can be read as such."""
-    for number, verdict in enumerate(verdicts):
-        for key in VERDICT:
-            if key not in verdict:
-                raise InputError(
-                    f"verdict {number} has no {key!r}; it has {', '.join(map(str, verdict)) or 'nothing'}."
-                )
-        if not isinstance(verdict["level"], (int, float, type(None))):
-            raise InputError(f"verdict {number} has the level {verdict['level']!r}, but a level is a number or None.")
-        if verdict["verdict"] not in SYMBOLS:
-            raise InputError(f"verdict {number} is {verdict['verdict']!r}; {nearest(str(verdict['verdict']), SYMBOLS)}")
-    return verdicts
-
-
-def verdicts(given: list[dict[str, Any]], places: dict[str, str]) -> Markup | None:
-    """The claims and what became of them; `places` are the anchors of the studies by name."""
-    if not given:
-        return None
-    rows = []
-    for verdict in given:
-        word, study = verdict["verdict"], str(verdict["experiment"])
-        mark = tag("span", tag("span", SYMBOLS[word], aria_hidden="true"), f" {word}", class_=word.replace(" ", "-"))
-        where = tag("a", study, href=f"#{places[study]}") if study in places else study
-        bounds = verdict["interval"]
-        level = verdict["level"] and f" ({100 * verdict['level']:.4g} %)"
-        between = "–" if bounds is None else f"{_text(bounds[0])} to {_text(bounds[1])}{level or ''}"
-        rows.append([where, verdict["claim"], verdict["paper"], _text(verdict["measured"]), between, mark])
-    words = [str(verdict["verdict"]) for verdict in given]
-    counts = ", ".join(f"{words.count(word)} × {word}" for word in SYMBOLS if word in words)
-    head = ["Experiment", "Claim", "The paper says", "Measured", "Interval (level)", "Verdict"]
-    told = tag("p", f"{len(given)} {'claim' if len(given) == 1 else 'claims'}: {counts}.")
-    return tag("section", tag("h2", "Verdicts"), told, table(head, rows, class_="verdicts"), id="verdicts")
 
 
 def facts(study: Study) -> Markup | None:
@@ -104,6 +64,8 @@ def summary(study: Study) -> Markup:
     """The end of the runs: a row for each variant and method, without columns that nobody measured."""
     frame = summarised(study)
     names = [name for name in frame.columns if frame[name].null_count() < len(frame) and not name.endswith(HALF)]
+    if "algorithm" in names:
+        frame = frame.with_columns(algorithm=pl.col("algorithm").map_elements(display_name, pl.String))
     rows = [[_mean(row[name], row.get(name + HALF)) for name in names] for row in frame.iter_rows(named=True)]
     texts = {name: label.text for result in study.results.values() for name, label in result.metrics.items()}
     head = [texts.get(name, name.replace("_", " ")) for name in names]
@@ -146,6 +108,11 @@ def provenance(study: Study) -> Markup:
 def folded(title: str, text: str, kind: str | None = None) -> Markup:
     """Text that opens by a click."""
     return tag("details", tag("summary", title), tag("pre", text, tabindex="0"), class_=kind)
+
+
+def opened(title: str, content: Markup) -> Markup:
+    """A part of the page that opens by a click."""
+    return tag("details", tag("summary", tag("b", title)), content)
 
 
 def _caption(study: Study, variants: list[str], facts: dict[str, Any], keys: tuple[str, ...]) -> Markup:

@@ -2,6 +2,7 @@
 
 import math
 import re
+import unicodedata
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,19 @@ HALF = "_±"
 
 FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
 """How text begins that a spreadsheet evaluates; the wide letters count there as the others."""
+
+GREEK = {
+    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ"},
+    **{"kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ"},
+    **{"tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Delta": "Δ", "Sigma": "Σ"},
+}
+"""Greek letters by LaTeX's names."""
+
+TYPESET = "‘’“”–—…‰"
+"""Letters beyond Latin's that LaTeX knows by itself."""
+
+LONG = 30
+"""A column with a text longer than this is wrapped."""
 
 LATEX = {
     "\\": r"\textbackslash{}",
@@ -42,11 +56,12 @@ LATEX = {
     "‖": r"$\|$",
     "²": "$^2$",
     "√": r"$\surd$",
-    "η": r"$\eta$",
-    "λ": r"$\lambda$",
-    "β": r"$\beta$",
-    "σ": r"$\sigma$",
-    "ρ": r"$\rho$",
+    "→": r"$\to$",
+    "≠": r"$\ne$",
+    "∈": r"$\in$",
+    "ᵢ": "$_i$",
+    "ⱼ": "$_j$",
+    **{letter: rf"$\{name}$" for name, letter in GREEK.items()},
     "\u0304": r"$\bar{}$",  # the bar over the letter before it
 }
 """Characters that LaTeX takes for commands, or that its fonts lack."""
@@ -94,11 +109,11 @@ def csv(frame: pl.DataFrame, path: Path) -> Path:
 def latex(frame: pl.DataFrame, path: Path) -> Path:
     """Write a table for LaTeX's package booktabs: four significant digits, intervals beside their means.
 
-    Columns without a value are left out.
+    Columns without a value are left out, and long texts are wrapped: together they take the width of the text.
     """
     known = [name for name in frame.columns if frame[name].null_count() < len(frame)]
     shown = [name for name in known if not (name.endswith(HALF) and name.removesuffix(HALF) in known)]
-    align = "".join("r" if frame[name].dtype.is_numeric() else "l" for name in shown)
+    align = _alignment(frame, shown)
     lines = [rf"\begin{{tabular}}{{{align or 'l'}}}", r"\toprule", _line([escaped(name) for name in shown])]
     lines.append(r"\midrule")
     for row in frame.iter_rows(named=True):
@@ -106,16 +121,45 @@ def latex(frame: pl.DataFrame, path: Path) -> Path:
     return _written(path, "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""]))
 
 
+def _alignment(frame: pl.DataFrame, shown: list[str]) -> str:
+    """Numbers to the right, texts to the left, long ones in columns that share what width there is."""
+    longest = {
+        name: max((len(text) for text in frame[name].drop_nulls()), default=0)
+        for name in shown
+        if frame[name].dtype == pl.String
+    }
+    wrapped = [name for name, most in longest.items() if most > LONG]
+    share = f"p{{{(0.9 if len(wrapped) == len(shown) else 0.6) / max(len(wrapped), 1):.2f}\\linewidth}}"
+    return "".join(share if name in wrapped else "r" if frame[name].dtype.is_numeric() else "l" for name in shown)
+
+
 def escaped(text: str) -> str:
     """Text as LaTeX shows it, letter by letter."""
     single = " ".join(str(text).split())
-    shown = "".join(LATEX.get(letter, letter) for letter in single)
+    shown = "".join(_typeset(letter) for letter in single)
     return re.sub("-(?=-)", "-{}", shown)
+
+
+def _typeset(letter: str) -> str:
+    """A letter as every LaTeX can set it: what its fonts lack by the letters that it is made of, or by its number."""
+    if letter in LATEX:
+        return LATEX[letter]
+    if letter <= "\u017f" or letter in TYPESET:
+        return letter
+    plain = "".join(LATEX.get(part, part) for part in unicodedata.normalize("NFKD", letter) if part <= "\u017f")
+    return plain or f"U+{ord(letter):04X}"
 
 
 def four(number: float | None) -> str:
     """A number to four significant digits; a dash where there is none."""
     return "–" if number is None or math.isnan(number) else f"{number:.4g}"
+
+
+def duration(seconds: float) -> str:
+    """A time in the unit that suits it."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
 
 
 def _line(cells: list[str]) -> str:

@@ -4,6 +4,7 @@ import glob
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
 from functools import reduce
 from io import BytesIO
 from pathlib import Path
@@ -131,8 +132,9 @@ class Result:
         return Privacy(**known) if known and privacy.RELEASES in self.table.columns else None
 
     def plot(self, metric: str = "loss", x: str = "rounds", **options: Any) -> Any:
-        """A figure of a metric against what was paid ("rounds", "queries", "bytes" or, with a clock, "seconds"): mean
-        and band over seeds."""
+        """Draw a metric against what was paid ("rounds", "queries", "bytes" or, with a clock, "seconds"): mean and band
+        over seeds, on axes to go on with. `style="ieee"` and others give a column's width and type: see
+        `gossamer.report.figures.curves`."""
         from gossamer.report import figures  # figures read results, so results cannot import them first
 
         return figures.curves(self, metric, x, **options)
@@ -197,7 +199,8 @@ class Result:
         marks = {name: write(directory / name, data) for name, data in files.items()}
         path = directory / "manifest.json"
         shown = {"metrics": {name: asdict(label) for name, label in self.metrics.items()}}
-        manifest = {"files": marks, "algorithms": list(self.states), "seeds": self.seeds, **self.manifest}
+        made = {"date": datetime.now(UTC).isoformat(" ", "minutes")}  # which a result that was read has already
+        manifest = {"files": marks, "algorithms": list(self.states), "seeds": self.seeds, **made, **self.manifest}
         kept = None if anew else _manifest_of(path, marks)
         return write(path, sealed((kept or manifest) | shown))
 

@@ -91,15 +91,17 @@ class Study:
         return Across.of(self.summary(), metric)
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
-        """A figure of one variant, or of all where each has a single algorithm: see `Result.plot`."""
-        figures = self.curves()
-        if variant is None and len(figures) == 1:
-            return next(iter(figures.values())).plot(metric, x, **options)
-        if variant is None:
-            raise InputError(f"this study has {len(figures)} figures, one a variant: give variant=…, {some(figures)}.")
-        if variant not in self.results:
+        """Draw one variant, or all where each has a single algorithm: see `Result.plot`."""
+        drawn = self.curves()
+        if variant is None and len(drawn) > 1:
+            raise InputError(f"this study has {len(drawn)} figures, one a variant: give variant=…, {some(drawn)}.")
+        if variant is not None and variant not in self.results:
             raise InputError(f"this study has no variant {brief(variant)}; {nearest(variant, self.results)}")
-        return self.results[variant].plot(metric, x, **options)
+        if variant is not None or len(drawn) == len(self.results):
+            return self.results[next(iter(drawn)) if variant is None else variant].plot(metric, x, **options)
+        from gossamer.report import curves  # as `Result.plot` does
+
+        return next(iter(drawn.values())).plot(metric, x, looks=curves.looks(self), **options)
 
     def report(self, file: str | os.PathLike[str]) -> Path:
         """Write one HTML file about it, which opens offline."""

@@ -62,12 +62,14 @@ def _claims(reading: str, told: str) -> list[Claim]:
             f"The floor of ‖∇F‖² rises at each of five steps of the bias (margin 10 %; {told})",
             "The larger the bias, the higher the level at which the error stays.",
             partial(staircase, reading),
+            f"The floor rises at each of five steps of the bias, {told.removeprefix('bias ')}",
         ),
         Claim(
             "fig2",
             f"The floor of ‖∇F‖² is ‖ē‖² plus the floor without bias, within ±10 % at every magnitude ({told})",
             "The level follows the square of the bias and nothing else.",
             partial(predicted, reading),
+            f"The floor is ‖ē‖² plus the floor without bias, {told.removeprefix('bias ')}",
         ),
         *(
             Claim(
@@ -77,6 +79,7 @@ def _claims(reading: str, told: str) -> list[Claim]:
                 f"{100 * SHARE:g} % of that way; {told})",
                 "A large bias makes the iterates drift and overshoot early, which speeds up the first phase.",
                 partial(accelerated, reading, sign),
+                f"The largest bias, of {word} mean, speeds up the start, {told.removeprefix('bias ')}",
             )
             for sign, word in SIGNS.items()
         ),
