@@ -167,6 +167,8 @@ def _graphs(kind: type) -> str:
     if kind.lowest is not None:
         bound = f", all eigenvalues above {Fraction(kind.lowest).limit_denominator(9)}" if kind.lowest > -1 else ""
         return f"undirected and static, symmetric weights{bound}"
+    if kind.tree:
+        return "trees, static and without losses"
     return GRAPHS[kind.needs] + (", static and without losses" if kind.static else "")
 
 

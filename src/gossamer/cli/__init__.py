@@ -20,6 +20,7 @@ from gossamer.cli import (
     networks,
     plan,
     plot,
+    recommend,
     report,
     reproduce,
     run,
@@ -28,7 +29,23 @@ from gossamer.cli import (
 from gossamer.cli.shared import app, refuse
 from gossamer.core import InputError
 
-COMMANDS = (init, run, tune, audit, plan, certify, reproduce, report, plot, compare, list, networks, data, launch)
+COMMANDS = (
+    init,
+    run,
+    tune,
+    recommend,
+    audit,
+    plan,
+    certify,
+    reproduce,
+    report,
+    plot,
+    compare,
+    list,
+    networks,
+    data,
+    launch,
+)
 """The commands: importing one adds it to the app."""
 
 

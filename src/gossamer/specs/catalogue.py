@@ -4,6 +4,7 @@ Each kind is imported when it is listed: only oracles, problems and metrics need
 """
 
 import inspect
+import re
 from collections.abc import Callable
 from typing import Any, NotRequired, TypedDict
 
@@ -23,12 +24,20 @@ def algorithms() -> list[Entry]:
     return [
         Entry(
             name=name,
-            about=kind.title,
+            about=_title(kind),
             options=[f"{key} in {allowed}" for key, allowed in hyperparameters(kind).items()] + list(parts(kind)),
             needs=kind.needs,
         )
         for name, kind in ALGORITHMS.items()
     ]
+
+
+def _title(kind: Any) -> str:
+    """What an algorithm is, and whether it has a form for asynchronous networks, by name if its docstring opens so."""
+    if not hasattr(kind, "wake"):
+        return kind.title
+    named = re.match("([^,:.]+)[,:]", inspect.getdoc(kind.wake) or "")
+    return f"{kind.title}; also asynchronous" + (f", as {named[1]}" if named else "")
 
 
 def networks() -> list[Entry]:
