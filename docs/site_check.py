@@ -10,6 +10,7 @@ pictures, at both widths and in both themes.
 
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from urllib.parse import unquote, urldefrag, urlsplit
 
@@ -18,7 +19,9 @@ from playwright.sync_api import Browser, Page, sync_playwright
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync", "--no-first-run"]
 WIDTHS, HEIGHT = (1400, 400), 900
-SHOWN = ("index", "methods", "reproduction")
+PATIENCE = 300_000
+"""Milliseconds: how long a page takes says nothing of whether it is right."""
+SHOWN = ("index", "tutorial", "gallery", "methods", "reproduction")
 """The pages that are written as pictures."""
 
 LOOK = (Path(__file__).parent / "site_check.js").read_text(encoding="utf-8")
@@ -31,8 +34,8 @@ def main(site: Path, pictures: Path | None) -> int:
     faults, pages = 0, sorted(page for page in site.rglob("*.html") if page.name != "404.html")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
-        for fault in [*looked_at(browser, site, pages), *searched(browser, site)]:
-            print(fault)
+        for fault in chain(looked_at(browser, site, pages), searched(browser, site)):
+            print(fault, flush=True)
             faults += 1
         if pictures is not None:
             written = photographed(browser, site, pictures)
@@ -47,6 +50,7 @@ def looked_at(browser: Browser, site: Path, pages: list[Path]) -> Iterator[str]:
     links: dict[Path, set[str]] = {}
     names: dict[str, set[str]] = {}
     page = browser.new_page(viewport={"width": WIDTHS[0], "height": HEIGHT}, reduced_motion="reduce")
+    page.set_default_timeout(PATIENCE)
     noted = listening(page)
     for file in pages:
         where = file.relative_to(site).as_posix()
@@ -87,6 +91,7 @@ def dead(link: str, names: dict[str, set[str]]) -> bool:
 def searched(browser: Browser, site: Path) -> Iterator[str]:
     """Whether a word that stands on many pages is found from the first one."""
     page = browser.new_page(viewport={"width": WIDTHS[0], "height": HEIGHT})
+    page.set_default_timeout(PATIENCE)
     noted = listening(page)
     page.goto((site / "index.html").absolute().as_uri())
     page.click("input.md-search__input")
@@ -106,6 +111,7 @@ def photographed(browser: Browser, site: Path, pictures: Path) -> int:
     for theme in ("light", "dark"):
         for width in WIDTHS:
             page = browser.new_page(viewport={"width": width, "height": HEIGHT}, color_scheme=theme)
+            page.set_default_timeout(PATIENCE)
             for name in SHOWN:
                 page.goto((site / f"{name}.html").absolute().as_uri())
                 page.screenshot(path=str(pictures / f"{name}-{width}-{theme}.png"))

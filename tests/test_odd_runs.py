@@ -85,7 +85,7 @@ def test_a_tuned_choice_that_is_there_already_keeps_a_name_of_its_own(tmp_path):
     tuning = {"eta": [0.05, 0.1], "budget": 8, "extensions": 0, "seeds": 1}
     both = spec([{"name": "d-psgd"}, {"name": "d-psgd", "eta": 0.1}], tuning=tuning)
     study = run(both, tmp_path, progress=False)
-    titles = [("d-psgd", "eta=0.1"), ("d-psgd", "eta=0.1, as [[algorithm]] number 1")]
+    titles = [("d-psgd", "eta=0.1"), ("d-psgd", "eta=0.1, as [[algorithm]] number 2")]
     assert list(study.result.states) == titles
     assert list(Study.load(tmp_path).result.states) == titles
     assert study.result.table.group_by("setting").len()["len"].to_list() == [2, 2]

@@ -86,7 +86,7 @@ def test_a_spec_names_schedules_and_fills_in_agents_and_rounds():
 @pytest.mark.parametrize(
     ("eta", "message"),
     [
-        ({"schedule": "cosinus", "start": 1.0}, r"number 0: eta: schedule = 'cosinus' is not known; did you mean 'cos"),
+        ({"schedule": "cosinus", "start": 1.0}, r"number 1: eta: schedule = 'cosinus' is not known; did you mean 'cos"),
         ({"schedule": "cosine", "start": 0.1}, r"eta: cosine: key 'end' is missing"),
         ({"start": 0.1}, r"eta: schedule is missing. Known: constant, cosine"),
     ],

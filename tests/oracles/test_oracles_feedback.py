@@ -113,14 +113,14 @@ def test_what_is_refused():
 @pytest.mark.parametrize(
     ("stage", "message"),
     [
-        ({"kind": "error-feedback"}, r"\[oracle\] stage 0: error-feedback: key 'compressor' is missing"),
-        ({"kind": "error-feedback", "compressor": "top-k"}, r'stage 0: compressor must be a table, \{ kind = "…" \}'),
+        ({"kind": "error-feedback"}, r"\[oracle\] stage 1: error-feedback: key 'compressor' is missing"),
+        ({"kind": "error-feedback", "compressor": "top-k"}, r'stage 1: compressor must be a table, \{ kind = "…" \}'),
         (
             {"kind": "error-feedback", "compressor": {"kind": "topk"}},
-            r"stage 0: compressor: kind = 'topk' is not known",
+            r"stage 1: compressor: kind = 'topk' is not known",
         ),
         ({"kind": "error-feedback", "compressor": {"kind": "top-k", "k": 1}, "method": "ef"}, r"key 'method' is 'ef'"),
-        ({"kind": "private", "clip": 1.0, "noise": 1.0, "rate": 0.1}, r"stage 0: private draws its own rows"),
+        ({"kind": "private", "clip": 1.0, "noise": 1.0, "rate": 0.1}, r"stage 1: private draws its own rows"),
     ],
 )
 def test_specs_are_refused_with_their_place(stage, message):

@@ -76,6 +76,6 @@ def run(
             say(f"{visible(variant)}\n{summary}\n" if variant else f"{summary}\n")
         if table is not None:
             say(f"{table}\n")
-        say(f"result: {visible(folder)}    figures: gossamer plot {visible(folder)}")
+        say(f"result: {visible(folder)}    next: gossamer report {visible(folder)}, gossamer plot {visible(folder)}")
     if all(row["seeds"] == row["diverged"] for row in rows):
         raise typer.Exit(3)

@@ -145,7 +145,7 @@ def _titles(wanted: list[Wanted]) -> dict[Place, str]:
         rule = several[0].rule
         title = f"{TUNED} {len(several)} replicates" if len(several) > 1 else setting(rule)
         if (place[0], rule.name, title) in taken:
-            title += f", as [[algorithm]] number {place[1]}"
+            title += f", as [[algorithm]] number {place[1] + 1}"
         taken.add((place[0], rule.name, title))
         titles[place] = title
     return titles

@@ -69,7 +69,10 @@ def made(where: str, key: str, registry: Mapping[str, Callable[..., Any]], given
         if name is None:
             raise InputError(f"{key} is missing. Known: {', '.join(sorted(registry))}.")
         if not isinstance(name, str) or name not in registry:
-            raise InputError(f"{key} = {brief(name)} is not known; {nearest(name, registry)}")
+            raise InputError(
+                f"{key} = {brief(name)} is not known; {nearest(name, registry)} If it is your own, bring the file that "
+                "defines it: --with FILE."
+            )
         make = registry[name]
         parameters = _parameters(make)
         fields: dict[str, Any] = {

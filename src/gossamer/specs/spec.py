@@ -145,13 +145,13 @@ class Spec(Section):
             oracle: Oracle = (
                 exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
             )
-        for number, stage in enumerate(self.oracle.stages):
+        for number, stage in enumerate(self.oracle.stages, start=1):
             where = f"[oracle] stage {number}:"
             made_stage = made(where, "kind", STAGES, with_parts(where, stage))
             with placed(where):
                 oracle = oracle | made_stage
         self._check_run()
-        candidates = [self._candidate(number, given, problem.agents) for number, given in enumerate(self.algorithm)]
+        candidates = [self._candidate(number, given, problem.agents) for number, given in enumerate(self.algorithm, 1)]
         fixed = [candidate.whole for candidate in candidates if not candidate.open]
         check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
         if self.tuning:
@@ -209,7 +209,7 @@ class Spec(Section):
         with placed("[tuning]"):
             check_grids(tuning, candidates)
         names = []
-        for number, candidate in enumerate(candidates):
+        for number, candidate in enumerate(candidates, start=1):
             if candidate.open:
                 with placed(f"[tuning] of [[algorithm]] number {number}:"):
                     check(candidate.tried(tuning)[:1], problem, network, oracle)
