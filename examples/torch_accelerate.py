@@ -31,7 +31,7 @@ def made() -> tuple[Accelerator, nn.Module, Decentralized, Any, Any]:
     accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(use_seedable_sampler=True))
     model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10)).to(accelerator.device)
     inner = partial(torch.optim.AdamW, lr=3e-3, weight_decay=0.1)
-    optimizer = Decentralized(model.parameters(), gs.DPSGD(eta=1.0), "complete", inner=inner, local_steps=4)
+    optimizer: Any = Decentralized(model.parameters(), gs.DPSGD(eta=1.0), "complete", inner=inner, local_steps=4)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer.inner, STEPS)
     loader = accelerator.prepare(DataLoader(data, batch_size=32, shuffle=True, drop_last=True))  # the data alone
     # --8<-- [end:made]

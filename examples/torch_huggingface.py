@@ -74,10 +74,11 @@ def made() -> tuple[nn.Module, Decentralized, Any, DataLoader[Any]]:
     torch.manual_seed(0)
     # --8<-- [start:made]
     size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    config = ViTConfig(**size, image_size=8, patch_size=2, num_channels=1, num_labels=10)
+    size |= {"image_size": 8, "patch_size": 2, "num_channels": 1, "num_labels": 10}
+    config = ViTConfig(**size)
     model = ViTForImageClassification(config)
     inner = partial(torch.optim.AdamW, lr=3e-3, weight_decay=0.1)
-    optimizer = Decentralized(model.parameters(), gs.BiasedDMT(eta=0.7, lam=0.5), "complete", inner=inner)
+    optimizer: Any = Decentralized(model.parameters(), gs.BiasedDMT(eta=0.7, lam=0.5), "complete", inner=inner)
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer.inner, STEPS)
     loader = DataLoader(data, batch_sampler=SplitSampler(data, 32, split="by-label"), collate_fn=named)
     # --8<-- [end:made]
