@@ -76,7 +76,9 @@ def drawn(curves: dict[str, Curves]) -> Figure:
         for panel, x in zip(panels, (found.sent.mean(0) / 1e6, shares(curves, name).mean(0)), strict=True):
             panel.plot(x, mean, color=figures.COLORS[number], linewidth=1.2, label=name)
             panel.fill_between(x, mean - half, mean + half, color=figures.COLORS[number], alpha=0.2, linewidth=0)
-    panels[0].set(xscale="symlog", xlabel="MB sent by a process", ylabel="loss of the mean model, held out")
+    panels[0].set(
+        xscale="symlog", xlim=(0, None), xlabel="MB sent by a process", ylabel="loss of the mean model, held out"
+    )
     panels[1].set(xlabel=f"time; that of {FIRST} is 1")
     for panel in panels:
         panel.grid(alpha=0.25, linewidth=0.5)

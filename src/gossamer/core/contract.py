@@ -85,6 +85,11 @@ class Agent(Protocol):
         every neighbour."""
         ...
 
+    def gossip_sum(self, *arrays: Array) -> Array:
+        """Σ_j a_j over an agent's neighbours, without weights and without itself, for each array: for rules that run on
+        trees. One call is one message to every neighbour."""
+        ...
+
     def mean(self, *arrays: Array) -> Array:
         """The mean over all agents (an all-reduce), for the centralised rules and for starts that need it."""
         ...
@@ -128,6 +133,10 @@ class Rule(Protocol):
     A rule may also have ``wake(self, s, g, agent) -> State``, its form for asynchronous networks, where `agent` is a
     `MeetingAgent`: ``s`` is the state of the agent that wakes, and ``g`` the gradient that it asked for at its model
     right after it woke last, and which others did not wait for.
+
+    One that can go on after agents were lost or have joined has ``restart(self, s) -> State``: the state from which an
+    agent goes on among others, made of its own alone. What a rule keeps in sums over agents must hold there again, such
+    as ``v=s.m`` where v tracks the mean of m.
     """
 
     name: ClassVar[str]
@@ -135,6 +144,7 @@ class Rule(Protocol):
     needs: ClassVar[Needs]
     static: ClassVar[bool]
     lowest: ClassVar[float | None]
+    tree: ClassVar[bool]
     decays: ClassVar[tuple[str, ...]]
 
     def init(self, x: Array, agent: Agent) -> State: ...
