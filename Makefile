@@ -16,7 +16,7 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # The tests of a file share what they compile, so they run in one process; one more than there are cores, as some wait.
 PYTEST = $(BIN)/pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony recommend bench bench-quick performance soak clean
+.PHONY: install test others shapes shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony language recommend bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -102,6 +102,11 @@ deep: $(READY)
 # methods where nobody waits, against those that do, in seconds of a clock
 asynchrony: $(READY)
 	$(BIN)/python docs/asynchrony.py
+
+# a language model on four processes: loss against bytes and seconds
+language: $(READY)
+	$(BIN)/python examples/torch_language.py --out docs/assets/language/found.json
+	$(BIN)/python docs/language.py docs/assets/language/found.json
 
 # how often `gossamer recommend` is right where the answer is known
 recommend: $(READY)

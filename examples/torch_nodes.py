@@ -23,13 +23,14 @@ STEPS = 200
 
 
 def main() -> None:
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("nodes", "within"))
     images, labels = load_digits(return_X_y=True)
     order = np.random.default_rng(0).permutation(len(labels))
     x, y = torch.tensor(images[order] / 16, dtype=torch.float32), torch.tensor(labels[order])
     train = TensorDataset(x[:1400], y[:1400])
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
+    # --8<-- [start:mesh]
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("nodes", "within"))
     averaged = DistributedDataParallel(model, process_group=mesh["within"].get_group())
     optimizer = Decentralized(
         model.parameters(),
@@ -37,6 +38,7 @@ def main() -> None:
         network="complete",
         process_group=mesh["nodes"].get_group(),
     )
+    # --8<-- [end:mesh]
     loader = DataLoader(train, batch_sampler=SplitSampler(train, 32, split="by-label"))
     step = 0
     while step < STEPS:

@@ -1,6 +1,7 @@
 """What the documentation shows works: its code runs, its specs build, its commands and keys exist."""
 
 import inspect
+import itertools
 import json
 import math
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 import typer
 from mkdocs.exceptions import PluginError
+from torch.distributed import run as torchrun
 
 from gossamer import cli
 from gossamer.oracles import STAGES
@@ -23,6 +25,11 @@ ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.glob("docs/**/*.md"))}
 PAGES["CONTRIBUTING.md"] = ROOT / "CONTRIBUTING.md"
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SET = re.compile(r"[A-Z_]+=\S*")
+"""A variable of the environment before a command."""
+SHOWN = re.compile(r"^``` \{ \.python \}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+"""Code that does not run here."""
+SNIPPET = re.compile(r'--8<-- "(examples/\w+\.py):(\w+)"\n')
 KEYS = re.compile(r"^<!-- keys: (\w+)\.([\w-]+) -->\n\n((?:\|.*\n)+)", re.MULTILINE)
 
 
@@ -46,17 +53,32 @@ def test_code_runs_and_specs_build(page, tmp_path, monkeypatch):
     namespace = {"__name__": "page"}
     for line, code in blocks(page, "python"):
         exec(compile("\n" * line + code, page, "exec"), namespace)
+    for line, change in blocks(page, "diff"):
+        added = [text[2:] if text.startswith("+ ") else "" for text in change.splitlines()]
+        exec(compile("\n" * line + "\n".join(added), page, "exec"), namespace)
     for _, text in blocks(page, "toml"):
         if whole(text):
             Spec.of(tomllib.loads(text), tmp_path).parts()
 
 
-@pytest.mark.parametrize("page", having("console", "bash"))
+def test_code_that_needs_several_processes_is_part_of_an_example():
+    """Which another test runs."""
+    for page, path in PAGES.items():
+        for text in SHOWN.findall(path.read_text(encoding="utf-8")):
+            part = SNIPPET.fullmatch(text)
+            assert part, f"{page}: what does not run here must show a part of an example, not {text!r}"
+            example = (ROOT / part[1]).read_text(encoding="utf-8")
+            assert all(f"# --8<-- [{end}:{part[2]}]" in example for end in ("start", "end")), part[0]
+
+
+@pytest.mark.parametrize("page", having("console", "bash", "sh"))
 def test_commands_exist(page):
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    for _, text in blocks(page, "console", "bash"):
-        for line in text.splitlines():
-            program, *words = shlex.split(line.removeprefix("$ "), comments=True) or [""]
+    for _, text in blocks(page, "console", "bash", "sh"):
+        for line in text.replace("\\\n", "").splitlines():
+            words = shlex.split(line.removeprefix("$ "), comments=True)
+            alone = itertools.takewhile(lambda word: word != "|", words)  # others read what it prints
+            program, *words = [word for word in alone if not SET.fullmatch(word)] or [""]
             if program == "make":
                 assert set(words) <= set(targets), line
             elif program == "gossamer":
@@ -65,6 +87,8 @@ def test_commands_exist(page):
                     command = command.commands[words.pop(0)]
                 assert not hasattr(command, "commands"), f"{line}: there is no such command"
                 command.make_context(line, words)  # parses, and raises for an unknown option, value or argument
+            elif program == "torchrun":
+                torchrun.get_args_parser().parse_args(words)  # ends the process where it does not know an option
 
 
 def test_numbers_on_pages_are_known_and_none_is_idle():

@@ -113,6 +113,7 @@ class TensorBoardLog:
         for name, value in row.items():
             if name not in ("step", "rank"):
                 self._writer.add_scalar(name, value, row["step"])
+        self._writer.flush()  # by itself it writes every two minutes, and not at the end
 
 
 STANDARD = (

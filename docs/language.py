@@ -1,0 +1,211 @@
+"""Write docs/language.md from a finished run of examples/torch_language.py: every number on it comes from there.
+
+python docs/language.py docs/assets/language/found.json
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from findings import table
+from matplotlib.figure import Figure
+
+from gossamer.report import figures
+from gossamer.results.statistics import LEVEL, difference, half_width, interval
+
+HERE = Path(__file__).parent
+FIGURE = HERE / "assets" / "language" / "loss.png"
+FIRST, OURS = "DDP, AdamW", "Biased-DMT, 16 local steps"
+
+HEAD = """# Training a language model
+
+<!-- Written by docs/language.py from a run of `make language`: change that file, not this page. -->
+
+A transformer of {parameters:,} parameters learns to predict the next character of text that comes with Python, on
+four processes on a ring. Each process has {characters:,} characters of one kind: {kinds}. What is measured is the loss
+of the mean model, in nats a character, on pages that were held out of all four kinds, against what a process has sent
+and against seconds. `examples/torch_language.py` is all of it.
+
+- **{first}** averages gradients at every step, by an all-reduce. Its bytes are those of a ring all-reduce.
+- **D-PSGD, AdamW inside** takes a step of AdamW and averages models with two neighbours, at every step.
+- **D-PSGD, 16 local steps** does so after every 16 steps: local training with plain gossip, the control for the next.
+- **{ours}** sends models and trackers after every 16 steps, and moves along the mean displacement that it tracks.
+
+All take {steps} steps on the same batches of {batch} windows of {window} characters a process, with the same rise and
+fall of AdamW's rate and a weight decay of 0.1. Each was tried with {budget} settings over {tuning_steps} steps on a
+seed for that alone; then all were trained on {seeds} other seeds. Intervals are of 95 % over these; what a setting owes
+to the seed of its tuning is not in them.
+"""
+
+
+class Curves:
+    """The curves of a method, as arrays of seeds by looks."""
+
+    def __init__(self, runs: list[list[dict[str, Any]]]):
+        self.loss, self.sent, self.seconds = (
+            np.array([[look[key] for look in run] for run in runs]) for key in ("loss", "sent", "seconds")
+        )
+        self.losses = np.array([[look["losses"] for look in run] for run in runs])
+        """By kind of text."""
+
+    def at_bytes(self, sent: float) -> np.ndarray:
+        """The loss of each seed when a process has sent so much, on a line between two looks."""
+        pairs = zip(self.sent, self.loss, strict=True)
+        return np.array([np.interp(sent, one, loss) for one, loss in pairs])
+
+
+def shown(values: np.ndarray, digits: int = 3) -> str:
+    mean, half = interval(values)
+    return f"{mean:.{digits}f} ± {half:.{digits}f}"
+
+
+def shares(curves: dict[str, Curves], name: str) -> np.ndarray:
+    """The seconds of a method at every look, as a share of the first's at its end, seed by seed."""
+    return curves[name].seconds / curves[FIRST].seconds[:, -1:]
+
+
+def drawn(curves: dict[str, Curves]) -> Figure:
+    """The loss against bytes and against time."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained", dpi=150)
+    panels: Any = figure.subplots(1, 2, sharey=True)
+    for number, (name, found) in enumerate(curves.items()):
+        mean = found.loss.mean(0)
+        half = half_width(np.array(len(found.loss)), found.loss.std(0, ddof=1)) if len(found.loss) > 1 else 0 * mean
+        for panel, x in zip(panels, (found.sent.mean(0) / 1e6, shares(curves, name).mean(0)), strict=True):
+            panel.plot(x, mean, color=figures.COLORS[number], linewidth=1.2, label=name)
+            panel.fill_between(x, mean - half, mean + half, color=figures.COLORS[number], alpha=0.2, linewidth=0)
+    panels[0].set(
+        xscale="symlog", xlim=(0, None), xlabel="MB sent by a process", ylabel="loss of the mean model, held out"
+    )
+    panels[1].set(xlabel=f"time; that of {FIRST} is 1")
+    for panel in panels:
+        panel.grid(alpha=0.25, linewidth=0.5)
+    panels[1].legend(fontsize=7, frameon=False)
+    return figure
+
+
+def verdict(against: np.ndarray, mine: np.ndarray) -> str:
+    """Whether losses are lower, higher or not told apart, on the same seeds."""
+    mean, half = difference(against, mine, paired=True)
+    word = "not told apart" if not abs(mean) > half else "lower" if mean < 0 else "higher"
+    return f"{mean:+.3f} ± {half:.3f}: {word}"
+
+
+def ends(curves: dict[str, Curves]) -> str:
+    rows = [
+        (
+            name,
+            shown(c.loss[:, -1]),
+            f"{c.sent[:, -1].mean() / 1e6:.1f}",
+            ", ".join(f"{seconds:.0f}" for seconds in c.seconds[:, -1]),
+            "1" if name == FIRST else shown(shares(curves, name)[:, -1], 2),
+        )
+        for name, c in curves.items()
+    ]
+    return table(["", "loss at the end", "MB sent by a process", "seconds, by seed", "as a share of the first"], rows)
+
+
+def against(curves: dict[str, Curves]) -> str:
+    """Ours less each of the others: at the end, and when all have sent as much as ours at its end."""
+    ours = curves[OURS]
+    sent = float(ours.sent[:, -1].mean())
+    rows = [
+        (
+            name,
+            verdict(c.loss[:, -1], ours.loss[:, -1]),
+            verdict(c.at_bytes(sent), ours.at_bytes(sent)) if c.sent[:, -1].mean() >= sent else "it sends less",
+        )
+        for name, c in curves.items()
+        if name != OURS
+    ]
+    head = ["", "at the end, after as many steps", f"at {sent / 1e6:.1f} MB sent, its own at the end"]
+    return table(head, rows)
+
+
+def in_words(curves: dict[str, Curves]) -> str:
+    """What the tables say of ours, whichever way it is."""
+    ours, said = curves[OURS], []
+    for name in (FIRST, "D-PSGD, AdamW inside", "D-PSGD, 16 local steps"):
+        mean, half = difference(curves[name].loss[:, -1], ours.loss[:, -1], paired=True)
+        share = ours.sent[:, -1].mean() / curves[name].sent[:, -1].mean()
+        word = "is not told apart from that of" if not abs(mean) > half else "is below" if mean < 0 else "is above"
+        said.append(f"its loss at the end {word} {name}, with {share:.2g} times the bytes")
+    (best, _) = min(curves.items(), key=lambda pair: pair[1].loss[:, -1].mean())
+    favour = "It has the lowest mean loss of all." if best == OURS else f"The lowest mean loss is that of {best}."
+    return f"Of {OURS}: {'; '.join(said)}. {favour}\n"
+
+
+def kinds(found: dict[str, Any], curves: dict[str, Curves]) -> str:
+    rows = [(name, *(shown(c.losses[:, -1, k]) for k in range(c.losses.shape[2]))) for name, c in curves.items()]
+    return table(["", *found["facts"]["kinds"]], rows)
+
+
+def tuned(found: dict[str, Any]) -> str:
+    rows = []
+    for name, tuning in found["tuning"].items():
+        chosen, rates = tuning["chosen"], [one["lr"] for one in tuning["tried"]]
+        edge = "yes" if chosen["lr"] in (min(rates), max(rates)) else "no"
+        values = ", ".join(f"{_short(one)}: {one['loss']:.3f}" for one in tuning["tried"])
+        rows.append((name, _short(chosen), edge, values))
+    head = ["", "chosen", "rate at an edge", "tried: loss of the mean model at the end"]
+    return table(head, rows)
+
+
+def _short(setting: dict[str, Any]) -> str:
+    names = {"eta": "η", "lam": "λ"}
+    return " ".join([f"{setting['lr']:g}", *(f"{names[key]}={value:g}" for key, value in setting["rule"].items())])
+
+
+def page(found: dict[str, Any]) -> str:
+    facts, curves = found["facts"], {name: Curves(runs) for name, runs in found["curves"].items()}
+    spoken = [f"{kind}" for kind in facts["kinds"]]
+    text = HEAD.format(
+        **{key: facts[key] for key in ("parameters", "characters", "steps", "batch", "window", "tuning_steps")},
+        kinds=", ".join(spoken[:-1]) + " and " + spoken[-1],
+        first=FIRST,
+        ours=OURS,
+        budget=len(facts["rates"]),
+        seeds=len(facts["seeds"]),
+    )
+    text += "\n![loss against bytes and time](assets/language/loss.png)\n"
+    text += f"\n## At the end\n\n{in_words(curves)}\n{ends(curves)}"
+    text += (
+        "\nSeconds are of training alone, without the looks at the loss. Methods take turns of "
+        f"{facts['every']} steps in one run, so that whatever else the machine does slows all of them. The four "
+        f"processes share {facts['cores']} cores, and messages go over the loopback interface, where bytes are cheap: "
+        f"on a real network the first panel matters more. {_load(facts)}\n"
+    )
+    text += f"\n## {OURS} less the others\n\nOn the same seeds, each interval of {100 * LEVEL:.0f} %.\n\n"
+    text += against(curves)
+    text += (
+        "\nWhere bytes are equal, the others are in the middle of their runs, with a rate that has not fallen yet: a "
+        "shorter run that ends there, with a schedule of its own, may have a lower loss; it was not run.\n"
+    )
+    text += f"\n## By kind of text\n\n{kinds(found, curves)}"
+    text += f"\n## How they were tuned\n\n{tuned(found)}"
+    text += "\nWhere the rate that was chosen is at an edge of those that were tried, a better one may lie beyond it.\n"
+    text += "\n## To repeat it\n\n```console\n$ make language\n```\n\n"
+    text += (
+        f"Made with Python {facts['python']}, whose own text it is, and PyTorch {facts['torch']}; other versions of "
+    )
+    return text + f"Python have other text. It took {facts['minutes']:.0f} minutes.\n"
+
+
+def _load(facts: dict[str, Any]) -> str:
+    if facts["load"] < 0.5:
+        return "Nothing else ran on it."
+    return f"The machine was shared: its load was {facts['load']:.1f} when the run began. Read ratios, not seconds."
+
+
+def main(source: Path) -> None:
+    found = json.loads(source.read_text(encoding="utf-8"))
+    figures.save(drawn({name: Curves(runs) for name, runs in found["curves"].items()}), FIGURE)
+    (HERE / "language.md").write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2 or not Path(sys.argv[1]).is_file():
+        sys.exit("usage: python docs/language.py FILE, which `python examples/torch_language.py --out FILE` wrote")
+    main(Path(sys.argv[1]))
