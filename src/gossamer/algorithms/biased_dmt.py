@@ -62,5 +62,8 @@ class BiasedDMT:
         xm, vm = agent.meet(x=s.x, v=v)
         return State(x=xm - self.eta * v, m=m, v=vm)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, m=s.m, v=s.m)
+
     def tracker(self, s: State) -> Array:
         return s.v

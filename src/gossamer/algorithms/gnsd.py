@@ -34,5 +34,8 @@ class GNSD:
         xm, ym = agent.meet(x=s.x, y=y)
         return State(x=xm - self.eta * y, y=ym, g=g)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, y=s.g, g=s.g)
+
     def tracker(self, s: State) -> Array:
         return s.y

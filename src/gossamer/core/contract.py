@@ -128,6 +128,10 @@ class Rule(Protocol):
     A rule may also have ``wake(self, s, g, agent) -> State``, its form for asynchronous networks, where `agent` is a
     `MeetingAgent`: ``s`` is the state of the agent that wakes, and ``g`` the gradient that it asked for at its model
     right after it woke last, and which others did not wait for.
+
+    One that can go on after agents were lost or have joined has ``restart(self, s) -> State``: the state from which an
+    agent goes on among others, made of its own alone. What a rule keeps in sums over agents must hold there again, such
+    as ``v=s.m`` where v tracks the mean of m.
     """
 
     name: ClassVar[str]

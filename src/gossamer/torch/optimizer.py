@@ -41,6 +41,7 @@ from gossamer.torch.parameters import Flat
 from gossamer.torch.rounds import Course, Memory, Rates, Rounds
 from gossamer.torch.saved import misfit, packed, unpacked
 from gossamer.torch.stopping import NeighborLost
+from gossamer.torch.waking import Waking, WakingExchange, without_rounds
 from gossamer.torch.world import ProcessWorld
 
 
@@ -70,6 +71,8 @@ class Decentralized(Optimizer):
         on_nonfinite: what to do where a gradient has inf or NaN. ``"stop"`` ends all ranks with `NotFinite`, which
             names the rank. ``"skip"`` leaves the step out on all ranks, as a `GradScaler` does on one; all ranks then
             wait for each other at every step, for one number.
+        asynchronous: whether nobody waits: processes step when they like, and meet one neighbour at a time. For rules
+            that have ``wake``; end with `finish`.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
             it. The iterates are the same.
         log: called with a row of numbers after every `log_every` steps: `CSVLog`, `JSONLinesLog`, `ProgressLog` or
@@ -96,6 +99,7 @@ class Decentralized(Optimizer):
         timeout: float = 60.0,
         start_timeout: float = 60.0,
         on_nonfinite: OnNonfinite = "stop",
+        asynchronous: bool = False,
         overlap: bool | None = None,
         log: Callable[[dict[str, Any]], None] | None = None,
         log_every: int = 1,
@@ -121,13 +125,17 @@ class Decentralized(Optimizer):
         self.decay = WeightDecay(rule, amounts, self.flat.sizes, self._dials.eta)
         self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group)
         self.rule, self.network = rule, network_for(network, self.world.size)
+        self.asynchronous = asynchronous or self.network.asynchronous
+        if self.asynchronous:
+            self.network = without_rounds(self.network, overlap, on_nonfinite)
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(x.numel())
-        self.overlap = overlapping(overlap, rule, self.network)
+        self.overlap = not self.asynchronous and overlapping(overlap, rule, self.network)
         self.counters, self._log = Counters(), Log(log, log_every)
         self.local: LocalSteps | None = None
-        self.exchange = Exchange(self.world, self.network, self.counters)
+        exchanged = self.world, self.network, self.counters
+        self.exchange = WakingExchange(*exchanged, rule) if self.asynchronous else Exchange(*exchanged)
         self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
         self._gradients = Gradients(self.flat, self.guard, self.counters)
         if own := inner_groups(self.param_groups, options, inner):
@@ -138,12 +146,12 @@ class Decentralized(Optimizer):
         agents = Agents(self.exchange, self.seed, draws == "simulator", sleeps)
         if self.overlap and inner is None and asks_at_its_model(rule):
             self.flat.unite()
-        self._rounds = Rounds(
-            Course(
-                *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
-                *(self.flat.held, self.guard.check),
-            )
+        course = Course(
+            *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
+            *(self.flat.held, self.guard.check),
         )
+        met = self.exchange.meetings if isinstance(self.exchange, WakingExchange) else None
+        self._rounds = Rounds(course) if met is None else Waking(course, met, self.seed)
         averaging.give_out([*self.flat.frozen, *(module.buffers() if module is not None else ())], self.world)
         start = State(x=self.world.broadcast(x))
         del x
@@ -198,7 +206,8 @@ class Decentralized(Optimizer):
             loss, gradients = self._gradients.evaluated(evaluate, points, scaling)
         rates = self._rates()
         if self.guard.passes(gradients):
-            self._likeness.look(gradients[0])
+            if not self.asynchronous:
+                self._likeness.look(gradients[0])
             self._rounds.answer(self.decay.added(gradients, points), rates)
         self._show()
         return loss
@@ -229,7 +238,7 @@ class Decentralized(Optimizer):
         saved = state_dict.get("rule", {})
         self.world.refuse(misfit(saved, facts.saved_with(self), sum(self.flat.sizes)))
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
-        self.world.agree({"round that was loaded": str(saved["round"])})
+        self.world.agree({"round that was loaded": "any" if self.asynchronous else str(saved["round"])})
         self.exchange.drain()
         finite = saved["finite"]
         self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
@@ -238,6 +247,8 @@ class Decentralized(Optimizer):
         self._go(unpacked(saved, self.world.device))
         if self.local is not None:
             self.local.load_state_dict(saved["inner state"])
+        if self.asynchronous:
+            self.exchange.meet()  # or else one might meet another that has not loaded yet
 
     def __getstate__(self) -> dict[str, Any]:
         raise InputError(
@@ -270,9 +281,24 @@ class Decentralized(Optimizer):
         self.check_together()
         return averaging.consensus_error(self.flat.read(), self.world)
 
+    def finish(self) -> None:
+        """Wait until all ranks have come to their end. All must call it.
+
+        Where they are asynchronous they step no more: until the last one comes, those that are here answer their
+        neighbours, and the parameters are then as those left them.
+        """
+        self._check_own()
+        if isinstance(self._rounds, Waking):
+            self._rounds.finish()
+            self.flat.write(self._rounds.points[0])
+        else:
+            self.exchange.meet()
+
     def check_together(self) -> None:
         """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
         self._check_own()
+        if self.asynchronous:
+            return self.exchange.meet()
         rates = [f"{group['lr']:.12g}" for group in self.param_groups]
         self.world.agree({"number of steps": str(self.guard.step), "lr of each parameter group": ", ".join(rates)})
 
