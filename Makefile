@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+# To reproduce the paper takes the library alone: an environment of its own, unless the one for tests is there already.
+RUN := $(if $(wildcard $(READY)),.venv,.venv-lean)
 
 # Rules of each kind, registries, what is refused and how, results and the command line: what a change most often breaks.
 RULES := $(patsubst %,'tests/test_contract.py::test_agrees_with_a_plain_loop[%]',biased-dmt d-psgd gt-hsgd beer push-pull)
@@ -14,16 +16,24 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # The tests of a file share what they compile, so they run in one process; one more than there are cores, as some wait.
 PYTEST = $(BIN)/pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes shuffled test-quick coverage lowest lint format check types layers docs reproduce findings deep asynchrony bench bench-quick performance soak clean
+.PHONY: install test others shapes shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony recommend bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
 
+# $(call environment,DIRECTORY,WHAT): a virtual environment that has it; modules are compiled as they are used
+define environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gossamer needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON=…")'
+@test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+$(1)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '$(2)'
+@touch $(1)/ready
+endef
+
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gossamer needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON=…")'
-	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	@touch $@
+	$(call environment,.venv,.[dev])
+
+.venv-lean/ready: pyproject.toml constraints.txt
+	$(call environment,.venv-lean,.)
 
 test: others shapes
 
@@ -65,11 +75,23 @@ layers: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-reproduce: $(READY)
-	$(BIN)/gossamer reproduce --out runs/reproduction
+# every page in Chromium, at two widths; pictures of five of them in both themes
+pages: docs
+	$(BIN)/python docs/site_check.py site runs/pages
+
+reproduce: $(RUN)/ready
+	$(RUN)/bin/gossamer reproduce --out runs/reproduction
+
+# a part of it
+reproduce-quick: $(RUN)/ready
+	$(RUN)/bin/gossamer reproduce --quick --out runs/quick
 
 findings: reproduce
-	$(BIN)/python docs/findings.py runs/reproduction
+	$(RUN)/bin/python docs/findings.py runs/reproduction
+
+# the examples, each with what it prints and draws
+gallery: $(READY)
+	$(BIN)/python docs/gallery.py
 
 # Fashion-MNIST must be there: apt-get install dataset-fashion-mnist
 deep: $(READY)
@@ -80,6 +102,10 @@ deep: $(READY)
 # methods where nobody waits, against those that do, in seconds of a clock
 asynchrony: $(READY)
 	$(BIN)/python docs/asynchrony.py
+
+# how often `gossamer recommend` is right where the answer is known
+recommend: $(READY)
+	$(BIN)/python -m benchmarks.recommending
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
@@ -99,4 +125,4 @@ soak: $(READY)
 	$(BIN)/python benchmarks/kills.py
 
 clean:
-	rm -rf .venv site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf .venv .venv-lean site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

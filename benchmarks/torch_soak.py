@@ -5,10 +5,14 @@
 Each trial starts four processes by torchrun; one of them, at a random step, kills (or stops) itself. Its neighbours
 must name it within the timeout, torchrun starts all again, they resume from the last common checkpoint, and no process
 may be left behind.
+
+Then the same where the others go on (elastic=True): one of four processes kills itself, at a random step or in the
+middle of an exchange; it is started again and joins the others, and all must settle at the optimum of all four.
 """
 
 import argparse
 import json
+import os
 import random
 import re
 import subprocess
@@ -23,6 +27,7 @@ from tests.torch_engine import forked
 from tests.torch_engine.failing_run import STEPS, TIMEOUT
 
 SCRIPT = Path(__file__).parents[1] / "tests" / "torch_engine" / "failing_run.py"
+ELASTIC = SCRIPT.with_name("elastic_run.py")
 LIMIT = 300
 """Seconds after which a trial has failed."""
 MARGIN = 3.0
@@ -48,8 +53,44 @@ def main() -> int:
                 f"{kind} {number + 1}: rank {rank}, step {step}, {time.monotonic() - began:.0f} s: {outcome}",
                 flush=True,
             )
-    print(f"{failures} of {2 * options.times} trials failed.")
+    for kind in ("SIGKILL", "in an exchange"):
+        for number in range(options.times):
+            rank, step = draw.randrange(4), draw.randrange(1, 60)
+            began = time.monotonic()
+            problems = elastic_problems(rank, step, kind)
+            failures += bool(problems)
+            outcome = "; ".join(problems) or "as it should be"
+            print(
+                f"elastic, {kind} {number + 1}: rank {rank}, step {step}, {time.monotonic() - began:.0f} s: {outcome}",
+                flush=True,
+            )
+    print(f"{failures} of {4 * options.times} trials failed.")
     return min(failures, 1)
+
+
+def elastic_problems(rank: int, step: int, kind: str) -> list[str]:
+    """What went wrong where this rank was lost, and another process took its place."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        launch = [sys.executable, "-m", "gossamer", "launch", "--elastic", "--processes", "4", "--max-restarts", "1"]
+        done = subprocess.run(
+            [*launch, str(ELASTIC), name, json.dumps([rank, step, kind])],
+            env=os.environ | {"OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+        )
+        ends = [json.loads(path.read_text()) for path in sorted(folder.glob("result-*"))]
+        pids = [int(path.name.removeprefix("pid-")) for path in folder.glob("pid-*")]
+    wrong = {
+        f"exit code {done.returncode}: {done.stderr[-2000:]}": done.returncode != 0,
+        f"rank {rank} was not lost": f"process {rank} was lost (exit code -9)" not in done.stderr,
+        "places other than all": sorted(end["place"] for end in ends) != [0, 1, 2, 3],
+        "nobody went on alone": not any(len(left) == 3 for end in ends for left in end["left"]),
+        f"{max((end['apart'] for end in ends), default=9):.1e} from the optimum": any(e["apart"] > 1e-9 for e in ends),
+        "processes left behind": any(map(forked.runs, pids)),
+    }
+    return [problem for problem, is_so in wrong.items() if is_so]
 
 
 class Trial(NamedTuple):

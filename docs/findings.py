@@ -4,6 +4,7 @@ python docs/findings.py runs/reproduction
 """
 
 import json
+import re
 import shutil
 import sys
 import tomllib
@@ -60,11 +61,28 @@ SHOWN = {
     "heterogeneity": ("heterogeneity-grad_norm_sq-rounds",),
 }
 
+SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–", "not tested": "–"}
+"""A verdict is told by a sign too, not by its colour alone."""
+
 HEAD = """# What the reproduction found
+
+{found}
+
+<div class="gallery" markdown>
+{pictures}
+</div>
 
 This page is written by `make findings` from a run of `make reproduce`; no number on it was typed. The interactive
 report of the same run is `runs/reproduction/report.html`, and its verdicts are in
 [verdicts.json](assets/reproduction/verdicts.json).
+
+## All claims
+
+{claims}
+"""
+
+JUDGED = """
+## How it was judged
 
 The paper describes its problem (a9a sorted by label over a ring of 20 agents, batches of 64, α = 0.01) but leaves open
 the bias (μ, σ_e, and whether e_i is drawn once or at every query), the number of rounds, the grids, how a setting is
@@ -93,32 +111,72 @@ after that only the most rounds of the experiment on networks were lowered, to s
 def main(run: Path) -> None:
     verdicts = json.loads((run / "verdicts.json").read_text(encoding="utf-8"))
     studies = {name: Study.load(run / name) for name in EXPERIMENTS if (run / name / "study.json").is_file()}
-    counts = {word: sum(row["verdict"] == word for row in verdicts) for word in WORDS}
-    said = ", ".join(f"{count} × {word}" for word, count in counts.items() if count)
-    text = HEAD + f"\nVerdicts on {len(verdicts)} claims: {said}.\n"
+    titles = {name: study.title for name, study in studies.items()}
+    text = HEAD.format(found=counted(verdicts), pictures=pictures(titles), claims=overview(verdicts, titles))
     shutil.rmtree(FIGURES, ignore_errors=True)
     FIGURES.mkdir(parents=True)
     shutil.copyfile(run / "verdicts.json", FIGURES / "verdicts.json")
     for name, study in studies.items():
         text += section(name, study, [row for row in verdicts if row["experiment"] == name], run)
-    text += repeated(studies)
+    text += JUDGED + repeated(studies)
     (HERE / "reproduction.md").write_text(text, encoding="utf-8")
 
 
 def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
-    text = f"\n## {study.title}\n\n{ABOUT[name]} {lengths(study)}\n\n"
-    text += chosen(tomllib.loads(study.spec)) + "\n"
-    rows = [(row["claim"], row["paper"], row["measured"], f"**{row['verdict']}**") for row in verdicts]
-    text += table(["claim", "the paper", "measured", "verdict"], rows)
+    text = f"\n## {study.title}\n\n{ABOUT[name]} {lengths(study)}\n"
     for stem in SHOWN[name]:
         file = run / "figures" / f"{stem}.png"
         shutil.copyfile(file, FIGURES / file.name)
         text += f"\n![{study.title}: {stem}](assets/reproduction/{file.name}){{ width=500 }}\n"
+    text += "\n" + claims(verdicts) + "\n" + chosen(tomllib.loads(study.spec))
     if name == "sensitivity":
         text += "\n" + stable(study.step_sizes())
     elif study.tuning is not None:
         text += "\n" + tuned(study.tuning)
     return text
+
+
+def badge(verdict: str) -> str:
+    """A verdict in its colour, with its sign."""
+    return f'<span class="verdict {verdict.replace(" ", "-")}">{SIGNS[verdict]} {verdict}</span>'
+
+
+def counted(verdicts: list[dict]) -> str:
+    """How many claims there are of each verdict."""
+    counts = {word: sum(row["verdict"] == word for row in verdicts) for word in WORDS}
+    said = ", ".join(f"{count} {badge(word)}" for word, count in counts.items() if count)
+    return f"Of {len(verdicts)} claims: {said}."
+
+
+def pictures(titles: dict[str, str]) -> str:
+    """The last figure of every experiment that has one, each a link to its section."""
+    shown = {name: SHOWN[name][-1] for name in titles if SHOWN[name]}
+    return "\n\n".join(
+        f"[![{titles[name]}](assets/reproduction/{stem}.png) {titles[name]}](#{slug(titles[name])})"
+        for name, stem in shown.items()
+    )
+
+
+def overview(verdicts: list[dict], titles: dict[str, str]) -> str:
+    """Every claim with its verdict, under the experiment that it is about."""
+    text = ""
+    for name, title in titles.items():
+        rows = [(badge(row["verdict"]), row["claim"]) for row in verdicts if row["experiment"] == name]
+        text += f"\n**[{title}](#{slug(title)})**\n\n" + table(["verdict", "claim"], rows)
+    return text.strip("\n")
+
+
+def slug(title: str) -> str:
+    """The anchor of a heading, as the page has it."""
+    return re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
+
+
+def claims(verdicts: list[dict]) -> str:
+    """Each claim of an experiment with its verdict, what was measured, and what the paper says."""
+    return "".join(
+        f"- {badge(row['verdict'])} **{row['claim']}.** Measured: {row['measured']}. *The paper: {row['paper']}*\n"
+        for row in verdicts
+    )
 
 
 def extremes(column: pl.Series) -> tuple[str, str]:
@@ -149,7 +207,7 @@ def chosen(spec: dict) -> str:
     fixed = [one for one in spec["algorithm"] if len(one) > 1]
     if fixed and not any(one.get("algorithm") for one in variants):
         lines.append("- " + "; ".join(", ".join(f"{key} {value}" for key, value in one.items()) for one in fixed))
-    return "Chosen:\n\n" + "\n".join(lines) + "\n"
+    return "What the paper leaves open, and was chosen here:\n\n" + "\n".join(lines) + "\n"
 
 
 def _stage(stage: dict) -> str:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tests.reference import biased_dmt
+from tests.reference import biased_dmt, largest
 
 
 def local_biased_dmt(X, W, g, T, eta, lam, inner, local):
@@ -91,6 +91,44 @@ def gt_sarah(X, W, g, T, eta, recursions):
             new = V + g(X) - g(before) if k else g(X)
             Y, V = W @ Y + new - V, new
             before, X = X, W @ X - eta * Y
+    return X
+
+
+def gt_svrg(X, W, g, T, eta, corrections):
+    Y = V = np.zeros_like(X)
+    for _ in range(T):
+        snapshot, full = X, g(X)
+        for k in range(corrections + 1):
+            new = g(X) - g(snapshot) + full if k else full
+            Y, V = W @ Y + new - V, new
+            X = W @ X - eta * Y
+    return X
+
+
+def cedas(X, W, g, T, eta, gamma, compressor, alpha):
+    H, D = X, np.zeros_like(X)
+    for _ in range(T):
+        X = X - eta * g(X)
+        made = H + largest(X - D - H, compressor.k)
+        H, D = (1 - alpha) * H + alpha * made, D + gamma / 2 * (made - W @ made)
+        X = X - D
+    return X
+
+
+def relay_sgd(X, W, g, T, eta):
+    """A message for each direction of each link, and how many models are in it, as the authors have it."""
+    n, start = len(X), X[0]
+    links = [[j for j in range(n) if j != i and W[i, j] != 0] for i in range(n)]
+    sums = {(i, j): 0 * start for i in range(n) for j in links[i]}
+    counts = dict.fromkeys(sums, 0)
+    for _ in range(T):
+        X = X - eta * g(X)
+        sums, counts = (
+            {(i, j): X[i] + sum(sums[k, i] for k in links[i] if k != j) for i, j in sums},
+            {(i, j): 1 + sum(counts[k, i] for k in links[i] if k != j) for i, j in sums},
+        )
+        missing = [n - 1 - sum(counts[j, i] for j in links[i]) for i in range(n)]
+        X = np.array([X[i] + sum(sums[j, i] for j in links[i]) + missing[i] * start for i in range(n)]) / n
     return X
 
 

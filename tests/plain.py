@@ -30,6 +30,10 @@ class NumpyAgents:
     def gossip_robust(self, *arrays, by):
         return _like(arrays, tuple(reference.combined(a, self.matrices["W"], by) for a in arrays))
 
+    def gossip_sum(self, *arrays):
+        linked = (self.matrices["W"] != 0) & ~np.eye(len(self.matrices["W"]), dtype=bool)
+        return _like(arrays, tuple(linked @ a for a in arrays))
+
     def mean(self, *arrays):
         return _like(arrays, tuple(np.broadcast_to(a.mean(0), a.shape) for a in arrays))
 
@@ -76,6 +80,11 @@ def states(rule, X, W, gradient, steps):
 def irregular(weights="metropolis"):
     """Eight agents on a graph with degrees 1 to 4."""
     return gs.networks.from_graph(graph(), weights)
+
+
+def tree():
+    """Eight agents on a tree with degrees 1 to 4, five links wide."""
+    return gs.networks.from_graph(nx.Graph([(0, 1), (0, 2), (0, 3), (3, 5), (0, 4), (5, 6), (6, 7)]))
 
 
 def graph():

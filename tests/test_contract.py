@@ -53,6 +53,9 @@ RULES = {
     ),
     "gt-nsgdm": ({"eta": 0.02, "lam": 0.3}, further_reference.gt_nsgdm, "m"),
     "gt-sarah": ({"eta": 0.05, "recursions": 2}, further_reference.gt_sarah, "v"),
+    "gt-svrg": ({"eta": 0.05, "corrections": 2}, further_reference.gt_svrg, "v"),
+    "cedas": ({"eta": 0.05, "gamma": 0.5, "compressor": TOP_2, "alpha": 0.9}, further_reference.cedas, None),
+    "relay-sgd": ({"eta": 0.05}, further_reference.relay_sgd, None),
     "frost": ({"eta": 0.004}, further_reference.frost, None),
     "robust-dsgd": ({"eta": 0.05, "lam": 0.3, "aggregator": CLIPPED}, further_reference.robust_dsgd, None),
     "sgp": ({"eta": 0.05, "beta": 0.5}, reference.sgp, None),
@@ -81,8 +84,10 @@ def rule(name, **changed):
 
 
 def network_for(name):
-    """The irregular graph, directed or lazy for the rules that need that."""
+    """The irregular graph; a directed one, a tree, or lazy weights for the rules that need that."""
     kind = ALGORITHMS[name]
+    if kind.tree:
+        return plain.tree()
     if kind.needs not in ("doubly", "nothing"):
         return plain.directed()
     return plain.irregular("lazy" if kind.lowest is not None else "metropolis")

@@ -103,6 +103,11 @@ def test_every_example_is_run_here():
         "local-steps",
         "private",
         "attacked",
+        "adaptive",
+        "finite-samples",
+        "tree",
+        "graphs",
+        "pseudo-gradients",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -126,13 +131,14 @@ def test_fashion_mnist_runs_on_a_sample_and_its_page_is_written(run, tmp_path, m
 def test_compressed_rules_that_track_are_exact_and_pay_for_what_they_send(run):
     result = run("compressed").result
     gradient, sent = ends(result, "grad_norm_sq"), ends(result, "bytes_sent")
-    for name in ("biased-dmt", "beer", "motef"):
+    for name in ("biased-dmt", "beer", "motef", "docom", "lead", "cedas"):
         assert gradient[name] < 1e-14
     assert gradient["choco-sgd"] > 1e-7
     # on a torus, in float64: 3 of 30 coordinates, each with a place of 5 bits
     assert sent["biased-dmt"] == 5000 * 4 * 2 * 30 * 8
-    assert sent["motef"] == sent["beer"] == 5000 * 4 * 2 * 3 * (64 + 5) / 8
-    assert sent["choco-sgd"] == sent["beer"] / 2
+    assert sent["motef"] == sent["beer"] == sent["docom"] == 5000 * 4 * 2 * 3 * (64 + 5) / 8
+    assert sent["choco-sgd"] == sent["lead"] == sent["beer"] / 2
+    assert sent["cedas"] == sent["lead"] + 4 * 30 * 8  # and its first models, whole
 
 
 def test_the_floor_of_forward_differences_falls_as_the_square_of_their_step(run):
@@ -148,10 +154,45 @@ def test_the_floor_of_forward_differences_falls_as_the_square_of_their_step(run)
 def test_directed_forms_settle_where_the_gradient_is_minus_the_mean_bias(run):
     study = run("directed")
     left, gradient = ends(study.result, "stationarity"), ends(study.result, "grad_norm_sq")
-    for name in ("push-pull-dmt", "push-diging-dmt", "push-pull"):
+    for name in ("push-pull-dmt", "push-diging-dmt", "push-pull", "frost"):
         assert left[name] < 1e-14
         assert gradient[name] == pytest.approx(study.facts[""]["bias_sq"], rel=1e-6)
     assert left["sgp"] > 1e-8
+
+
+def test_adaptive_steps_are_exact_where_what_they_scale_is_tracked(run):
+    left = ends(run("adaptive").result, "grad_norm_sq")
+    assert max(left["gt-adam"], left["gt-nsgdm"]) < 1e-6 * min(left["d-amsgrad"], left["d-adamw"])
+
+
+def test_full_gradients_now_and_then_make_the_noise_vanish(run):
+    result = run("finite-samples").result
+    left, asked = ends(result, "grad_norm_sq"), ends(result, "queries")
+    assert max(left["gt-sarah"], left["gt-svrg"]) < 1e-6 * left["gt-dsgd"]
+    assert asked["gt-sarah"] == asked["gt-svrg"] > 400 * 20
+
+
+def test_sums_along_a_tree_are_exact_and_gossip_without_tracking_is_not(run):
+    left, sent = (ends(run("tree").result, name) for name in ("stationarity", "bytes_sent"))
+    assert max(left["relay-sgd"], left["biased-dmt"]) < 1e-14 < 1e-7 < left["d-psgd"]
+    assert sent["biased-dmt"] == 2 * sent["d-psgd"]
+
+
+def test_all_graphs_agree_and_those_that_average_exactly_send_least(run):
+    """The same messages of two vectors of thirty numbers: a graph's bytes are its links'."""
+    results = run("graphs", steps=20, every=20).results
+    sent = {variant: ends(result, "bytes_sent")["biased-dmt"] for variant, result in results.items()}
+    assert sent["ring"] == 20 * 2 * 2 * 30 * 8
+    assert max(sent["Base-2"], sent["EquiDyn"]) <= sent["ring"] / 2 < min(sent["EquiStatic"], sent["cliques"])
+
+
+def test_floors_of_what_is_no_gradient_and_what_removes_them(run):
+    left = {
+        name: ends(result, "grad_norm_sq")["biased-dmt"] for name, result in run("pseudo-gradients").results.items()
+    }
+    assert max(left["exact"], left["with EF21"]) < 1e-12
+    assert left["top 1 of 30"] > left["with classic feedback"] > 1e-9
+    assert left["ten local steps"] > 1e-9
 
 
 def test_a_graph_that_changes_costs_bytes_less_and_accuracy_nothing(run):

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+from gossamer.algorithms import ALGORITHMS, biased_dmt
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"[\d,]*\.?\d+(?:e[+-]\d+)?")
 
 
@@ -32,13 +35,28 @@ def test_the_example_prints_what_the_readme_says(tmp_path):
         np.testing.assert_allclose(a, b, rtol=0.5 if is_interval else 0.01)
 
 
-def test_the_readme_is_short_and_opens_with_the_two_commands():
+def test_the_readme_is_short_and_opens_with_the_paper_a_figure_and_the_two_commands():
     lines = README.splitlines()
     assert len(lines) < 120
-    assert any("make reproduce" in line for line in lines[:12])
-    assert any("make test" in line for line in lines[:12])
+    opening, reference = "\n".join(lines[:12]), " ".join((biased_dmt.__doc__ or "").split())
+    assert "arXiv 2604.08236" in opening
+    assert "arXiv 2604.08236" in reference
+    assert re.search(r"^!\[.*\]\(docs/.*\.png\)$", opening, re.MULTILINE)
+    assert all(f"    make {target}" in "\n".join(lines[:40]) for target in ("reproduce", "test"))
+
+
+def test_numbers_of_the_readme_are_those_of_the_pages_that_were_measured():
+    """What it quotes with an interval stands so in the verdicts, the page of performance or that of asynchrony."""
+    said = " ".join(README.split("```")[0].split())
+    quoted = re.findall(r"[\d.]+ \[[\d.]+, [\d.]+\]|[\d.]+ ± [\d.]+", said)
+    sources = ("assets/reproduction/verdicts.json", "performance.md", "asynchrony.md")
+    known = "".join((ROOT / "docs" / source).read_text(encoding="utf-8") for source in sources)
+    assert len(quoted) == 7
+    assert [number for number in quoted if number not in known] == []
+    (algorithms,) = re.findall(r"^(\d+) \[algorithms\]", README, re.MULTILINE)
+    assert 40 <= int(algorithms) <= len(ALGORITHMS)
 
 
 def test_every_file_that_the_readme_names_exists():
     for path in re.findall(r"\]\(([^)#]+)\)", README):
-        assert (Path(__file__).parents[1] / path).exists(), path
+        assert (ROOT / path).exists(), path

@@ -5,11 +5,15 @@ import inspect
 import re
 from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import typer
 
 import gossamer as gs
+from gossamer import cli
 from gossamer.algorithms import ALGORITHMS
+from gossamer.cli.shared import EXIT_CODES
 from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
 from gossamer.data import SIZES, SPLITS
 from gossamer.engines.agents import Cost
@@ -26,7 +30,7 @@ def on_page_markdown(markdown: str, page, config, files) -> str:
 
 
 def algorithms() -> str:
-    head = ["name", "in Python", "equations", "sent to each neighbour", "messages", "all-reduces", "queries", "graphs"]
+    head = ["name", "sent to each neighbour", "messages", "all-reduces", "queries", "graphs"]
     return _table([*head, "reference"], [_algorithm(name, kind) for name, kind in ALGORITHMS.items()])
 
 
@@ -101,9 +105,24 @@ def oracles() -> str:
     return _entries(catalogue.oracles())
 
 
+def commands() -> str:
+    """The commands, each with the first sentence of its help."""
+    known: Any = typer.main.get_command(cli.app)
+    rows = [(f"`gossamer {name}`", _first(one.help)) for name, one in sorted(known.commands.items())]
+    return _table(["command", "what it does"], rows)
+
+
+def _first(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
+def exits() -> str:
+    return _table(["code", "meaning"], [(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+
+
 FILLED = (
     *(algorithms, equations, metrics, networks, compared, weights, splits, spreads, sizes),
-    *(datasets, compressors, aggregators, schedules, oracles),
+    *(datasets, compressors, aggregators, schedules, oracles, commands, exits),
 )
 TABLES = {make.__name__: make for make in FILLED}
 
@@ -121,14 +140,13 @@ GRAPHS = {
 
 
 def _algorithm(name: str, kind: type) -> list[str]:
-    made = f"`{kind.__name__}({', '.join(_takes(kind))})`"
     vectors, thin = _paid(kind, lambda each: each.gossiped // DIM), _paid(kind, lambda each: each.bits / (32 * DIM))
     sent = [*_vectors(vectors, ""), *_vectors(thin, " compressed")]
     sent += {0: [], 1: ["1 number"], AGENTS: ["$n$ numbers"]}[_round(kind, 1).gossiped % DIM]
     counted = [" and ".join(sent) or "–"]
     counted += [_paid(kind, lambda each: each.messages), _paid(kind, lambda each: each.reduced // DIM)]
     counted += [_paid(kind, lambda each: each.queries) + " and a full gradient" * _round(kind, 1).passes]
-    return [f"[`{name}`](#{name})", made, _equations(kind), *counted, _graphs(kind), _reference(kind)]
+    return [f"[`{name}`](#{name})", *counted, _graphs(kind), _reference(kind)]
 
 
 def _paid(kind: type, part: Callable[[Cost], float]) -> str:
@@ -149,19 +167,14 @@ def _graphs(kind: type) -> str:
     if kind.lowest is not None:
         bound = f", all eigenvalues above {Fraction(kind.lowest).limit_denominator(9)}" if kind.lowest > -1 else ""
         return f"undirected and static, symmetric weights{bound}"
+    if kind.tree:
+        return "trees, static and without losses"
     return GRAPHS[kind.needs] + (", static and without losses" if kind.static else "")
 
 
 def _module_doc(kind: type) -> str:
     module = inspect.getmodule(kind)
     return (module and module.__doc__) or ""
-
-
-def _equations(kind: type) -> str:
-    """All equations of an algorithm's file, one a line."""
-    found = re.findall(r"\$\$(.*?)\$\$", _module_doc(kind), re.DOTALL)
-    single = [part.strip().rstrip(",") for whole in found for part in re.split(r"\\qquad|\\quad", whole)]
-    return "<br>".join(f"${' '.join(part.split())}$" for part in single if part)
 
 
 def _reference(kind: type) -> str:
@@ -200,7 +213,8 @@ def _section(name: str, kind: type) -> str:
     return (
         f"## {kind.title} {{ #{name} data-toc-label='{name}' }}\n\n"
         f"::: {kind.__module__}\n{options}\n\n"
-        f"Name in a spec: `{name}`. Hyper-parameters: {settings}.\n\n"
+        f"Name in a spec: `{name}`; in Python: `gs.{kind.__name__}({', '.join(_takes(kind))})`. "
+        f"Hyper-parameters: {settings}.\n\n"
         f'??? quote "The code"\n\n    ```python\n{code}\n    ```\n'
     )
 

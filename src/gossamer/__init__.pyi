@@ -5,6 +5,7 @@ from .algorithms.beer import BEER
 from .algorithms.biased_dmt import BiasedDMT
 from .algorithms.biased_dmt_atc import BiasedDMTATC
 from .algorithms.biased_dsgd import BiasedDSGD
+from .algorithms.cedas import CEDAS
 from .algorithms.centralized_momentum import CentralizedMomentum
 from .algorithms.centralized_sgd import CentralizedSGD
 from .algorithms.choco_sgd import ChocoSGD
@@ -28,6 +29,7 @@ from .algorithms.gt_hsgd import GTHSGD
 from .algorithms.gt_nsgdm import GTNSGDm
 from .algorithms.gt_sarah import GTSARAH
 from .algorithms.gt_storm import GTSTORM
+from .algorithms.gt_svrg import GTSVRG
 from .algorithms.k_gt import KGT
 from .algorithms.lead import LEAD
 from .algorithms.local_biased_dmt import LocalBiasedDMT
@@ -38,6 +40,7 @@ from .algorithms.push_diging_dmt import PushDIGingDMT
 from .algorithms.push_pull import PushPull
 from .algorithms.push_pull_dmt import PushPullDMT
 from .algorithms.qg_dsgdm import QGDSGDm
+from .algorithms.relay_sgd import RelaySGD
 from .algorithms.robust_dsgd import RobustDSGD
 from .algorithms.sgp import SGP
 from .algorithms.stem import STEM
@@ -62,11 +65,13 @@ from .core import (
 )
 from .engines import simulate
 from .engines.devices.places import devices
+from .experiments.recommend import recommend
 from .experiments.study import study
 from .experiments.tuning import tune
 from .metrics import metric
 from .results.comparison import Comparison, compare
 from .results.concat import concat
+from .results.recommendation import Recommendation
 from .results.result import Result
 from .results.study import Study
 
@@ -74,6 +79,7 @@ __version__: str
 
 __all__ = [
     "BEER",
+    "CEDAS",
     "D2",
     "DPSGD",
     "DPSGDATC",
@@ -85,6 +91,7 @@ __all__ = [
     "GTHSGD",
     "GTSARAH",
     "GTSTORM",
+    "GTSVRG",
     "KGT",
     "LEAD",
     "SGP",
@@ -123,6 +130,8 @@ __all__ = [
     "PushPullDMT",
     "QGDSGDm",
     "Range",
+    "Recommendation",
+    "RelaySGD",
     "Result",
     "RobustDSGD",
     "State",
@@ -144,6 +153,7 @@ __all__ = [
     "oracles",
     "problems",
     "pytree",
+    "recommend",
     "rule",
     "schedules",
     "simulate",

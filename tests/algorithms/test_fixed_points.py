@@ -47,6 +47,9 @@ def settled(rule, network=NETWORK, steps=8000):
         gs.KGT(eta=0.05, inner=0.02, local=10),
         gs.GTAdam(eta=0.01, beta1=0.8, beta2=0.99, eps=1e-3),
         gs.GTSARAH(eta=0.05, recursions=2),
+        gs.GTSVRG(eta=0.05, corrections=2),
+        gs.CEDAS(eta=0.05, gamma=0.5, compressor=TOP_2),
+        gs.RelaySGD(eta=0.05),
         gs.GTNSGDm(eta=lambda t: 0.3 * 0.995**t, lam=0.3),
         gs.FROST(eta=0.004),
         gs.PushPull(eta=0.03),
@@ -61,7 +64,8 @@ def settled(rule, network=NETWORK, steps=8000):
 )
 def test_trackers_settle_where_the_gradient_is_minus_the_mean_bias(rule):
     directed = rule.needs not in ("doubly", "nothing")
-    X = settled(rule, plain.directed() if directed else plain.irregular("lazy" if rule.lowest else "metropolis"))
+    network = plain.directed() if directed else plain.irregular("lazy" if rule.lowest else "metropolis")
+    X = settled(rule, plain.tree() if rule.tree else network)
     np.testing.assert_allclose(X, np.tile(PROBLEM.solution(E), (8, 1)), atol=1e-10)
     np.testing.assert_allclose(PROBLEM.gradient(X[0]), -E.mean(0), atol=1e-10)
 

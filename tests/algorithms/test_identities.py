@@ -1,5 +1,6 @@
 """Exact relations between the algorithms."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -169,6 +170,81 @@ def test_gt_nsgdm_stays_where_there_is_no_gradient():
 def test_a_round_of_gt_sarah_with_exact_gradients_is_several_of_gnsd():
     sarah = path(gs.GTSARAH(eta=0.05, recursions=2), steps=16)
     assert same(sarah, path(gs.GNSD(eta=0.05), steps=48)[::3])
+
+
+def test_a_round_of_gt_svrg_with_exact_gradients_is_several_of_gnsd():
+    svrg = path(gs.GTSVRG(eta=0.05, corrections=2), steps=16)
+    assert same(svrg, path(gs.GNSD(eta=0.05), steps=48)[::3])
+
+
+class Sampling(plain.NumpyAgents):
+    """Gradients of another sample in each call, with noise that grows with the model; over all samples it is gone."""
+
+    def __init__(self):
+        super().__init__(W, G)
+        self.rng = np.random.default_rng(4)
+
+    def gradient(self, *points):
+        noise = self.rng.normal(size=(8, 1))
+        return tuple(G(x) + noise * x for x in points)
+
+    def full_gradient(self, *points):
+        return super().gradient(*points)
+
+
+def test_gt_svrg_is_gt_sarah_up_to_the_second_correction():
+    """Both correct the full gradient once; then one corrects it again, and the other its estimate."""
+
+    def models(corrections):
+        rules = gs.GTSVRG(eta=0.05, corrections=corrections), gs.GTSARAH(eta=0.05, recursions=corrections)
+        return [rule.step(rule.init(X0, None), Sampling()).x for rule in rules]
+
+    assert same(*models(1))
+    assert not same(*models(2))
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.3])
+def test_cedas_is_lead_from_other_copies_and_without_compression_exact_diffusion(alpha):
+    class Coarse(plain.Nothing):
+        def compress(self, key, a):
+            return np.round(a, 1)
+
+    given = {"eta": 0.05, "gamma": 0.5, "compressor": Coarse(), "alpha": alpha}
+    assert same(path(gs.CEDAS(**given)), begun(gs.LEAD(**given), G, h=X0, wh=W @ X0))
+    exact = gs.CEDAS(eta=0.05, gamma=1, compressor=plain.Nothing(), alpha=alpha)
+    assert same(path(exact), path(gs.ExactDiffusion(eta=0.05)))
+
+
+def test_the_dual_of_cedas_is_that_of_lead_times_the_step():
+    """At the optimum both stay; with a smaller step LEAD stays still, and CEDAS has to learn its dual anew."""
+    optimum, agents = np.tile(PROBLEM.solution(E), (8, 1)), plain.NumpyAgents(W, G)
+    given = {"gamma": 0.5, "compressor": plain.Nothing()}
+    for kind, dual, stays in ((gs.CEDAS, -0.05 * G(optimum), False), (gs.LEAD, -G(optimum), True)):
+        s = State(x=optimum, d=dual, h=optimum, wh=W @ optimum)
+        assert same(kind(eta=0.05, **given).step(s, agents).x, optimum)
+        assert same(kind(eta=0.02, **given).step(s, agents).x, optimum) is stays
+
+
+def test_relay_sgd_has_every_model_once_and_as_late_as_it_is_far():
+    network = plain.tree()
+    far = dict(
+        nx.all_pairs_shortest_path_length(nx.from_numpy_array(network.mixing - np.diag(np.diag(network.mixing))))
+    )
+    found = path(gs.RelaySGD(eta=0.05), network.mixing)
+    moved = [X - 0.05 * G(X) for X in found]
+    for t in range(50):
+        late = [[t - max(0, far[i][j] - 1) for j in range(8)] for i in range(8)]
+        heard = [[moved[late[i][j]][j] if late[i][j] >= 0 else X0[j] for j in range(8)] for i in range(8)]
+        assert same(found[t + 1], np.mean(heard, axis=1))
+
+
+def test_relay_sgd_on_one_link_is_centralised():
+    pair = np.full((2, 2), 0.5)
+    made = [
+        plain.states(kind(eta=0.05), X0[:2], pair, lambda X: G(np.vstack([X, X0[2:]]))[:2], 20)[-1].x
+        for kind in (gs.RelaySGD, gs.CentralizedSGD)
+    ]
+    assert same(*made)
 
 
 def test_robust_dsgd_that_clips_nothing_and_has_no_momentum_is_d_psgd():

@@ -45,6 +45,8 @@ def test_list_names_everything():
     listed = json.loads(gossamer("list", "--json").stdout)
     assert [entry["name"] for entry in listed["algorithms"]] == list(ALGORITHMS)
     assert [entry["name"] for entry in listed["networks"]] == list(NETWORKS)
+    forms = [entry["about"].partition("; also ")[2] for entry in listed["algorithms"] if "; also " in entry["about"]]
+    assert forms == ["asynchronous, as Asynchronous Biased-DMT", "asynchronous, as AD-PSGD", "asynchronous"]
     assert all(entry["about"] and "$" not in entry["about"] for entries in listed.values() for entry in entries)
     plain = gossamer("list", "datasets").stdout
     assert "a9a" in plain

@@ -114,6 +114,12 @@ def test_init_copies_examples_with_their_data(gossamer, tmp_path):
     assert list(tmp_path.iterdir()) == []
     code, out, _ = gossamer("init", "--example", "own-data")
     assert out.splitlines() == ["own-data.toml", "sites.csv", "next: gossamer run own-data.toml"]
+    assert gossamer("init", "--example", "own-network")[1].split() == [
+        *("own-network.toml", "sites.edges", "next:", "gossamer", "run", "own-network.toml"),
+    ]
+    assert gossamer("init", "--example", "own-parts")[1].splitlines() == [
+        *("own-parts.toml", "own_parts.py", "next: gossamer run own-parts.toml --with own_parts.py"),
+    ]
     code, out, _ = gossamer("init", "--example", "first_run")
     assert out.splitlines()[-1] == "next: python first_run.py"
     assert "there is no example 'nothing'" in gossamer("init", "--example", "nothing")[2]

@@ -80,7 +80,7 @@ class Plain:
 
 
 def ring_all_reduce(ready, size, latency, rate):
-    """When each agent of a ring has the sum: a message at a time, in order of time."""
+    """When each agent of a ring has the sum: a message at a time, in order of time, each at its sender's rate."""
     n = len(ready)
     have, free, done = list(ready), [0.0] * n, [0] * n
     arrived = [[] for _ in range(n)]
@@ -90,7 +90,7 @@ def ring_all_reduce(ready, size, latency, rate):
         moved = False
         for i in range(n):
             if sent[i] < 2 * (n - 1) and sent[i] <= done[i]:
-                end = max(have[i], free[i]) + size / n / rate
+                end = max(have[i], free[i]) + size / n / rate[i]
                 free[i], sent[i] = end, sent[i] + 1
                 arrived[(i + 1) % n].append(end + latency[i][(i + 1) % n])
                 moved = True

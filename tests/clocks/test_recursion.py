@@ -1,12 +1,17 @@
 """The clock of synchronous rounds: closed forms with times that are exact in binary, and a plain event simulation."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer import clocks
 from gossamer.clocks.operations import Orders, Query, Receive, Reduce, Send
 from gossamer.clocks.recursion import seconds
+from gossamer.clocks.reductions import Route, Routes, even_ring, ring
 from tests.clocks.events import Plain, ring_all_reduce
 
 LATENCY, QUERY, BYTES, UPLINK = 0.25, 0.5, 4096.0, 16384.0
@@ -123,13 +128,13 @@ def test_random_times_are_those_of_a_plain_event_simulation(name):
         np.testing.assert_allclose(got[seed], [max(end) for end in plain], rtol=1e-9)
 
 
-@pytest.mark.parametrize("uniform", [True, False])
-def test_random_times_with_a_ring_all_reduce(uniform):
+@pytest.mark.parametrize("differ", ["nothing", "latencies", "uplinks"])
+def test_random_times_with_a_ring_all_reduce(differ):
     n, rounds = 6, 10
     links, latency, _, _ = uneven(n)
-    rate = 5e4
-    links = clocks.uniform(0.03, uplink=rate) if uniform else clocks.matrix(latency, uplink=rate)
-    latency = np.full((n, n), 0.03) if uniform else latency
+    rate = np.full(n, 5e4) if differ != "uplinks" else np.linspace(1e4, 8e4, n)
+    links = clocks.uniform(0.03, uplink=5e4) if differ == "nothing" else clocks.matrix(latency, uplink=rate)
+    latency = np.full((n, n), 0.03) if differ == "nothing" else latency
     clock = gs.clock(links, compute=clocks.shifted_exponential(0.05, 0.2), seeds=1)
     got = seconds(Orders(FIRST, (), (Query(1), Reduce(BYTES))), gs.networks.ring(n), clock, range(rounds + 1))[0]
     times = clock.times(0, 0, rounds + 1, n)
@@ -154,3 +159,16 @@ def test_more_rounds_do_not_change_the_first(monkeypatch):
     few = ends(OVERLAPPED, gs.networks.ring(6), clock, rounds=5)
     monkeypatch.setattr("gossamer.clocks.recursion.ROUNDS", 4)
     assert ends(OVERLAPPED, gs.networks.ring(6), clock, rounds=11)[:, :6].tolist() == few.tolist()
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32 - 1), st.sampled_from([2, 3, 4, 7]))
+def test_a_ring_of_even_links_needs_no_steps(seed, n):
+    """The closed form against the loop of steps, with latencies of their own and agents that come at any time."""
+    rng = np.random.default_rng(seed)
+    ready, latency = rng.exponential(1.0, n), rng.exponential(rng.choice([0.01, 1.0]), n)
+    with jax.enable_x64(True):
+        route = Route(jnp.asarray(latency), jnp.full(n, 8.0))
+        routes = Routes(route, route, jnp.asarray(8.0), jnp.asarray(0))
+        got, stepped = (kind(routes, BYTES, jnp.asarray(ready)) for kind in (even_ring, ring))
+    np.testing.assert_allclose(got, stepped, rtol=1e-12)

@@ -29,6 +29,7 @@ CASES: dict[str, tuple[Any, gs.networks.Network]] = {
     "directed failing": (SGP, gs.networks.failing(gs.networks.directed_ring(N), links=0.3, seed=4)),
     "a number for each agent": (gs.FROST(eta=0.003), gs.networks.directed_erdos_renyi(N, 0.2, seed=3)),
     "full gradients in a loop": (gs.GTSARAH(eta=0.05, recursions=3), gs.networks.ring(N)),
+    "a tree": (gs.RelaySGD(eta=0.05), gs.networks.tree(N, 3)),
     "attacked": (
         gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=gs.aggregators.clipped()),
         gs.networks.attacked(IRREGULAR, "alie", share=0.25),

@@ -12,9 +12,11 @@ import pytest
 
 import gossamer as gs
 from gossamer.engines.block import Block
-from gossamer.engines.devices import exchange, places
+from gossamer.engines.devices import exchange, places, processes
 from gossamer.engines.devices.launching import launch, refuse_taken
 from gossamer.engines.devices.layouts import SharedOut
+from gossamer.experiments import running
+from gossamer.specs.spec import Spec
 from tests.engines import shares
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +121,36 @@ def test_shares_that_are_not_equal_are_refused(agents, devices, split, said, mon
     with places.using(devices, split), pytest.raises(gs.InputError) as error:
         places.shared_out(1, 1, (1, 1), shares.problem(agents), network, gs.oracles.exact())
     assert said in str(error.value)
+
+
+def test_a_run_that_devices_cannot_share_writes_nothing(tmp_path, monkeypatch):
+    monkeypatch.setattr(jax, "device_count", lambda: 8)
+    spec = Spec.of(
+        {
+            "problem": {"name": "quadratic", "A": [[2.0]], "b": [[1.0], [0.0], [3.0]]},
+            "network": {"name": "ring"},
+            "run": {"steps": 10},
+            "algorithm": [{"name": "d-psgd", "eta": 0.1}],
+        }
+    )
+    with places.using(8, "agents"), pytest.raises(gs.InputError, match="3 agents cannot be shared equally by 8"):
+        running.run(spec, tmp_path / "run", progress=False)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("rows", "what"), [([0], "its spec"), ([1], "its versions"), ([0, 2], "its spec and its files of your own")]
+)
+def test_processes_that_would_compute_something_else_are_refused(rows, what, monkeypatch):
+    def gathered(digests):
+        theirs = digests.copy()
+        theirs[rows] += 1
+        return np.stack([digests, digests, theirs])
+
+    monkeypatch.setattr(processes, "together", lambda: True)
+    monkeypatch.setattr(processes.multihost_utils, "process_allgather", gathered)
+    with pytest.raises(gs.InputError, match=f"process 2 differs from the first in {what}: make them the same"):
+        processes.refuse_others("steps = 10", [])
 
 
 def test_jax_is_told_of_devices_before_it_starts():

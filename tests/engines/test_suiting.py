@@ -66,7 +66,17 @@ def test_frost_refuses_a_network_on_which_it_cannot_learn_how_much_each_agent_co
     assert "Use a static network, or a rule that needs none, such as push-pull-dmt" in message
 
 
-@pytest.mark.parametrize("name", ["d2", "exact-diffusion", "extra", "lead"])
+def test_relay_sgd_refuses_what_is_no_tree_and_what_changes():
+    message = refused(gs.RelaySGD(eta=0.05), gs.networks.ring(8))
+    assert "ring(8) has 8 links between 8 agents, where a tree has 7: sums would come back and count twice" in message
+    assert "Use networks.spanning_tree(8, of=…)" in message
+    message = refused(gs.RelaySGD(eta=0.05), gs.networks.every(gs.networks.path(8), 2))
+    assert "relay-sgd keeps sums of what its neighbours passed on" in message
+    tree = gs.networks.spanning_tree(8, gs.networks.ring(8))
+    assert len(gs.simulate(gs.RelaySGD(eta=0.05), PROBLEM, tree, steps=1).iterates["relay-sgd"][0]) == 8
+
+
+@pytest.mark.parametrize("name", ["d2", "exact-diffusion", "extra", "lead", "cedas"])
 def test_rules_of_two_rounds_refuse_what_they_are_wrong_on(name):
     rule = rule_of(ALGORITHMS[name])
     assert "changes. Use a static network" in refused(rule, gs.networks.random_matching(8))

@@ -3,27 +3,35 @@
 A script, which the processes that it starts import again: they have the small specs too.
 """
 
+import atexit
 import os
+from pathlib import Path
 from typing import Any
+
+from gossamer.basics import cache
+
+if cache.remember(cache.place()):  # before JAX is imported
+    atexit.register(cache.seal)
 
 from gossamer.cli import main
 from gossamer.paper import reproduction
 
 quick = reproduction._shortened
 STEPS = int(os.environ.get("STEPS", "60"))
+DATA = str(Path(__file__).with_name("small.csv"))
 
 
 def small(name, spec):
     short = quick(name, spec)
     run = {"steps": STEPS, "every": STEPS // 3, "seeds": 3, "together": 4}
-    problem = spec.problem | {"data": "breast-cancer", "agents": 4, "alpha": 0.1}
+    problem = spec.problem | {"data": DATA, "agents": 4, "alpha": 0.1}
     update: dict[str, Any] = {"problem": problem}
     if name == "fig1":
         fewer = {"budget": 8, "grids": {"lam": [0.5]}, "replicates": 3, "together": 4}
         update |= {"tuning": short.tuning.model_copy(update=fewer), "algorithm": short.algorithm[:2]}
     else:
         run["settle"] = 2 * STEPS
-        update["variant"] = short.variant[:4]
+        update["variant"] = short.variant[:2]
     return short.model_copy(update=update | {"run": short.run.model_copy(update=run)})
 
 

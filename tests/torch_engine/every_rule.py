@@ -21,7 +21,10 @@ def setting(kind):
 
 
 def network_for(kind):
-    """A directed graph for those that allow it, else a ring on which all rules converge."""
+    """A directed graph for those that allow it, a path for those that need a tree, else a ring on which all rules
+    converge."""
+    if kind.tree:
+        return networks.path(4)
     if kind.needs not in ("doubly", "nothing"):
         return networks.directed(quadratics.one_way(4))
     return networks.ring(4, weights="lazy")

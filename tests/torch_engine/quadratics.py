@@ -59,6 +59,7 @@ def simulated_cases(agents):
         }
     if agents == 4:  # with the simulator's draws
         made["rand-k"] = gs.ChocoSGD(eta=0.05, gamma=0.3, compressor=compressors.rand_k(2, scaled=False)), alike[0]
+        made["four local steps"] = gs.LocalBiasedDMT(eta=0.05, lam=0.3, inner=0.02, local=4), alike[0]
         made["qsgd"] = gs.BEER(eta=0.02, gamma=0.2, compressor=compressors.qsgd(7)), alike[0]
     return made
 
@@ -135,6 +136,10 @@ class Stacked:
     def gossip_robust(self, *arrays, by):
         return like(arrays, [reference.combined(a, self.network.matrix(self.t).toarray(), by) for a in arrays])
 
+    def gossip_sum(self, *arrays):
+        linked = (self.network.matrix(self.t).toarray() != 0) & ~np.eye(self.network.agents, dtype=bool)
+        return like(arrays, [linked @ a for a in arrays])
+
     def mean(self, *arrays):
         return like(arrays, [np.broadcast_to(a.mean(0), a.shape) for a in arrays])
 
@@ -182,7 +187,7 @@ def trained(rank, agents):
         for overlap in (None, False):
             halves, loss = model(rank, agents)
             optimizer = Decentralized(halves, rule, network, timeout=30, overlap=overlap, seed=5, draws="simulator")
-            train(optimizer, loss, STEPS, twice="two points" in name)
+            train(optimizer, loss, 1 + (STEPS - 1) * getattr(rule, "local", 1), twice="two points" in name)
             found[name + ", in phase" * (overlap is False)] = ended(optimizer, halves, loss, name)
             if not optimizer.overlap:
                 break

@@ -28,3 +28,6 @@ class BiasedDSGD:
         """`step`, whose message travels while the gradient is computed."""
         arrived, g = agent.post(s.x), agent.gradient(s.x)
         return State(x=arrived() - self.eta * g)
+
+    def restart(self, s: State) -> State:
+        return s

@@ -31,3 +31,6 @@ class ChocoSGD:
         q, wq = agent.gossip_compressed(x - s.h, by=self.compressor)
         h, wh = s.h + q, s.wh + wq
         return State(x=x + self.gamma * (wh - h), h=h, wh=wh)
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, h=0 * s.x, wh=0 * s.x)

@@ -26,3 +26,6 @@ class D2:
     def step(self, s: State, agent: Agent) -> State:
         move = self.eta * agent.gradient(s.x)
         return State(x=agent.gossip(2 * s.x - s.old - move + s.move), old=s.x, move=move)
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, old=s.x, move=0 * s.x)

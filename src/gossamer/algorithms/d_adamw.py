@@ -50,3 +50,6 @@ class DAdamW:
         size = (u / (1 - p2)) ** 0.5 + self.eps
         x = (1 - self.eta * self.decay) * wx - self.eta * (m / (1 - p1)) / size
         return State(x=x, m=m, u=u, p1=p1, p2=p2)
+
+    def restart(self, s: State) -> State:
+        return s

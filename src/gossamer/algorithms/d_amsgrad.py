@@ -43,3 +43,6 @@ class DAMSGrad:
         vhat = v * (v > s.vhat) + s.vhat * (s.vhat >= v)
         wx, u = agent.gossip(s.x, s.u)
         return State(x=wx - self.eta * m / u**0.5, m=m, v=v, vhat=vhat, u=u - s.vhat + vhat)
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, m=s.m, v=s.v, vhat=s.vhat, u=s.vhat)

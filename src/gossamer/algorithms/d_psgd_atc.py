@@ -22,3 +22,6 @@ class DPSGDATC:
 
     def step(self, s: State, agent: Agent) -> State:
         return State(x=agent.gossip(s.x - self.eta * agent.gradient(s.x)))
+
+    def restart(self, s: State) -> State:
+        return s

@@ -27,3 +27,6 @@ class DecentLaM:
         g = (s.x - agent.gossip(s.x - self.eta * agent.gradient(s.x))) / self.eta
         m = self.beta * s.m + g
         return State(x=s.x - self.eta * m, m=m)
+
+    def restart(self, s: State) -> State:
+        return s

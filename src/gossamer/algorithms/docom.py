@@ -47,5 +47,8 @@ class DoCoM:
         g, wg = s.g + q, s.wg + wq
         return State(x=x, d=d, y=y + self.gamma * (wg - g), h=h, wh=wh, g=g, wg=wg)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, d=s.d, y=s.d, h=0 * s.x, wh=0 * s.x, g=0 * s.x, wg=0 * s.x)
+
     def tracker(self, s: State) -> Array:
         return s.y

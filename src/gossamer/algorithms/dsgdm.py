@@ -25,3 +25,6 @@ class DSGDm:
     def step(self, s: State, agent: Agent) -> State:
         m = self.beta * s.m + agent.gradient(s.x)
         return State(x=agent.gossip(s.x - self.eta * m), m=m)
+
+    def restart(self, s: State) -> State:
+        return s

@@ -26,3 +26,6 @@ class DSGDmGossip:
         m = self.beta * s.m + agent.gradient(s.x)
         x, m = agent.gossip(s.x - self.eta * m, m)
         return State(x=x, m=m)
+
+    def restart(self, s: State) -> State:
+        return s

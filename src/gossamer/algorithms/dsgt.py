@@ -26,5 +26,8 @@ class DSGT:
         g = agent.gradient(x)
         return State(x=x, y=wy + g - s.g, g=g)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, y=s.g, g=s.g)
+
     def tracker(self, s: State) -> Array:
         return s.y

@@ -26,3 +26,6 @@ class ExactDiffusion:
         psi = s.x - self.eta * agent.gradient(s.x)
         phi = psi + s.x - s.psi
         return State(x=(phi + agent.gossip(phi)) / 2, psi=psi)
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, psi=s.x)

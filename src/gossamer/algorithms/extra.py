@@ -26,3 +26,6 @@ class EXTRA:
         move = self.eta * agent.gradient(s.x)
         both = s.x + agent.gossip(s.x)
         return State(x=both - s.half - move + s.move, half=both / 2, move=move)
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, half=s.x, move=0 * s.x)

@@ -45,5 +45,8 @@ class GTAdam:
         g = agent.gradient(x)
         return State(x=x, m=m, u=u, s=ws + g - s.g, g=g)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, m=s.m, u=s.u, s=s.g, g=s.g)
+
     def tracker(self, s: State) -> Array:
         return s.s

@@ -27,5 +27,8 @@ class GTDSGD:
         g = agent.gradient(x)
         return State(x=x, y=agent.gossip(s.y + g - s.g), g=g)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, y=s.g, g=s.g)
+
     def tracker(self, s: State) -> Array:
         return s.y

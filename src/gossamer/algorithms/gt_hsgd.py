@@ -32,5 +32,8 @@ class GTHSGD:
         d = new + (1 - self.a) * (s.d - old)
         return State(x=x, d=d, y=agent.gossip(s.y + d - s.d))
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, d=s.d, y=s.d)
+
     def tracker(self, s: State) -> Array:
         return s.y

@@ -32,5 +32,8 @@ class GTNSGDm:
         length = agent.norm(v)
         return State(x=agent.gossip(s.x - self.eta * v / (length + (length == 0))), m=m, v=v)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, m=s.m, v=s.m)
+
     def tracker(self, s: State) -> Array:
         return s.v

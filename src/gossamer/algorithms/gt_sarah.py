@@ -44,5 +44,8 @@ class GTSARAH:
         _, x, y, v = agent.repeat(self.recursions, recur, s.x, x, y, v)
         return State(x=x, y=y, v=v)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, y=s.v, v=s.v)
+
     def tracker(self, s: State) -> Array:
         return s.y

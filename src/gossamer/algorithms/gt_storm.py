@@ -32,5 +32,8 @@ class GTSTORM:
         d = new + (1 - self.a) * (s.d - old)
         return State(x=x, d=d, y=wy + d - s.d)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, d=s.d, y=s.d)
+
     def tracker(self, s: State) -> Array:
         return s.y

@@ -39,3 +39,6 @@ class KGT:
         z = s.c + met / self.local
         x, wz = agent.gossip(s.x - self.eta * z, z)
         return State(x=x, c=s.c - z + wz)
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, c=0 * s.c)

@@ -39,3 +39,6 @@ class LEAD:
         y, wy = s.h + q, s.wh + wq
         d = s.d + self.gamma / (2 * self.eta) * (y - wy)
         return State(x=x - self.eta * d, d=d, h=s.h + self.alpha * q, wh=s.wh + self.alpha * wq)
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, d=0 * s.x, h=0 * s.x, wh=0 * s.x)

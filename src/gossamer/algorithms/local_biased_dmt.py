@@ -45,5 +45,8 @@ class LocalBiasedDMT:
         m = (1 - self.lam) * s.m + self.lam * (met / self.local)
         return State(x=x, m=m, v=wv + m - s.m)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, m=s.m, v=s.m)
+
     def tracker(self, s: State) -> Array:
         return s.v

@@ -32,5 +32,8 @@ class MomentumTracking:
         x = wx - self.eta * (u - s.c)
         return State(x=x, u=u, c=wc + u, g=agent.gradient(x))
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, u=s.u, c=0 * s.u, g=s.g)
+
     def tracker(self, s: State) -> Array:
         return s.u - s.c

@@ -39,5 +39,8 @@ class MoTEF:
         (qx, wqx), (qv, wqv) = agent.gossip_compressed(x - s.h, v - s.g, by=self.compressor)
         return State(x=x, m=m, v=v, h=s.h + qx, wh=s.wh + wqx, g=s.g + qv, wg=s.wg + wqv)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, m=s.m, v=s.m, h=0 * s.x, wh=0 * s.x, g=0 * s.x, wg=0 * s.x)
+
     def tracker(self, s: State) -> Array:
         return s.v

@@ -29,5 +29,8 @@ class PushDIGing:
         g = agent.gradient(x)
         return State(x=x, u=u, w=w, y=cy + g - s.g, g=g)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, u=s.x, w=0 * s.w + 1, y=s.g, g=s.g)
+
     def tracker(self, s: State) -> Array:
         return s.y

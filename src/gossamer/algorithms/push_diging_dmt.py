@@ -35,5 +35,8 @@ class PushDIGingDMT:
         m = (1 - self.lam) * s.m + self.lam * agent.gradient(x)
         return State(x=x, u=u, w=w, m=m, v=cv + m - s.m)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, u=s.x, w=0 * s.w + 1, m=s.m, v=s.m)
+
     def tracker(self, s: State) -> Array:
         return s.v

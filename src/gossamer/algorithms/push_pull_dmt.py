@@ -33,5 +33,8 @@ class PushPullDMT:
         m = (1 - self.lam) * s.m + self.lam * agent.gradient(x)
         return State(x=x, m=m, v=cv + m - s.m)
 
+    def restart(self, s: State) -> State:
+        return State(x=s.x, m=s.m, v=s.m)
+
     def tracker(self, s: State) -> Array:
         return s.v

@@ -26,3 +26,6 @@ class QGDSGDm:
     def step(self, s: State, agent: Agent) -> State:
         x = agent.gossip(s.x - self.eta * (self.beta * s.m + agent.gradient(s.x)))
         return State(x=x, m=self.beta * s.m + (1 - self.beta) * (s.x - x) / self.eta)
+
+    def restart(self, s: State) -> State:
+        return s

@@ -30,3 +30,6 @@ class RobustDSGD:
     def step(self, s: State, agent: Agent) -> State:
         x = agent.gossip_robust(s.x - self.eta * s.m, by=self.aggregator)
         return State(x=x, m=(1 - self.lam) * s.m + self.lam * agent.gradient(x))
+
+    def restart(self, s: State) -> State:
+        return s

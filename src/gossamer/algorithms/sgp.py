@@ -28,3 +28,6 @@ class SGP:
         m = self.beta * s.m + agent.gradient(s.x)
         u, w = agent.gossip(s.u - self.eta * m, s.w, over="C")
         return State(x=u / w, u=u, w=w, m=m)
+
+    def restart(self, s: State) -> State:
+        return State(x=s.x, u=s.x, w=0 * s.w + 1, m=s.m)

@@ -12,7 +12,6 @@ import platform
 import stat
 import zlib
 from contextlib import suppress
-from importlib.metadata import version
 from pathlib import Path
 
 LIMIT = 100_000_000
@@ -110,6 +109,8 @@ def _noted(note: Path) -> str | None:
 
 def _machine() -> str:
     """A name for the processor's kind and the compiler's version."""
+    from importlib.metadata import version
+
     told = [platform.machine(), platform.system(), version("jax"), version("jaxlib")]
     with suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()

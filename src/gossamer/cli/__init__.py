@@ -20,6 +20,7 @@ from gossamer.cli import (
     networks,
     plan,
     plot,
+    recommend,
     report,
     reproduce,
     run,
@@ -28,12 +29,31 @@ from gossamer.cli import (
 from gossamer.cli.shared import app, refuse
 from gossamer.core import InputError
 
-COMMANDS = (init, run, tune, audit, plan, certify, reproduce, report, plot, compare, list, networks, data, launch)
+COMMANDS = (
+    init,
+    run,
+    tune,
+    recommend,
+    audit,
+    plan,
+    certify,
+    reproduce,
+    report,
+    plot,
+    compare,
+    list,
+    networks,
+    data,
+    launch,
+)
 """The commands: importing one adds it to the app."""
 
 
 def main() -> None:
     """The entry point: bad input ends with its message and exit code 2, never with a traceback."""
+    if sys.argv[1:] == ["--version"]:  # it needs no parser, which takes longer than all else
+        print(gossamer.__version__)
+        return
     try:
         app()
     except InputError as error:

@@ -1,15 +1,13 @@
 """gossamer init."""
 
-import sys
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, app, safe, say, say_json
+from gossamer.cli.shared import AsJSON, app, say, say_json
+from gossamer.cli.tables import show
 from gossamer.core import InputError
 
 Start = Literal["logistic", "quadratic", "neural"]
@@ -21,7 +19,7 @@ def init(
         Path | None, typer.Argument(help="The spec to write [default: after the problem or example]")
     ] = None,
     problem: Annotated[Start, typer.Option(help="What to minimise.")] = "logistic",
-    example: Annotated[str | None, typer.Option(help="Copy an example, with the data that it needs.")] = None,
+    example: Annotated[str | None, typer.Option(help="Copy an example, with the files that it needs.")] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the examples, and write nothing.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
     as_json: AsJSON = False,
@@ -57,7 +55,8 @@ def init(
     for path in written:
         say(visible(path))
     runs = "gossamer run" if target.suffix == ".toml" else "python"
-    say(f"next: {runs} {visible(target)}")
+    code = "".join(f" --with {visible(path)}" for path in written[1:] if path.suffix == ".py")
+    say(f"next: {runs} {visible(target)}{code}")
 
 
 def _list(known: dict[str, Path], as_json: bool) -> None:
@@ -67,9 +66,4 @@ def _list(known: dict[str, Path], as_json: bool) -> None:
     if as_json:
         say_json(rows)
         return
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "about"):
-        table.add_column(column, no_wrap=column == "name")
-    for row in rows:
-        table.add_row(safe(row["name"]), safe(row["about"]))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 160).print(table)
+    show(("name", "about"), [(row["name"], row["about"]) for row in rows], whole=["name"])

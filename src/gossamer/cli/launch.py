@@ -19,6 +19,16 @@ def launch(
     prefix: Annotated[
         bool, typer.Option(help="Whether each line of a script's processes begins with its rank.")
     ] = True,
+    elastic: Annotated[
+        bool, typer.Option("--elastic", help="Whether a script's processes go on when one of them is lost.")
+    ] = False,
+    meeting: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="Where to keep the meeting place of an elastic run [default: loopback]"),
+    ] = None,
+    join: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="Join the elastic run that meets there, while it trains.")
+    ] = None,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Where the processes of a spec meet [default: a free port]")
     ] = None,
@@ -32,6 +42,10 @@ def launch(
     A script is started by torchrun, whose exit code is returned. On Linux no process outlives this one, even where it
     is killed. Everything listens on loopback only.
 
+    With --elastic the script makes Decentralized(…, elastic=True): when one of its processes is lost, the others go on,
+    and with --max-restarts it is started again and joins them. Others join by --join, also from other machines if the
+    first launcher keeps its --meeting at an address that they reach.
+
     Examples:
 
         gossamer launch --processes 2 examples/a9a-ring.toml
@@ -39,10 +53,14 @@ def launch(
         gossamer launch --processes 4 my.toml --devices 8 --split agents --out runs/mine
 
         gossamer launch --processes 4 --max-restarts 2 train.py --epochs 3
+
+        gossamer launch --processes 4 --elastic --max-restarts 2 train.py
     """
     if not os.path.isfile(script):
         raise InputError(f"there is no script or spec {brief(str(script))} to launch.")
     if script.suffix == ".toml":
+        if elastic or meeting or join:
+            raise InputError("--elastic, --meeting and --join are for training scripts: a spec has none of them.")
         from gossamer.engines.devices import launching
 
         given = [str(script), *(arguments or [])]
@@ -50,5 +68,9 @@ def launch(
     if port is not None:
         raise InputError("--port is for a spec: torchrun needs none on one machine.")
     from gossamer.torch.launch import launch as start  # only this command needs PyTorch
+    from gossamer.torch.launch_elastic import is_elastic, launch_elastic
 
+    if is_elastic(elastic, meeting, join):
+        options = {"max_restarts": max_restarts, "prefix": prefix, "meeting": meeting or "127.0.0.1:0", "join": join}
+        raise typer.Exit(launch_elastic(processes, script, arguments or [], **options))
     raise typer.Exit(start(processes, script, arguments or [], max_restarts=max_restarts, prefix=prefix))

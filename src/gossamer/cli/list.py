@@ -1,13 +1,11 @@
 """gossamer list."""
 
-import sys
 from typing import Annotated, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from gossamer.cli.shared import AsJSON, With, app, safe, say_json, take
+from gossamer.cli.shared import AsJSON, With, app, say_json, take
+from gossamer.cli.tables import show
 
 Kind = Literal[
     "algorithms",
@@ -44,14 +42,9 @@ def list_(
     kinds = [kind] if kind else list(CATALOGUE)
     found = {name: CATALOGUE[name]() for name in kinds}
     if as_json:
-        say_json(found[kinds[0]] if kind else found)
+        say_json(found[kinds[0]] if kind else {name.replace("-", "_"): entries for name, entries in found.items()})
         return
     for name, entries in found.items():
-        table = Table(title=name, title_justify="left", title_style="bold", box=None, pad_edge=False)
-        for column in ("name", "what it is", "options"):
-            table.add_column(column, no_wrap=column == "name")
-        for entry in entries:
-            table.add_row(safe(entry["name"]), safe(entry["about"]), safe(", ".join(entry["options"])))
-        console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-        console.print(table)
-        console.print()
+        rows = [(entry["name"], entry["about"], ", ".join(entry["options"])) for entry in entries]
+        show(("name", "what it is", "options"), rows, whole=["name"], title=name)
+        print()

@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from gossamer.basics.sizes import cores
 from gossamer.basics.terminal import visible
 from gossamer.cli.shared import AsJSON, Cache, app, directory, progress, resumable, safe, say, say_json
+from gossamer.cli.tables import show
 from gossamer.paper.experiments import Experiment
 
 
@@ -59,11 +57,10 @@ def reproduce(
 
 
 def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False, title="verdicts", title_justify="left", title_style="bold")
-    for column in ("experiment", "claim", "measured", "verdict"):
-        table.add_column(column, no_wrap=column in ("experiment", "verdict"))
+    head = ("experiment", "claim", "measured")
     colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
-    for row in verdicts:
-        cells = [safe(row[key]) for key in ("experiment", "claim", "measured")]
-        table.add_row(*cells, Text(row["verdict"], style=colors.get(row["verdict"], "yellow")))
-    Console(highlight=False, width=None if sys.stdout.isatty() else 180).print(table)
+    rows = [
+        [*(row[key] for key in head), safe(row["verdict"], style=colors.get(row["verdict"], "yellow"))]
+        for row in verdicts
+    ]
+    show([*head, "verdict"], rows, whole=("experiment", "verdict"), title="verdicts", width=180)

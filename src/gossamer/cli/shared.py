@@ -9,23 +9,36 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from gossamer.basics import cache
-from gossamer.basics.progress import Lines
 from gossamer.basics.terminal import visible
 from gossamer.core import InputError, brief
 
-HELP = """Decentralized stochastic optimization when gradients are biased.
+if TYPE_CHECKING:  # rich costs as much as all else together, and some commands print nothing with it
+    from rich.text import Text
 
-Exit codes: 0 done, 1 an error of ours, 2 bad input and nothing written, 3 done but every run diverged, 4 done but an
-inequality of the theory was violated, 5 compared and a difference is beyond chance, 6 another process of the run was
-lost, 130 interrupted.
-"""
+EXIT_CODES = {
+    0: "done",
+    1: "an error of ours",
+    2: "bad input: the message says what was wrong, and nothing was written",
+    3: "done, but every run diverged",
+    4: "done, but an inequality of the theory was violated",
+    5: "compared, and a difference is beyond chance",
+    6: "another process of the run was lost",
+    130: "interrupted: the same command goes on from what was finished",
+}
+"""What the commands end with."""
+
+HELP = "\n\n".join(
+    [
+        "Decentralized stochastic optimization when gradients are biased.",
+        "Exit codes:",
+        *(f"- {code} {meaning}" for code, meaning in EXIT_CODES.items()),
+    ]
+)
 
 app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
 
@@ -65,6 +78,9 @@ def take(files: list[Path] | None) -> None:
 
 def refuse(error: InputError) -> None:
     """Say what was wrong with the input."""
+    from rich.console import Console
+    from rich.text import Text
+
     line = Text.assemble(("error:", "bold red"), " ", safe(error))
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
@@ -84,28 +100,35 @@ def resumable() -> Iterator[None]:
 @contextmanager
 def working(text: str) -> Iterator[None]:
     """Say what takes a while: a moving line on a terminal, elsewhere a line."""
-    console = Console(stderr=True)
+    from rich.console import Console
+
     if _line_based():
         print(text, file=sys.stderr, flush=True)
         yield
     else:
-        with console.status(text):
+        with Console(stderr=True).status(text):
             yield
 
 
 def _line_based() -> bool:
+    from rich.console import Console
+
     console = Console(stderr=True)
     return not console.is_terminal or console.is_dumb_terminal
 
 
 def progress() -> Any:
     """Lines where there is no terminal that can draw a bar."""
+    from gossamer.basics.progress import Lines
+
     return Lines() if _line_based() else True
 
 
-def safe(text: object, keep: str = "") -> Text:
+def safe(text: object, keep: str = "", style: str = "") -> "Text":
     """Text for rich: its brackets are no markup, and what a terminal would act on is shown as escapes."""
-    return Text(visible(text, keep))
+    from rich.text import Text
+
+    return Text(visible(text, keep), style=style)
 
 
 def say(text: object) -> None:
@@ -114,7 +137,10 @@ def say(text: object) -> None:
 
 
 def say_json(value: Any) -> None:
-    """Print JSON that any reader takes: a number that is not finite is null, and nothing acts on a terminal."""
+    """Print JSON that any reader takes: a number that is not finite is null, and nothing acts on a terminal.
+
+    Keys are names that jq takes as they are: an interval's half-width ``loss_±`` is called ``loss_ci95``.
+    """
     text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
     shown = (letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1] for letter in text)
     print("".join(shown))
@@ -124,12 +150,16 @@ def finite(value: Any) -> Any:
     """A copy of what JSON can say, with None for numbers that are not finite."""
     match value:
         case dict():
-            return {key: finite(one) for key, one in value.items()}
+            return {_key(key): finite(one) for key, one in value.items()}
         case list() | tuple():
             return [finite(one) for one in value]
         case float() if not math.isfinite(value):
             return None
     return value
+
+
+def _key(key: Any) -> Any:
+    return f"{key.removesuffix('_±')}_ci95" if isinstance(key, str) and key.endswith("_±") else key
 
 
 def say_each(found: dict[str, Any], as_json: bool, tables: dict[str, Any] | None = None) -> None:

@@ -1,16 +1,14 @@
 """gossamer tune."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from gossamer.basics.terminal import visible
 from gossamer.cli.placing import Devices, Split, placed
-from gossamer.cli.shared import AsJSON, Cache, Out, With, app, directory, progress, safe, say, say_json, take
+from gossamer.cli.shared import AsJSON, Cache, Out, With, app, directory, progress, say, say_json, take
+from gossamer.cli.tables import show
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -78,7 +76,6 @@ def _print(table: "pl.DataFrame") -> None:
     """What was chosen, and below it what was tried."""
     from gossamer.experiments import tried
 
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     several, variants = table["replicate"].n_unique() > 1, table["variant"].unique().to_list() != [""]
     rows = []
     for search in tried.searches(table):
@@ -88,22 +85,12 @@ def _print(table: "pl.DataFrame") -> None:
         rows.append([*where, search.algorithm, best["setting"], *numbers])
     head = ["variant"] * variants + ["replicate"] * several
     head += ["algorithm", "setting", "value", "tried", "diverged"]
-    console.print(_table(head, rows))
+    show(head, rows)
     for search in tried.searches(table):
         if search.replicate == 0:  # the others have grids of the same kind, and --json has them all
-            console.print()
             again = " (replicate 0)" if several else ""
-            console.print(safe(f"{search.title}, {search.chosen['criterion']}{again}"))
-            console.print(_table(*tried.laid_out(search)))
-
-
-def _table(head: list[str], rows: list[list[Any]]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for column in head:
-        table.add_column(safe(column), no_wrap=True)
-    for row in rows:
-        table.add_row(*(safe(cell) for cell in row))
-    return table
+            say(f"\n{search.title}, {search.chosen['criterion']}{again}")
+            show(*tried.laid_out(search))
 
 
 def _told_of(table: "pl.DataFrame", variant: str | None, replicate: int | None) -> "pl.DataFrame":

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from gossamer.clocks.clock import Clock
 from gossamer.clocks.operations import Operation, Order, Orders, Receive, Send, pieces
-from gossamer.clocks.reductions import REDUCTIONS, Routes
+from gossamer.clocks.reductions import REDUCTIONS, Routes, kind_of
 from gossamer.networks import Network
 
 NUMBERS = 4_000_000
@@ -96,6 +96,7 @@ class _Run:
         self._queries = self._done = 0
         with jax.enable_x64(True):
             self._routes = Routes.of(clock, network.agents)
+            self._reduction = kind_of(clock, self._routes)
             self._pairs = _pairs(network, clock)
             blank = jnp.zeros((len(seeds), network.agents)), jnp.zeros((len(seeds), len(self._pairs[0])))
             self._standing = Standing(*blank)
@@ -127,7 +128,7 @@ class _Run:
             numbers = jnp.asarray([_number(operation) for operation in order])
             form = tuple(_formed(operation) for operation in order)
             given = self._routes, self._wires(count), self._standing, jnp.asarray(times), numbers
-            self._standing, ends = _rounds(form, self.clock.reduce, *given)
+            self._standing, ends = _rounds(form, self._reduction, *given)
             return np.asarray(ends)
 
     def _times(self, seed: int, count: int) -> np.ndarray:

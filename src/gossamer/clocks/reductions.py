@@ -65,6 +65,32 @@ def ring(routes: Routes, size: Any, ready: Array) -> Array:
     return jax.lax.fori_loop(0, 2 * (agents - 1), step, (ready, ready))[0]
 
 
+def even_ring(routes: Routes, size: Any, ready: Array) -> Array:
+    r"""`ring` where every part takes as long on each link, $d$: the same without its steps.
+
+    What agent i waits for comes along a path of hops over latencies $\ell$ and of waits for a line, each of which takes
+    $d$ as well: so the last of its 2(n − 1) parts arrives at
+
+    $$ \max\Bigl( r_i,\ 2(n - 1)\, d
+       + \max_{1 \le h \le 2(n - 1)} \bigl( r_{i-h} + \ell_{i-h} + \dots + \ell_{i-1} \bigr) \Bigr) $$
+
+    a largest value in a window that slides along the ring, unrolled: the larger of the largest from its begin up to a
+    place that lies in all windows, and of that from there to its end.
+    """
+    agents = len(ready)
+    if agents == 1:
+        return ready
+    before = jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.tile(routes.out.latency, 3))])
+    begun = jnp.tile(ready, 3) - before[:-1]
+    middle = agents + 1
+    since = jax.lax.cummax(begun[: middle + 1], reverse=True)
+    until = jax.lax.cummax(begun[middle:])
+    last = 2 * agents - 1 + jnp.arange(agents)
+    longest = jnp.maximum(since[last - (2 * agents - 3)], until[last - middle])
+    arrival = longest + before[last + 1] + 2 * (agents - 1) * (size / agents / routes.out.rate[0])
+    return jnp.maximum(ready, arrival)
+
+
 def tree(routes: Routes, size: Any, ready: Array) -> Array:
     """Sums go up a binomial tree to agent 0, a level at a time, and the mean comes down it."""
     agents = len(ready)
@@ -92,5 +118,16 @@ def server(routes: Routes, size: Any, ready: Array) -> Array:
     return jnp.where(away, done + takes + routes.back.latency, done)
 
 
-REDUCTIONS: dict[str, Callable[[Any, Any, Array], Array]] = {"ring": ring, "tree": tree, "server": server}
+REDUCTIONS: dict[str, Callable[[Any, Any, Array], Array]] = {
+    "ring": ring,
+    "even-ring": even_ring,
+    "tree": tree,
+    "server": server,
+}
 """The ways of an all-reduce by name."""
+
+
+def kind_of(clock: Clock, routes: Routes) -> str:
+    """The way of a clock's all-reduce: a ring whose links are all as fast needs no steps."""
+    rate = np.asarray(routes.out.rate)
+    return "even-ring" if clock.reduce == "ring" and (rate == rate[0]).all() else clock.reduce

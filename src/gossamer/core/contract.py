@@ -85,6 +85,11 @@ class Agent(Protocol):
         every neighbour."""
         ...
 
+    def gossip_sum(self, *arrays: Array) -> Array:
+        """Σ_j a_j over an agent's neighbours, without weights and without itself, for each array: for rules that run on
+        trees. One call is one message to every neighbour."""
+        ...
+
     def mean(self, *arrays: Array) -> Array:
         """The mean over all agents (an all-reduce), for the centralised rules and for starts that need it."""
         ...
@@ -139,6 +144,7 @@ class Rule(Protocol):
     needs: ClassVar[Needs]
     static: ClassVar[bool]
     lowest: ClassVar[float | None]
+    tree: ClassVar[bool]
     decays: ClassVar[tuple[str, ...]]
 
     def init(self, x: Array, agent: Agent) -> State: ...

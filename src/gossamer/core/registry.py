@@ -4,10 +4,12 @@ import functools
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from gossamer.core.errors import InputError, brief
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
@@ -60,7 +62,9 @@ class Registry(Mapping[str, T], Generic[T]):
         return None if name in self._ours else self[name]
 
     @functools.cached_property
-    def _offered(self) -> dict[str, EntryPoint]:
+    def _offered(self) -> dict[str, "EntryPoint"]:
+        from importlib.metadata import entry_points
+
         offered = {}
         for point in entry_points(group=self.group):
             if point.name in self._ours:
@@ -97,5 +101,5 @@ class Registry(Mapping[str, T], Generic[T]):
         return sum(1 for _ in self)
 
 
-def _package(point: EntryPoint) -> Any:
+def _package(point: "EntryPoint") -> Any:
     return f"the package {point.dist.name}" if point.dist is not None else "a package"

@@ -26,6 +26,7 @@ def rule(
     needs: Needs = "doubly",
     static: bool = False,
     lowest: float | None = None,
+    tree: bool = False,
     decays: tuple[str, ...] = ("x",),
 ) -> Callable[[R], R]:
     """Make a class a rule: frozen, with its hyper-parameters checked when a user makes one.
@@ -33,13 +34,14 @@ def rule(
     Hyper-parameters are annotated `StepSize`, `Weight`, `Decay`, `Mixing` or `Count`, or with a `Range` of their own,
     which says what tuning tries. A rule that tracks also defines ``tracker(self, s)``, the array whose mean over agents
     is the mean of what is tracked. One that can do without rounds defines ``wake(self, s, g, agent)``, what an agent
-    does when its gradient is done.
+    does when its gradient is done. One that can go on after agents were lost defines ``restart(self, s)``.
 
     Args:
         name: its name in spec files.
         needs: what it asks of the mixing matrix.
         static: whether it is right only on a network that never changes and loses nothing.
         lowest: for rules that need one symmetric W, what all its eigenvalues must lie above.
+        tree: whether it is right only on a tree that never changes and loses nothing; it may then `gossip_sum`.
         decays: the arrays of its state that are the model, which weight decay shrinks: ``("u",)`` where x is made from
             u. None, ``()``, where it takes differences of models of several rounds, which would undo it: the decay is
             then added to the gradients.
@@ -65,8 +67,9 @@ def rule(
         cls.name = name
         cls.title = (cls.__doc__ or name).splitlines()[0].rstrip(".")
         cls.needs = needs
-        cls.static = static or lowest is not None
+        cls.static = static or tree or lowest is not None
         cls.lowest = lowest
+        cls.tree = tree
         cls.decays = decays
         cls.__post_init__ = check
         if "__repr__" not in vars(cls):

@@ -14,7 +14,7 @@ from gossamer.attacks import SIGN
 from gossamer.basics.keys import kept, of_array, of_query
 from gossamer.clocks.operations import Order, Query, Receive, Reduce, Send
 from gossamer.core import Over
-from gossamer.engines.apart import each_round
+from gossamer.engines.apart import Sum, each_round
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
@@ -104,6 +104,9 @@ class StackedAgents:
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
         mixed = tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True))
         return _like(arrays, mixed)
+
+    def gossip_sum(self, *arrays: Array) -> Array:
+        return self.gossip_robust(*arrays, by=Sum())
 
     def gossip_robust(self, *arrays: Array, by: Any) -> Array:
         self.cost.sends(bytes_of(arrays))

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jaxtyping import Array
 
 from gossamer.basics.sizes import refuse_beyond_memory
@@ -18,8 +19,8 @@ ENTRY = 12
 
 
 def told_apart(rule: Any, network: Network) -> Network:
-    """The network with tables of neighbours, if the rule has an aggregator; else as it is."""
-    if "aggregator" not in kinds_of_parts(type(rule)).values():
+    """The network with tables of neighbours, if the rule has an aggregator or sums along a tree; else as it is."""
+    if not rule.tree and "aggregator" not in kinds_of_parts(type(rule)).values():
         return network
     largest = int(network.degrees.max()) + 1
     refuse_beyond_memory(
@@ -40,6 +41,13 @@ def _tables(mixer: Any) -> Any:
             return mixer
         case _:
             return Neighbours.of(mixer.sparse())
+
+
+class Sum:
+    """What `Agent.gossip_sum` makes of the neighbours' messages, as an aggregator."""
+
+    def combine(self, own: Array, messages: Array, weights: Array) -> Array:
+        return jnp.where((weights != 0)[:, None], messages, 0).sum(0)
 
 
 def each_round(mixer: Any, t: Any, combine: Callable[[Any, Array], Array], a: Array) -> Array:

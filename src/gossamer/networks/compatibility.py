@@ -28,11 +28,20 @@ def suits(rule: Any, network: Network) -> None:
         _symmetric(rule, network)
     elif rule.static and network.changes:
         kept, other = "running sums of what its neighbours sent", "an uncompressed rule, such as biased-dmt"
-        if rule.needs == "row":
+        if rule.tree:
+            kept, other = "sums of what its neighbours passed on", "a rule that mixes, such as biased-dmt"
+        elif rule.needs == "row":
             kept, other = "estimates of how much each agent counts", "a rule that needs none, such as push-pull-dmt"
         raise InputError(
             f"{rule.name} keeps {kept}, which are right only on a network that never changes and loses nothing, but "
             f"{network.name} does. Use a static network, or {other}."
+        )
+    if rule.tree and network.links != network.agents - 1:
+        raise InputError(
+            f"{rule.name} passes sums along the links of a tree, but {network.name} has {network.links:,} links "
+            f"between {network.agents:,} agents, where a tree has {network.agents - 1:,}: sums would come back and "
+            f"count twice. Use networks.spanning_tree({network.agents}, of=…) with this network in place of …, or "
+            "networks.tree, path or star; or a rule for all graphs, such as biased-dmt."
         )
     for key, kind in kinds_of_parts(type(rule)).items():
         if kind == "aggregator":

@@ -78,7 +78,7 @@ def curves(result: "Result", metric: str = "loss", x: str = "rounds", *, log: bo
         axes.fill_between(points["x"], points["low"], points["high"], color=style["color"], alpha=0.2, linewidth=0)
         if x == "seconds":
             _clock_interval(axes, alive, points, style["color"])
-    _dress(axes, drawn(shown_as), PAID[x], log)
+    dress(axes, drawn(shown_as), PAID[x], log)
     return figure
 
 
@@ -114,7 +114,7 @@ def step_sizes(tried: pl.DataFrame, label: Label) -> Figure:
         axes.plot(points["x"], np.where(stable, points["mean"], np.nan), color=color, linewidth=2.2)
         axes.fill_between(points["x"], points["low"], points["high"], color=color, alpha=0.2, linewidth=0)
     axes.set_xscale("log")
-    _dress(axes, drawn(label), r"step size $\eta$", log)
+    dress(axes, drawn(label), r"step size $\eta$", log)
     return figure
 
 
@@ -136,7 +136,7 @@ def save(figure: Figure, path: str | Path) -> Path:
     return path
 
 
-def _dress(axes: Any, y: str, x: str, log: bool) -> None:
+def dress(axes: Any, y: str, x: str, log: bool) -> None:
     if log:
         axes.set_yscale("log")
         low, high = axes.get_ylim()

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from gossamer.basics.columns import text_table
 from gossamer.core import InputError, brief, nearest
 from gossamer.results.summary import Summary
 
@@ -38,10 +39,7 @@ class Across:
         return ["algorithm", "setting", *variants], body
 
     def __str__(self) -> str:
-        head, body = self.cells()
-        widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
-        lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in [head, *body]]
-        return "\n".join([f"{self.metric} at the end", *lines])
+        return f"{self.metric} at the end\n{text_table(*self.cells(), keys=2)}"
 
     __repr__ = __str__
 

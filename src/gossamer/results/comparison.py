@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gossamer.basics.columns import text_table
 from gossamer.basics.html import tag
 from gossamer.basics.text import some
 from gossamer.core import InputError, brief
@@ -115,11 +116,7 @@ class Comparison:
             ]
             for row in self.table.iter_rows(named=True)
         ]
-        widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
-        rows = (
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [head, *body]
-        )
-        parts = [[line.rstrip() for line in rows]]
+        parts = [[text_table(head, body, keys=2)]]
         parts[0].append(
             f"Means with 95 % intervals. Those of the differences are at {100 * self.level:.4g} %, so that all hold "
             "together at 95 %."

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from gossamer.basics.columns import text_table
 from gossamer.basics.privacy import Privacy
 from gossamer.metrics import OURS, Label
 from gossamer.results import privacy, showing
@@ -82,11 +83,9 @@ class Summary:
 
     def __str__(self) -> str:
         head, body = self.cells()
-        widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in [head, *body]
-        ]
-        return "\n".join([*(line.rstrip() for line in lines), *self.notes])
+        keys = head.index("setting")
+        alone = len({tuple(row[:keys]) for row in body}) == len(body)  # else rows are told apart by their settings
+        return "\n".join([text_table(head, body, keys if alone else keys + 1), *self.notes])
 
     __repr__ = __str__
 

@@ -1,7 +1,7 @@
 """Specs to start from: a commented one for each kind of problem, and the examples."""
 
+import re
 import shutil
-import tomllib
 from pathlib import Path
 
 from gossamer.core import InputError, brief, nearest
@@ -31,23 +31,27 @@ def examples() -> dict[str, Path]:
 
 def about(path: Path) -> str:
     """The first sentence of what stands at the top of a spec or a script."""
-    lines = path.read_text(encoding="utf-8").splitlines()
     if path.suffix == ".py":
-        return lines[0].strip('" ').rstrip(".")
+        return path.read_text(encoding="utf-8").splitlines()[0].strip('" ').rstrip(".")
+    return comment(path).split(". ")[0].rstrip(".")
+
+
+def comment(path: Path) -> str:
+    """What stands at the top of a spec, up to a line that has nothing but a #."""
     top = []
-    for line in lines:
-        if not line.startswith("#"):
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.lstrip("# ") or not line.startswith("#"):
             break
         top.append(line.lstrip("# "))
-    return " ".join(top).split(". ")[0].rstrip(".")
+    return " ".join(top)
 
 
 def start(source: Path, file: Path, *, force: bool = False) -> list[Path]:
-    """Copy a spec, and the data that it names beside itself, to where a user wants it; what was written.
+    """Copy a spec, and the files that it names beside itself, to where a user wants it; what was written.
 
     Nothing is written if anything is there already, unless it is forced.
     """
-    copies = {source: file} | {path: file.parent / path.name for path in _data(source)}
+    copies = {source: file} | {path: file.parent / path.name for path in _beside(source)}
     for target in copies.values():
         if target.is_dir():
             raise InputError(f"{brief(str(target))} is a directory: name the file to write.")
@@ -69,10 +73,9 @@ def named(known: dict[str, Path], name: str, what: str) -> Path:
     return known[name]
 
 
-def _data(source: Path) -> list[Path]:
-    """The files beside a spec that its problem names."""
+def _beside(source: Path) -> list[Path]:
+    """The files beside a spec that it names: data, links of a network, and code that its comment says to bring."""
     if source.suffix != ".toml":
         return []
-    problem = tomllib.loads(source.read_text(encoding="utf-8")).get("problem", {})
-    beside = (source.parent / str(problem[key]) for key in ("data", "test") if key in problem)
-    return [path for path in beside if path.is_file()]
+    named = set(re.findall(r"[\w-]+\.\w+", source.read_text(encoding="utf-8"))) - {source.name}
+    return [path for path in sorted(source.parent.iterdir()) if path.name in named and path.is_file()]

@@ -28,8 +28,13 @@ class Agents:
     """
 
     def __init__(self, exchange: Exchange, seed: int, simulated: bool, sleeps: bool):
-        self.exchange, self.seed, self.simulated, self.sleeps = exchange, seed, simulated, sleeps
+        self.exchange, self.seed, self.simulated = exchange, seed, simulated
         self._codecs: dict[tuple[int, int], Codec] = {}
+        self.enter(sleeps)
+
+    def enter(self, sleeps: bool) -> None:
+        """Begin among the ranks of this exchange, which may be others than before."""
+        self.sleeps = sleeps
         self._keys: Any = None
 
     def at(self, t: int, number: int) -> "ProcessAgent":
@@ -104,6 +109,15 @@ class ProcessAgent:
         received[self.exchange.world.rank] = message
         parts = {rank: sent.split([codec.size for codec in codecs]) for rank, sent in received.items()}
         return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
+
+    def gossip_sum(self, *arrays: Tensor) -> Any:
+        message = torch.cat([a.reshape(-1) for a in arrays])
+        received, _ = self.exchange.swap(message, self.t)
+        total = torch.zeros_like(message)
+        for rank in sorted(received):  # by ascending rank, as everything is added up
+            total.add_(received[rank])
+        parts = total.split([a.numel() for a in arrays])
+        return _like(arrays, tuple(part.view_as(a) for part, a in zip(parts, arrays, strict=True)))
 
     def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
         message = torch.cat([a.reshape(-1) for a in arrays])

@@ -66,6 +66,11 @@ def overlapping(wanted: bool | None, rule: Any, network: Network) -> bool:
     return why is None and wanted is not False
 
 
+def sleepy(rule: Any, network: Network) -> bool:
+    """Whether an agent may be asleep in a round."""
+    return rule.needs != "nothing" and network.awake(0) is not None
+
+
 def asks_at_its_model(rule: Any) -> bool:
     """Whether the rule's ``ahead`` asks for gradients at the model of its state and nowhere else: ours do."""
     return type(rule).__module__.startswith("gossamer.algorithms.")

@@ -11,14 +11,14 @@ from gossamer.torch.world import ProcessWorld
 
 
 @contextlib.contextmanager
-def averaged(flat: Flat, world: ProcessWorld, module: torch.nn.Module | None) -> Iterator[None]:
-    """Inside, the parameters are their mean over all ranks, and so are the floating buffers of the module."""
-    buffers = [b for b in module.buffers() if b.is_floating_point()] if module is not None else []
+def averaged(flat: Flat, to_show: list[Tensor], module: torch.nn.Module | None) -> Iterator[None]:
+    """Inside, the parameters are these `means`, and so are the floating buffers of the module."""
+    buffers = _floating(module)
     mine, kept = flat.read(), [b.clone() for b in buffers]
-    flat.write(mean(mine, world))
+    flat.write(to_show.pop(0))
     with torch.no_grad():
-        for buffer in buffers:
-            buffer.copy_(mean(buffer, world))
+        for buffer, value in zip(buffers, to_show, strict=True):
+            buffer.copy_(value)
     try:
         yield
     finally:
@@ -26,6 +26,15 @@ def averaged(flat: Flat, world: ProcessWorld, module: torch.nn.Module | None) ->
         with torch.no_grad():
             for buffer, value in zip(buffers, kept, strict=True):
                 buffer.copy_(value)
+
+
+def means(flat: Flat, world: ProcessWorld, module: torch.nn.Module | None) -> list[Tensor]:
+    """The mean over all ranks of the parameters, and of each floating buffer of the module."""
+    return [mean(flat.read(), world), *(mean(buffer, world) for buffer in _floating(module))]
+
+
+def _floating(module: torch.nn.Module | None) -> list[Tensor]:
+    return [] if module is None else [b for b in module.buffers() if b.is_floating_point()]
 
 
 def give_out(tensors: Iterable[Tensor], world: ProcessWorld) -> None:

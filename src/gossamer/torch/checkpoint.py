@@ -51,8 +51,7 @@ def save(
     used = step if batches is None else batches
     if sampler is not None:
         sampler.check_used(used)
-    optimizer.exchange.meet()  # names a rank that is missing, as no all-gather can
-    optimizer.check_together()
+    optimizer.together(lambda: _met(optimizer))
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     path = _path(folder, step, optimizer)
@@ -68,9 +67,9 @@ def save(
         "random": generators.states(),
     }
     sealed.write(path, content)
-    optimizer.exchange.meet()  # until all have written, the last common step must stay
+    optimizer.together(optimizer.exchange.meet)  # until all have written, the last common step must stay
     stored = sorted(_steps(folder, optimizer))
-    if stored[-1] > step:
+    if stored and stored[-1] > step:
         warnings.warn(
             f"{folder} holds a checkpoint of step {stored[-1]}, later than this one of step {step}: resume will take "
             "the later one. Use another folder for another run.",
@@ -94,6 +93,8 @@ def resume(
     is an error: a run should not go back in time unasked.
     """
     world, folder = optimizer.world, Path(folder)
+    if optimizer.elastic is not None and optimizer.elastic.joined:  # others on their way, who do not resume
+        return optimizer.steps
     stored = [set(json.loads(text)) for text in world.texts(json.dumps(sorted(_steps(folder, optimizer))))]
     common = set.intersection(*stored)
     if not common:
@@ -157,6 +158,11 @@ def _held(path: Path, step: int, rank: int) -> tuple[dict[str, Any], str, str]:
     return content, "", ""
 
 
+def _met(optimizer: Decentralized) -> None:
+    optimizer.exchange.meet()  # names a rank that is missing, as no all-gather can
+    optimizer.check_together()
+
+
 def _rows(sampler: str | None) -> str:
     return "no sampler" if sampler is None else f"a sampler of {sampler}"
 
@@ -170,13 +176,13 @@ def _steps(folder: Path, optimizer: Decentralized) -> set[int]:
     rank, size = optimizer.world.rank, optimizer.world.size
     files = [names[:3] for _, *names in _files(folder) if names[3] == optimizer.world.part]
     others = {ranks for _, _, ranks in files} - {size}
-    if others:
+    if others and not (optimizer.elastic is not None and optimizer.steps):  # else there were more or fewer before
         raise InputError(
             f"{folder} holds checkpoints of {others.pop()} ranks, but there are {size}: start as many, or begin from "
             f"their mean, model.load_state_dict(gossamer.torch.mean_model({str(folder)!r})), before Decentralized is "
             "made, and save into another folder."
         )
-    return {step for step, owner, _ in files if owner == rank}
+    return {step for step, owner, ranks in files if owner == rank and ranks == size}
 
 
 def _files(folder: Path) -> Iterator[tuple[Any, ...]]:

@@ -20,6 +20,7 @@ from torch import Tensor
 
 from gossamer.basics.pytrees import taken_apart
 from gossamer.networks import Network
+from gossamer.torch.gpus import keep_for_stream
 from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
 
@@ -71,8 +72,16 @@ class Exchange:
         self._flying: list[_Sent] = []
         self._let_go()
         _KEPT.append((weakref.ref(self), self._flying))
+        self.grouped = world.device.type == "cuda"
+        """Whether all messages of a round are handed over in one call, as NCCL needs it."""
         self._links: dict[str, Links] = {}
         self._buffers: dict[tuple[int, torch.dtype], list[Tensor]] = {}
+
+    def rewire(self, network: Network) -> None:
+        """Go on with other ranks, by another network; messages of before are forgotten."""
+        self.network, self.tag = network, next(self.world.words.tags)
+        self._flying.clear()
+        self._links.clear()
 
     def links(self, t: int, letters: str) -> Links:
         """Who talks to whom in round t by these matrices; looked up once where nothing changes."""
@@ -167,7 +176,7 @@ class Exchange:
         buffers = {source: [self._taken(a.numel(), a.dtype) for a in pieces] for source in links.sources}
         self.counters.messages += len(links.targets)
         self.counters.bytes_sent += len(links.targets) * sum(a.nbytes for a in pieces)
-        if self.world.device.type == "cuda" and (links.targets or links.sources):
+        if self.grouped and (links.targets or links.sources):
             return _Sent(pieces, buffers, [(None, work) for work in self._batch(pieces, buffers, links.targets)])
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
         group, tag = self.world.group, self.tag
@@ -176,7 +185,14 @@ class Exchange:
         return _Sent(pieces, buffers, [*receipts, *sends])
 
     def _batch(self, pieces: list[Tensor], buffers: dict[int, list[Tensor]], targets: Sequence[int]) -> list[Any]:
-        """NCCL must see all messages at once, and answers for all of them."""
+        """NCCL must see all messages at once, and answers for all of them.
+
+        It knows no tags: the k-th message from i to j meets the k-th that j awaits from i. Both ends agree on that, as
+        rounds follow each other in the same order on all ranks, a round has at most one message between two of them,
+        and its pieces go in one order. Within a call nothing waits for anything else, so that no cycle of ranks can
+        wait for each other. The ranks have agreed on what they train by then, in a call of all of them, which NCCL asks
+        for before any call of some.
+        """
         number, group = self.world.everywhere, self.world.group
         ops = [dist.P2POp(dist.isend, a, number(peer), group, self.tag) for peer in targets for a in pieces]
         ops += [dist.P2POp(dist.irecv, a, number(peer), group, self.tag) for peer, row in buffers.items() for a in row]
@@ -188,12 +204,13 @@ class Exchange:
         for k, (peer, work) in enumerate(sent.works):
             began = time.monotonic()
             try:
-                work.wait(self.world.timeout)
+                self.world.wait(work)
             except RuntimeError as error:
                 raise self._lost(sent.works[k:], time.monotonic() - began, error) from error
             self.counters.seconds_waiting += time.monotonic() - began
             if peer is not None and k < pieces * len(sent.buffers) and (k + 1) % pieces == 0:
                 yield peer, sent.buffers[peer]
+        keep_for_stream([*sent.pieces, *(a for row in sent.buffers.values() for a in row)])
         if sent.works and sent.works[0][0] is None:  # one work answers for all
             yield from sent.buffers.items()
 
@@ -222,8 +239,8 @@ class Exchange:
 
     def _give_back(self, *buffers: Tensor) -> None:
         for buffer in buffers:
-            if buffer.nbytes > LONGEST_PACKED:
-                continue  # at the peak of a step its memory is needed
+            if buffer.nbytes > LONGEST_PACKED or buffer.is_cuda:
+                continue  # at the peak of a step its memory is needed; on a GPU another stream may still read it
             self._buffers.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
 
 

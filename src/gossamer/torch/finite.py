@@ -12,6 +12,7 @@ from torch import Tensor
 
 from gossamer.core import InputError
 from gossamer.torch.exchange import Exchange
+from gossamer.torch.gpus import LateFlag
 from gossamer.torch.stopping import GRACE, NotFinite, Words
 
 OnNonfinite = Literal["stop", "skip"]
@@ -36,6 +37,8 @@ class Guard:
         self.step = 0
         """The step that is being taken, counted from 1."""
         self._row = 0
+        self.late = LateFlag() if exchange.world.device.type == "cuda" and mode == "stop" else None
+        """On a GPU what is not finite is found one step later: the host does not wait for each sum."""
 
     def listen(self) -> None:
         """Stop if another rank has stopped already."""
@@ -49,6 +52,11 @@ class Guard:
 
     def passes(self, gradients: Sequence[Tensor]) -> bool:
         """Whether to take the step with these gradients; if not, no rank takes it."""
+        if self.late is not None:
+            for gradient in gradients:
+                self.late.put(_suspect(gradient))
+            self._stop_late(self.late.turn())
+            return True
         bad = sum(_bad(gradient) for gradient in gradients)
         size = sum(gradient.numel() for gradient in gradients)
         if self.mode == "stop" and self.world.words.carried:
@@ -76,6 +84,8 @@ class Guard:
 
     def passes_here(self, gradients: Sequence[Tensor]) -> bool:
         """Whether this rank takes a local step with these gradients; if not, it leaves it out by itself."""
+        if self.late is not None:
+            return self.passes(gradients)
         bad = [_bad(gradient) for gradient in gradients]
         if not any(bad):
             self._row = 0 if self.mode == "skip" else self._row
@@ -96,6 +106,16 @@ class Guard:
         self._count(True, what, self.world.rank)
         return False
 
+    def _stop_late(self, was: bool) -> None:
+        if was:
+            raise NotFinite(
+                f"rank {self.world.rank} has inf or NaN in its gradient or its state of step {self.step - 1}, or got "
+                "them from a neighbour in that step: on a GPU they are found one step late. Look at losses and data of "
+                "all ranks; a smaller lr or clipping may help. Go on from the last checkpoint.",
+                self.world.rank,
+                self.step,
+            )
+
     def overflowed(self, here: bool) -> None:
         """Note whether this rank's gradient overflowed under mixed precision, where the step is taken all the same."""
         if self.mode == "stop":
@@ -113,6 +133,10 @@ class Guard:
 
     def check(self, state: Mapping[str, Tensor], rates: Sequence[float | None]) -> None:
         """Refuse a state that is not finite."""
+        if self.late is not None and self.step:
+            for value in state.values():
+                self.late.put(_suspect(value))
+            return
         for name, value in state.items():
             if not (bad := _bad(value)):
                 continue
@@ -137,9 +161,13 @@ class Guard:
             )
 
 
+def _suspect(a: Tensor) -> Tensor:
+    """Whether the sum is not finite, as a tensor."""
+    return ~torch.isfinite(a.sum(dtype=torch.promote_types(a.dtype, torch.float32)))  # half precision ends at 65504
+
+
 def _bad(a: Tensor) -> int:
-    total = a.sum(dtype=torch.promote_types(a.dtype, torch.float32))  # half precision ends at 65504
-    return 0 if torch.isfinite(total) else int((~torch.isfinite(a)).sum())
+    return int((~torch.isfinite(a)).sum()) if _suspect(a) else 0
 
 
 def _first(gradients: Sequence[Tensor]) -> int:

@@ -58,6 +58,8 @@ class LocalSteps:
             with torch.enable_grad():
                 loss = closure()
         self._flat.check_gradients()
+        for k in self._flat.still:
+            self._flat.params[k].grad = None  # or the optimizer would go on moving it
         held = [local(p.grad) for p in self._flat.params if p.grad is not None and not p.grad.is_sparse]
         overflowed = scaling.overflowed is not None and bool(scaling.overflowed)
         self._counters.overflows += overflowed

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import threading
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -43,30 +43,42 @@ def _run(command: list[str], env: dict[str, str]) -> int:
 
     It gets a session of its own, or else a terminal would send it an interrupt that is handed on once more.
     """
-    told: list[int] = []
-    with subprocess.Popen(command, env=env, start_new_session=True) as child:
-
-        def hand_on(number: int, _: Any) -> None:
-            if not told:  # torchrun ends its processes within its own timeout; another signal would stop it doing so
-                told.append(number)
-                child.send_signal(signal.SIGTERM)
-
-        with _handled(hand_on):
-            code = child.wait()
+    with (
+        subprocess.Popen(command, env=env, start_new_session=True) as child,
+        handing_on(lambda _: child.send_signal(signal.SIGTERM)) as told,
+    ):
+        code = child.wait()
     return 128 + told[0] if told else code
 
 
 @contextlib.contextmanager
-def _handled(handler: Any) -> Iterator[None]:
+def handing_on(tell: Callable[[int], None]) -> Iterator[list[int]]:
+    """Inside, `tell` is called at the first signal that would end this process, which stands in the list then.
+
+    Whoever is told ends its processes within a timeout of its own; another signal would stop it doing so.
+    """
+    told: list[int] = []
+
+    def handler(number: int, _: Any) -> None:
+        if not told:
+            told.append(number)
+            tell(number)
+
     if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
-        yield
+        yield told
         return
     before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        yield
+        yield told
     finally:
         for number, old in before.items():
             signal.signal(number, old)
+
+
+def checked_script(script: str | Path) -> None:
+    """Refuse a script that is not there."""
+    if not Path(script).is_file():
+        raise InputError(f"there is no script {str(script)!r} to launch.")
 
 
 def command(
@@ -83,8 +95,7 @@ def command(
     for what, value, least in (("processes", processes, 1), ("max_restarts", max_restarts, 0)):
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise InputError(f"{what} must be a whole number of at least {least}, but is {value!r}.")
-    if not Path(script).is_file():
-        raise InputError(f"there is no script {str(script)!r} to launch.")
+    checked_script(script)
     # torchrun is asked to end, and ends its processes; those are killed if it is killed itself
     return [
         *(

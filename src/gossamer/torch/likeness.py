@@ -21,6 +21,10 @@ class Likeness:
     def __init__(self, world: ProcessWorld):
         self._world, self._known = world, world.size == 1
 
+    def forget(self) -> None:
+        """Look at nothing: some rank may have looked already."""
+        self._known = True
+
     def look(self, gradient: Tensor) -> None:
         """Compare this rank's first gradient with those of the others; all ranks must do it. Later it does nothing.
 

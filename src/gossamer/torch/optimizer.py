@@ -5,9 +5,8 @@
 Each process holds a model of its own, computes gradients on its own data and talks to its neighbours alone.
 """
 
-import contextlib
 import operator
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -28,10 +27,13 @@ from gossamer.torch.arguments import (
     groups_of,
     network_for,
     overlapping,
+    sleepy,
 )
 from gossamer.torch.decay import WeightDecay, amounts_of
-from gossamer.torch.exchange import Counters, Exchange
+from gossamer.torch.elastic import elastic_of
+from gossamer.torch.exchange import Counters
 from gossamer.torch.finite import Guard, OnNonfinite
+from gossamer.torch.gpus import looks
 from gossamer.torch.gradients import Gradients, Scaling, check_way
 from gossamer.torch.hyperparameters import Dials, rates_of
 from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps, inner_groups
@@ -41,11 +43,12 @@ from gossamer.torch.parameters import Flat
 from gossamer.torch.rounds import Course, Memory, Rates, Rounds
 from gossamer.torch.saved import misfit, packed, unpacked
 from gossamer.torch.stopping import NeighborLost
-from gossamer.torch.waking import Waking, WakingExchange, without_rounds
+from gossamer.torch.together import Together
+from gossamer.torch.waking import exchange_for, on_its_way, without_rounds
 from gossamer.torch.world import ProcessWorld
 
 
-class Decentralized(Optimizer):
+class Decentralized(Together):
     """Runs a rule on the parameters of this process, with the other processes as the other agents.
 
     The script stays as it was: ``zero_grad``, ``backward``, clipping, ``step``, a learning-rate scheduler. All
@@ -71,6 +74,8 @@ class Decentralized(Optimizer):
         on_nonfinite: what to do where a gradient has inf or NaN. ``"stop"`` ends all ranks with `NotFinite`, which
             names the rank. ``"skip"`` leaves the step out on all ranks, as a `GradScaler` does on one; all ranks then
             wait for each other at every step, for one number.
+        elastic: whether the others go on where a rank is lost, and let processes join, in place of stopping; the script
+            must be started by ``gossamer launch --elastic``, and counts by `steps`.
         asynchronous: whether nobody waits: processes step when they like, and meet one neighbour at a time. For rules
             that have ``wake``; end with `finish`.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
@@ -99,6 +104,7 @@ class Decentralized(Optimizer):
         timeout: float = 60.0,
         start_timeout: float = 60.0,
         on_nonfinite: OnNonfinite = "stop",
+        elastic: bool = False,
         asynchronous: bool = False,
         overlap: bool | None = None,
         log: Callable[[dict[str, Any]], None] | None = None,
@@ -123,40 +129,51 @@ class Decentralized(Optimizer):
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
         amounts = amounts_of(self.param_groups, inner)
         self.decay = WeightDecay(rule, amounts, self.flat.sizes, self._dials.eta)
-        self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group)
-        self.rule, self.network = rule, network_for(network, self.world.size)
+        self.elastic = elastic_of(elastic, rule, network, x.device, process_group, start_timeout, timeout)
+        form = None if self.elastic is None else self.elastic.form
+        self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group, form)
+        self.rule = rule
+        self.network = network_for(network, self.world.size) if self.elastic is None else self.elastic.network()
         self.asynchronous = asynchronous or self.network.asynchronous
         if self.asynchronous:
-            self.network = without_rounds(self.network, overlap, on_nonfinite)
+            self.network = without_rounds(self.network, overlap, on_nonfinite, elastic)
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(x.numel())
         self.overlap = not self.asynchronous and overlapping(overlap, rule, self.network)
         self.counters, self._log = Counters(), Log(log, log_every)
         self.local: LocalSteps | None = None
-        exchanged = self.world, self.network, self.counters
-        self.exchange = WakingExchange(*exchanged, rule) if self.asynchronous else Exchange(*exchanged)
+        self.exchange = exchange_for(self.world, self.network, self.counters, rule)
         self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
         self._gradients = Gradients(self.flat, self.guard, self.counters)
         if own := inner_groups(self.param_groups, options, inner):
             self.local = LocalSteps(inner, own, local_steps, self.flat, self.guard, self.counters)
-        self.world.agree(facts.agreed_on(self, module))
+        about, late = facts.agreed_on(self, module), self.elastic is not None and self.elastic.late
+        if not late:
+            self.world.agree(about)
         self._likeness, self._averaged = Likeness(self.world), False
-        sleeps = rule.needs != "nothing" and self.network.awake(0) is not None
-        agents = Agents(self.exchange, self.seed, draws == "simulator", sleeps)
+        self._agents = agents = Agents(self.exchange, self.seed, draws == "simulator", sleepy(rule, self.network))
         if self.overlap and inner is None and asks_at_its_model(rule):
             self.flat.unite()
         course = Course(
             *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
-            *(self.flat.held, self.guard.check),
+            *(self.flat.held, self.flat.stilled, self.guard.check),
         )
-        met = self.exchange.meetings if isinstance(self.exchange, WakingExchange) else None
-        self._rounds = Rounds(course) if met is None else Waking(course, met, self.seed)
-        averaging.give_out([*self.flat.frozen, *(module.buffers() if module is not None else ())], self.world)
+        self._rounds = on_its_way(course, self.exchange, self.seed)
+        besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
+        if self.elastic is not None:
+            self.elastic.begin(about, besides)
+        if self.elastic is not None and late and isinstance(self._rounds, Rounds):
+            self._rounds.memory, self.elastic.joined = Memory(-1, State(x=x), self._rates(), []), True
+            self.elastic.regroup(self, 0)
+            return
+        averaging.give_out(besides, self.world)
         start = State(x=self.world.broadcast(x))
         del x
         self.guard.check(start, [])
         self._go(Memory(-1, start, self._rates(), []))
+        if self.elastic is not None:
+            self.elastic.membership.trained = True
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -169,57 +186,62 @@ class Decentralized(Optimizer):
             full: the same over all samples of this rank, for rules that ask for that now and then.
         """
         self._rounds.check_alive()
-        self.guard.listen()
-        self.guard.step += 1
+        ended, loss = self.guard.step, None
         try:
+            if self.elastic is not None:
+                self.elastic.listen()
+            self.guard.listen()
+            self.guard.step += 1
             self._check_own()
-            loss = self._taken(closure, full)
+            loss, points, gradients = self._asked(closure, full)
+            self._hand_over(points, gradients)
             self._log.step(self)
-            return loss
-        except NeighborLost:
-            raise
+        except NeighborLost as lost:
+            if self.elastic is None:
+                raise
+            self.elastic.regroup(self, ended, lost)
         except Exception as error:
-            self.guard.tell(error)
+            if self.guard.step > ended:
+                self.guard.tell(error)
             raise
+        return loss
 
     @property
     def inner(self) -> Optimizer | None:
         """The optimizer that takes the local steps."""
         return None if self.local is None else self.local.optimizer
 
-    def _taken(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
+    def _asked(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
+        """The loss, the points where the rule asks, and the gradients there; none within local steps."""
         points = self._rounds.points
         check_way(self.rule.name, len(points), self._rounds.full, closure, full, self.local is not None)
         if self.local is not None and self.local.taken:
             self.flat.check_kinds()
-        else:
+        elif looks(self.guard.step, self.flat.device):
             self.flat.check_untouched(points[0])
+        else:
+            self.flat.check_kinds()
         evaluate, scaling = full if self._rounds.full else closure, Scaling.of(self)
         if self.local is not None:
             loss = self.local.step(closure, scaling)
             if not self.local.ended:
-                return loss
+                return loss, (), ()
             gradients = (self.local.displacement(points[0]),)
         elif evaluate is None:
             loss, gradients = None, (self._gradients.left(scaling),)
         else:
             loss, gradients = self._gradients.evaluated(evaluate, points, scaling)
+        return loss, points, gradients
+
+    def _hand_over(self, points: tuple[Any, ...], gradients: tuple[Any, ...]) -> None:
+        if not gradients:
+            return
         rates = self._rates()
         if self.guard.passes(gradients):
             if not self.asynchronous:
                 self._likeness.look(gradients[0])
             self._rounds.answer(self.decay.added(gradients, points), rates)
         self._show()
-        return loss
-
-    @property
-    def round(self) -> int:
-        """The round that the rule is in; −1 before its start has been made."""
-        return self._rounds.memory.t
-
-    def note(self, **values: float) -> None:
-        """Put values, such as ``loss=loss.item()``, into the next row of the log."""
-        self._log.noted |= values
 
     def __repr__(self) -> str:
         return f"{facts.in_short(self)}\n{super().__repr__().partition(chr(10))[2]}"
@@ -228,6 +250,7 @@ class Decentralized(Optimizer):
         """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
         rule = facts.saved_with(self) | packed(self._rounds.memory)
         rule |= {"finite": self._gradients.finite, "steps": self.guard.step, "counters": asdict(self.counters)}
+        rule["still"] = {k: value.clone() for k, value in self.flat.still.items()}
         rule["inner state"] = None if self.local is None else self.local.state_dict()
         return super().state_dict() | {"rule": rule}
 
@@ -244,6 +267,7 @@ class Decentralized(Optimizer):
         self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
         self.guard.step = saved["steps"]
         vars(self.counters).update(saved["counters"])
+        self.flat.still = {k: value.to(self.world.device, copy=True) for k, value in saved.get("still", {}).items()}
         self._go(unpacked(saved, self.world.device))
         if self.local is not None:
             self.local.load_state_dict(saved["inner state"])
@@ -261,46 +285,20 @@ class Decentralized(Optimizer):
             raise InputError("give all parameter groups when Decentralized is made: messages have one fixed length.")
         super().add_param_group(param_group)
 
-    @contextlib.contextmanager
-    def average_model(self, module: torch.nn.Module | None = None) -> Iterator[None]:
-        """Inside, the parameters are x̄, the mean over all ranks; given the module, so are its floating buffers.
+    def rewire(self, network: Network) -> None:
+        """Go on among other ranks, by another network: only where they are elastic."""
+        self.network = network
+        self.exchange.rewire(network)
+        self._agents.enter(sleepy(self.rule, network))
+        self._likeness.forget()
 
-        All ranks must enter it. After it everything is as it was.
-        """
-        self.check_together()
-        self.exchange.settle()  # messages may be sent from the memory of the parameters
-        with averaging.averaged(self.flat, self.world, module):
-            self._averaged = True
-            try:
-                yield
-            finally:
-                self._averaged = False
-
-    def consensus_error(self) -> float:
-        """(1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
-        self.check_together()
-        return averaging.consensus_error(self.flat.read(), self.world)
-
-    def finish(self) -> None:
-        """Wait until all ranks have come to their end. All must call it.
-
-        Where they are asynchronous they step no more: until the last one comes, those that are here answer their
-        neighbours, and the parameters are then as those left them.
-        """
-        self._check_own()
-        if isinstance(self._rounds, Waking):
-            self._rounds.finish()
-            self.flat.write(self._rounds.points[0])
-        else:
-            self.exchange.meet()
-
-    def check_together(self) -> None:
-        """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
-        self._check_own()
-        if self.asynchronous:
-            return self.exchange.meet()
-        rates = [f"{group['lr']:.12g}" for group in self.param_groups]
-        self.world.agree({"number of steps": str(self.guard.step), "lr of each parameter group": ", ".join(rates)})
+    def go_on(self, memory: Memory, steps: int) -> None:
+        """Restart the rule from a state, after so many steps: only where the ranks are elastic."""
+        state = memory.state if memory.t < 0 else self._dials.rule.restart(memory.state)
+        self.guard.step = steps
+        if self.local is not None:
+            self.local.taken = 0
+        self._go(Memory(memory.t, state, self._rates(), []))
 
     def _go(self, memory: Memory) -> None:
         with torch.no_grad():
@@ -313,14 +311,6 @@ class Decentralized(Optimizer):
         for group, has_own_rate in zip(self.param_groups, self._own_rate, strict=True):
             if self._dials.scheduled and not has_own_rate:
                 group["lr"] = self._dials.eta(max(self._rounds.memory.t, 0))
-
-    def _check_own(self) -> None:
-        """Refuse to go on while the parameters are the mean of all ranks."""
-        if self._averaged:
-            raise InputError(
-                "inside of average_model the parameters are the mean of all ranks, and not those of this one: step, "
-                "save, load and measure after it."
-            )
 
     def _rates(self) -> Rates:
         return rates_of(self.param_groups, self._own_rate, self._dials, self.decay.amounts)

@@ -16,9 +16,10 @@ PIECE = 1 << 18
 class Flat:
     """Reads and writes all trained parameters as one vector, group by group; their own memory stays as it is.
 
-    Those that are `frozen` when it is made (without ``requires_grad``) have no part in it. Of parameters that are
-    sharded (by FSDP2), the vector holds this process's shards. Where they are of less than single
-    precision, the vector is in single precision: small steps would be lost in them.
+    Those that are `frozen` when it is made (without ``requires_grad``) have no part in it. Those that are frozen later
+    are `still`: they keep the value that they had then, whatever a rule makes of it. Of parameters that are sharded (by
+    FSDP2), the vector holds this process's shards. Where they are of less than single precision, the vector is in
+    single precision: small steps would be lost in them.
 
     After `unite` the parameters are views of one vector, which can then be a rule's model itself, without a copy.
     """
@@ -48,6 +49,8 @@ class Flat:
         self.vector: Tensor | None = None
         """What the parameters are views of, after `unite`."""
         self._sums = torch.zeros(0)
+        self.still: dict[int, Tensor] = {}
+        """Parameters that were frozen since, by number, and the values that they keep."""
 
     def unite(self) -> None:
         """Let the parameters be views of one vector, where that changes nothing else.
@@ -63,10 +66,20 @@ class Flat:
 
     def held(self, state: State) -> State:
         """A state whose model is the parameters themselves, after `unite`."""
-        if self.vector is None:
-            return state
-        self.write(state.x)
-        return State(**dict(state) | {"x": self.vector})
+        x = self.stilled(state.x)
+        if self.vector is not None:
+            self.write(x)
+            x = self.vector
+        return state if x is state.x else State(**dict(state) | {"x": x})
+
+    def stilled(self, x: Tensor) -> Tensor:
+        """A vector in which the parameters that are still have the values that they keep."""
+        if not self.still:
+            return x
+        parts = list(x.split(self._lengths))
+        for k, value in self.still.items():
+            parts[k] = value
+        return torch.cat(parts)
 
     @property
     def shapes(self) -> str:
@@ -98,12 +111,16 @@ class Flat:
                 p.copy_(part.view_as(p))
 
     def check_kinds(self) -> None:
-        """Refuse to go on if parameters were converted, moved or frozen since."""
+        """Refuse to go on if parameters were converted or moved since; those that were frozen are still from now on."""
         for k, (p, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
+            if p.requires_grad:
+                self.still.pop(k, None)
+            elif k not in self.still:
+                self.still[k] = local(p).reshape(-1).to(self.dtype, copy=True)
             if _kind(p) != kind:
                 raise InputError(
                     f"parameter {k} (from 0) was {_shown(kind)} when Decentralized was made, and is {_shown(_kind(p))} "
-                    "now: convert, move, freeze and unfreeze before it is made, or make a new one on all ranks."
+                    "now: convert and move before it is made, or make a new one on all ranks."
                 )
 
     def check_untouched(self, x: Tensor) -> None:
@@ -135,15 +152,16 @@ class Flat:
         if any(p.grad is not None for p in self.frozen):
             raise InputError(
                 "a parameter that was frozen when Decentralized was made has a gradient now: make a new optimizer "
-                "after freezing and unfreezing, on all ranks."
+                "after unfreezing, on all ranks."
             )
-        if all(p.grad is None for p in self.params):
+        if all(p.grad is None for k, p in enumerate(self.params) if k not in self.still):
             raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
 
     def gradient(self) -> Tensor:
         """The gradients, as a new vector; parameters that had no part in the loss have 0."""
         self.check_gradients()
-        return torch.cat([_of(p).to(self.dtype) for p in self.params])
+        rows = (_of(p, k in self.still) for k, p in enumerate(self.params))
+        return torch.cat([row.to(self.dtype) for row in rows])
 
 
 def local(p: Tensor) -> Tensor:
@@ -168,15 +186,15 @@ def _total(words: Tensor) -> Tensor:
 
 
 def _kind(p: Tensor) -> tuple[Any, ...]:
-    return p.dtype, p.device, p.shape, p.requires_grad
+    return p.dtype, p.device, p.shape
 
 
 def _shown(kind: tuple[Any, ...]) -> str:
-    dtype, device, shape, trained = kind
-    return f"{'trained' if trained else 'frozen'}, {dtype} {tuple(shape)} on {device}"
+    dtype, device, shape = kind
+    return f"{dtype} {tuple(shape)} on {device}"
 
 
-def _of(p: Tensor) -> Tensor:
-    if p.grad is None:
+def _of(p: Tensor, still: bool) -> Tensor:
+    if p.grad is None or still:
         return torch.zeros_like(local(p)).reshape(-1)
     return (p.grad.detach().to_dense() if p.grad.is_sparse else local(p.grad)).reshape(-1)

@@ -85,6 +85,8 @@ class Course:
     """The state that a round begins with, after weight decay."""
     held: Callable[[State], State]
     """A state that is about to begin a round, in the memory that it is to be held in."""
+    stilled: Callable[[Tensor], Tensor]
+    """A point where gradients are asked for, with what does not move."""
     check: Callable[[State, Rates], None]
     """Refuses a state, made at these rates, before any of it is sent."""
 
@@ -133,7 +135,8 @@ class Rounds:
             while True:
                 self._round()
         except Asked as asked:
-            self.points, self.full, self._over = asked.points, asked.full, False
+            self.points, self.full = tuple(map(self._course.stilled, asked.points)), asked.full
+            self._over = False
 
     def _round(self) -> None:
         """Run this round, from its start to a question, or to its end and the beginning of the next one."""
@@ -198,6 +201,9 @@ class Replaying:
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
         return self._once(lambda: self._agent.gossip_compressed(*arrays, by=by))
+
+    def gossip_sum(self, *arrays: Tensor) -> Any:
+        return self._once(lambda: self._agent.gossip_sum(*arrays))
 
     def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
         return self._once(lambda: self._agent.gossip_robust(*arrays, by=by))

@@ -101,9 +101,9 @@ class LastWords:
         for work in works:
             with contextlib.suppress(RuntimeError):
                 work.wait(HEARING)
-        self._hang_up()
+        self.hang_up()
 
-    def _hang_up(self) -> None:
+    def hang_up(self) -> None:
         """End all connections, as gloo does where a wait runs out of time: the others need not wait for the process."""
         for peer in self._others[:1]:
             with contextlib.suppress(RuntimeError):

@@ -19,7 +19,7 @@ from gossamer.networks import Network
 from gossamer.torch.exchange import Counters, Exchange
 from gossamer.torch.meetings import Anew, Meetings
 from gossamer.torch.news import GONE
-from gossamer.torch.rounds import Asked, Course, Memory, Rates
+from gossamer.torch.rounds import Asked, Course, Memory, Rates, Rounds
 from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.world import ProcessWorld
 
@@ -52,7 +52,7 @@ class Waking:
 
     def start(self, memory: Memory) -> None:
         """Go from a memory to the next question."""
-        self._memory, self.points = memory, (memory.state.x,)
+        self._memory, self.points = memory, self._shown(memory.state.x)
         self.meetings.put(memory.state if memory.t >= 0 else None)
         if memory.t < 0:
             self._begin(None, memory.rates)
@@ -84,7 +84,7 @@ class Waking:
         if not self._over:
             self.meetings.gather()
             self.meetings.end()
-            self.points, self._over = (self.memory.state.x,), FINISHED
+            self.points, self._over = self._shown(self.memory.state.x), FINISHED
 
     def _begin(self, g: Tensor | None, rates: Rates) -> None:
         """Make the rule's start, with its first gradient where it asks for one."""
@@ -92,7 +92,7 @@ class Waking:
         try:
             state = self._course.rule.init(self._memory.state.x, Starting(self._course.rule.name, g))
         except Asked as asked:
-            self.points = asked.points
+            self.points = self._shown(*asked.points)
             return
         self._course.check(state, rates)
         self._go_on(0, state, rates)
@@ -113,7 +113,11 @@ class Waking:
         self._go_on(t + 1, self.meetings.commit(new), rates)
 
     def _go_on(self, t: int, state: State, rates: Rates) -> None:
-        self._memory, self.points = Memory(t, state, rates, []), (state.x,)
+        self._memory, self.points = Memory(t, state, rates, []), self._shown(state.x)
+
+    def _shown(self, *points: Tensor) -> tuple[Tensor, ...]:
+        """Points where gradients are asked for, with what does not move."""
+        return tuple(map(self._course.stilled, points))
 
     def met(self, arrays: dict[str, Tensor], order: Iterator[int], rates: Rates) -> dict[str, Tensor]:
         """The means with the first of these neighbours that says yes; the arrays themselves where none does."""
@@ -161,7 +165,7 @@ class Starting:
         )
 
 
-def without_rounds(network: Network, overlap: bool | None, on_nonfinite: str) -> Network:
+def without_rounds(network: Network, overlap: bool | None, on_nonfinite: str, elastic: bool) -> Network:
     """The network on which nobody waits; what needs rounds that all take together is refused."""
     if overlap:
         raise InputError("overlap=True is for rounds, but asynchronous=True has none: leave overlap out.")
@@ -169,6 +173,10 @@ def without_rounds(network: Network, overlap: bool | None, on_nonfinite: str) ->
         raise InputError(
             'on_nonfinite="skip" leaves a step out on all ranks, which wait for each other to do so, but '
             "asynchronous=True lets nobody wait: leave one of them out."
+        )
+    if elastic:
+        raise InputError(
+            "elastic=True forms all ranks anew after a loss, which asynchronous=True outlives without: leave one out."
         )
     return networks.asynchronous(network)
 
@@ -190,3 +198,17 @@ class WakingExchange(Exchange):
                 "nor take the mean of all.",
                 lost,
             )
+
+
+def exchange_for(world: ProcessWorld, network: Network, counters: Counters, rule: Any) -> Exchange:
+    """The exchange of a rank on this network."""
+    if network.asynchronous:
+        return WakingExchange(world, network, counters, rule)
+    return Exchange(world, network, counters)
+
+
+def on_its_way(course: Course, exchange: Exchange, seed: int) -> Rounds | Waking:
+    """A rule on its way over this exchange, in rounds or without."""
+    if isinstance(exchange, WakingExchange):
+        return Waking(course, exchange.meetings, seed)
+    return Rounds(course)

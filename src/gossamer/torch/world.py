@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -10,28 +10,50 @@ import torch
 import torch.distributed as dist
 
 from gossamer.core import InputError
+from gossamer.torch.gpus import check_device
 from gossamer.torch.joining import join
-from gossamer.torch.stopping import GRACE, NeighborLost, last_words
+from gossamer.torch.stopping import GRACE, LastWords, NeighborLost, last_words
 
 
 class ProcessWorld:
     """This process among those that gossip: all of them, or those of a group.
 
-    It joins them here unless the script has done so before. Ranks are those in the group.
+    It joins them here unless the script has done so before; by `form`, where that is given. Ranks are those in the
+    group.
     """
 
     def __init__(
-        self, device: torch.device, dtype: torch.dtype, timeout: float, start_timeout: float, group: Any = None
+        self,
+        device: torch.device,
+        dtype: torch.dtype,
+        timeout: float,
+        start_timeout: float,
+        group: Any = None,
+        form: Callable[[], None] | None = None,
     ):
         self.device, self.dtype, self.timeout = device, dtype, timedelta(seconds=timeout)
-        if not dist.is_initialized():
+        check_device(device)
+        if form is not None:
+            form()
+        elif not dist.is_initialized():
             start = timedelta(seconds=start_timeout)
             join(device, start, max(self.timeout, start))
-        self.group: Any = dist.group.WORLD if group is None else group
-        self.rank, self.size = _place(self.group)
-        self.words = last_words(self.group)
+        self.enter(dist.group.WORLD if group is None else group)
         self.part = "" if group is None else f"-part-{self.everywhere(0)}"
         """Tells apart the files of groups that train the same model together, in nodes of several processes."""
+
+    def enter(self, group: Any) -> None:
+        """Be one of this group from now on."""
+        self.group: Any = group
+        self.rank, self.size = _place(group)
+        self.words: LastWords = last_words(group)
+
+    def leave(self) -> None:
+        """Leave all groups, so that the others notice at once."""
+        if dist.is_initialized():
+            self.words.hang_up()
+            self.group = None
+            dist.destroy_process_group()
 
     def everywhere(self, rank: int) -> int:
         """The number of a rank of the group among all processes."""
@@ -87,10 +109,17 @@ class ProcessWorld:
         """The number of every rank."""
         return [int(count) for count in self._gathered(torch.tensor([number], device=self.device))]
 
+    def wait(self, work: Any) -> None:
+        """Wait for a work, on a GPU in the order of its stream alone."""
+        if self.device.type == "cuda":
+            work.wait()
+        else:
+            work.wait(self.timeout)
+
     def finish(self, work: Any, what: str) -> None:
         """Wait for a collective."""
         try:
-            work.wait(self.timeout)
+            self.wait(work)
         except RuntimeError as error:
             if reason := self.words.reason(GRACE):
                 raise reason from error

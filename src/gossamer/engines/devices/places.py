@@ -112,22 +112,9 @@ def shared_out(
     """
     wish, several = _wish.get(), together()
     alone = Sharing(ALONE, *width)
-    if wish.devices is None and not several:
-        return alone
-    if network.asynchronous:
-        raise InputError(f"{network.name} runs on one device: leave devices out, or use it without asynchronous.")
-    seen, given = jax.device_count(), wish.devices or "all"
-    count = seen if given == "all" else given
-    if count > seen:
-        raise InputError(
-            f"devices = {count}, but JAX sees {_several(seen)}. On a CPU call gossamer.devices({count}) before "
-            f"anything is computed, or give --devices {count} on the command line; or take at most {seen}."
-        )
-    if several and count != seen:
-        raise InputError(f"devices = {count}, but the processes have {seen} together: all of them are taken.")
+    count, exact = _asked(wish, several, network)
     if count == 1:
         return alone
-    exact = given != "all" or several
     by_runs = None if wish.split == "agents" else _by_runs(settings, seeds, width, count, several)
     by_agents = None if wish.split == "runs" else _by_agents(problem.agents, width, count, exact)
     ways = [way for way in (by_runs, by_agents) if way is not None]
@@ -139,6 +126,33 @@ def shared_out(
     chosen = min(ways, key=lambda way: _seconds(way, settings, seeds, work))
     _tell(chosen, problem, network, count, say)
     return chosen
+
+
+def refuse_unequal(runs: int, problem: Problem, network: Network) -> None:
+    """Refuse devices that could not share so many runs, nor their agents, before any work."""
+    wish, several = _wish.get(), together()
+    count, exact = _asked(wish, several, network)
+    equal = wish.split != "runs" and problem.agents % count == 0
+    if exact and not equal and (wish.split == "agents" or runs == 1):
+        raise InputError(_refusal(wish, count, problem.agents))
+
+
+def _asked(wish: Wish, several: bool, network: Network) -> tuple[int, bool]:
+    """How many devices were asked for, and whether exactly so many; 1 where nobody asked."""
+    if wish.devices is None and not several:
+        return 1, False
+    if network.asynchronous:
+        raise InputError(f"{network.name} runs on one device: leave devices out, or use it without asynchronous.")
+    seen, given = jax.device_count(), wish.devices or "all"
+    count = seen if given == "all" else given
+    if count > seen:
+        raise InputError(
+            f"devices = {count}, but JAX sees {_several(seen)}. On a CPU call gossamer.devices({count}) before "
+            f"anything is computed, or give --devices {count} on the command line; or take at most {seen}."
+        )
+    if several and count != seen:
+        raise InputError(f"devices = {count}, but the processes have {seen} together: all of them are taken.")
+    return count, given != "all" or several
 
 
 def _by_runs(settings: int, seeds: int, width: tuple[int, int], count: int, several: bool) -> Sharing | None:

@@ -104,14 +104,14 @@ def refuse_others(spec: str, own: list[Path]) -> None:
     if not together():
         return
     files = [hashlib.sha256(file.read_bytes()).hexdigest() for file in own]
-    known = {"spec": spec, "versions": repr(versions()), "files of one's own": repr(files)}
+    known = {"spec": spec, "versions": repr(versions()), "files of your own": repr(files)}
     digests = np.stack([np.frombuffer(hashlib.sha256(text.encode()).digest(), np.uint8) for text in known.values()])
     everyone = np.asarray(multihost_utils.process_allgather(digests))
     for process, theirs in enumerate(everyone):
         odd = [name for name, same in zip(known, (theirs == everyone[0]).all(1), strict=True) if not same]
         if odd:
             raise InputError(
-                f"process {process} has other {' and other '.join(odd)} than the first: make them the same."
+                f"process {process} differs from the first in its {' and its '.join(odd)}: make them the same."
             )
 
 
@@ -145,11 +145,14 @@ def ending(refuse: Callable[[InputError], None]) -> Iterator[None]:
         yield
         return
     try:
-        with _stdout_to_stderr():
+        with _without_chatter():
             yield
     except InputError as error:
-        if not first():
-            time.sleep(PAUSE)
+        if first():
+            time.sleep(PAUSE / 4)  # for the others to come as far
+        else:
+            with _silent(2):  # where the first one ends, the runtime ends this process with a trace
+                time.sleep(PAUSE)
         refuse(error if first() else InputError(f"process {jax.process_index()}: {error}"))
         if first() and LAUNCHER not in os.environ:
             time.sleep(2 * PAUSE)  # the others would not survive it, and could not say what they refuse
@@ -169,16 +172,23 @@ def ending(refuse: Callable[[InputError], None]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stdout_to_stderr() -> Iterator[None]:
-    """What the runtime prints of its connections does not come between the lines that a script may read."""
-    sys.stdout.flush()
-    kept = os.dup(1)
-    os.dup2(2, 1)
+def _without_chatter() -> Iterator[None]:
+    """What the runtime prints of its connections is dropped, and what Python prints goes to stderr, so that neither
+    comes between the lines that a script may read."""
+    with contextlib.redirect_stdout(sys.stderr), _silent(1):
+        yield
+
+
+@contextlib.contextmanager
+def _silent(descriptor: int) -> Iterator[None]:
+    """Nothing that is written to this file descriptor is seen, even where another language writes it."""
+    kept, nowhere = os.dup(descriptor), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
     try:
         yield
     finally:
-        sys.stdout.flush()
-        os.dup2(kept, 1)
+        os.dup2(kept, descriptor)
         os.close(kept)
 
 

@@ -1,0 +1,102 @@
+"""gossamer recommend."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gossamer.basics.terminal import visible
+from gossamer.cli.shared import (
+    AsJSON,
+    Cache,
+    SpecFile,
+    With,
+    app,
+    directory,
+    progress,
+    resumable,
+    say,
+    say_json,
+    take,
+)
+
+
+@app.command()
+def recommend(
+    spec: SpecFile,
+    seconds: Annotated[float | None, typer.Option(help="The budget: seconds, by the clock.")] = None,
+    sent: Annotated[float | None, typer.Option("--bytes", help="The budget: bytes that an agent sends.")] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(help="Reach this value with the least; the budget, or the spec's rounds, is then the most."),
+    ] = None,
+    clock: Annotated[
+        str | None, typer.Option(metavar="PRESET", help="The links [default: those of the spec's clock, or internet]")
+    ] = None,
+    criterion: Annotated[str, typer.Option(help="What is judged: loss, or grad_norm_sq.")] = "loss",
+    matters: Annotated[
+        float | None, typer.Option(help="The share from which on a difference matters [default: 0.01 for losses]")
+    ] = None,
+    degree: Annotated[int, typer.Option(help="To how many others an agent may send in a round.")] = 4,
+    method: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Try only this; may be given several times.")
+    ] = None,
+    graph: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Try only this; may be given several times.")
+    ] = None,
+    keep: Annotated[int, typer.Option(help="How many go on from each stage to the next.")] = 6,
+    settings: Annotated[int, typer.Option(help="How many settings of each a stage tries.")] = 12,
+    seeds: Annotated[int, typer.Option(help="Seeds of the finalists; doubled twice at most.")] = 5,
+    seed: Annotated[int, typer.Option(help="Another one draws other samples.")] = 0,
+    out: Annotated[
+        Path | None, typer.Option(help="The answer's directory [default: runs/NAME-recommend, after the spec]")
+    ] = None,
+    own: With = None,
+    cache: Cache = True,
+    as_json: AsJSON = False,
+) -> None:
+    """Find what to run: which method, graph, compressor, local steps and numbers do best in a budget.
+
+    All methods that suit are tried on the same samples with equal budgets, in stages: the best go on to the next, with
+    more of the budget. The finalists run on other seeds, until it is decided which differences matter. The answer is a
+    ranking with intervals, what was eliminated and why, pareto.png, and winner.toml, which `gossamer run` takes. After
+    an interruption the same command goes on.
+
+    Examples:
+
+        gossamer recommend my.toml --clock internet --seconds 600
+
+        gossamer recommend my.toml --bytes 5e6 --method biased-dmt --method beer --json
+
+        gossamer recommend my.toml --target 0.36 --seconds 600
+    """
+    take(own)
+    from gossamer.experiments.recommend import recommend as search
+
+    folder = directory(out, Path("runs") / f"{spec.stem}-recommend")
+    with resumable():
+        found = search(
+            spec,
+            seconds=seconds,
+            bytes=sent,
+            target=target,
+            clock=clock,
+            criterion=criterion,
+            matters=matters,
+            degree=degree,
+            methods=method,
+            graphs=graph,
+            keep=keep,
+            settings=settings,
+            seeds=seeds,
+            seed=seed,
+            out=folder,
+            progress=progress(),
+            say=lambda text: print(visible(text, keep="\n"), file=sys.stderr, flush=True),
+        )
+    if as_json:
+        say_json(found.asdict())
+        return
+    say(found)
+    say(f"\nfigure: {visible(folder / 'pareto.png')}    next: gossamer run {visible(folder / 'winner.toml')}")

@@ -1,0 +1,1 @@
+"""What should I run? A search over methods, graphs, compressors, local steps and numbers, with equal budgets."""

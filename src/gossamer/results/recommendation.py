@@ -1,0 +1,152 @@
+"""An answer to "what should I run?": a ranking with intervals, what was eliminated and why, and the winner's spec."""
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gossamer.core import InputError
+from gossamer.results.files import write
+
+HEAD = ("method", "graph", "setting", "value", "worse by", "seconds", "MB sent", "rounds", "")
+VERDICTS = {"first": "first", "worse": "worse", "tie": "no difference that matters", "undecided": "undecided"}
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """Made by `gossamer.recommend`. Printed it is text for a terminal."""
+
+    sought: str
+    threshold: str
+    """What counts as a difference that matters; it was set before the search."""
+    criterion: str
+    currency: str | None
+    """What a target's values are counted in; None where the criterion itself is judged."""
+    clock: str
+    ranking: list[dict[str, Any]]
+    """The finalists, the best first: value with its 95 % interval, what was paid, and how much worse than the first."""
+    eliminated: list[dict[str, str]]
+    """What did not come so far, in which stage, and why."""
+    curves: dict[str, dict[str, list[float]]]
+    """The criterion of each finalist along what was paid."""
+    points: list[dict[str, Any]]
+    """The best of every way of every stage, and what it had paid."""
+    winner: str
+    """The spec of the first, as TOML."""
+    took: float
+    """Seconds of the search itself."""
+
+    @property
+    def ties(self) -> list[str]:
+        """The first, and those that differ from it by nothing that matters."""
+        return [title(row) for row in self.ranking if row["verdict"] in ("first", "tie")]
+
+    @property
+    def verdict(self) -> str:
+        """The answer in a sentence or two."""
+        first, names = self.ranking[0], self.ties
+        told = f"Run {title(first)} with {first['setting']}."
+        if self.currency is not None and first["reached"] < first["seeds"]:
+            told = f"Nothing reached the target for good on all seeds. Nearest: {title(first)} with {first['setting']}."
+        if len(names) > 1:
+            contiguous = names == [title(row) for row in self.ranking[: len(names)]]
+            which = f"the first {len(names)}" if contiguous else ", ".join(names)
+            told += f" No difference that matters between {which}."
+        unsure = [title(row) for row in self.ranking if row["verdict"] == "undecided"]
+        if unsure:
+            told += f" Undecided after {first['seeds']} seeds: whether {' and '.join(unsure)} is worse by what matters."
+        return told
+
+    @property
+    def pareto(self) -> list[str]:
+        """The finalists on the front: at some point no other has a lower error for as few bytes and seconds."""
+        points = {name: list(zip(*(curve[key] for key in AXES), strict=True)) for name, curve in self.curves.items()}
+        everyone = [(name, point) for name, several in points.items() for point in several]
+
+        def dominated(name: str, point: Sequence[float]) -> bool:
+            return any(
+                other != name and all(a <= b for a, b in zip(theirs, point, strict=True)) and theirs != point
+                for other, theirs in everyone
+            )
+
+        # the start is common to all, and no merit
+        return [name for name, several in points.items() if any(not dominated(name, point) for point in several[1:])]
+
+    def asdict(self) -> dict[str, Any]:
+        """All of it, for a JSON file."""
+        return asdict(self) | {"verdict": self.verdict, "ties": self.ties, "pareto": self.pareto}
+
+    def plot(self) -> Any:
+        """The Pareto front: the criterion against seconds, and against bytes."""
+        from gossamer.report.fronts import front
+
+        return front(self)
+
+    def save(self, folder: Path) -> None:
+        """Write recommendation.json, winner.toml and pareto.png into a directory."""
+        from gossamer.report.figures import save
+
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write(folder / "recommendation.json", json.dumps(_finite(self.asdict()), indent=1).encode())
+            write(folder / "winner.toml", self.winner.encode())
+        except OSError as error:
+            raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+        save(self.plot(), folder / "pareto.png")
+
+    def __str__(self) -> str:
+        body = [list(HEAD), *(_cells(row) for row in self.ranking)]
+        widths = [max(len(line[k]) for line in body) for k in range(len(HEAD))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in body
+        ]
+        judged = self.criterion if self.currency is None else f"{self.currency} until the target"
+        words = [
+            f"Sought: {self.sought}. Clock: {self.clock}.",
+            f"value: {judged}, the mean over {self.ranking[0]['seeds']} seeds with its 95 % interval. worse by: than "
+            f"the first, on the same samples, as a share;",
+            f"a difference matters from {self.threshold}.",
+            f"On the Pareto front of error, bytes and seconds: {', '.join(self.pareto)}.",
+        ]
+        dropped = [f"  {row['what']} ({row['stage']}): {row['why']}" for row in self.eliminated]
+        return "\n".join([self.verdict, "", *lines, "", *words, "", f"Eliminated ({len(dropped)}):", *dropped])
+
+    __repr__ = __str__
+
+
+AXES = ("mean", "seconds", "bytes")
+
+
+def title(row: dict[str, Any]) -> str:
+    """A line of the ranking by name."""
+    return f"{row['method']} on {row['graph']}"
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    half = row["high"] - row["value"]
+    apart = f"{100 * row['worse_by']:.2g} % [{100 * row['worse_low']:.2g}, {100 * row['worse_high']:.2g}]"
+    return [
+        row["method"],
+        row["graph"],
+        row["setting"],
+        f"{row['value']:.4g}" + (f" ± {half:.1g}" if math.isfinite(half) else ""),
+        "" if row["verdict"] == "first" or not math.isfinite(row["worse_by"]) else apart,
+        f"{row['seconds']:,.4g}",
+        f"{row['bytes'] / 1e6:,.3g}",
+        f"{row['rounds']:,}",
+        VERDICTS.get(row["verdict"], row["verdict"]),
+    ]
+
+
+def _finite(value: Any) -> Any:
+    """A copy with None for numbers that JSON cannot say."""
+    match value:
+        case dict():
+            return {key: _finite(one) for key, one in value.items()}
+        case list():
+            return [_finite(one) for one in value]
+        case float() if not math.isfinite(value):
+            return None
+    return value

@@ -1,0 +1,277 @@
+"""What to run: equal budgets, settings, verdicts, what is refused, and one whole search."""
+
+import json
+import math
+import tomllib
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import gossamer as gs
+from gossamer.core import InputError
+from gossamer.experiments.recommend import recommend
+from gossamer.experiments.recommending.budgets import Costs, costs_of
+from gossamer.experiments.recommending.designs import first_design, grid_of, next_design
+from gossamer.experiments.recommending.judging import LOOKS, Score, compared, together
+from gossamer.experiments.recommending.question import asked
+from gossamer.experiments.recommending.ways import Choices, Way, forms
+from gossamer.results.recommendation import Recommendation
+from gossamer.specs.candidates import Candidate
+from gossamer.specs.spec import Spec
+
+TARGETS = np.random.default_rng(0).normal(size=(4, 2)).tolist()
+GIVEN = {
+    "problem": {"name": "quadratic", "A": [[2.0, 0.0], [0.0, 0.5]], "b": TARGETS, "start": [3.0, 3.0]},
+    "network": {"name": "ring"},
+    "oracle": {"stages": [{"kind": "additive-bias", "std": 0.1, "redraw": True}]},
+    "run": {"steps": 40, "dtype": "float64"},
+    "clock": {"links": {"kind": "uniform", "latency": 0.25}, "compute": 0.5},
+    "algorithm": [{"name": "d-psgd", "eta": 0.1}],
+}
+
+
+def spec(**changes):
+    return Spec.of(GIVEN | changes)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """One search, and the directory that it is kept in."""
+    folder = tmp_path_factory.mktemp("recommended")
+    options = {"methods": ["dsgt", "d-psgd"], "graphs": ["ring"], "settings": 4, "seeds": 3, "keep": 2}
+    said: list[str] = []
+    answer = recommend(GIVEN, seconds=60.0, **options, out=folder, progress=False, say=said.append)
+    return answer, folder, said, options
+
+
+def test_a_search_ranks_with_intervals_and_its_answer_is_a_spec_that_runs(found):
+    answer, folder, said, _ = found
+    assert answer.ranking[0]["verdict"] == "first"
+    values = [row["value"] for row in answer.ranking]
+    assert values == sorted(values)
+    assert all(row["low"] <= row["value"] <= row["high"] for row in answer.ranking)
+    assert all(row["seconds"] <= 60.0 for row in answer.ranking)
+    winner = Spec.of(tomllib.loads((folder / "winner.toml").read_text()))
+    assert winner.algorithm[0]["name"] in ("dsgt", "d-psgd")
+    assert winner.run.steps == answer.ranking[0]["rounds"]
+    winner.parts()  # it can be made, and suits
+    assert json.loads((folder / "recommendation.json").read_text())["verdict"] == answer.verdict
+    assert (folder / "pareto.png").stat().st_size > 10_000
+    assert "a difference matters from 1 % of the way" in said[0]
+    assert "minutes on" in said[0]
+    assert answer.pareto
+
+
+def test_the_winner_of_a_budget_is_what_its_own_spec_gives(found):
+    """The mean over the end of the winner's runs, made anew from its spec, is the value of the ranking."""
+    answer, folder, _, _ = found
+    first = answer.ranking[0]
+    winner = Spec.of(tomllib.loads((folder / "winner.toml").read_text()))
+    parts = winner.parts()
+    marks = [round(share * first["rounds"]) for share in (0.9, 0.925, 0.95, 0.975, 1.0)]
+    result = gs.simulate(
+        parts.candidates[0].whole,
+        parts.problem,
+        parts.network,
+        parts.oracle,
+        steps=first["rounds"],
+        every=1,
+        seeds=winner.run.seeds,
+        dtype="float64",
+        clock=parts.clock,
+        progress=False,
+    )
+    rows = result.frame()
+    last = rows.filter(rows["round"] == first["rounds"])
+    assert last["seconds"][0] == pytest.approx(first["seconds"], rel=1e-12)
+    assert last["bytes_sent"][0] == pytest.approx(first["bytes"])
+    curve = answer.curves[f"{first['method']} on {first['graph']}"]
+    known = dict(zip(curve["rounds"], curve["mean"], strict=True))
+    for mark in marks:
+        assert rows.filter(rows["round"] == mark)["loss"].mean() == pytest.approx(known[mark], rel=1e-9)
+
+
+def test_the_same_call_again_computes_nothing(found, monkeypatch):
+    answer, folder, _, options = found
+
+    def refuse(*_args, **_kwargs):
+        raise AssertionError("a block was computed anew")
+
+    monkeypatch.setattr("gossamer.engines.runs.Block", refuse)
+    said: list[str] = []
+    again = recommend(GIVEN, seconds=60.0, **options, out=folder, progress=False, say=said.append)
+    assert again.ranking == answer.ranking
+    assert "less what was finished here before" in said[0]
+
+
+def test_a_budget_too_small_for_one_round_is_refused_with_the_least_that_is_enough():
+    with pytest.raises(InputError, match=r"seconds = 0.3 is too small .* takes 0.5 seconds. Give at least 0.5, or a"):
+        recommend(GIVEN, seconds=0.3, methods=["d-psgd"], graphs=["ring"], progress=False)
+    with pytest.raises(InputError, match=r"bytes = 10 is too small for one round .* takes 32 bytes. Give at least 32"):
+        recommend(GIVEN, bytes=10, methods=["d-psgd"], graphs=["ring"], progress=False)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "there is no budget: give seconds"),
+        ({"seconds": 1.0, "bytes": 1.0}, "both given"),
+        ({"seconds": math.nan}, "seconds must be a number in"),
+        ({"seconds": -1}, "seconds must be a number in"),
+        ({"bytes": 0}, "bytes must be a number in"),
+        ({"target": math.inf}, "target must be a number"),
+        ({"seconds": 1.0, "clock": "interweb"}, "internet"),
+        ({"seconds": 1.0, "clock": 3}, "a preset's name"),
+        ({"seconds": 1.0, "criterion": "accuracy"}, "loss"),
+        ({"seconds": 1.0, "matters": 0}, "matters must be a number in"),
+        ({"seconds": 1.0, "methods": ["sgdd"]}, "there is no algorithm 'sgdd'"),
+        ({"seconds": 1.0, "methods": "d-psgd"}, "must be a list of names"),
+        ({"seconds": 1.0, "graphs": ["rung"]}, "did you mean 'ring'"),
+        ({"seconds": 1.0, "keep": 1}, "keep must be a whole number of at least 2"),
+        ({"seconds": 1.0, "seeds": 2}, "seeds must be a whole number of at least 3"),
+    ],
+)
+def test_bad_questions_are_refused(options, message):
+    with pytest.raises(InputError, match=message):
+        recommend(GIVEN, progress=False, **options)
+
+
+def test_variants_are_refused():
+    several = GIVEN | {"variant": [{"name": "a"}, {"name": "b", "oracle": {"stages": []}}]}
+    with pytest.raises(InputError, match="2 variants"):
+        recommend(several, seconds=1.0)
+
+
+def test_a_budget_is_counted_by_the_closed_form_of_its_clock():
+    """D-PSGD computes 0.5 s while its message of 2 numbers travels 0.25 s, and an agent of a ring sends to two."""
+    way = Way.of(asked(spec(), seconds=1.0).spec, {"name": "d-psgd"}, {"name": "ring"})
+    costs = costs_of(way, way.rule({"eta": 0.1}), "float64")
+    np.testing.assert_array_equal(costs.ends, 0.5 * np.arange(129))
+    assert costs.sent == (0.0, 2 * 2 * 8)
+    assert [costs.within("seconds", amount) for amount in (0.4, 0.5, 63.9, 64.0, 100.2)] == [0, 1, 127, 128, 200]
+    assert [costs.within("bytes", amount) for amount in (31, 32, 320)] == [0, 1, 10]
+    assert costs.at("seconds", 300.5) == 150.25
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(0.01, 5), min_size=4, max_size=30), st.floats(0.01, 200))
+def test_a_budget_pays_for_its_rounds_and_not_for_one_more(steps, amount):
+    costs = Costs(np.concatenate([[0.0], np.cumsum(steps)]), (3.0, 7.0))
+    rounds = costs.within("seconds", amount)
+    assert costs.at("seconds", rounds) <= amount * (1 + 1e-9)
+    assert costs.at("seconds", rounds + 1) > amount * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("name", ["d-psgd", "biased-dmt", "docom", "local-biased-dmt", "gt-adam", "gt-sarah"])
+def test_every_way_gets_as_many_settings_all_different_and_allowed(name):
+    form = next(forms(name))
+    way = Way.of(asked(spec(), seconds=1.0).spec, form, {"name": "ring", "weights": "lazy"})
+    design = first_design(way.candidate, (0.01, 1.0), 12)
+    further = next_design(way.candidate, design[3:6], 1.5, 12)
+    for several in (design, further):
+        assert len({tuple(sorted(values.items())) for values in several}) == len(several)
+        for values in several:
+            way.rule(values)
+    assert len(design) == 12
+    etas = [values["eta"] for values in design]
+    assert (etas[0], etas[-1]) == pytest.approx((0.01, 1.0))
+    others = [key for key in way.candidate.open if key != "eta"]
+    assert all({values[key] for values in design} == {*grid_of(way.candidate.open[key])} for key in others)
+
+
+def test_methods_that_do_not_suit_are_left_out_with_the_reason():
+    choices = Choices.of(asked(spec(), seconds=1.0, degree=2))
+    named = {name for name in choices.methods if name in choices.left_out}
+    assert not named
+    assert "directed graphs" in choices.left_out["push-pull"]
+    assert "attackers" in choices.left_out["robust-dsgd"]
+    assert "that of d-psgd" in choices.left_out["biased-dsgd"]
+    assert {graph["name"] for graph in choices.graphs} >= {"ring", "base-graph"}
+    attacked = GIVEN | {"network": {"name": "complete", "attack": {"agents": [0]}}}
+    assert "robust-dsgd" in Choices.of(asked(Spec.of(attacked), seconds=1.0)).methods
+    directed = GIVEN | {"network": {"name": "directed-ring"}}
+    choices = Choices.of(asked(Spec.of(directed), seconds=1.0))
+    assert [graph["name"] for graph in choices.graphs] == ["directed-ring"]
+    assert "push-pull" in choices.methods
+    first = {way.algorithm["name"] for way in choices.first()}
+    assert "push-pull" in first
+    assert "d-psgd" not in first
+    assert "doubly stochastic" in choices.left_out["d-psgd"]
+
+
+def test_a_method_that_went_on_is_tried_in_all_forms_on_all_graphs():
+    choices = Choices.of(asked(spec(), seconds=1.0, graphs=["ring", "complete"]))
+    names = {"d-psgd": 4, "choco-sgd": 4, "dsgt": 2}
+    for name, count in names.items():
+        way = choices._first(name)
+        assert way is not None
+        assert len({one.name for one in choices.further(way)}) == count
+    assert Candidate.of("k-gt").open.keys() == {"eta", "inner", "local"}
+
+
+def decided(first, other, matters=0.01):
+    """What the finals decide, from values of 20 seeds: they look at 5, 10 and 20 of them."""
+    scores = [[Score(0, float(value)) for value in values] for values in (first, other)]
+    for look in range(LOOKS):
+        seen = [several[: 5 << look] for several in scores]
+        verdict = compared(*seen, 1.0, matters, 1).verdict
+        if verdict != "undecided":
+            break
+    return verdict
+
+
+@pytest.mark.parametrize(
+    ("difference", "wrong", "right"),
+    [(0.01, {"tie", "worse"}, None), (0.0, {"worse"}, "tie"), (0.03, {"tie"}, "worse")],
+    ids=["at the threshold", "equal", "three thresholds apart"],
+)
+def test_verdicts_are_wrong_in_at_most_one_of_twenty(difference, wrong, right):
+    """Paired differences with a standard deviation of 0.006, where 0.01 matters; 400 draws. A share of 1/20 would
+    exceed 1/20 + 0.03 by chance once in 300."""
+    rng = np.random.default_rng(7)
+    verdicts = []
+    for _ in range(400):
+        first = rng.normal(size=20)
+        verdicts.append(decided(first, first + rng.normal(difference, 0.006, size=20)))
+    assert sum(one in wrong for one in verdicts) <= 400 * (1 / 20 + 0.03)
+    if right:
+        assert verdicts.count(right) >= 400 * 19 / 20
+
+
+def test_scores_of_several_seeds_are_those_of_the_worst_kind():
+    assert together([Score(0, 1.0), Score(0, 3.0)]) == Score(0, 2.0)
+    assert together([Score(0, 1.0), Score(1, 3.0)]) == Score(1, 3.0)
+    assert compared([Score(0, 1.0)] * 3, [Score(2, math.inf)] * 3, 1.0, 0.01, 1).verdict == "diverged"
+    assert compared([Score(0, 1.0)] * 3, [Score(1, 0.5)] * 3, 1.0, 0.01, 1).verdict == "worse"
+    assert compared([Score(0, 1.0)] * 3, [Score(0, 1.0)] * 3, 0.0, 0.01, 1).verdict == "tie"
+
+
+def made_up(*verdicts):
+    rows = [
+        {"method": f"m{k}", "graph": "ring", "setting": "eta=1", "value": 1.0, "low": 0.9, "high": 1.1, "verdict": one}
+        | {"reached": 5, "seeds": 5, "rounds": 10, "seconds": 1.0, "bytes": 1e6}
+        | {"worse_by": 0.0, "worse_low": 0.0, "worse_high": 0.0}
+        for k, one in enumerate(verdicts)
+    ]
+    curves = {
+        "quick": {"mean": [9.0, 2.0], "seconds": [0.0, 1.0], "bytes": [0.0, 5.0]},
+        "small": {"mean": [9.0, 2.0], "seconds": [0.0, 3.0], "bytes": [0.0, 1.0]},
+        "neither": {"mean": [9.0, 2.5], "seconds": [0.0, 2.0], "bytes": [0.0, 5.0]},
+    }
+    dropped = [{"what": "m9", "stage": "methods", "why": "it diverged"}]
+    return Recommendation("x", "1 %", "loss", None, "c", rows, dropped, curves, [], "", 1.0)
+
+
+def test_ties_and_what_is_undecided_are_said():
+    assert made_up("first", "tie", "tie", "worse").verdict.endswith("No difference that matters between the first 3.")
+    assert "between m0 on ring, m2 on ring." in made_up("first", "worse", "tie").verdict
+    assert "Undecided after 5 seeds: whether m1 on ring is worse" in made_up("first", "undecided").verdict
+    assert made_up("first", "worse").verdict == "Run m0 on ring with eta=1."
+    text = str(made_up("first", "worse"))
+    assert "m9 (methods): it diverged" in text
+
+
+def test_the_front_holds_what_nothing_else_beats_in_error_bytes_and_seconds():
+    assert made_up("first").pareto == ["quick", "small"]
