@@ -13,6 +13,7 @@ from gossamer.torch.elastic import Elastic
 from gossamer.torch.exchange import Exchange
 from gossamer.torch.finite import Guard
 from gossamer.torch.log import Log
+from gossamer.torch.meetings import Tally
 from gossamer.torch.parameters import Flat
 from gossamer.torch.rounds import Memory, Rounds
 from gossamer.torch.waking import Waking
@@ -51,6 +52,11 @@ class Together(Optimizer):
     def memory(self) -> Memory:
         """Where the rule stands."""
         return self._rounds.memory
+
+    @property
+    def meetings(self) -> Tally | None:
+        """What became of this rank's meetings; None where ranks go in rounds."""
+        return self._rounds.meetings.tally if isinstance(self._rounds, Waking) else None
 
     def note(self, **values: float) -> None:
         """Put values, such as ``loss=loss.item()``, into the next row of the log."""

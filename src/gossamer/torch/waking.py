@@ -81,7 +81,8 @@ class Waking:
 
     def finish(self) -> None:
         """Answer the others until all have finished, and end: the model is then as they left it."""
-        if not self._over:
+        if self._over != FINISHED:
+            self.check_alive()
             self.meetings.gather()
             self.meetings.end()
             self.points, self._over = self._shown(self.memory.state.x), FINISHED
