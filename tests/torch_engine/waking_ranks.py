@@ -56,7 +56,7 @@ def train(loss, optimizer, steps, pause=0.0):
 def standing(model, optimizer):
     """The parameters, the state and what became of meetings."""
     state = {name: a.numpy().copy() for name, a in optimizer.state_dict()["rule"]["state"].items()}
-    tally = dict(vars(optimizer.exchange.meetings.tally))
+    tally = dict(vars(optimizer.meetings))
     return {"model": model[0].detach().numpy().copy(), "tally": tally, **state}
 
 
