@@ -116,12 +116,14 @@ bench: $(READY)
 	$(BIN)/python -m benchmarks
 	$(BIN)/python benchmarks/torch_step.py
 	$(BIN)/python benchmarks/torch_memory.py
+	$(BIN)/python benchmarks/torch_clock.py
 
 bench-quick: $(READY)
 	$(BIN)/python -m benchmarks --quick --out runs/bench-quick
 
 performance: bench
 	$(BIN)/python docs/performance.py runs/bench
+	$(BIN)/python docs/clock.py runs/bench
 
 soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py

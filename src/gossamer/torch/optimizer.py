@@ -31,7 +31,7 @@ from gossamer.torch.arguments import (
 )
 from gossamer.torch.decay import WeightDecay, amounts_of
 from gossamer.torch.elastic import elastic_of
-from gossamer.torch.exchange import Counters, Exchange
+from gossamer.torch.exchange import Counters
 from gossamer.torch.finite import Guard, OnNonfinite
 from gossamer.torch.gpus import looks
 from gossamer.torch.gradients import Gradients, Scaling, check_way
@@ -44,6 +44,7 @@ from gossamer.torch.rounds import Course, Memory, Rates, Rounds
 from gossamer.torch.saved import misfit, packed, unpacked
 from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.together import Together
+from gossamer.torch.waking import exchange_for, on_its_way, without_rounds
 from gossamer.torch.world import ProcessWorld
 
 
@@ -75,6 +76,8 @@ class Decentralized(Together):
             wait for each other at every step, for one number.
         elastic: whether the others go on where a rank is lost, and let processes join, in place of stopping; the script
             must be started by ``gossamer launch --elastic``, and counts by `steps`.
+        asynchronous: whether nobody waits: processes step when they like, and meet one neighbour at a time. For rules
+            that have ``wake``; end with `finish`.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
             it. The iterates are the same.
         log: called with a row of numbers after every `log_every` steps: `CSVLog`, `JSONLinesLog`, `ProgressLog` or
@@ -102,6 +105,7 @@ class Decentralized(Together):
         start_timeout: float = 60.0,
         on_nonfinite: OnNonfinite = "stop",
         elastic: bool = False,
+        asynchronous: bool = False,
         overlap: bool | None = None,
         log: Callable[[dict[str, Any]], None] | None = None,
         log_every: int = 1,
@@ -130,13 +134,16 @@ class Decentralized(Together):
         self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group, form)
         self.rule = rule
         self.network = network_for(network, self.world.size) if self.elastic is None else self.elastic.network()
+        self.asynchronous = asynchronous or self.network.asynchronous
+        if self.asynchronous:
+            self.network = without_rounds(self.network, overlap, on_nonfinite, elastic)
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(x.numel())
-        self.overlap = overlapping(overlap, rule, self.network)
+        self.overlap = not self.asynchronous and overlapping(overlap, rule, self.network)
         self.counters, self._log = Counters(), Log(log, log_every)
         self.local: LocalSteps | None = None
-        self.exchange = Exchange(self.world, self.network, self.counters)
+        self.exchange = exchange_for(self.world, self.network, self.counters, rule)
         self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
         self._gradients = Gradients(self.flat, self.guard, self.counters)
         if own := inner_groups(self.param_groups, options, inner):
@@ -148,16 +155,15 @@ class Decentralized(Together):
         self._agents = agents = Agents(self.exchange, self.seed, draws == "simulator", sleepy(rule, self.network))
         if self.overlap and inner is None and asks_at_its_model(rule):
             self.flat.unite()
-        self._rounds = Rounds(
-            Course(
-                *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
-                *(self.flat.held, self.flat.stilled, self.guard.check),
-            )
+        course = Course(
+            *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
+            *(self.flat.held, self.flat.stilled, self.guard.check),
         )
+        self._rounds = on_its_way(course, self.exchange, self.seed)
         besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
         if self.elastic is not None:
             self.elastic.begin(about, besides)
-        if self.elastic is not None and late:
+        if self.elastic is not None and late and isinstance(self._rounds, Rounds):
             self._rounds.memory, self.elastic.joined = Memory(-1, State(x=x), self._rates(), []), True
             self.elastic.regroup(self, 0)
             return
@@ -232,7 +238,8 @@ class Decentralized(Together):
             return
         rates = self._rates()
         if self.guard.passes(gradients):
-            self._likeness.look(gradients[0])
+            if not self.asynchronous:
+                self._likeness.look(gradients[0])
             self._rounds.answer(self.decay.added(gradients, points), rates)
         self._show()
 
@@ -254,7 +261,7 @@ class Decentralized(Together):
         saved = state_dict.get("rule", {})
         self.world.refuse(misfit(saved, facts.saved_with(self), sum(self.flat.sizes)))
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
-        self.world.agree({"round that was loaded": str(saved["round"])})
+        self.world.agree({"round that was loaded": "any" if self.asynchronous else str(saved["round"])})
         self.exchange.drain()
         finite = saved["finite"]
         self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
@@ -264,6 +271,8 @@ class Decentralized(Together):
         self._go(unpacked(saved, self.world.device))
         if self.local is not None:
             self.local.load_state_dict(saved["inner state"])
+        if self.asynchronous:
+            self.exchange.meet()  # or else one might meet another that has not loaded yet
 
     def __getstate__(self) -> dict[str, Any]:
         raise InputError(

@@ -13,8 +13,10 @@ from gossamer.torch.elastic import Elastic
 from gossamer.torch.exchange import Exchange
 from gossamer.torch.finite import Guard
 from gossamer.torch.log import Log
+from gossamer.torch.meetings import Tally
 from gossamer.torch.parameters import Flat
 from gossamer.torch.rounds import Memory, Rounds
+from gossamer.torch.waking import Waking
 from gossamer.torch.world import ProcessWorld
 
 
@@ -26,7 +28,8 @@ class Together(Optimizer):
     exchange: Exchange
     guard: Guard
     elastic: Elastic | None
-    _rounds: Rounds
+    asynchronous: bool
+    _rounds: Rounds | Waking
     _log: Log
     _averaged: bool
 
@@ -49,6 +52,11 @@ class Together(Optimizer):
     def memory(self) -> Memory:
         """Where the rule stands."""
         return self._rounds.memory
+
+    @property
+    def meetings(self) -> Tally | None:
+        """What became of this rank's meetings; None where ranks go in rounds."""
+        return self._rounds.meetings.tally if isinstance(self._rounds, Waking) else None
 
     def note(self, **values: float) -> None:
         """Put values, such as ``loss=loss.item()``, into the next row of the log."""
@@ -80,9 +88,28 @@ class Together(Optimizer):
         """What the work gives, which all ranks do together; where they are elastic, also after a loss."""
         return work() if self.elastic is None else self.elastic.retried(self, work)
 
-    def check_together(self) -> None:
-        """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it."""
+    def finish(self) -> None:
+        """Wait until all ranks have come to their end. All must call it.
+
+        Where they are asynchronous they step no more: until the last one comes, those that are here answer their
+        neighbours, and the parameters are then as those left them.
+        """
         self._check_own()
+        if isinstance(self._rounds, Waking):
+            self._rounds.finish()
+            self.flat.write(self._rounds.points[0])
+        else:
+            self.together(self.exchange.meet)
+
+    def check_together(self) -> None:
+        """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it.
+
+        Asynchronous ones may differ: they are waited for until all are here.
+        """
+        self._check_own()
+        if self.asynchronous:
+            self.exchange.meet()
+            return
         rates = [f"{group['lr']:.12g}" for group in self.param_groups]
         self.flat.check_kinds()
         self.world.agree(

@@ -1,0 +1,93 @@
+"""Write docs/clock.md from a finished `benchmarks/torch_clock.py`: every number and figure on it comes from the run.
+
+python docs/clock.py runs/bench
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from findings import table
+from matplotlib.figure import Figure
+
+from gossamer.report import figures
+
+HERE = Path(__file__).parent
+FIGURE = HERE / "assets" / "clock" / "clock.svg"
+
+PAGE = """# Does the clock tell the truth?
+
+<!-- Written by docs/clock.py from a run of `make bench`: change that file, not this page. -->
+
+The [clock](howto/clock.md) says how long rounds take from how long gradients and messages do. Here real processes of
+[`gossamer.torch`](training.md) run with delays that are injected: a gradient sleeps for as long as the clock draws, and
+a message for as long as the clock says that its link takes, latency, bandwidth and shared uplink included. All else,
+the order of messages, overlap, and who waits for whom, is left to the processes. Compared are the seconds until the
+last of them has the model of a round; where [nobody waits](howto/asynchronous.md#on-real-processes), until as many
+events have happened as there are processes, which meet whom they draw themselves. `python benchmarks/torch_clock.py`
+measures it, as `make bench` does; this was on a machine with MACHINE, several processes to each, and every case was run
+TIMES.
+
+**VERDICT.** Wanted is a median of WITHIN over or under at most.
+
+![Seconds of rounds, by the clock and measured](assets/clock/clock.svg)
+
+TABLE
+Medians over repetitions; in brackets, the quartiles. All-reduces are not among them: PyTorch does those inside, where
+no link can be slowed down.
+"""
+
+
+def drawn(cases: list[dict[str, Any]]) -> Figure:
+    """Seconds of each round: lines by the clock, dots as measured."""
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    worlds = sorted({case["processes"] for case in cases})
+    panels = np.atleast_1d(figure.subplots(1, len(worlds), sharey=True))
+    for panel, processes in zip(panels, worlds, strict=True):
+        for number, case in enumerate(case for case in cases if case["processes"] == processes):
+            rounds, color = range(1, len(case["predicted"]) + 1), figures.COLORS[number % len(figures.COLORS)]
+            panel.plot(rounds, case["predicted"], color=color, linewidth=1, label=case["case"])
+            panel.plot(rounds, case["measured"], "o", color=color, markersize=2.5)
+        panel.set(title=f"{processes} processes", xlabel="round")
+        panel.grid(alpha=0.25, linewidth=0.5)
+    panels[0].set_ylabel("seconds: clock (lines), measured (dots)")
+    panels[0].legend(fontsize=6, frameon=False)
+    return figure
+
+
+def page(found: dict[str, Any]) -> str:
+    cases = found["cases"]
+    rows = [
+        (case["processes"], case["case"], f"{case['predicted'][-1]:.2f}", f"{case['measured'][-1]:.2f}", _ratio(case))
+        for case in cases
+    ]
+    middle = float(np.median([case["ratio"]["median"] for case in cases]))
+    met = abs(middle - 1) <= found["within"]
+    each = sum(case["met"] for case in cases)
+    verdict = f"{'Holds' if met else 'Does not hold'}: in the median measured over predicted seconds are {middle:.3f}, "
+    verdict += f"and {each} of {len(cases)} cases are within {found['within']:.0%} by themselves"
+    head = ["processes", "case", f"clock, s, {len(cases[0]['predicted'])} rounds", "measured, s", "measured / clock"]
+    times = "once, with `--quick`" if found["quick"] else "three times"
+    words = {"TIMES": times, "MACHINE": found["machine"], "VERDICT": verdict, "WITHIN": f"{found['within']:.0%}"}
+    text = PAGE.replace("TABLE", table(head, rows))
+    for word, value in words.items():
+        text = text.replace(word, value)
+    return text
+
+
+def _ratio(case: dict[str, Any]) -> str:
+    median, low, high = (f"{case['ratio'][key]:.3f}" for key in ("median", "low", "high"))
+    return f"{median} [{low}, {high}]" + ("" if case["met"] else ", **missed**")
+
+
+def main() -> None:
+    found = json.loads((Path(sys.argv[1]) / "clock.json").read_text())
+    (HERE / "clock.md").write_text(page(found))
+    FIGURE.parent.mkdir(parents=True, exist_ok=True)
+    drawn(found["cases"]).savefig(FIGURE)
+
+
+if __name__ == "__main__":
+    main()
