@@ -12,7 +12,7 @@ import numpy as np
 from findings import table
 from matplotlib.figure import Figure
 
-from gossamer.report import figures
+from gossamer.report.styles import COLORS
 
 HERE = Path(__file__).parent
 FIGURE = HERE / "assets" / "clock" / "clock.svg"
@@ -47,7 +47,7 @@ def drawn(cases: list[dict[str, Any]]) -> Figure:
     panels = np.atleast_1d(figure.subplots(1, len(worlds), sharey=True))
     for panel, processes in zip(panels, worlds, strict=True):
         for number, case in enumerate(case for case in cases if case["processes"] == processes):
-            rounds, color = range(1, len(case["predicted"]) + 1), figures.COLORS[number % len(figures.COLORS)]
+            rounds, color = range(1, len(case["predicted"]) + 1), COLORS[number % len(COLORS)]
             panel.plot(rounds, case["predicted"], color=color, linewidth=1, label=case["case"])
             panel.plot(rounds, case["measured"], "o", color=color, markersize=2.5)
         panel.set(title=f"{processes} processes", xlabel="round")

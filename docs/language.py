@@ -13,6 +13,7 @@ from findings import table
 from matplotlib.figure import Figure
 
 from gossamer.report import figures
+from gossamer.report.styles import COLORS
 from gossamer.results.statistics import LEVEL, difference, half_width, interval
 
 HERE = Path(__file__).parent
@@ -74,8 +75,8 @@ def drawn(curves: dict[str, Curves]) -> Figure:
         mean = found.loss.mean(0)
         half = half_width(np.array(len(found.loss)), found.loss.std(0, ddof=1)) if len(found.loss) > 1 else 0 * mean
         for panel, x in zip(panels, (found.sent.mean(0) / 1e6, shares(curves, name).mean(0)), strict=True):
-            panel.plot(x, mean, color=figures.COLORS[number], linewidth=1.2, label=name)
-            panel.fill_between(x, mean - half, mean + half, color=figures.COLORS[number], alpha=0.2, linewidth=0)
+            panel.plot(x, mean, color=COLORS[number], linewidth=1.2, label=name)
+            panel.fill_between(x, mean - half, mean + half, color=COLORS[number], alpha=0.2, linewidth=0)
     panels[0].set(
         xscale="symlog", xlim=(0, None), xlabel="MB sent by a process", ylabel="loss of the mean model, held out"
     )

@@ -73,7 +73,7 @@ def made() -> tuple[nn.Module, Decentralized, Any, DataLoader[Any]]:
     data = TensorDataset(pixels, torch.tensor(labels))
     torch.manual_seed(0)
     # --8<-- [start:made]
-    size = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+    size: Any = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
     size |= {"image_size": 8, "patch_size": 2, "num_channels": 1, "num_labels": 10}
     config = ViTConfig(**size)
     model = ViTForImageClassification(config)
