@@ -38,7 +38,10 @@ def test_a_run_ends_at_the_first_measured_round_at_the_target():
     np.testing.assert_allclose(result.iterates["d-psgd"], 1 - 0.9**first, rtol=1e-12)
     assert result.final("loss")["d-psgd"] == pytest.approx([0.9 ** (2 * first)])
     assert result.summary().table.select("reached", "diverged", "round").row(0) == (1, 0, first)
-    assert str(result.summary()).splitlines()[0].endswith("diverged  reached")
+    assert [word for word in str(result.summary()).split() if word in ("diverged", "reached")] == [
+        "diverged",
+        "reached",
+    ]
     assert result.manifest["until"] == {"loss": 0.05}
 
 

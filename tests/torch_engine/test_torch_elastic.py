@@ -128,6 +128,8 @@ def test_what_cannot_be_elastic_is_refused_before_any_work(monkeypatch):
 
     from gossamer.torch import Decentralized
 
+    monkeypatch.setattr("torch.distributed.is_initialized", lambda: False)  # whatever ran before in this process
+
     def make(rule=DMT, network="ring", **others):
         return Decentralized([torch.nn.Parameter(torch.zeros(2))], rule, network, elastic=True, **others)
 
