@@ -36,6 +36,7 @@ def small(name, spec):
 
 
 reproduction._shortened = small
+reproduction.report.artifacts = lambda *_: None  # most of the time; the whole quick run draws its figures
 
 if __name__ == "__main__":
     main()
