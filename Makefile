@@ -16,7 +16,7 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # The tests of a file share what they compile, so they run in one process; one more than there are cores, as some wait.
 PYTEST = $(BIN)/pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony language recommend bench bench-quick performance soak clean
+.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony language recommend bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -38,15 +38,19 @@ $(READY): pyproject.toml constraints.txt
 test: others shapes
 
 others: $(READY)
-	$(PYTEST) $(patsubst %,--ignore=%,$(ROOMS))
+	$(PYTEST) -m 'not slow' $(patsubst %,--ignore=%,$(ROOMS))
 
 shapes: $(READY)
 	GOSSAMER_SHAPES=1 $(PYTEST) $(ROOMS)
 
+# worlds of many processes, popular trainers, and what trains for long: before a release, and where these are changed
+slow: $(READY)
+	$(PYTEST) -m slow
+
 # in another order each time; SEED=7 repeats one
 SEED := $(or $(SEED),$(shell date +%s))
 shuffled: export GOSSAMER_SHUFFLE := $(SEED)
-shuffled: others shapes
+shuffled: others shapes slow
 
 test-quick: $(READY)
 	$(PYTEST) $(QUICK)

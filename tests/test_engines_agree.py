@@ -6,7 +6,7 @@ import pytest
 from tests.torch_engine import forked, quadratics
 
 
-@pytest.mark.parametrize("agents", [4, 8])
+@pytest.mark.parametrize("agents", [4, pytest.param(8, marks=pytest.mark.slow)])
 def test_simulator_and_processes_have_the_same_iterates(agents):
     ranks = forked.run(quadratics.trained, agents, seconds=240)
     expected = quadratics.simulated(agents) | quadratics.looped(agents)

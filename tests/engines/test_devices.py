@@ -52,7 +52,7 @@ def test_agents_over_eight_devices_do_what_they_do_on_one(alone, eight):
         assert np.abs(alone[case]).max() > 1e-3
 
 
-@pytest.mark.parametrize(("count", "devices"), [(2, 2), (4, 8)])
+@pytest.mark.parametrize(("count", "devices"), [(2, 2), pytest.param(4, 8, marks=pytest.mark.slow)])
 def test_agents_over_processes_do_what_they_do_on_one(count, devices, alone, eight, tmp_path):
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))

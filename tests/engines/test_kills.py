@@ -2,10 +2,13 @@
 
 import random
 
+import pytest
+
 from benchmarks import kills
 from tests.engines.test_devices import environment
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_others_and_the_same_command_goes_on_to_the_same_bits(tmp_path, monkeypatch):
     for name, value in environment().items():
         monkeypatch.setenv(name, value)

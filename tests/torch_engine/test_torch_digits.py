@@ -6,6 +6,8 @@ import re
 import runpy
 from pathlib import Path
 
+import pytest
+
 from tests.torch_engine import forked
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -18,6 +20,7 @@ def example(rank, size, name):
     return printed.getvalue()
 
 
+@pytest.mark.slow
 def test_biased_dmt_learns_digits_that_no_process_sees_all_of():
     first, *others = forked.run(example, 4, "torch_digits.py", seconds=240)
     assert others == ["", "", ""]

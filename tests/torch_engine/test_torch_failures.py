@@ -42,6 +42,7 @@ def test_a_lost_rank_is_named_and_a_restart_ends_with_the_same_bits(kind, inside
     assert forked.run(failing_run.trained, 4, str(tmp_path), None, inside) == undisturbed[inside]
 
 
+@pytest.mark.slow
 def test_torchrun_restarts_and_leaves_no_process_behind(tmp_path, tmp_path_factory):
     """In the first life a rank is killed, in the second one stops, and the third ends as if nothing had been."""
     undisturbed = forked.run(failing_run.trained, 2, str(tmp_path_factory.mktemp("undisturbed")))

@@ -9,6 +9,8 @@ from tests.torch_engine import forked
 
 ROOT = Path(__file__).parents[2]
 
+pytestmark = pytest.mark.slow
+
 
 def quick(rank, size):
     example = runpy.run_path(str(ROOT / "examples" / "torch_language.py"))

@@ -11,6 +11,7 @@ from gossamer.torch.launch import command, environment
 from tests.torch_engine import recipes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["lightning", "accelerate", "huggingface"])
 def test_a_trainer_takes_the_steps_of_a_plain_loop_and_resumes_with_the_same_bits(name, tmp_path):
     call = command(2, recipes.__file__, [name, str(tmp_path)], folder=tmp_path)
