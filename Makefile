@@ -25,7 +25,7 @@ install: $(READY)
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gossamer needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON=…")'
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
-$(1)/bin/python -m pip install --quiet --no-compile --disable-pip-version-check --constraint constraints.txt --editable '$(2)'
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '$(2)'
 @touch $(1)/ready
 endef
 
