@@ -38,10 +38,10 @@ $(READY): pyproject.toml constraints.txt
 test: others shapes
 
 others: $(READY)
-	$(PYTEST) -m 'not slow' $(patsubst %,--ignore=%,$(ROOMS))
+	$(PYTEST) $(MEASURED) -m 'not slow' $(patsubst %,--ignore=%,$(ROOMS))
 
 shapes: $(READY)
-	GOSSAMER_SHAPES=1 $(PYTEST) $(ROOMS)
+	GOSSAMER_SHAPES=1 $(PYTEST) $(MEASURED) $(ROOMS)
 
 # worlds of many processes, popular trainers, and what trains for long: before a release, and where these are changed
 slow: $(READY)
@@ -55,9 +55,11 @@ shuffled: others shapes slow
 test-quick: $(READY)
 	$(PYTEST) $(QUICK)
 
-# slower: Python 3.11 has no cheap way to watch which lines run
+# the tests, and which lines they ran: a tenth slower
 coverage: $(READY)
-	$(PYTEST) --cov --cov-report=term
+	rm -f .coverage
+	$(MAKE) test MEASURED='--cov --cov-append --cov-report='
+	$(BIN)/coverage report
 
 lowest:
 	$(PYTHON) tests/lowest.py

@@ -5,6 +5,7 @@ users, and so are those of the tests that start a process of their own.
 """
 
 import atexit
+import gc
 import os
 import random
 import shutil
@@ -40,6 +41,11 @@ if os.environ.get("GOSSAMER_SHAPES"):
 if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers inherit it
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="gossamer-cache-")
     atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+
+# A compiled program need not know the lines of Python that it comes from, and what tracing leaves is collected rarely:
+# that saves a tenth of the time.
+jax.config.update("jax_traceback_in_locations_limit", 0)
+gc.set_threshold(100_000, 50, 1000)
 
 SMALL = {
     *(

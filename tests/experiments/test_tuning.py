@@ -2,6 +2,7 @@
 
 from typing import Annotated, Any
 
+import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
@@ -229,8 +230,10 @@ def test_tuning_alone_gives_the_same_choice(tmp_path):
     [
         ({"eta": [1.0, 0.1]}, "eta must be .lowest, highest. with 0 < lowest < highest"),
         ({"budget": 10}, "must be a multiple of the number of values of lam"),
-        ({"criterion": "rounds"}, 'target goes with criterion = "rounds"'),
-        ({"criterion": "accuracy"}, "key 'tuning.criterion' is 'accuracy'"),
+        ({"criterion": "rounds"}, 'criterion = "rounds" needs one of target and until'),
+        ({"until": {"loss": 0.1}}, 'criterion = "rounds" needs one of target and until'),
+        ({"criterion": "rounds", "until": {"lose": 0.1}}, "until names 'lose', which is no metric"),
+        ({"criterion": "acuracy"}, "criterion is 'acuracy', which is not known; did you mean 'accuracy'"),
     ],
 )
 def test_bad_sections_are_refused(change, message):
@@ -259,8 +262,37 @@ def test_tuning_from_python():
     assert result.summary().table["diverged"].sum() == 0
     with pytest.raises(gs.InputError, match="there is no algorithm 'dpsgd'; did you mean 'd-psgd'"):
         gs.tune(["dpsgd"], problem, network, **options)
+    with pytest.raises(gs.InputError, match="the criterion accuracy is not measured in these runs"):
+        gs.tune([gs.BiasedDMT], problem, network, noise, **options, criterion="accuracy")
     with pytest.raises(gs.InputError, match="tune: key 'buget' is not known; did you mean 'budget'"):
         gs.tune(["d-psgd"], problem, network, steps=10, eta=(0.1, 1.0), buget=3)
+
+
+def test_a_metric_of_one_s_own_is_tuned_by_whichever_way_is_better():
+    """Of the step sizes tried, one is nearest in the log to what the metric likes: it peaks there at 0."""
+
+    @gs.metric("likes", better="higher")
+    def likes(snapshot):
+        return -((jnp.log10(snapshot.rule.eta) + 1.0) ** 2)
+
+    quadratic, ring = gs.problems.quadratic(np.eye(2), np.ones((4, 2))), gs.networks.ring(4)
+    options = {"steps": 10, "eta": (0.001, 1.0), "budget": 7, "extensions": 0, "together": 7, "dtype": "float64"}
+    tuned = gs.tune(["d-psgd"], quadratic, ring, **options, criterion="likes", progress=False)
+    (trials,) = tuned.trials.values()
+    assert vars(tuned.rules[0])["eta"] == pytest.approx(0.1)
+    assert [trial.value for trial in trials] == pytest.approx([-((k / 2 - 2) ** 2) for k in range(7)])
+
+
+def test_rounds_are_counted_until_all_metrics_are_there_and_runs_end_then():
+    """F = ½x² from 1 by a step of 1/2 on a complete graph: x = 2^−t, so that F ≤ 0.01 first after three rounds."""
+    problem = gs.problems.quadratic(np.eye(1), np.zeros((2, 1)), start=np.ones(1))
+    network = gs.networks.complete(2)
+    options = {"steps": 100, "eta": (0.125, 0.5), "budget": 4, "extensions": 0, "together": 4, "dtype": "float64"}
+    tuned = gs.tune(["d-psgd"], problem, network, **options, criterion="rounds", until={"loss": 0.01}, progress=False)
+    (trials,) = tuned.trials.values()
+    assert vars(tuned.rules[0])["eta"] == pytest.approx(0.5)
+    expected = [next(t for t in range(100) if (1 - trial.values["eta"]) ** (2 * t) / 2 <= 0.01) for trial in trials]
+    assert [trial.value for trial in trials] == expected
 
 
 def test_seeds_of_the_tuning_are_refused_for_the_evaluation():

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from gossamer.core import InputError, Range, Whole
+from gossamer.metrics.label import Better
 from gossamer.specs.candidates import Candidate, Values
 from gossamer.specs.sections import TuningSection
 
@@ -23,6 +24,13 @@ class Trial:
     """The criterion, the mean over tuning seeds; None where a seed diverged or has no finite criterion."""
     diverged: int
     extension: int
+    better: Better = "lower"
+    """Which values of the criterion are better."""
+
+    @property
+    def cost(self) -> float:
+        """The criterion, turned so that less is better; infinite where there is none."""
+        return float("inf") if self.value is None else self.value if self.better == "lower" else -self.value
 
 
 def first_grid(candidate: Candidate, section: TuningSection) -> list[Values]:
@@ -101,7 +109,7 @@ def further(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[V
 
 
 def best(candidate: Candidate, trials: Sequence[Trial]) -> Trial:
-    """The setting with the least criterion; the first of equals."""
+    """The setting with the best criterion; the first of equals."""
     judged = [trial for trial in trials if trial.value is not None]
     if not judged:
         lost = sum(trial.diverged > 0 for trial in trials)
@@ -114,7 +122,7 @@ def best(candidate: Candidate, trials: Sequence[Trial]) -> Trial:
                 "target that can be reached."
             )
         )
-    return min(judged, key=lambda trial: float(trial.value or 0.0))
+    return min(judged, key=lambda trial: trial.cost)
 
 
 def _last(allowed: Range | Whole | None, edge: Edge) -> float | None:

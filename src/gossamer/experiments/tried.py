@@ -10,6 +10,7 @@ from gossamer.basics.html import Markup, grid, joined, panel, tag
 from gossamer.basics.text import counted
 from gossamer.core import Range, Whole, hyperparameters
 from gossamer.experiments.grids import Edge, edges
+from gossamer.metrics import METRICS
 from gossamer.results.study import TUNING
 from gossamer.specs.candidates import Candidate
 
@@ -81,7 +82,9 @@ def laid_out(search: Search) -> tuple[list[str], list[list[str]]]:
             cells = {(row["eta"], row[across[0]]): _cell(row) for row in rows.iter_rows(named=True)}
             head = [f"eta \\ {across[0]}", *(f"{column:g}" for column in columns)]
             return head, [[f"{eta:.4g}", *(cells.get((eta, column), "") for column in columns)] for eta in lines]
-    best = rows.sort("value", nulls_last=True, maintain_order=True).head(TOP)
+    known = METRICS.get(rows["criterion"][0])
+    higher = known is not None and known.label.better == "higher"
+    best = rows.sort("value", descending=higher, nulls_last=True, maintain_order=True).head(TOP)
     return ["setting", best["criterion"][0]], [[row["setting"], _cell(row)] for row in best.iter_rows(named=True)]
 
 

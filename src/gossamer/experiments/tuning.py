@@ -7,9 +7,10 @@ its grid, all algorithms get half as many settings again: beyond the edge, or ar
 That happens at most twice. λ = 1 and β = 0 are no edges, for there is nothing beyond; nor is a setting whose neighbour
 diverged.
 
-A setting is judged by the mean of the criterion over the end of its runs, the last tenth of their rounds. One that
-diverged, never reached the target or has no finite criterion is never chosen. Tuning may be repeated in *replicates*,
-each on tuning seeds of its own, so that what a choice owes to chance shows in the intervals of what was chosen.
+A setting is judged by a metric, its mean over the last tenth of the rounds of its runs, or by the rounds that it takes
+to a target. One that diverged, never got there or has no finite criterion is never chosen. Tuning may be repeated in
+*replicates*, each on tuning seeds of its own, so that what a choice owes to chance shows in the intervals of what was
+chosen.
 """
 
 from collections.abc import Sequence
@@ -21,11 +22,12 @@ import numpy as np
 import polars as pl
 
 from gossamer.basics.progress import Report, reporting, saying
-from gossamer.core import Rule, setting
+from gossamer.core import InputError, Rule, setting
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, network_for, planned, timed_by
 from gossamer.experiments.grids import Trial, best, extended, first_grid, further
 from gossamer.experiments.tried import column_of, tuning_html, tuning_line
+from gossamer.metrics import METRICS, targets
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.statistics import arrival, ending
@@ -124,8 +126,9 @@ def tune(
         dtype: "float32" or "float64".
         clock: who wakes when, on an asynchronous network.
         progress: as in `simulate`.
-        section: other keys of a spec's ``[tuning]``: `budget`, `extensions`, `criterion`, `target`, `together`; and
-            hyper-parameters by their names with the values to try, such as ``lam=[1.0, 0.1]``.
+        section: other keys of a spec's ``[tuning]``: `budget`, `extensions`, `criterion` (any metric, or "rounds" with
+            a `target` or `until`), `together`; and hyper-parameters by their names with the values to try, such as
+            ``lam=[1.0, 0.1]``.
     """
     several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of(algorithm) for algorithm in several]
@@ -187,7 +190,8 @@ class Trying(NamedTuple):
         section, steps = self.section, self.steps
         every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
         first = section.first_seed + replicate * section.seeds
-        return RunPlan(steps, every, self.dtype), Width(section.together, 1), list(range(first, first + section.seeds))
+        plan = RunPlan(steps, every, self.dtype, until=targets(section.until))
+        return plan, Width(section.together, 1), list(range(first, first + section.seeds))
 
     def _runs(
         self, candidate: Candidate, grid: list[Values], store: Store, report: Report, replicate: int
@@ -212,12 +216,21 @@ class Trying(NamedTuple):
 def _judged(values: Values, runs: list[Row], section: TuningSection, extension: int) -> Trial:
     lost = sum(run.diverged >= 0 for run in runs)
     value = float("inf") if lost else float(np.mean([criterion(run, section) for run in runs]))
-    return Trial(values, value if np.isfinite(value) else None, lost, extension)
+    better = "lower" if section.criterion == "rounds" else METRICS[section.criterion].label.better
+    return Trial(values, value if np.isfinite(value) else None, lost, extension, better)
 
 
 def criterion(run: Row, section: TuningSection) -> float:
-    """What a run is judged by: the mean over its end, or the round from which on it stays at the target or below."""
+    """What a run is judged by: the mean of a metric over its end, the round from which on its loss stays at the target
+    or below, or the round at which it came to all that `until` names."""
     if section.criterion != "rounds":
+        if section.criterion not in run.metrics:
+            raise InputError(
+                f"[tuning] the criterion {section.criterion} is not measured in these runs "
+                f"({METRICS[section.criterion].label.about}): take one of {', '.join(run.metrics)}, or rounds."
+            )
         return float(run.metrics[section.criterion][ending(run.rounds, int(run.rounds[-1]))].mean())
+    if section.until is not None:
+        return float(run.reached) if run.reached >= 0 else float("inf")
     reached = arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
     return float("inf") if reached is None else reached

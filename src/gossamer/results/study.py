@@ -116,21 +116,25 @@ class Study:
     def step_sizes(self, variant: str = "") -> pl.DataFrame:
         """What each method ended at by its step size: a row for each replicate, algorithm and η that was tried.
 
-        `value` is the criterion, the least over what else was varied (null where all diverged), and `stable` says
-        whether η belongs to the step sizes around the best that end near the least value of all methods: by the loss,
-        within 5 % of the way from the start; by ‖∇F‖², within a factor of two. It needs a tuning by a metric.
+        `value` is the criterion, the best over what else was varied (null where all diverged), and `stable` says
+        whether η belongs to the step sizes around the best that end near the best value of all methods: by a metric on
+        a logarithmic axis, such as ‖∇F‖², within a factor of two; by another, such as the loss, within 5 % of the way
+        from the start. It needs a tuning by a metric.
         """
         tried = None if self.tuning is None else self.tuning.filter(pl.col("variant") == variant)
         if tried is None or tried.is_empty() or (criterion := tried["criterion"][0]) == "rounds":
             raise InputError(f"step sizes were not compared{f' in {variant!r}' if variant else ''}: tune by a metric.")
-        least = tried.group_by("replicate", "algorithm", "eta", maintain_order=True).agg(pl.col("value").min())
+        label, value = self.results[variant].metrics[criterion], pl.col("value")
+        higher = label.better == "higher"
+        top = value.max() if higher else value.min()
+        each = tried.group_by("replicate", "algorithm", "eta", maintain_order=True).agg(top)
         start = self.results[variant].table.filter(pl.col("round") == 0)[criterion].mean()
-        best = pl.col("value").min().over("replicate")
-        enough = best + 0.05 * (pl.lit(start) - best) if criterion == "loss" else 2 * best
-        near = (pl.col("value") <= enough).fill_null(False).alias("near")
+        best = top.over("replicate")
+        enough = best * (0.5 if higher else 2) if label.log else best + 0.05 * (pl.lit(start) - best)
+        near = (value >= enough if higher else value <= enough).fill_null(False).alias("near")
         parts = [
-            grid.with_columns(stable=pl.Series(_around_best(grid)))
-            for _, grid in least.with_columns(near).sort("eta").group_by("replicate", "algorithm", maintain_order=True)
+            grid.with_columns(stable=pl.Series(_around_best(grid, higher)))
+            for _, grid in each.with_columns(near).sort("eta").group_by("replicate", "algorithm", maintain_order=True)
         ]
         columns = "replicate", "algorithm", "eta", "value", "stable"
         return pl.concat(parts).select(*columns).sort("replicate", "algorithm", "eta", maintain_order=True)
@@ -185,10 +189,10 @@ class Study:
             return Study(record.name, record.title, spec, results, tuning, known["facts"])
 
 
-def _around_best(grid: pl.DataFrame) -> list[bool]:
+def _around_best(grid: pl.DataFrame, higher: bool) -> list[bool]:
     """Which rows of a grid, sorted by η, are near without a gap from the best on; none if the best is not."""
-    near, values = grid["near"].to_list(), grid["value"].fill_null(float("inf")).to_list()
-    low = high = values.index(min(values))
+    near, values = grid["near"].to_list(), grid["value"].fill_null(float("-inf" if higher else "inf")).to_list()
+    low = high = values.index(max(values) if higher else min(values))
     while low > 0 and near[low - 1]:
         low -= 1
     while high + 1 < len(near) and near[high + 1]:

@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import pydantic
 
-from gossamer.core import LARGEST_INT
+from gossamer.core import LARGEST_INT, nearest
+from gossamer.metrics import measured, targets
 
 FIRST_SEED = 1_000_000
 """Tuning seeds start here, so that none is a seed of the evaluation."""
@@ -65,9 +66,12 @@ class TuningSection(Section):
     budget: int = pydantic.Field(default=32, ge=4, le=WIDEST)
     """Settings of the first grid, the same number for every algorithm."""
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
-    criterion: Literal["loss", "grad_norm_sq", "rounds"] = "loss"
+    criterion: str = "loss"
+    """A metric that is measured along a run, one's own too, or rounds."""
     target: float | None = pydantic.Field(default=None, allow_inf_nan=False)
     """The loss to reach for good, where the criterion is rounds."""
+    until: dict[str, float] | None = None
+    """Metrics and the values to reach for the first time, where the criterion is rounds: runs end there."""
     steps: int | None = pydantic.Field(default=None, ge=1, le=LARGEST_INT)
     seeds: int = pydantic.Field(default=2, ge=1, le=WIDEST)
     """Tuning seeds of each replicate."""
@@ -96,8 +100,15 @@ class TuningSection(Section):
         for name, values in self.grids.items():
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"the values of {name} must be at least one, all different, but are {values}")
-        if (self.criterion == "rounds") != (self.target is not None):
-            raise ValueError('target goes with criterion = "rounds", and only with it')
+        along = [metric.name for metric in measured()]
+        if self.criterion not in (*along, "rounds"):
+            raise ValueError(
+                f"criterion is {self.criterion!r}, which is not known; {nearest(self.criterion, [*along, 'rounds'])}"
+            )
+        ends = (self.target is not None) + (self.until is not None)
+        if ends != (self.criterion == "rounds"):
+            raise ValueError('criterion = "rounds" needs one of target and until; no other criterion has them')
+        targets(self.until)
         return self
 
 
