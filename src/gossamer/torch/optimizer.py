@@ -130,7 +130,7 @@ class Decentralized(Together):
         amounts = amounts_of(self.param_groups, inner)
         self.decay = WeightDecay(rule, amounts, self.flat.sizes, self._dials.eta)
         self.elastic = elastic_of(elastic, rule, network, x.device, process_group, start_timeout, timeout)
-        form = None if self.elastic is None else self.elastic.form
+        form = None if self.elastic is None else self.elastic.start
         self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group, form)
         self.rule = rule
         self.network = network_for(network, self.world.size) if self.elastic is None else self.elastic.network()
@@ -173,7 +173,7 @@ class Decentralized(Together):
         self.guard.check(start, [])
         self._go(Memory(-1, start, self._rates(), []))
         if self.elastic is not None:
-            self.elastic.membership.trained = True
+            self.elastic.begun(self)
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
