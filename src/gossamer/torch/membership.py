@@ -148,6 +148,7 @@ class Membership:
                 time.sleep(pause)
                 pause = min(2 * pause, LOOK)
             if every and self._decided(point, ALL) == ALL:
+                self._forget(f"{what}/{self._met[what] - 1}")
                 return [self.store.get(keys[member.name]).decode() for member in self.members]
         who = ", ".join(str(member.place) for member in lost) or "another"
         raise NeighborLost(f"the members regroup: place {who} was lost or silent while they met ({what}).")
@@ -196,6 +197,12 @@ class Membership:
     def _decided(self, point: str, outcome: str) -> str:
         """What has become of a point of this generation: this, unless somebody has decided before."""
         return self.store.compare_set(_outcome(self.generation, point), "", outcome).decode()
+
+    def _forget(self, point: str) -> None:
+        """Remove what stands of the point before: all have come past it, or they could not have come to the next."""
+        self.store.delete_key(self._keys(self.generation, point, self.members)[self.name])
+        if self.rank == 0:
+            self.store.delete_key(_outcome(self.generation, point))
 
     def _keys(self, generation: int, point: str, members: tuple[Member, ...]) -> dict[str, str]:
         return {member.name: f"gossamer/{generation}/{point}/{member.name}" for member in members}
