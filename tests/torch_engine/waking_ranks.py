@@ -79,7 +79,7 @@ def uneven(rank, size, folder):
     found["saved"] = together(model, optimizer)
     save(folder, 1, model, optimizer)
     train(loss, optimizer, 5)
-    undo_late(rank, optimizer.exchange.meetings)
+    undo_late(rank, optimizer._rounds.meetings)  # pyright: ignore[reportAttributeAccessIssue]
     resume(folder, model, optimizer)
     found["gone back"] = together(model, optimizer)
     optimizer.finish()
