@@ -180,6 +180,7 @@ class Elastic:
                     optimizer.world.enter(dist.group.WORLD)
                     self._say(before, lost)
                 self._go_on(optimizer, steps)
+                lost = None  # or else its traceback, which leads here, would keep a group that failed
                 return
             except NotLetIn:
                 raise

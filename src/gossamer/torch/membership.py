@@ -124,7 +124,8 @@ class Membership:
             elif record is None or record.closed or not record.has(self.name):
                 self._write(record, self._coming(record))
             else:
-                watch.look(m for m in {*record.expected, *record.came} if m.name != self.name)
+                with _reaching_the_store():
+                    watch.look(m for m in {*record.expected, *record.came} if m.name != self.name)
                 if (closed := self._closed(record, watch, waited)) is not None:
                     self._write(record, closed)
                 else:
