@@ -82,7 +82,10 @@ def trained(rank, size, rule, network, faults, steps, full=0, timeout=20.0, fold
         if kind and optimizer.steps >= step and not optimizer.elastic.joined:
             faults = {}
             fail(kind, optimizer)
-        stride(optimizer, loss)
+        if not full and optimizer.steps == last:
+            optimizer.consensus_error()
+        if members.generation == seen[-1]["generation"]:
+            stride(optimizer, loss)
         time.sleep(0.005 * bool(full))
         if members.generation != seen[-1]["generation"]:
             seen.append(standing(optimizer))
@@ -91,6 +94,7 @@ def trained(rank, size, rule, network, faults, steps, full=0, timeout=20.0, fold
                     file.write(str(os.getpid()))
     while full and optimizer.steps < seen[-1]["steps"] + steps:
         stride(optimizer, loss)
+    optimizer.finish()
     return {"x": quadratics.joined(halves).copy(), "seen": seen, "steps": optimizer.steps, "place": optimizer.place}
 
 

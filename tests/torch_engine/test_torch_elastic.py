@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.torch.membership import Member, _placed
+from gossamer.torch.generations import Member, placed
 from tests.torch_engine import forked, quadratics
 from tests.torch_engine.elastic_ranks import ETA, LAM, ElasticRanks, optimum, trained, walked
 
@@ -124,8 +124,8 @@ def test_places_stay_and_those_that_are_free_are_given_out():
     def member(name, place, veteran):
         return Member(name, ("127.0.0.1", 1), place, veteran)
 
-    placed = _placed([member("new", 0, False), member("b", 3, True), member("a", 0, True), member("also", 2, False)])
-    assert [(one.name, one.place) for one in placed] == [("a", 0), ("new", 1), ("also", 2), ("b", 3)]
+    found = placed([member("new", 0, False), member("b", 3, True), member("a", 0, True), member("also", 2, False)])
+    assert [(one.name, one.place) for one in found] == [("a", 0), ("new", 1), ("also", 2), ("b", 3)]
 
 
 def test_what_cannot_be_elastic_is_refused_before_any_work(monkeypatch):

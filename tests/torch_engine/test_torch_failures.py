@@ -1,14 +1,19 @@
 """A rank that dies or stops is named in time, and what starts again ends with the same bits."""
 
 import json
+import os
 import signal
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+import torch.distributed as dist
 
 from gossamer.torch.launch import command, environment
+from gossamer.torch.stopping import last_words
 from tests.torch_engine import failing_run, forked
 from tests.torch_engine.failing_run import EVERY, STEPS, TIMEOUT
 
@@ -62,3 +67,27 @@ def test_torchrun_restarts_and_leaves_no_process_behind(tmp_path, tmp_path_facto
     pids = [int(path.read_text()) for path in tmp_path.glob("pid-*")]
     assert len(pids) == 6
     assert not [pid for pid in pids if forked.runs(pid)]
+
+
+def hung_up(rank, size, folder):
+    """Rank 0 dies, then rank 1 leaves and lives on: whether rank 2 noticed, who waits for rank 1 alone."""
+    noticed, group = Path(folder, "noticed"), dist.group.WORLD
+    words = last_words(group)
+    dist.barrier()
+    if rank == 0:
+        os._exit(1)
+    if rank == 2:
+        with pytest.raises(RuntimeError):
+            group.recv([torch.zeros(1)], 1, 7).wait(timedelta(seconds=20))
+        return noticed.touch()
+    with pytest.raises(RuntimeError):
+        group.recv([torch.zeros(1)], 0, 7).wait(timedelta(seconds=20))
+    words.hang_up()
+    forked.wait_until(noticed.exists, 10)
+
+
+def test_whoever_leaves_is_noticed_by_all_also_after_the_first_of_them_died(tmp_path):
+    """A wait that fails at once because its rank is gone does not end the other connections."""
+    with forked.Ranks(hung_up, 3, str(tmp_path)) as ranks:
+        found = ranks.results()
+    assert found == [None] * 3, [one and one.trace for one in found]

@@ -34,7 +34,8 @@ def test_uneven_speeds_are_exact_also_after_a_checkpoint(tmp_path):
     for moment in ("saved", "resumed", "ended"):
         assert balance([rank[moment] for rank in found]) < 1e-12
     for rank in found:
-        np.testing.assert_array_equal(rank["resumed"]["v"], rank["saved"]["v"])
+        for moment in ("gone back", "resumed"):
+            np.testing.assert_array_equal(rank[moment]["v"], rank["saved"]["v"])
         np.testing.assert_array_equal(rank["ended"]["model"], rank["ended"]["x"])
         np.testing.assert_allclose(rank["ended"]["x"], waking_ranks.optimum(3), atol=1e-8)
         assert rank["error"] < 1e-16

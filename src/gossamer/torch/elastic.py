@@ -1,9 +1,17 @@
 """Training that goes on when processes are lost or join: `Decentralized(…, elastic=True)`.
 
 Whoever loses a neighbour leaves the group, so that its other neighbours lose it in turn, and all meet again as the next
-generation: see `gossamer.torch.membership`. There they form a new process group, agree on the round, make the network
-of those that are left, and restart the rule from the state that each had before the round that failed. One that joins
-gets a neighbour's state. The step that failed is left out.
+generation: see `gossamer.torch.membership`. There they form a new process group, tell each other the round, make the
+network of those that are left, and restart the rule from the state that each had before the round that failed. One that
+joins gets a neighbour's state. The step that failed is left out.
+
+    gather          who comes is a member                           at the store
+    meet "enters"   all know it                                     at the store
+    connect         a process group of gloo                         in PyTorch, up to the timeout for each neighbour
+    meet "stands"   all are connected, and messages can be sent     at the store
+    meet "about"    all tell their rounds and what they train       at the store
+    copy            those that join get a state                     in PyTorch, up to the timeout for each message
+    meet "ready"    the generation is formed                        at the store
 """
 
 import json
@@ -16,27 +24,28 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.lazy_networkx import is_graph
-from gossamer.core import InputError, State
+from gossamer.core import InputError
 from gossamer.networks import NETWORKS, Network
 from gossamer.networks.compatibility import suits
 from gossamer.networks.surviving import surviving
 from gossamer.torch.arguments import network_for, without_attack
+from gossamer.torch.copying import copied
 from gossamer.torch.exchange import fingerprint
 from gossamer.torch.meeting import meeting
-from gossamer.torch.membership import Membership
-from gossamer.torch.parameters import local
+from gossamer.torch.membership import READY, Membership, NotLetIn
 from gossamer.torch.rounds import Memory
 from gossamer.torch.stopping import NeighborLost
-from gossamer.torch.world import ProcessWorld, in_short
+from gossamer.torch.world import in_short
 
 ATTEMPTS = 8
-"""How often in a row the processes may fail to form a group."""
-COPIES = 0x60553
-"""The tag of what a process that joins is sent."""
+"""How often in a row the same processes may fail to form a group."""
+PATIENCE = 5
+"""As the one that is connected to, gloo waits so many times its timeout."""
 
 says = logging.getLogger("gossamer.torch")
 
@@ -99,17 +108,33 @@ class Elastic:
                 raise
             return surviving(networks.of(self.given, self.first), places)
 
+    def start(self) -> None:
+        """Form the group of a process that has just begun; one that joins tries again if others are lost meanwhile."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self.form()
+            except NotLetIn:
+                raise
+            except NeighborLost:
+                if self.membership.generation == 1 or attempt == ATTEMPTS - 1:
+                    raise
+
     def form(self) -> None:
         """Come to the meeting place, and form the process group of all that did."""
         members = self.membership
+        if dist.is_initialized():
+            dist.destroy_process_group()
         members.gather()
+        members.meet("enters")
         store = PrefixStore(f"gossamer/{members.generation}", members.store)
-        try:
-            dist.init_process_group(
-                "gloo", store=store, rank=members.rank, world_size=len(members.members), timeout=self._longest
-            )
-        except RuntimeError as error:
-            raise NeighborLost(f"the processes could not form a group again ({in_short(error)}).") from error
+        about = {"store": store, "rank": members.rank, "world_size": len(members.members)}
+        with members.signs():
+            try:
+                dist.init_process_group("gloo", **about, timeout=timedelta(seconds=members.timeout / PATIENCE))
+            except RuntimeError as error:
+                raise NeighborLost(f"the processes could not form a group again ({in_short(error)}).") from error
+        _set_pg_timeout(self._longest)
+        members.meet("stands")
 
     def begin(self, facts: dict[str, str], frozen: Sequence[Tensor]) -> None:
         """Keep what those that join must agree on, and the tensors besides the parameters that they are given."""
@@ -123,22 +148,30 @@ class Elastic:
             raise NeighborLost("the members regroup, since a process joins or another one was lost.")
 
     def retried(self, optimizer: Any, work: Callable[[], Any]) -> Any:
-        """What the work gives, which all ranks do together; after a loss, once more among those that are left."""
+        """What the work gives, which all ranks do together; after a loss, once more among those that are left.
+
+        Nobody returns before all have done it: those that do it once more would else wait for one that is in a step.
+        """
         while True:
             try:
-                return work()
+                result = work()
+                self.membership.meet("work")
+                return result
             except NeighborLost as lost:
-                self.regroup(optimizer, optimizer.guard.step, lost)
+                self.regroup(optimizer, optimizer.guard.step, lost, busy=True)
 
-    def regroup(self, optimizer: Any, steps: int, lost: NeighborLost | None = None) -> None:
+    def regroup(self, optimizer: Any, steps: int, lost: NeighborLost | None = None, *, busy: bool = False) -> None:
         """Go on with those that are left and those that join, after so many whole steps.
 
         Args:
             optimizer: what goes on.
             steps: how many steps this rank has ended.
             lost: why; None where the group has just been formed.
+            busy: whether the members are to do something together before the next step, so that nobody can join.
         """
-        for _ in range(ATTEMPTS):
+        self.membership.busy = busy
+        failed, same = 0, self.membership.members
+        while failed < ATTEMPTS:
             try:
                 if lost is not None:
                     before = self.membership.members
@@ -147,21 +180,33 @@ class Elastic:
                     optimizer.world.enter(dist.group.WORLD)
                     self._say(before, lost)
                 self._go_on(optimizer, steps)
+                lost = None  # or else its traceback, which leads here, would keep a group that failed
                 return
+            except NotLetIn:
+                raise
             except NeighborLost as error:
                 lost = error
             except InputError:
                 self.membership.close()
                 raise
+            failed, same = (failed + 1 if same == self.membership.members else 1), self.membership.members
         assert lost is not None
         raise lost
+
+    def begun(self, optimizer: Any) -> None:
+        """Go on once all members have a model and have started; or without those that were lost by then."""
+        self.membership.trained = True
+        try:
+            self.membership.meet(READY)
+        except NeighborLost as lost:
+            self.regroup(optimizer, 0, lost)
 
     def _go_on(self, optimizer: Any, steps: int) -> None:
         memory, world = optimizer.memory, optimizer.world
         state = None if self.late else memory.state
         arrays = {} if state is None else {key: [list(a.shape), str(a.dtype)] for key, a in state.items()}
         about = {"facts": self._facts, "t": memory.t, "steps": steps, "arrays": arrays, "first": self.first}
-        told = [json.loads(text) for text in world.texts(json.dumps(about))]
+        told = [json.loads(text) for text in self.membership.meet("about", json.dumps(about))]
         veterans = [rank for rank, member in enumerate(self.membership.members) if member.veteran]
         self.first = told[veterans[0]]["first"]
         self._check_joined(told, veterans)
@@ -171,9 +216,11 @@ class Elastic:
         begun = all(told[rank]["t"] >= 0 for rank in veterans)
         names = [key for key in told[veterans[0]]["arrays"] if begun or key == "x"]
         t = max(told[rank]["t"] for rank in veterans) if begun else -1
-        state = self._shared(world, network, t, state, told, names, veterans)
-        optimizer.go_on(Memory(t, state, [], []), max(row["steps"] for row in told))
+        with self.membership.signs():
+            state = copied(world, network, t, state, told, names, veterans, self._frozen)
+        self.membership.meet(READY)
         self.membership.trained = True
+        optimizer.go_on(Memory(t, state, [], []), max(row["steps"] for row in told))
 
     def _check_joined(self, told: list[dict[str, Any]], veterans: list[int]) -> None:
         """One that joins with other facts is refused; the others go on without it."""
@@ -193,41 +240,6 @@ class Elastic:
                     f"{facts[differ[0]]}. Start it by the same script with the same arguments."
                 )
             raise NeighborLost(f"rank {other} wanted to join, but is of another run.")
-
-    def _shared(
-        self,
-        world: ProcessWorld,
-        network: Network,
-        t: int,
-        state: State | None,
-        told: list[dict[str, Any]],
-        names: list[str],
-        veterans: list[int],
-    ) -> State:
-        """The state of this rank; those that join are sent that of a neighbour, and what else the models consist of."""
-        sources = {
-            rank: _source(network, max(t, 0), rank, veterans) for rank in range(world.size) if rank not in veterans
-        }
-        for rank, source in sources.items():
-            if source == world.rank and state is not None:
-                sent = [state[name] for name in names] + [local(a) for a in self._frozen]
-                for a in sent:
-                    _done(world, world.group.send([a.contiguous()], rank, COPIES), rank)
-        if state is not None:
-            return State(**{name: state[name] for name in names})
-        source = sources[world.rank]
-        kinds = [told[source]["arrays"][name] for name in names]
-        received = [
-            torch.empty(shape, dtype=getattr(torch, kind.removeprefix("torch.")), device=world.device)
-            for shape, kind in kinds
-        ]
-        others = [torch.empty_like(local(a), memory_format=torch.contiguous_format) for a in self._frozen]
-        for a in (*received, *others):
-            _done(world, world.group.recv([a], source, COPIES), source)
-        with torch.no_grad():
-            for mine, a in zip(map(local, self._frozen), others, strict=True):
-                mine.copy_(a)
-        return State(**dict(zip(names, received, strict=True)))
 
     def _say(self, before: Sequence[Any], why: NeighborLost) -> None:
         members = self.membership
@@ -282,16 +294,3 @@ def fixed(given: Any) -> Network | None:
         network = networks.of(given, given.number_of_nodes() if is_graph(given) else len(given))
     surviving(without_attack(network), range(network.agents))  # says whether it can lose agents at all
     return network
-
-
-def _source(network: Network, t: int, rank: int, veterans: list[int]) -> int:
-    """Whose state a rank is sent that joins: that of its first neighbour, if it has one that has a state."""
-    row = network.matrix(t, "W" if network.stochastic == "doubly" else "R")[[rank], :].tocoo()
-    return min({int(j) for j in row.col} & set(veterans), default=veterans[0])
-
-
-def _done(world: ProcessWorld, work: Any, rank: int) -> None:
-    try:
-        world.wait(work)
-    except RuntimeError as error:
-        raise NeighborLost(f"rank {world.rank} lost rank {rank} while it joined ({in_short(error)}).") from error

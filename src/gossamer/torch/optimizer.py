@@ -7,7 +7,6 @@ Each process holds a model of its own, computes gradients on its own data and ta
 
 import operator
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from typing import Any
 
 import networkx as nx
@@ -40,15 +39,14 @@ from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_ste
 from gossamer.torch.likeness import Likeness
 from gossamer.torch.log import Log
 from gossamer.torch.parameters import Flat
+from gossamer.torch.resumable import Resumable
 from gossamer.torch.rounds import Course, Memory, Rates, Rounds
-from gossamer.torch.saved import misfit, packed, unpacked
 from gossamer.torch.stopping import NeighborLost
-from gossamer.torch.together import Together
 from gossamer.torch.waking import exchange_for, on_its_way, without_rounds
 from gossamer.torch.world import ProcessWorld
 
 
-class Decentralized(Together):
+class Decentralized(Resumable):
     """Runs a rule on the parameters of this process, with the other processes as the other agents.
 
     The script stays as it was: ``zero_grad``, ``backward``, clipping, ``step``, a learning-rate scheduler. All
@@ -130,7 +128,7 @@ class Decentralized(Together):
         amounts = amounts_of(self.param_groups, inner)
         self.decay = WeightDecay(rule, amounts, self.flat.sizes, self._dials.eta)
         self.elastic = elastic_of(elastic, rule, network, x.device, process_group, start_timeout, timeout)
-        form = None if self.elastic is None else self.elastic.form
+        form = None if self.elastic is None else self.elastic.start
         self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group, form)
         self.rule = rule
         self.network = network_for(network, self.world.size) if self.elastic is None else self.elastic.network()
@@ -166,6 +164,7 @@ class Decentralized(Together):
         if self.elastic is not None and late and isinstance(self._rounds, Rounds):
             self._rounds.memory, self.elastic.joined = Memory(-1, State(x=x), self._rates(), []), True
             self.elastic.regroup(self, 0)
+            self._opt_called = True  # or else a scheduler of PyTorch that catches up would warn
             return
         averaging.give_out(besides, self.world)
         start = State(x=self.world.broadcast(x))
@@ -173,7 +172,7 @@ class Decentralized(Together):
         self.guard.check(start, [])
         self._go(Memory(-1, start, self._rates(), []))
         if self.elastic is not None:
-            self.elastic.membership.trained = True
+            self.elastic.begun(self)
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -245,40 +244,6 @@ class Decentralized(Together):
 
     def __repr__(self) -> str:
         return f"{facts.in_short(self)}\n{super().__repr__().partition(chr(10))[2]}"
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
-        rule = facts.saved_with(self) | packed(self._rounds.memory)
-        rule |= {"finite": self._gradients.finite, "steps": self.guard.step, "counters": asdict(self.counters)}
-        rule["still"] = {k: value.clone() for k, value in self.flat.still.items()}
-        rule["inner state"] = None if self.local is None else self.local.state_dict()
-        return super().state_dict() | {"rule": rule}
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that this rank saved. All ranks must load the same step together: the round that they
-        are in is begun again."""
-        self._check_own()
-        saved = state_dict.get("rule", {})
-        self.world.refuse(misfit(saved, facts.saved_with(self), sum(self.flat.sizes)))
-        super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
-        self.world.agree({"round that was loaded": "any" if self.asynchronous else str(saved["round"])})
-        self.exchange.drain()
-        finite = saved["finite"]
-        self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
-        self.guard.step = saved["steps"]
-        vars(self.counters).update(saved["counters"])
-        self.flat.still = {k: value.to(self.world.device, copy=True) for k, value in saved.get("still", {}).items()}
-        self._go(unpacked(saved, self.world.device))
-        if self.local is not None:
-            self.local.load_state_dict(saved["inner state"])
-        if self.asynchronous:
-            self.exchange.meet()  # or else one might meet another that has not loaded yet
-
-    def __getstate__(self) -> dict[str, Any]:
-        raise InputError(
-            "Decentralized can be neither copied nor pickled, since it is in the middle of a round with the other "
-            "ranks: keep its state_dict(), or use gossamer.torch.save."
-        )
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if hasattr(self, "_rounds"):

@@ -104,8 +104,11 @@ class LastWords:
         self.hang_up()
 
     def hang_up(self) -> None:
-        """End all connections, as gloo does where a wait runs out of time: the others need not wait for the process."""
-        for peer in self._others[:1]:
+        """End all connections, as gloo does where a wait runs out of time: the others need not wait for the process.
+
+        One wait ends all of them, unless it was for a rank that is gone: then it fails before it waits.
+        """
+        for peer in self._others:
             with contextlib.suppress(RuntimeError):
                 self._group.recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
 

@@ -99,7 +99,7 @@ class Together(Optimizer):
             self._rounds.finish()
             self.flat.write(self._rounds.points[0])
         else:
-            self.together(self.exchange.meet)
+            self.together(self.exchange.meet if self.elastic is None else lambda: None)
 
     def check_together(self) -> None:
         """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it.
