@@ -196,7 +196,7 @@ class _Search:
             why = f"it did not reach the target in {amount:,.4g} {paid}"
         else:
             what = self.question.criterion if one.best.failed or self.question.target is None else paid
-            why = f"{what} {one.best.value:.4g} in {amount:,.4g} {paid}; the last that went on: {last.best.value:.4g}"
+            why = f"{what} {one.best.value:.6g} in {amount:,.4g} {paid}; the last that went on: {last.best.value:.6g}"
         self.dropped.append({"what": one.task.way.name, "stage": STAGES[number], "why": why})
 
     def _forms(self, kept: list[Tried]) -> list[Task]:
