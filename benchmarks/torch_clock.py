@@ -1,6 +1,6 @@
 """Does `gs.clock` tell the truth? Real processes of `gossamer.torch` with injected delays, against its prediction.
 
-    python benchmarks/torch_clock.py [--quick] [--out FOLDER]
+    python benchmarks/torch_clock.py [--quick] [--times 3] [--out FOLDER]
 
 4 and then 8 processes train on this machine. A gradient sleeps for as long as the clock draws, and a message for as
 long as the clock says that its link takes: from 60 ms on, so that the cores decide little. The seconds in which the
@@ -143,15 +143,16 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="each case once, with 4 processes")
+    parser.add_argument("--times", type=int, default=3, help="how often each case is run")
     parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="where clock.json goes")
     given = parser.parse_args()
-    found: list[dict[str, Any]] = []
+    times, found = 1 if given.quick else given.times, list[dict[str, Any]]()
     for processes in (4,) if given.quick else (4, 8):
         told = {case.name: predicted(case) for case in cases(processes)}
         with tempfile.TemporaryDirectory() as folder:
             target = Path(folder) / "found.json"
             env = environment(processes) | {"BENCH_RANKS": str(target), "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
-            env |= {"BENCH_REPETITIONS": "1" if given.quick else "3", "BENCH_TOLD": json.dumps(told)}
+            env |= {"BENCH_REPETITIONS": str(times), "BENCH_TOLD": json.dumps(told)}
             code = subprocess.run(command(processes, Path(__file__), folder=folder), env=env, timeout=1800).returncode
             if code:
                 return code
@@ -159,7 +160,7 @@ def main() -> int:
         found += [compared(case, told[case.name], took[case.name]) for case in cases(processes)]
     print_found(found)
     given.out.mkdir(parents=True, exist_ok=True)
-    content = {"machine": f"{os.cpu_count()} cores", "quick": given.quick, "within": WITHIN, "cases": found}
+    content = {"machine": f"{os.cpu_count()} cores", "times": times, "within": WITHIN, "cases": found}
     (given.out / "clock.json").write_text(json.dumps(content, indent=2) + "\n")
     print(given.out / "clock.json")
     return 0

@@ -69,7 +69,7 @@ def page(found: dict[str, Any]) -> str:
     verdict = f"{'Holds' if met else 'Does not hold'}: in the median measured over predicted seconds are {middle:.3f}, "
     verdict += f"and {each} of {len(cases)} cases are within {found['within']:.0%} by themselves"
     head = ["processes", "case", f"clock, s, {len(cases[0]['predicted'])} rounds", "measured, s", "measured / clock"]
-    times = "once, with `--quick`" if found["quick"] else "three times"
+    times = "once" if found["times"] == 1 else f"{found['times']} times"
     words = {"TIMES": times, "MACHINE": found["machine"], "VERDICT": verdict, "WITHIN": f"{found['within']:.0%}"}
     text = PAGE.replace("TABLE", table(head, rows))
     for word, value in words.items():

@@ -47,6 +47,20 @@ def test_a_trace_is_replayed_in_its_order(tmp_path):
     np.testing.assert_array_equal(clock.times(4, 5, 3, 2), times[5:8])
 
 
+def test_a_trace_of_whole_numbers_may_end_with_another(tmp_path):
+    (tmp_path / "times.csv").write_text("agent,seconds\n" + 150 * "0,1\n" + "0,1.5\n")
+    assert clocks.trace(tmp_path / "times.csv").times((0,), 0, 151, 1).sum() == 151.5
+
+
+def test_times_of_a_plug_in_that_are_no_numbers_are_refused():
+    class Odd(clocks.compute.Constant):
+        def times(self, seed, first, count, agents):
+            return np.full((count, agents), NAN)
+
+    with pytest.raises(gs.InputError, match="gives seconds that are below 0 or no numbers"):
+        gs.clock(compute=Odd(1.0)).times(0, 0, 1, 1)
+
+
 def test_sites_are_as_far_apart_as_stated():
     links = clocks.regions("continents", places=["london", "tokyo", "london"], uplink=1e6)
     latency, _ = links.between([0, 0, 1], [1, 2, 0], 3)
@@ -63,6 +77,9 @@ def test_links_from_a_file_go_both_ways_unless_told(tmp_path):
     assert bandwidth.tolist() == [1000, 1000, 2000, 3000]
     with pytest.raises(gs.InputError, match="none from agent 0 to agent 2, which a message takes: add it"):
         links.between([0], [2], 3)
+    (tmp_path / "far.csv").write_text("source,target,latency\n0,3000000,0.5\n")
+    with pytest.raises(gs.InputError, match=r"between each two of 3,000,001 agents needs about .* without gaps"):
+        clocks.from_file(tmp_path / "far.csv")
 
 
 BAD = {
@@ -98,7 +115,8 @@ def test_bad_clocks_are_refused(name):
 
 
 FILES = {
-    "a missing agent": ("agent,seconds\n0,1\n2,1\n", "has none of agent 1, but there are 3 agents"),
+    "a missing agent": ("agent,seconds\n0,1\n2,1\n", "has times of agent 2, but none of agent 1: give a line"),
+    "a far agent": ("agent,seconds\n0,1\n1,1\n30000000,1\n", "has times of agent 30000000, but none of agent 2"),
     "too few": ("agent,seconds\n0,1\n1,1\n", "has none of agent 2, but there are 3 agents, 0 … 2: give a line"),
     "too many": ("agent,seconds\n0,1\n1,1\n2,1\n3,1\n", "has times of agent 3, but there are 3 agents"),
     "a time before": ("agent,seconds\n0,1\n1,-1\n", "line 3: seconds must be a number in .* but is -1"),

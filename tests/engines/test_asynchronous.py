@@ -151,6 +151,11 @@ def test_slow_agents_wake_less_often_and_more_rounds_change_none_of_the_first():
     assert set(near.tolist()) == {1, N - 1}
 
 
+def test_where_nothing_takes_any_time_nobody_is_left_out():
+    found = schedule(FREE, gs.clock(clocks.uniform(0.0), compute=0.0), WORK, 0, 20)
+    assert np.bincount(found.agents, minlength=N).tolist() == [20] * N
+
+
 def test_nobody_meets_an_agent_that_is_away_and_it_comes_back():
     clock = gs.clock(clocks.uniform(0.0), compute=1.0, outages={"chance": 0.3, "seconds": 50.0}, seed=1)
     found = schedule(FREE, clock, WORK, 0, 100)
@@ -182,6 +187,10 @@ REFUSED = {
         "asynchronous form there are biased-dmt, d-psgd, gnsd; or use the network without asynchronous",
     ),
     "no clock": ({"clock": None}, "asynchronous(ring(8)) needs a clock, which says who wakes when: give one"),
+    "wakes without end": (
+        {"clock": gs.clock(compute=0.0, outages={"chance": 0.1, "seconds": 1.0})},
+        "would wake without end: give compute a time above 0, or take out the outages",
+    ),
     "devices": ({"devices": 1}, "asynchronous(ring(8)) runs on one device: leave devices out"),
 }
 

@@ -1,11 +1,15 @@
 """Hyper-parameters in the compiled program: one compilation serves any number of rounds, with schedules too."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import gossamer as gs
 from gossamer import schedules
 from gossamer.engines import block
+from gossamer.engines.devices.haste import in_haste
+from gossamer.engines.devices.layouts import ALONE
 from gossamer.engines.runs import RunPlan, Setting, Width, compute
 from gossamer.results.store import Nowhere
 from tests import compiled, plain
@@ -83,6 +87,17 @@ def test_a_block_may_hold_both():
     made.drive([20], lambda done, loss: None)
     np.testing.assert_allclose(made.x[0], closed_form(lambda t: 0.1, 20), rtol=1e-12)
     np.testing.assert_allclose(made.x[1], closed_form(falling, 20), rtol=1e-12)
+
+
+def test_a_program_compiled_in_haste_does_the_same_and_goes_on_from_where_it_was():
+    given = [gs.DPSGD(eta=0.1)], PROBLEM, NETWORK, [gs.oracles.exact()]
+    options: dict[str, Any] = {"seeds": [0], "steps": 20, "dtype": "float64", "only": ("loss",)}
+    first, later = (block.Block(*given, **options, layout=in_haste(ALONE)) for _ in range(2))
+    assert first.layout is not ALONE
+    assert [*first.drive([8], lambda done, loss: None).metrics] == ["loss"]
+    later.resume([[[leaf[0, 0] for leaf in first.leaves()]]])
+    later.drive([20], lambda done, loss: None, first=8)
+    np.testing.assert_allclose(later.x[0], closed_form(lambda t: 0.1, 20), rtol=1e-12)
 
 
 def test_a_schedule_out_of_range_in_a_late_round_is_refused_before_any_run():

@@ -131,6 +131,12 @@ def test_a_budget_too_small_for_one_round_is_refused_with_the_least_that_is_enou
         recommend(GIVEN, bytes=10, methods=["d-psgd"], graphs=["ring"], progress=False)
 
 
+def test_a_budget_that_is_never_used_up_is_refused():
+    timeless = GIVEN | {"clock": {"links": {"kind": "uniform", "latency": 0.0}, "compute": 0.0}}
+    with pytest.raises(InputError, match=r"2,147,483,647 rounds of d-psgd .* at 0 each: give less, or a"):
+        recommend(timeless, seconds=1.0, methods=["d-psgd"], graphs=["ring"], progress=False)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

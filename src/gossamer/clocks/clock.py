@@ -67,7 +67,10 @@ class Clock:
 
     def times(self, seed: int, first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
         """The seconds that the queries from `first` on take every agent, without outages."""
-        return self.compute.times((self.seed, seed), first, count, agents) * self.factors(agents)
+        times = self.compute.times((self.seed, seed), first, count, agents)
+        if not (np.isfinite(times) & (times >= 0)).all():  # ours are; those of a plug-in may not be
+            raise InputError(f"clock: {self.compute} gives seconds that are below 0 or no numbers: mend its times.")
+        return times * self.factors(agents)
 
     def absences(self, seed: int, first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
         """The seconds that every agent is away before each of these queries."""

@@ -100,10 +100,9 @@ class Trace(Compute):
     name: str
 
     def check(self, agents: int) -> None:
-        missing = [agent for agent, times in enumerate(self.seconds[:agents]) if not times]
-        missing += range(len(self.seconds), agents)
-        if missing or len(self.seconds) > agents:
-            wrong = f"none of agent {missing[0]}" if missing else f"times of agent {len(self.seconds) - 1}"
+        known = len(self.seconds)
+        if known != agents:
+            wrong = f"none of agent {known}" if known < agents else f"times of agent {known - 1}"
             raise InputError(
                 f"the trace {self.name} has {wrong}, but there are {agents} agents, 0 … {agents - 1}: give a line "
                 "`agent,seconds` for at least one query of each of them, and of no other."
@@ -147,7 +146,7 @@ def trace(file: str | os.PathLike[str]) -> Compute:
     """Measured times from a CSV file with the columns `agent` and `seconds`, a line for each query in its order."""
     path = existing_file(file, "A trace is a CSV file with the columns agent and seconds.")
     try:
-        table = pl.read_csv(path)
+        table = pl.read_csv(path, infer_schema_length=None)  # what stands in the last line has a say, too
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path} cannot be read as a CSV file: {str(error).splitlines()[0]}") from error
     if not {"agent", "seconds"} <= set(table.columns):
@@ -164,8 +163,15 @@ def trace(file: str | os.PathLike[str]) -> Compute:
             f"{path}, line {wrong[0] + 2}: seconds must be a number in {SECONDS}, but is "
             f"{brief(seconds[int(wrong[0])])}."
         )
-    owners = agents.to_numpy()
-    return Trace(tuple(tuple(values[owners == agent]) for agent in range(owners.max() + 1)), path.name)
+    known, counts = np.unique(agents.to_numpy(), return_counts=True)
+    holes = np.flatnonzero(known != np.arange(len(known)))
+    if len(holes):
+        raise InputError(
+            f"the trace {path.name} has times of agent {known[-1]}, but none of agent {holes[0]}: give a line "
+            "`agent,seconds` for at least one query of each agent from 0 on."
+        )
+    ordered = values[np.argsort(agents.to_numpy(), kind="stable")]
+    return Trace(tuple(tuple(own.tolist()) for own in np.split(ordered, np.cumsum(counts)[:-1])), path.name)
 
 
 COMPUTE: Registry[Any] = Registry(

@@ -10,6 +10,7 @@ import polars as pl
 from jaxtyping import Float, Int
 
 from gossamer.basics.arrays import array_of
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.clocks.compute import SECONDS
 from gossamer.core import InputError, Range, Registry, brief, nearest
 from gossamer.data.files import existing_file
@@ -101,7 +102,7 @@ def from_file(file: str | os.PathLike[str], uplink: Any = None) -> Links:
     """
     path = existing_file(file, "Links are a CSV file with the columns source, target, latency and bandwidth.")
     try:
-        table = pl.read_csv(path)
+        table = pl.read_csv(path, infer_schema_length=None)  # what stands in the last line has a say, too
     except (OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"{path} cannot be read as a CSV file: {str(error).splitlines()[0]}") from error
     for column in ("source", "target", "latency"):
@@ -117,6 +118,8 @@ def from_file(file: str | os.PathLike[str], uplink: Any = None) -> Links:
         if name in table.columns
     }
     agents = int(max(source.max(), target.max())) + 1
+    way_out = "number the agents from 0 on, without gaps, or take clocks.regions or clocks.uniform"
+    refuse_beyond_memory(f"{path}: a link between each two of {agents:,} agents", 40.0 * agents**2, way_out)
     made = {}
     for name in ("latency", "bandwidth"):
         held = np.full((agents, agents), np.nan)
@@ -232,17 +235,16 @@ def _square(where: str, given: Any, allowed: Range) -> np.ndarray:
     values = array_of(where, given).astype(float)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
         raise InputError(f"{where} must be a square matrix, a row for each agent, but has shape {values.shape}.")
-    for row, column in np.argwhere(~np.eye(len(values), dtype=bool)):
-        if not allowed.holds(float(values[row, column])):
-            allowed.check(f"{where} from agent {row} to agent {column}", float(values[row, column]))
+    held = (values >= allowed.low) & (values <= allowed.high) | np.eye(len(values), dtype=bool)
+    for row, column in np.argwhere(~held):
+        allowed.check(f"{where} from agent {row} to agent {column}", float(values[row, column]))
     return values
 
 
 def _column(path: Any, table: pl.DataFrame, name: str, allowed: Range) -> np.ndarray:
     values = table[name].cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
-    for line, value in enumerate(values):
-        if not allowed.holds(value):
-            allowed.check(f"{path}, line {line + 2}: {name}", table[name][line])
+    for line in np.flatnonzero(~((values >= allowed.low) & (values <= allowed.high))):
+        allowed.check(f"{path}, line {line + 2}: {name}", table[name][int(line)])
     return values
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Array, Float
 
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.clocks.clock import Clock
 from gossamer.clocks.operations import Operation, Order, Orders, Receive, Send, pieces
 from gossamer.clocks.reductions import REDUCTIONS, Routes, kind_of
@@ -33,6 +34,9 @@ ROUNDS = 1_024
 
 WIDTH = 8
 """A table of incoming links may be so many times as large as the list of links."""
+
+PAIR = 200.0
+"""Bytes that a link takes, with what is made of it on the way."""
 
 Form = tuple[tuple[str, int], ...]
 """The kinds of an order's operations, and their slots."""
@@ -174,6 +178,8 @@ def _pairs(network: Network, clock: Clock) -> tuple[np.ndarray, np.ndarray | Non
     if union is None and clock.links.uniform and not network.changes and n > 1:
         return np.arange(n), None
     if union is None:
+        way_out = "take links that are all alike, as clocks.uniform or the preset internet, or a sparser graph"
+        refuse_beyond_memory(f"a clock with a link between each two of {n:,} agents", PAIR * n**2, way_out)
         everyone = np.arange(n)
         target, source = (a.ravel() for a in np.meshgrid(everyone, everyone, indexing="ij"))
     else:

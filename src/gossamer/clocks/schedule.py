@@ -12,6 +12,7 @@ from gossamer.clocks.clock import PARTNERS, Clock, Uniform
 from gossamer.clocks.compute import BLOCK
 from gossamer.clocks.operations import Order, Orders, Query
 from gossamer.clocks.recursion import seconds
+from gossamer.core import InputError
 from gossamer.networks import Network
 
 
@@ -63,8 +64,15 @@ class _Events:
         self.chances = _stream(lambda first: Uniform().times((clock.seed, seed, PARTNERS), first, BLOCK, n))
         self.queries, self.turns = [0] * n, [0] * n
         self.busy, self.away = [0.0] * n, [0.0] * n
-        self.queue: list[tuple[float, int]] = []
+        self.queue: list[tuple[float, int, int]] = []
+        """When each agent wakes, how often it did before, and its number: of those that wake at once, the one that woke
+        least often comes first, so that none is left out where nothing takes any time."""
         self.begin = 0.0
+        if clock.outages.chance and not clock.times(seed, 0, BLOCK, n).any(0).all():
+            raise InputError(
+                "clock: a query takes no time, so that an agent whose neighbours are all away would wake without end: "
+                "give compute a time above 0, or take out the outages."
+            )
         self._start(network, clock)
 
     def _start(self, network: Network, clock: Clock) -> None:
@@ -91,7 +99,7 @@ class _Events:
         """The agent asks for a gradient, and will wake when it is done."""
         absent = self.absences(self.queries[agent])[agent]
         self.away[agent] = at + absent if absent else 0.0
-        heapq.heappush(self.queue, (at + self._query(agent, self.work.queries), agent))
+        heapq.heappush(self.queue, (at + self._query(agent, self.work.queries), self.turns[agent], agent))
 
     def first(self, count: int) -> Schedule:
         """The first events by their ends; those that end before anyone wakes again are known."""
@@ -99,7 +107,7 @@ class _Events:
         known: list[tuple[float, int, int, int, int]] = []
         made = 0
         while len(known) < count:
-            at, agent = heapq.heappop(self.queue)
+            at, _, agent = heapq.heappop(self.queue)
             while pending and pending[0][0] <= at:
                 known.append(heapq.heappop(pending))
             partner, end = self.meet(agent, at)

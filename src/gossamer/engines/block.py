@@ -71,9 +71,10 @@ class Block:
         steps: int,
         dtype: str,
         until: Sequence[Target] = (),
+        only: tuple[str, ...] = (),
         layout: Alone = ALONE,
     ):
-        self.metrics, self.layout = measured(), layout
+        self.metrics, self.layout = measured(only), layout
         self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
         self._rules = list(rules)
         problem = among_honest(problem, network, oracles[0])  # who attacks is static, and so the same in all
@@ -185,9 +186,7 @@ class Block:
     def resume(self, states: list[list[Sequence[np.ndarray]]]) -> None:
         """Put the runs where `leaves` left them: for each setting and seed, its part of every leaf."""
         with self.precision():
-            form, *arrays = self._start()
-            started = jax.eval_shape(lambda *given: self._aiming(self.layout.begin(form, *given)), *arrays)
-            tree = jax.tree.structure(started)
+            tree = jax.tree.structure(jax.eval_shape(self._aiming, self.layout.begun(*self._start())))
             stacked = [np.array([[run[k] for run in runs] for runs in states]) for k in range(tree.num_leaves)]
             self._run = self.layout.runs(jax.tree.unflatten(tree, stacked))
 

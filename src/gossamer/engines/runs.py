@@ -12,6 +12,7 @@ from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
 from gossamer.engines.cells import Piece, Row, RunId, believed, joined, row, segment
 from gossamer.engines.costs import costs
+from gossamer.engines.devices.haste import in_haste
 from gossamer.engines.devices.places import Sharing, shared_out
 from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
 from gossamer.engines.program import Form
@@ -67,6 +68,10 @@ class RunPlan(NamedTuple):
     """How often the run went on for as long again."""
     until: tuple[Target, ...] = ()
     """What ends a run early: it has come to all of these where it is measured."""
+    only: tuple[str, ...] = ()
+    """The metrics that are measured, the loss among them; none for all. Fewer are compiled sooner."""
+    hasty: bool = False
+    """Whether programs are compiled in haste, which changes the last bits of a run."""
 
     @property
     def last(self) -> int:
@@ -186,7 +191,8 @@ def compute(
                     steps=plan.last,
                     dtype=plan.dtype,
                     until=plan.until,
-                    layout=sharing.layout,
+                    only=plan.only,
+                    layout=in_haste(sharing.layout) if plan.hasty else sharing.layout,
                 )
                 see = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
                 if first:
@@ -228,7 +234,8 @@ def _key(
         **({"devices": over} if (over := sharing.layout.agents_over) > 1 else {}),
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
         **({"clock": clock.mark} if (clock := network.clock) is not None else {}),
-        **({"metrics": names} if (names := sorted(own())) else {}),
+        **({"hasty": True} if plan.hasty else {}),
+        **({"metrics": names} if (names := sorted(plan.only or own())) else {}),
     }
 
 

@@ -16,7 +16,7 @@ from gossamer.clocks.recursion import seconds
 from gossamer.core import Over, State, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
-from gossamer.engines.costs import traced_arguments, work_of
+from gossamer.engines.costs import costs, traced_arguments, work_of
 from gossamer.engines.waves import schedules as schedules_of
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -46,10 +46,14 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
     changes, or a hyper-parameter other than η: their rounds would be mixed up.
     """
     overlapping = hasattr(rule, "ahead") and not network.changes and not {*schedules(rule)} - {"eta"}
-    counted = {"start": Cost(), "turn": Cost(), "each": Cost()}
-    with jax.enable_x64(dtype == "float64"):
-        given = traced_arguments(rule, problem, network, oracle, dtype)
-        jax.eval_shape(partial(_traced, program.Form.of(rule), overlapping, counted), *given)
+    if overlapping:
+        counted = {"start": Cost(), "turn": Cost(), "each": Cost()}
+        with jax.enable_x64(dtype == "float64"):
+            given = traced_arguments(rule, problem, network, oracle, dtype)
+            jax.eval_shape(partial(_traced, program.Form.of(rule), counted), *given)
+    else:
+        start, each = costs(rule, problem, network, oracle, dtype)  # which are known, most often
+        counted = {"start": start, "turn": Cost(), "each": each}
     known = {name: _counted(cost.order, problem, oracle) for name, cost in counted.items()}
     return Orders(**known, lead=int(overlapping and hasattr(rule, "shift")))
 
@@ -81,14 +85,13 @@ def _by_events(
 
 def _traced(
     form: program.Form,
-    overlapping: bool,
     counted: dict[str, Cost],
     world: World,
     oracle: Oracle,
     hyper: dict[str, Any],
     keys: Array,
 ) -> State:
-    """The state after a start and a round, whose operations are noted while this is traced."""
+    """The state after a start and a round `ahead`, whose operations are noted while this is traced."""
     rule, memory = form.bind(hyper), program.memory_of(StackedAgents, world, oracle, keys)
 
     def agents(part: str, memory: Any) -> PostingAgents:
@@ -96,9 +99,9 @@ def _traced(
 
     first = agents("start", memory)
     state = rule.init(program.start_of(StackedAgents, world), first)
-    if overlapping and hasattr(rule, "shift"):
+    if hasattr(rule, "shift"):
         state = rule.shift(state, agents("turn", first.memory))
-    return (rule.ahead if overlapping else rule.step)(state, agents("each", first.memory))
+    return rule.ahead(state, agents("each", first.memory))
 
 
 def _counted(order: Order, problem: Problem, oracle: Oracle) -> Order:

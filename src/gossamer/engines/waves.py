@@ -18,7 +18,7 @@ class Waves(NamedTuple):
     """The events of several seeds; a place of a wave that is empty names an agent beyond the last."""
 
     begins: Int[Array | np.ndarray, "seeds rounds"]
-    """The first wave of each round, and one beyond the last."""
+    """The first wave of each round, and one beyond the last, repeated up to a round length."""
     agents: Int[Array | np.ndarray, "seeds waves width"]
     partners: Int[Array | np.ndarray, "seeds waves width"]
     turns: Int[Array | np.ndarray, "seeds waves width"]
@@ -44,7 +44,8 @@ def packed(found: Sequence[Schedule], agents: int, rounds: int) -> Waves:
     width = -(-agents // SHARE)
     parts = [_waves(one, agents, rounds, width) for one in found]
     longest = _rounded(max(len(places) for _, places in parts))
-    begins = np.array([begins for begins, _ in parts], np.int32)
+    ends = _rounded(rounds + 1) - (rounds + 1)
+    begins = np.array([begins + begins[-1:] * ends for begins, _ in parts], np.int32)
     filled = np.full((len(parts), longest, width), -1, np.int32)
     for seed, (_, places) in enumerate(parts):
         for wave, events in enumerate(places):
@@ -80,6 +81,6 @@ def _waves(found: Schedule, agents: int, rounds: int, width: int) -> tuple[list[
 
 
 def _rounded(count: int) -> int:
-    """A little more, so that schedules of about one length share a compiled program."""
+    """A little more, so that schedules of about one length share a compiled program: an eighth at most."""
     unit = 1 << max(0, count.bit_length() - 4)
     return -(-count // unit) * unit

@@ -8,18 +8,18 @@ from typing import Any
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import InputError
 from gossamer.experiments.directory import claim
-from gossamer.experiments.recommending.budgets import costs_of
+from gossamer.experiments.recommending.budgets import MOST, Costs, costs_of
 from gossamer.experiments.recommending.cost import statement
 from gossamer.experiments.recommending.designs import first_design, next_design
 from gossamer.experiments.recommending.finals import Finals, curve_of, finals, row_of
 from gossamer.experiments.recommending.question import Question, asked
 from gossamer.experiments.recommending.searching import (
-    FINALISTS,
     SHARES,
     STAGES,
     Running,
     Task,
     Tried,
+    going_on,
     ratio_of,
     rounds_of,
 )
@@ -116,14 +116,11 @@ class _Search:
         self._refuse_if_none(tasks)
         self.running.fits(max(tasks, key=lambda task: task.rounds))
         self.say(statement(question, self.choices, self.running, tasks))
-        tried = self._stage(0, tasks)
-        kept = tried[: question.keep]
-        tried = self._stage(1, self._forms(kept))
-        tried = self._stage(2, [self._again(one, SHARES[2]) for one in tried[: question.keep]])
-        found = finals(self.running, tried)
-        for one in tried[FINALISTS:]:
-            self._drop(one, 2, tried[FINALISTS - 1])
-        return self._recommendation(found)
+        kept = self._stage(0, tasks)
+        kept = self._stage(1, self._forms(kept))
+        for number in (2, 3):
+            kept = self._stage(number, [self._again(one, SHARES[number]) for one in kept])
+        return self._recommendation(finals(self.running, kept))
 
     def _affordable(self, ways: list[Way], designs: dict[str, list[Any]] | None = None) -> list[Task]:
         """The ways of which the budget pays for a round, with their settings for the stage."""
@@ -133,10 +130,21 @@ class _Search:
             candidate = way.candidate
             first = first_design(candidate, self.ends, self.question.settings)
             costs = costs_of(way, way.rule(first[0]), self.running.dtype)
+            self._refuse_endless(way, costs)
             design = first if designs is None else designs[way.algorithm["name"]]
             return Task(way, costs, design, rounds_of(costs, self.question, SHARES[stage]))
 
         return self.running.side_by_side(task, ways, 1)
+
+    def _refuse_endless(self, way: Way, costs: Costs) -> None:
+        """Refuse a budget that is never used up, as where a clock has no times."""
+        paid, amount = self.question.paid, self.question.amount
+        if costs.within(paid, amount) >= MOST:
+            price = costs.at(paid, 1) - costs.at(paid, 0)
+            raise InputError(
+                f"{paid} = {amount:g} pay for {MOST:,} rounds of {way.name} and more, at {price:.3g} each: give less, "
+                f"or {'a clock with times' if paid == 'seconds' else 'a network over which agents send'}."
+            )
 
     def _refuse_if_none(self, tasks: list[Task]) -> None:
         """Take out the ways that the budget pays no round of; refuse a budget that pays for none at all."""
@@ -159,9 +167,9 @@ class _Search:
         self.dropped.append({"what": task.way.name, "stage": "before", "why": why})
 
     def _stage(self, number: int, tasks: list[Task]) -> list[Tried]:
-        """Run a stage, and say who goes on."""
+        """Run a stage, and say who goes on: those, the best first."""
         tried = self.running.stage(number, tasks)
-        going = len(tried[: self.question.keep if number < 2 else FINALISTS])
+        going = len(tried[: going_on(number, self.question)])
         if tried[0].best.failed == 2:
             low, high = self.ends
             raise InputError(
@@ -173,12 +181,11 @@ class _Search:
             if one.best.failed == 0 and self.question.target is None:
                 paid = {"seconds": costs.at("seconds", rounds), "bytes": costs.at("bytes", rounds)}
                 self.points.append({"what": one.task.way.name, "value": one.best.value, **paid})
-        if number < 2:
-            for one in tried[going:]:
-                self._drop(one, number, tried[going - 1])
+        for one in tried[going:]:
+            self._drop(one, number, tried[going - 1])
         names = "; ".join(one.task.way.name for one in tried[:going])
         self.say(f"{STAGES[number]}: {len(tried)} tried, {going} go on: {names}")
-        return tried
+        return tried[:going]
 
     def _drop(self, one: Tried, number: int, last: Tried) -> None:
         """Note why a way does not go on."""
@@ -189,7 +196,7 @@ class _Search:
             why = f"it did not reach the target in {amount:,.4g} {paid}"
         else:
             what = self.question.criterion if one.best.failed or self.question.target is None else paid
-            why = f"{what} {one.best.value:.4g} in {amount:,.4g} {paid}; the last that went on: {last.best.value:.4g}"
+            why = f"{what} {one.best.value:.6g} in {amount:,.4g} {paid}; the last that went on: {last.best.value:.6g}"
         self.dropped.append({"what": one.task.way.name, "stage": STAGES[number], "why": why})
 
     def _forms(self, kept: list[Tried]) -> list[Task]:
@@ -225,7 +232,7 @@ class _Search:
             eliminated=before + self.dropped,
             curves={title(row): curve_of(one, question.criterion) for one, row in zip(found.ranked, rows, strict=True)},
             points=self.points,
-            winner=winner_of(question, first.task, len(found.seeds), rows[0]),
+            winner=winner_of(question, first.task, len(first.scored), rows[0]),
             took=round(time.monotonic() - self._began, 1),
         )
 

@@ -140,9 +140,10 @@ def metric(
     return known
 
 
-def measured() -> tuple[Metric, ...]:
-    """The metrics in force that are measured along a run."""
-    return tuple(metric for metric in METRICS.values() if not metric.label.end)
+def measured(only: tuple[str, ...] = ()) -> tuple[Metric, ...]:
+    """The metrics in force that are measured along a run: all, or those that are named."""
+    along = (metric for metric in METRICS.values() if not metric.label.end)
+    return tuple(metric for metric in along if not only or metric.name in only)
 
 
 def labels() -> dict[str, Label]:

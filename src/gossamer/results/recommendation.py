@@ -103,11 +103,12 @@ class Recommendation:
         lines = [
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in body
         ]
+        counts = sorted({row["seeds"] for row in self.ranking})
         judged = self.criterion if self.currency is None else f"{self.currency} until the target"
         words = [
             f"Sought: {self.sought}. Clock: {self.clock}.",
-            f"value: {judged}, the mean over {self.ranking[0]['seeds']} seeds with its 95 % interval. worse by: than "
-            f"the first, on the same samples, as a share;",
+            f"value: {judged}, the mean over {' or '.join(map(str, counts))} seeds with its 95 % interval. worse by: "
+            f"than the first, on the same samples, as a share;",
             f"a difference matters from {self.threshold}.",
             f"On the Pareto front of error, bytes and seconds: {', '.join(self.pareto)}.",
         ]

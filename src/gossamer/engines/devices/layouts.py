@@ -65,6 +65,10 @@ class Alone:
     def begin(self, form: program.Form, *arrays: Any) -> program.RunState:
         return program.begin(form, *arrays)
 
+    def begun(self, form: program.Form, *arrays: Any) -> program.RunState:
+        """The shapes of what `begin` gives."""
+        return jax.eval_shape(partial(self.begin, form), *arrays)
+
     def advance(self, form: program.Form, metrics: Any, *arrays: Any) -> Any:
         return program.advance(form, metrics, *arrays)
 

@@ -26,6 +26,8 @@ class Costs(NamedTuple):
     """When each of the first rounds is over, from round 0 on, in seconds by the clock; the mean over its seeds."""
     sent: tuple[float, float]
     """Bytes that an agent sends at the start, and in each round."""
+    queries: float = 1.0
+    """Gradients that an agent asks for in each round."""
 
     def at(self, currency: Paid, rounds: float) -> float:
         """What so many rounds cost; between two, on a straight line."""
@@ -60,7 +62,7 @@ def costs_of(way: Way, rule: Rule, dtype: str, rounds: int = PROBE, seeds: tuple
     """The costs of a way, timed exactly for so many rounds; where nobody waits, by the schedules of these seeds."""
     parts = way.parts
     made_of = rule, parts.problem, parts.network, parts.oracle, dtype
-    sent = paid(*made_of)["bytes_sent"]
+    pays = paid(*made_of)
     assert parts.clock is not None
     if parts.network.asynchronous:
         assert parts.network.clock is not None
@@ -69,7 +71,7 @@ def costs_of(way: Way, rule: Rule, dtype: str, rounds: int = PROBE, seeds: tuple
         ends = np.mean([np.append(one.begin, one.ends[agents - 1 :: agents]) for one in several], axis=0)
     else:
         ends = seconds(orders(*made_of), parts.network, parts.clock, range(rounds + 1)).mean(0)
-    return Costs(ends, sent)
+    return Costs(ends, pays["bytes_sent"], pays["queries"][1])
 
 
 def exact_costs(

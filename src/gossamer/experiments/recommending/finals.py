@@ -8,7 +8,8 @@ from gossamer.core import setting
 from gossamer.engines.runs import Row, Width
 from gossamer.experiments.recommending.budgets import exact_costs
 from gossamer.experiments.recommending.judging import LOOKS, Difference, Score, compared, score, together, unit
-from gossamer.experiments.recommending.searching import FINALISTS, STAGES, Running, Task, Tried, total_rounds
+from gossamer.experiments.recommending.question import Question
+from gossamer.experiments.recommending.searching import STAGES, Running, Task, Tried
 from gossamer.results.statistics import interval
 
 
@@ -17,7 +18,11 @@ class Finalist(NamedTuple):
 
     task: Task
     runs: dict[int, Row]
-    scores: list[Score]
+    scored: dict[int, Score]
+
+    @property
+    def scores(self) -> list[Score]:
+        return [*self.scored.values()]
 
     @property
     def value(self) -> Score:
@@ -29,21 +34,23 @@ class Finals(NamedTuple):
 
     ranked: list[Finalist]
     differences: list[Difference]
-    seeds: list[int]
 
 
 def finals(running: Running, tried: list[Tried]) -> Finals:
-    """The best ways on seeds that the search has not seen, twice as many at each look, until all is decided."""
+    """The best ways on seeds that the search has not seen; the first and those of which it is not decided how much
+    worse they are on twice as many at each look, until all is."""
     count, first = running.question.seeds, 1_000 * running.question.seed
-    tasks = [_whole(running, one, tuple(range(first, first + count))) for one in tried[:FINALISTS]]
-    runs: list[dict[int, Row]] = [{} for _ in tasks]
+    tasks = [_whole(running, one, tuple(range(first, first + count))) for one in tried]
+    entered = [Finalist(task, {}, {}) for task in tasks]
+    found = Finals(entered, [])
     for look in range(LOOKS):
-        seeds = list(range(first, first + (count << look)))
-        _more(running, tasks, runs, seeds)
-        found = _ranked(running, tasks, runs, seeds)
-        if all(one.verdict != "undecided" for one in found.differences):
+        _more(running, entered, list(range(first, first + (count << look))))
+        found = _ranked(running.question, found.ranked)
+        apart = zip(found.ranked, found.differences, strict=True)
+        entered = [one for one, difference in apart if difference.verdict in ("first", "undecided")]
+        if len(entered) == 1:
             break
-    return found  # pyright: ignore[reportPossiblyUnboundVariable]
+    return found
 
 
 def _whole(running: Running, tried: Tried, seeds: tuple[int, ...]) -> Task:
@@ -54,35 +61,39 @@ def _whole(running: Running, tried: Tried, seeds: tuple[int, ...]) -> Task:
     return Task(way, costs, [chosen], max(1, costs.within(question.paid, question.amount)))
 
 
-def _more(running: Running, tasks: list[Task], runs: list[dict[int, Row]], seeds: list[int]) -> None:
+def _more(running: Running, entered: list[Finalist], seeds: list[int]) -> None:
     """Add the runs of the seeds that are missing."""
-
-    def ran(number: int) -> dict[int, Row]:
-        missing = [seed for seed in seeds if seed not in runs[number]]
-        width = Width(1, running.question.seeds)
-        found = running.runs(tasks[number], missing, width, STAGES[-1], dense=True)
-        return {seed: found[0, seed] for seed in missing}
-
-    blocks = len([seed for seed in seeds if seed not in runs[0]]) // running.question.seeds
-    rounds = total_rounds(tasks) * blocks
-    for number, more in enumerate(running.side_by_side(ran, range(len(tasks)), rounds)):
-        runs[number].update(more)
-
-
-def _ranked(running: Running, tasks: list[Task], runs: list[dict[int, Row]], seeds: list[int]) -> Finals:
     question = running.question
-    entered = [
-        Finalist(task, own, [score(own[seed], question, task.costs) for seed in seeds])
-        for task, own in zip(tasks, runs, strict=True)
-    ]
-    entered.sort(key=lambda one: one.value)
-    first = entered[0]
+    missing = [[seed for seed in seeds if seed not in one.runs] for one in entered]
+
+    def ran(number: int) -> Any:
+        width = Width(1, question.seeds)
+        return running.runs(entered[number].task, missing[number], width, STAGES[-1], dense=True)
+
+    blocks = [len(some) // question.seeds for some in missing]
+    rounds = sum(one.task.rounds * count for one, count in zip(entered, blocks, strict=True))
+    longest = sorted(range(len(entered)), key=lambda number: -entered[number].task.work * blocks[number])
+    for number, found in zip(longest, running.side_by_side(ran, longest, rounds), strict=True):
+        one = entered[number]
+        one.runs.update({seed: found[0, seed] for seed in missing[number]})
+        one.scored.update({seed: score(one.runs[seed], question, one.task.costs) for seed in missing[number]})
+
+
+def _ranked(question: Question, entered: list[Finalist]) -> Finals:
+    """The first, of those with the most seeds, and the others by how much worse they are on the seeds of both."""
+    most = max(len(one.scored) for one in entered)
+    first = min((one for one in entered if len(one.scored) == most), key=lambda one: one.value)
     start = float(np.mean([run.metrics[question.criterion][0] for run in first.runs.values()]))
     length = unit(question, start, first.value.value)
-    differences = [
-        compared(first.scores, other.scores, length, question.matters, len(entered) - 1) for other in entered[1:]
-    ]
-    return Finals(entered, [Difference(0.0, 0.0, 0.0, "first"), *differences], seeds)
+
+    def apart(other: Finalist) -> Difference:
+        ours = [first.scored[seed] for seed in other.scored]
+        return compared(ours, other.scores, length, question.matters, len(entered) - 1)
+
+    pairs = [(apart(other), other) for other in entered if other is not first]
+    pairs.sort(key=lambda pair: (pair[0].mean, pair[1].value))
+    pairs.insert(0, (Difference(0.0, 0.0, 0.0, "first"), first))
+    return Finals([one for _, one in pairs], [difference for difference, _ in pairs])
 
 
 def row_of(finalist: Finalist, apart: Difference) -> dict[str, Any]:

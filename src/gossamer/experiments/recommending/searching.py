@@ -12,18 +12,19 @@ from gossamer.basics.progress import Report
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute, fits
 from gossamer.experiments.recommending.budgets import Costs
 from gossamer.experiments.recommending.judging import Score, score, together
-from gossamer.experiments.recommending.question import Question
+from gossamer.experiments.recommending.question import CRITERIA, Question
 from gossamer.experiments.recommending.ways import Way
 from gossamer.results.store import Store
 from gossamer.specs.candidates import Values
 from gossamer.specs.sections import FIRST_SEED
 
-SHARES = (1 / 9, 1 / 3, 1.0)
+SHARES = (1 / 9, 1 / 9, 1 / 3, 1.0)
 """The share of the budget that each stage of the search has."""
 
-STAGES = ("methods", "forms and graphs", "whole budget", "finalists")
+STAGES = ("methods", "forms and graphs", "a third of the budget", "whole budget", "finalists")
 
-FINALISTS = 4
+FINALISTS = 3
+"""Ways that have the whole budget, at most."""
 
 WORKERS = 4
 """Blocks that are computed side by side, at most; a block keeps one core busy."""
@@ -39,6 +40,11 @@ class Task(NamedTuple):
     costs: Costs
     settings: list[Values]
     rounds: int
+
+    @property
+    def work(self) -> float:
+        """What takes the time of its computation: the queries of all rounds."""
+        return self.rounds * max(1.0, self.costs.queries)
 
 
 class Tried(NamedTuple):
@@ -74,7 +80,8 @@ class Running:
             ranked = sorted(zip(scores, task.settings, strict=True), key=lambda pair: pair[0])
             return Tried(task, ranked)
 
-        return sorted(self.side_by_side(tried, tasks, total_rounds(tasks)), key=lambda one: one.best)
+        longest = sorted(tasks, key=lambda task: -task.work)  # it begins, so that no core waits for it at the end
+        return sorted(self.side_by_side(tried, longest, total_rounds(tasks)), key=lambda one: one.best)
 
     def score(self, task: Task, *runs: Row) -> Score:
         return together([score(run, self.question, task.costs) for run in runs])
@@ -124,15 +131,21 @@ class Running:
         return Width(self.question.settings, 1)
 
     def plan(self, rounds: int, dense: bool = False) -> RunPlan:
-        """Where a target is sought or a curve is drawn, many rounds are measured, and else the end."""
-        dense = dense or self.question.target is not None
-        every = (max(1, rounds // 100), max(1, rounds // 20)) if dense else (rounds, rounds)
-        return RunPlan(rounds, every, self.dtype)
+        """Where a target is sought or a curve is drawn, many rounds are measured, and else the end. Only the programs
+        of finalists are worth some care in compiling."""
+        measured = dense or self.question.target is not None
+        every = (max(1, rounds // 100), max(1, rounds // 20)) if measured else (rounds, rounds)
+        return RunPlan(rounds, every, self.dtype, only=CRITERIA, hasty=not dense)
 
     def fits(self, task: Task) -> None:
         """Refuse what would not fit into memory, before anything begins."""
         parts = task.way.parts
         fits(self.settings(task), parts.problem, parts.network, [0], self.plan(task.rounds), self.width)
+
+
+def going_on(number: int, question: Question) -> int:
+    """How many ways go on from a stage of the search, at most."""
+    return question.keep if number < 2 else min(question.keep, FINALISTS)
 
 
 def workers() -> int:
