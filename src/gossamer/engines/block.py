@@ -71,9 +71,11 @@ class Block:
         steps: int,
         dtype: str,
         until: Sequence[Target] = (),
+        metrics: Sequence[str] | None = None,
         layout: Alone = ALONE,
     ):
-        self.metrics, self.layout = measured(), layout
+        self.layout, self._all = layout, metrics is None
+        self.metrics = tuple(metric for metric in measured() if metrics is None or metric.name in metrics)
         self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
         self._rules = list(rules)
         problem = among_honest(problem, network, oracles[0])  # who attacks is static, and so the same in all
@@ -153,8 +155,10 @@ class Block:
         return None if biases is None else self.layout.host(biases)
 
     @property
-    def worst(self) -> Float[np.ndarray, "settings seeds"]:
-        """max_i F(x_i)."""
+    def worst(self) -> Float[np.ndarray, "settings seeds"] | None:
+        """max_i F(x_i), which costs as much as a hundred rounds; None where only some metrics are measured."""
+        if not self._all:
+            return None
         with self.precision():
             return self.layout.host(self.layout.worst(self.world.problem, self.run.state.x))
 

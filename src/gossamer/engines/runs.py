@@ -67,6 +67,8 @@ class RunPlan(NamedTuple):
     """How often the run went on for as long again."""
     until: tuple[Target, ...] = ()
     """What ends a run early: it has come to all of these where it is measured."""
+    metrics: tuple[str, ...] | None = None
+    """What is measured; if it is not given, all metrics, and max_i F(x_i) at the end."""
 
     @property
     def last(self) -> int:
@@ -170,7 +172,7 @@ def compute(
         newest: dict[RunId, Piece] = {}
         if store.keeps:
             keys = {run: _key(named[run[0]], run[1], plan, network, sharing, first, last, marks) for run in going}
-            check = partial(believed, marks, (problem.agents, problem.dim))
+            check = partial(believed, marks, (problem.agents, problem.dim), plan.metrics is None)
             stored = {run: store.get(keys[run], check) for run in going}
             newest = {run: Piece.of_cell(cell) for run, cell in stored.items() if cell is not None}
         missing = [run for run in going if run not in newest]
@@ -186,6 +188,7 @@ def compute(
                     steps=plan.last,
                     dtype=plan.dtype,
                     until=plan.until,
+                    metrics=plan.metrics,
                     layout=sharing.layout,
                 )
                 see = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
@@ -228,7 +231,7 @@ def _key(
         **({"devices": over} if (over := sharing.layout.agents_over) > 1 else {}),
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
         **({"clock": clock.mark} if (clock := network.clock) is not None else {}),
-        **({"metrics": names} if (names := sorted(own())) else {}),
+        **({"metrics": names} if (names := sorted(own() if plan.metrics is None else plan.metrics)) else {}),
     }
 
 

@@ -187,7 +187,9 @@ class Trying(NamedTuple):
         section, steps = self.section, self.steps
         every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
         first = section.first_seed + replicate * section.seeds
-        return RunPlan(steps, every, self.dtype), Width(section.together, 1), list(range(first, first + section.seeds))
+        judged = ("loss",) if section.criterion == "rounds" else ("loss", "grad_norm_sq")  # so that both share runs
+        plan = RunPlan(steps, every, self.dtype, metrics=judged)
+        return plan, Width(section.together, 1), list(range(first, first + section.seeds))
 
     def _runs(
         self, candidate: Candidate, grid: list[Values], store: Store, report: Report, replicate: int
