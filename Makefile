@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
-# To reproduce the paper takes the library alone: an environment of its own, unless the one for tests is there already.
+# To reproduce the paper takes the library and its kernels: an environment of its own, unless the one for tests is there.
 RUN := $(if $(wildcard $(READY)),.venv,.venv-lean)
 
 # Rules of each kind, registries, what is refused and how, results and the command line: what a change most often breaks.
@@ -33,7 +33,7 @@ $(READY): pyproject.toml constraints.txt
 	$(call environment,.venv,.[dev])
 
 .venv-lean/ready: pyproject.toml constraints.txt
-	$(call environment,.venv-lean,.)
+	$(call environment,.venv-lean,.[native])
 
 test: others shapes
 

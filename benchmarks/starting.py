@@ -18,6 +18,7 @@ COMPUTING = f"{COMPILED}, until it computes"
 
 UNTIL = """
 import atexit, sys, time
+from gossamer.cli import main
 from gossamer.basics import cache
 cache.remember(cache.place())
 atexit.register(cache.seal)
@@ -29,7 +30,6 @@ def first(*given):
     Block.advance = whole
     return made
 Block.advance = first
-from gossamer.cli import main
 main()
 """
 """`gossamer run`, which says how much CPU it has taken when its first round is there."""

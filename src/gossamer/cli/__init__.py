@@ -3,6 +3,7 @@
 Commands import what they need when they run, so that help costs nothing.
 """
 
+import gc
 import sys
 from typing import Annotated
 
@@ -49,6 +50,8 @@ COMMANDS = (
     launch,
 )
 """The commands: importing one adds it to the app."""
+
+gc.set_threshold(50_000)  # a start makes many objects and hardly any garbage, and Python would look for it 400 times
 
 
 def main() -> None:

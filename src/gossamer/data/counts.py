@@ -2,7 +2,6 @@
 
 import numpy as np
 import scipy.sparse
-import scipy.special
 from jaxtyping import Float, Int
 
 Totals = Int[np.ndarray, " classes"]
@@ -25,11 +24,13 @@ def dirichlet_counts(
     totals: Totals, agents: int, concentration: float, room: Room | None, rng: np.random.Generator
 ) -> Counts:
     """Each class spread by Dirichlet shares; with `room`, agents' sizes are exactly that."""
+    from scipy.special import logsumexp  # slow to import, so only when needed
+
     alpha = np.clip(concentration, 1e-100, 1e100)  # beyond, the draws are one-hot or even in float64 anyhow
     shape = (agents, totals.size)
     # Dirichlet shares are gamma variables over their sum; logarithms, as most are below 1e-308 when alpha is small
     gammas = np.log(rng.gamma(alpha + 1, size=shape)) - rng.exponential(size=shape) / alpha
-    shares = gammas - scipy.special.logsumexp(gammas, axis=0)
+    shares = gammas - logsumexp(gammas, axis=0)
     if room is not None:
         return _filled(shares + np.log(totals), totals, room)
     cuts = np.rint(np.cumsum(np.exp(shares), axis=0) * totals).astype(int)
@@ -39,10 +40,12 @@ def dirichlet_counts(
 
 def _filled(log_wishes: Float[np.ndarray, "agents classes"], totals: Totals, room: Room) -> Counts:
     """Rows in proportion to each agent's wishes, as far as classes last. Each pass fills all or uses up a class."""
+    from scipy.special import softmax
+
     counts = np.zeros(log_wishes.shape, int)
     while (room > counts.sum(1)).any():
         left = totals - counts.sum(0)
-        wishes = scipy.special.softmax(np.where(left > 0, log_wishes, -np.inf), axis=1)
+        wishes = softmax(np.where(left > 0, log_wishes, -np.inf), axis=1)
         asked = np.stack([apportion(missing, wishes[a]) for a, missing in enumerate(room - counts.sum(1))])
         for label in np.flatnonzero(asked.sum(0) > left):
             asked[:, label] = apportion(left[label], asked[:, label])

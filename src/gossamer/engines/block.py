@@ -71,10 +71,10 @@ class Block:
         steps: int,
         dtype: str,
         until: Sequence[Target] = (),
-        only: tuple[str, ...] = (),
+        metrics: Sequence[str] | None = None,
         layout: Alone = ALONE,
     ):
-        self.metrics, self.layout = measured(only), layout
+        self.metrics, self.layout, self._all = measured(metrics), layout, metrics is None
         self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
         self._rules = list(rules)
         problem = among_honest(problem, network, oracles[0])  # who attacks is static, and so the same in all
@@ -154,8 +154,10 @@ class Block:
         return None if biases is None else self.layout.host(biases)
 
     @property
-    def worst(self) -> Float[np.ndarray, "settings seeds"]:
-        """max_i F(x_i)."""
+    def worst(self) -> Float[np.ndarray, "settings seeds"] | None:
+        """max_i F(x_i), which costs as much as a hundred rounds; None where only some metrics are measured."""
+        if not self._all:
+            return None
         with self.precision():
             return self.layout.host(self.layout.worst(self.world.problem, self.run.state.x))
 

@@ -20,8 +20,8 @@ class Row:
     metrics: dict[str, Float[np.ndarray, " rounds"]]
     diverged: int
     """The round in which it diverged, or −1."""
-    worst: float
-    """max_i F(x_i) at the end."""
+    worst: float | None
+    """max_i F(x_i) at the end; None where only some metrics were measured."""
     x: Float[np.ndarray, "agents d"]
     bias: Float[np.ndarray, "agents d"] | None
     seconds: float = 0.0
@@ -48,7 +48,7 @@ class Piece:
     diverged: int
     reached: int
     stopped: int
-    worst: float
+    worst: float | None
     seconds: float
     state: list[np.ndarray]
     """All that the next piece goes on from."""
@@ -70,8 +70,8 @@ class Piece:
         cell: dict[str, Any] = {f"metric/{name}": values for name, values in self.metrics.items()}
         cell |= {f"state/{number}": leaf for number, leaf in enumerate(self.state)}
         cell |= {name: np.int64(getattr(self, name)) for name in ENDS}
-        cell |= {"worst": np.float64(self.worst), "seconds": np.float64(self.seconds), "rounds": self.rounds}
-        cell |= {name: array for name in ("x", "bias") if (array := getattr(self, name)) is not None}
+        cell |= {"seconds": np.float64(self.seconds), "rounds": self.rounds}
+        cell |= {name: array for name in ("worst", "x", "bias") if (array := getattr(self, name)) is not None}
         return {name: np.asarray(array) for name, array in cell.items()}
 
     @staticmethod
@@ -84,7 +84,7 @@ class Piece:
             diverged=int(cell["diverged"]),
             reached=int(cell["reached"]),
             stopped=int(cell["stopped"]),
-            worst=float(cell["worst"]),
+            worst=float(cell["worst"]) if "worst" in cell else None,
             seconds=float(cell["seconds"]),
             state=[cell[f"state/{number}"] for number in range(states)],
             x=cell["x"],
@@ -134,7 +134,7 @@ def segment(
             diverged=int(outcome.diverged[g, s]),
             reached=reached,
             stopped=int(outcome.stopped),
-            worst=float(worst[g, s]),
+            worst=None if worst is None else float(worst[g, s]),
             seconds=seconds,
             state=[leaf[g, s] for leaf in states],
             x=x[g, s],
@@ -150,15 +150,16 @@ def _shared(bias: Float[np.ndarray, "settings seeds agents d"] | None) -> np.nda
     return np.broadcast_to(bias[:, :, :1].copy(), bias.shape)
 
 
-def believed(marks: list[int], shape: tuple[int, int], cell: Cell) -> None:
+def believed(marks: list[int], shape: tuple[int, int], worst: bool, cell: Cell) -> None:
     """See that a cell has what a `Piece` puts into one, since a checksum only tells that nobody changed it since."""
     metrics = [values for name, values in cell.items() if name.startswith("metric/")]
-    wanted = dict.fromkeys(("rounds", *ENDS), "i") | dict.fromkeys(("worst", "seconds", "x", "metric/loss"), "f")
+    single = ("worst", "seconds") if worst else ("seconds",)
+    wanted = dict.fromkeys(("rounds", *ENDS), "i") | dict.fromkeys((*single, "x", "metric/loss"), "f")
     for name, kinds in {**wanted, "state/0": "fiub"}.items():
         if name not in cell or cell[name].dtype.kind not in kinds:
             raise Damaged(f"it has no {name} of numbers")
     rounds = cell["rounds"]
-    whole = cell["x"].shape == shape and not any(cell[name].ndim for name in ("worst", "seconds", *ENDS))
+    whole = cell["x"].shape == shape and not any(cell[name].ndim for name in (*single, *ENDS))
     if not whole or rounds.tolist() != marks[: rounds.size] or any(values.shape != rounds.shape for values in metrics):
         raise Damaged("its arrays are of other shapes or rounds than were asked for")
     if rounds.size < len(marks) and all(cell[name] < 0 for name in ENDS):
@@ -169,7 +170,8 @@ def row(pieces: list[Piece], seconds: float) -> Row:
     """The run that these are the pieces of."""
     last, rounds = pieces[-1], np.concatenate([piece.rounds for piece in pieces])
     diverged = last.diverged
-    if diverged < 0 and not np.isfinite(last.worst):  # one agent's model, of which the mean tells nothing
+    lost = last.worst is not None and not np.isfinite(last.worst)  # one agent's model, of which the mean tells nothing
+    if diverged < 0 and lost:
         diverged = int(rounds[-1])
     assert last.x is not None
     return Row(

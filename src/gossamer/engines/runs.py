@@ -68,8 +68,8 @@ class RunPlan(NamedTuple):
     """How often the run went on for as long again."""
     until: tuple[Target, ...] = ()
     """What ends a run early: it has come to all of these where it is measured."""
-    only: tuple[str, ...] = ()
-    """The metrics that are measured, the loss among them; none for all. Fewer are compiled sooner."""
+    metrics: tuple[str, ...] | None = None
+    """What is measured, the loss among it; if it is not given, all metrics, and max_i F(x_i) at the end."""
     hasty: bool = False
     """Whether programs are compiled in haste, which changes the last bits of a run."""
 
@@ -175,7 +175,7 @@ def compute(
         newest: dict[RunId, Piece] = {}
         if store.keeps:
             keys = {run: _key(named[run[0]], run[1], plan, network, sharing, first, last, marks) for run in going}
-            check = partial(believed, marks, (problem.agents, problem.dim))
+            check = partial(believed, marks, (problem.agents, problem.dim), plan.metrics is None)
             stored = {run: store.get(keys[run], check) for run in going}
             newest = {run: Piece.of_cell(cell) for run, cell in stored.items() if cell is not None}
         missing = [run for run in going if run not in newest]
@@ -191,7 +191,7 @@ def compute(
                     steps=plan.last,
                     dtype=plan.dtype,
                     until=plan.until,
-                    only=plan.only,
+                    metrics=plan.metrics,
                     layout=in_haste(sharing.layout) if plan.hasty else sharing.layout,
                 )
                 see = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
@@ -235,7 +235,7 @@ def _key(
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
         **({"clock": clock.mark} if (clock := network.clock) is not None else {}),
         **({"hasty": True} if plan.hasty else {}),
-        **({"metrics": names} if (names := sorted(plan.only or own())) else {}),
+        **({"metrics": names} if (names := sorted(own() if plan.metrics is None else plan.metrics)) else {}),
     }
 
 

@@ -190,7 +190,7 @@ class Trying(NamedTuple):
         section, steps = self.section, self.steps
         every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
         first = section.first_seed + replicate * section.seeds
-        plan = RunPlan(steps, every, self.dtype, until=targets(section.until))
+        plan = RunPlan(steps, every, self.dtype, until=targets(section.until), metrics=_judged_by(section))
         return plan, Width(section.together, 1), list(range(first, first + section.seeds))
 
     def _runs(
@@ -211,6 +211,13 @@ class Trying(NamedTuple):
             say=saying(report, f"tuning {candidate.name}"),
         )
         return [[runs[k, seed] for seed in seeds] for k in range(len(grid))]
+
+
+def _judged_by(section: TuningSection) -> tuple[str, ...]:
+    """The metrics that tuning measures: by either of the first two the same runs are judged."""
+    if section.criterion == "rounds":
+        return tuple(sorted({"loss", *(section.until or ())}))
+    return tuple(sorted({"loss", "grad_norm_sq", section.criterion}))
 
 
 def _judged(values: Values, runs: list[Row], section: TuningSection, extension: int) -> Trial:

@@ -1,7 +1,7 @@
 """The table of metrics: one entry for each, and a decorator by which users add their own."""
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -140,10 +140,10 @@ def metric(
     return known
 
 
-def measured(only: tuple[str, ...] = ()) -> tuple[Metric, ...]:
+def measured(names: Collection[str] | None = None) -> tuple[Metric, ...]:
     """The metrics in force that are measured along a run: all, or those that are named."""
     along = (metric for metric in METRICS.values() if not metric.label.end)
-    return tuple(metric for metric in along if not only or metric.name in only)
+    return tuple(metric for metric in along if names is None or metric.name in names)
 
 
 def labels() -> dict[str, Label]:

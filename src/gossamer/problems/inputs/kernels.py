@@ -13,6 +13,8 @@ import numpy as np
 from numba import cfunc, njit, types
 from numba.extending import intrinsic
 
+from gossamer.problems.inputs.strips import gathered, scattered
+
 SHORT = 4096
 """Up to so many columns x is copied and padded, so that the padding of rows needs no branch: a third faster on a9a."""
 _kept: list[Any] = []  # what XLA calls must not be collected
@@ -94,35 +96,39 @@ def dot(T, x, at, whole, columns, values, after, more, z, agents, batch, d, h, w
     """z[i, j] = Σ_k value · x_i[column], over the entries k of the row that agent i chose as its j-th."""
     U = np.uint64  # unsigned indices spare a check for negative ones
     agents, batch, d, h, width, last = U(agents), U(batch), U(d), U(h), U(width), U(rows - 1)
-    narrow = h == U(1) and d <= U(SHORT)
-    padded = np.zeros(d + U(1) if narrow else U(1), T)
+    short, single = d <= U(SHORT), h == U(1)
+    padded = np.zeros((d + U(1)) * h if short else U(1), T)
+    table = pointer(padded.ctypes.data, T)
     for i in range(agents):
         own = i * d * h
-        if narrow:
-            for k in range(d):
+        if short:
+            for k in range(d * h):
                 padded[k] = x[own + k]
         for j in range(batch):
             place = i * batch + j
             row, total = min(j if whole else U(at[place]), last), T(0)
-            if h != U(1):
+            if not single:
                 for c in range(place * h, (place + U(1)) * h):
                     z[c] = total
             for p in range(pieces_of(more, row)):
                 first = piece_at(after, row, p) * width
-                if narrow:
+                if short and single:
                     for k in range(first, first + width):
                         total += value_at(T, values, k) * padded[U(columns[k])]
+                    continue
+                if short:
+                    gathered(z, place * h, table, columns, values, first, width, h)
                     continue
                 for k in range(first, first + width):
                     column, value = U(columns[k]), value_at(T, values, k)
                     if column == d:
                         break
-                    if h == U(1):
+                    if single:
                         total += value * x[own + column]
                     else:
                         for c in range(h):
                             z[place * h + c] += value * x[own + column * h + c]
-            if h == U(1):
+            if single:
                 z[place] = total
 
 
@@ -131,11 +137,12 @@ def add(T, w, at, whole, columns, values, after, more, g, agents, batch, d, h, w
     """g_i[column] = Σ value · w[i, j], over the entries of all rows that agent i chose."""
     U = np.uint64
     agents, batch, d, h, width, last = U(agents), U(batch), U(d), U(h), U(width), U(rows - 1)
-    narrow = h == U(1) and d <= U(SHORT)
-    padded = np.zeros(d + U(1) if narrow else U(1), T)
+    short, single = d <= U(SHORT), h == U(1)
+    padded = np.zeros((d + U(1)) * h if short else U(1), T)
+    table = pointer(padded.ctypes.data, T)
     for i in range(agents):
         own = i * d * h
-        if narrow:
+        if short:
             padded[:] = T(0)
         else:
             for k in range(own, own + d * h):
@@ -145,21 +152,24 @@ def add(T, w, at, whole, columns, values, after, more, g, agents, batch, d, h, w
             row, weight = min(j if whole else U(at[place]), last), w[place * h]
             for p in range(pieces_of(more, row)):
                 first = piece_at(after, row, p) * width
-                if narrow:
+                if short and single:
                     for k in range(first, first + width):
                         padded[U(columns[k])] += value_at(T, values, k) * weight
+                    continue
+                if short:
+                    scattered(w, place * h, table, columns, values, first, width, h)
                     continue
                 for k in range(first, first + width):
                     column, value = U(columns[k]), value_at(T, values, k)
                     if column == d:
                         break
-                    if h == U(1):
+                    if single:
                         g[own + column] += value * weight
                     else:
                         for c in range(h):
                             g[own + column * h + c] += value * w[place * h + c]
-        if narrow:
-            for k in range(d):
+        if short:
+            for k in range(d * h):
                 g[own + k] = padded[k]
 
 
