@@ -4,6 +4,7 @@ Commands import what they need when they run, so that help costs nothing.
 """
 
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -27,7 +28,7 @@ from gossamer.cli import (
     tune,
     watch,
 )
-from gossamer.cli.shared import app, refuse
+from gossamer.cli.shared import app, note, refuse
 from gossamer.core import InputError
 
 COMMANDS = (
@@ -56,6 +57,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # it needs no parser, which takes longer than all else
         print(gossamer.__version__)
         return
+    warnings.showwarning = note
     try:
         app()
     except InputError as error:

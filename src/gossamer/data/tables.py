@@ -159,7 +159,9 @@ def _refuse_ragged(file: Path) -> None:
 
 
 def _feature(source: str, column: pl.Series) -> np.ndarray:
-    advice = "Remove the column, or turn it into numbers."
+    advice = (
+        "Remove the column, or turn it into numbers: 0 and 1, or a column for each value, as polars' to_dummies does."
+    )
     where = f"{source}, column {column.name!r}"
     if column.dtype == pl.String:
         _refuse_nulls(source, column)

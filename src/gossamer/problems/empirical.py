@@ -14,8 +14,9 @@ from jaxtyping import Array, Float, Int
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief
-from gossamer.data import Dataset, load, split
+from gossamer.data import Dataset, split
 from gossamer.problems.inputs import Bits, Rows, hold, rows_from, sparse_rows
+from gossamer.problems.loading import loaded
 from gossamer.problems.parameters import flattened
 from gossamer.problems.problem import Problem
 
@@ -299,9 +300,3 @@ def arrange(
         data_name=data.name,
         data_sha256=data.sha256,
     )
-
-
-def loaded(data: Any, split: str, label: str = "label", test: Any = None) -> Dataset:
-    """The dataset that `data` means, read with the column of its holders where the split names one."""
-    named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
-    return load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)
