@@ -1,6 +1,7 @@
 """gossamer reproduce."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -57,10 +58,19 @@ def reproduce(
 
 
 def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
-    head = ("experiment", "claim", "measured")
+    """A table of what was judged, and a line that counts what was not run."""
     colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
     rows = [
-        [*(row[key] for key in head), safe(row["verdict"], style=colors.get(row["verdict"], "yellow"))]
+        [
+            row["experiment"],
+            safe(row["verdict"], style=colors.get(row["verdict"], "yellow")),
+            safe(f"{row['claim']}.\n{row['measured']}\n", keep="\n"),
+        ]
         for row in verdicts
+        if row["verdict"] != "not run"
     ]
-    show([*head, "verdict"], rows, whole=("experiment", "verdict"), title="verdicts", width=180)
+    if rows:
+        show(("", "verdict", "claim, and what was measured"), rows, whole=("verdict",), width=100)
+    left_out = Counter(row["experiment"] for row in verdicts if row["verdict"] == "not run")
+    if left_out:
+        say(f"not run: {', '.join(f'{count} of {name}' for name, count in left_out.items())}")

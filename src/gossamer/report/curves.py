@@ -1,6 +1,7 @@
 """The numbers of the interactive curves: bands over seeds of every metric, against all that can be paid."""
 
 import math
+import tomllib
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,18 @@ def looks(study: Study) -> dict[str, Look]:
 
 
 def first_metric(study: Study, measured: list[str]) -> int:
-    """What is shown first: the squared gradient norm where a bias sets its floor, else the first that was measured."""
-    return measured.index(FLOORED) if FLOORED in measured and floors(study) else 0
+    """What is shown first: the squared gradient norm where there is a bias, else the first that was measured."""
+    return measured.index(FLOORED) if FLOORED in measured and (floors(study) or _distorted(study)) else 0
+
+
+def _distorted(study: Study) -> bool:
+    """Whether the spec's gradients go through stages, which make them biased."""
+    try:
+        spec = tomllib.loads(study.spec)
+        tables = [spec.get("oracle", {}), *(variant.get("oracle", {}) for variant in spec.get("variant", []))]
+        return any(bool(table.get("stages")) for table in tables)
+    except (tomllib.TOMLDecodeError, AttributeError, TypeError, RecursionError):
+        return False
 
 
 def first_variant(study: Study) -> int:

@@ -106,7 +106,7 @@ def curves(
     looks = looks_of(result) if looks is None else looks
     shown_as = result.metrics[metric]
     log = shown_as.log if log is None else log
-    across = 2 * columns if max((len(look.text) for look in looks.values()), default=0) < 22 else columns
+    across = 2 * columns if max((len(look.text) for look in looks.values()), default=0) <= 22 else columns
     with rc_context(layout(style).rc):
         figure, axes = sheet(style, columns, math.ceil(len(looks) / across)) if ax is None else (None, ax)
         for number, label in enumerate(result.labels):

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from gossamer.algorithms import ALGORITHMS
 from gossamer.report import styles
 from gossamer.report.styles import Style
@@ -71,6 +73,18 @@ def variants(study: Study) -> dict[str, Named]:
     return named
 
 
+def variants_shown(study: Study) -> dict[str, str]:
+    """What each variant is called where it is shown."""
+    return {name: named.text for name, named in variants(study).items()}
+
+
+def variants_named(study: Study, frame: pl.DataFrame) -> pl.DataFrame:
+    """A table with the names that variants are shown by."""
+    if "variant" not in frame.columns:
+        return frame
+    return frame.with_columns(pl.col("variant").replace(variants_shown(study)))
+
+
 Found = dict[str, tuple[float, tuple[str, ...], str]]
 """By variant: its number, the family in which it is ordered, and its name."""
 
@@ -94,7 +108,7 @@ def _by_numbers(study: Study) -> Found | None:
         families = {name: (_without(name, one[first]),) for name, one in flat.items()}
     found: Found = {}
     for name, one in flat.items():
-        text = f"{_symbol(first)} = {one[first]:g}"
+        text = f"{_symbol(first)} = {one[first]:g}".replace("= -", "= −")
         found[name] = float(one[first]), families[name], ", ".join([text, *filter(None, families[name])])
     return found if len({text for _, _, text in found.values()}) == len(found) else None
 
@@ -181,7 +195,8 @@ def _word(key: str, value: Any) -> str:
         return ""
     if (last, value) in WORDS:
         return WORDS[last, value]
-    return value if isinstance(value, str) else f"{_symbol(key)} = {value}"
+    number = f"{value:g}".replace("-", "−") if isinstance(value, float) else value
+    return value if isinstance(value, str) else f"{_symbol(key)} = {number}"
 
 
 def _is_number(value: Any) -> bool:

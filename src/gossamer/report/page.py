@@ -50,7 +50,7 @@ def made(
             _about({**(about or {}), **_computed(studies)}, how_to_repeat),
         ),
         found.section(verdicts, anchors),
-        tag("main", *(_section(k, study, full[k], extras[k]) for k, study in enumerate(studies))),
+        tag("main", *(_section(k, study, full[k], extras[k], live) for k, study in enumerate(studies))),
         tag("section", tag("h2", "How to repeat it"), tag("pre", how_to_repeat, tabindex="0"), id="repeat"),
         tag("footer", "Drawn with plotly.js (© Plotly, Inc., MIT license), which is part of this file.", class_="hint"),
     )
@@ -140,16 +140,16 @@ def _lead(studies: list[Study]) -> str:
     return f"Decentralized stochastic optimization with biased gradients, measured with Gossamer: {', '.join(counted)}."
 
 
-def _section(number: int, study: Study, drawn: dict[str, Any], extras: dict[str, Any]) -> Markup:
+def _section(number: int, study: Study, drawn: dict[str, Any], extras: dict[str, Any], live: str | None) -> Markup:
     network = sections.drawn(study, "Network", drawings.network, ("network", "agents", "gap", "edges"))
     split = sections.drawn(study, "Data of each agent", drawings.split, ("classes", "counts"))
     return tag(
         "section",
         tag("h2", study.title or study.name),
         boxes.curves(number, study, drawn),
-        boxes.sensitivity(number, extras["steps"]),
+        boxes.sensitivity(number, study, extras["steps"]),
         boxes.profile(number, extras["profile"]),
-        tag("h3", "At the end of the runs"),
+        tag("h3", "At the end of the runs" if live is None else "Where the runs are"),
         tag("p", "Means over the runs that did not diverge, with 95 % intervals over replicates.", class_="hint"),
         sections.summary(study),
         boxes.tuning(number, study, extras["tuning"]),

@@ -54,11 +54,23 @@ def section(given: list[dict[str, Any]], places: Mapping[str, tuple[str, str]]) 
         if word in words
     ]
     counted = f"{len(given)} {'claim' if len(given) == 1 else 'claims'}: "
-    parts = []
+    parts, left_out = [], []
     for experiment, rows in groupby(given, key=lambda verdict: str(verdict["experiment"])):
         anchor, title = places.get(experiment, (None, experiment))
         head = tag("a", title, href=f"#{anchor}") if anchor else title
-        parts += [tag("h3", head), *(_row(verdict) for verdict in rows)]
+        judged, not_run = [], []
+        for verdict in rows:
+            (not_run if verdict["verdict"] == "not run" else judged).append(_row(verdict))
+        if judged:
+            parts += [tag("h3", head), *judged, _not_run(not_run)]
+        else:
+            left_out.append((experiment, not_run))
+    if left_out:
+        counted_out = ", ".join(f"{experiment} ({len(rows)})" for experiment, rows in left_out)
+        parts += [
+            tag("h3", "Experiments that were not run"),
+            _not_run([row for _, rows in left_out for row in rows], counted_out),
+        ]
     return tag(
         "section",
         tag("h2", "What was found"),
@@ -68,6 +80,14 @@ def section(given: list[dict[str, Any]], places: Mapping[str, tuple[str, str]]) 
         id="verdicts",
         class_="verdicts",
     )
+
+
+def _not_run(rows: list[Markup], where: str = "") -> Markup | None:
+    """Claims that were not run, behind one line."""
+    if not rows:
+        return None
+    text = f"{len(rows)} {'claim' if len(rows) == 1 else 'claims'} not run{f': {where}' if where else ''}"
+    return tag("details", tag("summary", text), *rows, class_="unrun")
 
 
 def _row(verdict: dict[str, Any]) -> Markup:
