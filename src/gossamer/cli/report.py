@@ -23,7 +23,7 @@ def report(
 ) -> None:
     """Write the report of a finished run, its figures and its tables into its directory.
 
-    Several runs come on one page: first side by side, each method's curves of all of them, and then each by itself.
+    Several runs go on one page: first side by side, method by method, and then each on its own.
 
     Examples:
 
@@ -39,6 +39,10 @@ def report(
         raise InputError("a report on several runs belongs to none of them: give it a directory with --out.")
     studies = {str(folder): Study.load(existing(folder)) for folder in directories}
     folder = directory(out, directories[0])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
     how = "\n".join(f"gossamer run {one / 'spec.toml'}{_with(studies[str(one)])}" for one in directories)
     if len(studies) == 1:
         (study,) = studies.values()

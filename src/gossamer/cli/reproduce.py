@@ -16,10 +16,16 @@ from gossamer.paper.experiments import Experiment
 
 @app.command()
 def reproduce(
-    experiments: Annotated[list[Experiment] | None, typer.Argument(help="Which; all if none is given.")] = None,
+    experiments: Annotated[
+        list[Experiment] | None, typer.Argument(help="The experiments to run [default: all]")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Figures 1 and 2 only, with less of everything.")] = False,
-    processes: Annotated[int | None, typer.Option(min=1, help="Experiments at a time [default: one a core]")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only figures 1 and 2, with fewer rounds, seeds and settings.")
+    ] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="How many experiments to run at a time [default: one per core]")
+    ] = None,
     spec: Annotated[bool, typer.Option("--spec", help="Print the spec of an experiment, and run nothing.")] = False,
     cache: Cache = True,
     as_json: AsJSON = False,

@@ -32,7 +32,7 @@ ROUNDS = 1_024
 """Rounds of one call of the compiled loop, at most."""
 
 WIDTH = 8
-"""A table of incoming links may be so many times as large as the list of links."""
+"""A table of incoming links may be at most this many times as large as the list of links."""
 
 Form = tuple[tuple[str, int], ...]
 """The kinds of an order's operations, and their slots."""

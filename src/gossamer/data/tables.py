@@ -35,9 +35,9 @@ def read_table(
 
     Features are `columns`, or all but the label and the holder.
 
-    A column that stands there twice is refused, and so is the label under another name, for a model would read its
-    answer there: one spelt alike but for capitals and spaces, or a column of numbers equal to the labels. Only
-    `columns` takes these.
+    A column that occurs twice is refused. So is a copy of the label under another name, since a model would read its
+    answer there: a name that differs only in capitals and spaces, or a column of numbers equal to the labels. Name
+    such a column in `columns` to use it all the same.
     """
     source, frame = _opened(table)
     _refuse_missing(source, frame, [label, *([holder] if holder else []), *(columns or ())])

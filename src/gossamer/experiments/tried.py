@@ -34,7 +34,7 @@ class Search(NamedTuple):
 
     @property
     def varied(self) -> list[str]:
-        """The hyper-parameters of which several values were tried."""
+        """The hyper-parameters for which several values were tried."""
         return [name for name in numbers_of(self.rows) if self.rows[name].drop_nulls().n_unique() > 1]
 
     @property
@@ -61,7 +61,7 @@ def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = N
 
 
 def column_of(key: str, candidate: Candidate) -> str:
-    """The column of a hyper-parameter: eta for the step size, whatever its own name, and none that is in `TUNING`."""
+    """The column of a hyper-parameter: always eta for the step size, and never a name that is in `TUNING`."""
     return "eta" if key == candidate.step else f"{key}_" if key in TUNING else key
 
 

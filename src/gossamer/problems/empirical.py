@@ -186,7 +186,7 @@ class Empirical(Problem):
     def _in_blocks(
         self, function: Callable[..., Any], x: Array, inputs: Any, targets: Any, weights: Array, rows: int
     ) -> Any:
-        """The sum over so many rows: in blocks, one after the other, where rows must be widened or layers are large."""
+        """The sum over all rows: in blocks, one after the other, where rows must be widened or layers are large."""
         block = max(16, WIDENED // math.prod(inputs.shape[1:]))
         ready = getattr(inputs, "dtype", None) == x.dtype or (self.model.linear and isinstance(inputs, Rows))
         if rows <= block or (ready and not self.model.numbers):

@@ -87,7 +87,7 @@ def sensitivity(number: int, study: Study, given: list[dict[str, Any]]) -> Marku
     if not given:
         return None
     shown = variants_shown(study)
-    variants = [shown.get(one["variant"], one["variant"]) for one in given]
+    variants = [shown.get(str(one["variant"]), str(one["variant"])) for one in given]
     switch = tag("div", _switch("steps-variant", "Variant", variants), class_="switches") if len(variants) > 1 else None
     plot = tag("div", class_="plot", id=f"steps-{number}", role="img", aria_label="Ends of the methods by step size")
     drawn = tag("div", switch, plot, tag("p", class_="key"), class_="sensitivity", data_study=number)
@@ -120,7 +120,7 @@ def tuning(number: int, study: Study, grids: list[dict[str, Any]]) -> Markup | N
     if not grids:
         return None
     shown = variants_shown(study)
-    variants = [shown.get(name, name) for name in dict.fromkeys(grid["variant"] for grid in grids)]
+    variants = [shown.get(name, name) for name in dict.fromkeys(str(grid["variant"]) for grid in grids)]
     switches = [
         _switch("tuned-variant", "Variant", variants) if len(variants) > 1 else None,
         _switch("tuned-method", "Method", list(dict.fromkeys(grid["algorithm"] for grid in grids))),
@@ -137,7 +137,7 @@ def tuning(number: int, study: Study, grids: list[dict[str, Any]]) -> Markup | N
 
 
 def _choice(number: int, title: str, options: list[str]) -> Markup:
-    """Buttons of which one is pressed."""
+    """A row of buttons, exactly one of them pressed."""
     buttons = [
         tag(
             "label",

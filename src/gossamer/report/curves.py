@@ -110,7 +110,7 @@ def of(study: Study) -> dict[str, Any]:
 
 
 def thinned(study: dict[str, Any], points: int) -> dict[str, Any]:
-    """The same curves with so many points at most: the first, the last and others at equal distances."""
+    """The same curves with at most `points` points: the first, the last and others at equal distances."""
     variants = [
         variant | {"methods": [_thin(method, points) for method in variant["methods"]]} for variant in study["variants"]
     ]

@@ -64,7 +64,7 @@ class Running:
             return []
 
     def mark(self) -> str:
-        """What changes with every finished cell."""
+        """A mark that changes with every finished cell."""
         seen = [(str(path), *_stamp(path)) for path in self._files()]
         return hashlib.sha256(json.dumps(sorted(seen)).encode()).hexdigest()[:16]
 
@@ -74,7 +74,7 @@ class Running:
 
     @property
     def finished(self) -> bool:
-        """Whether all that was begun is done."""
+        """Whether everything that was started is done."""
         parts = self.parts()
         alone = parts == [self.folder]
         last = self.folder / ("study.json" if alone else "verdicts.json")
@@ -222,6 +222,6 @@ def _result(pieces: list[Piece], order: list[str]) -> Result:
 
 
 def _empty() -> Result:
-    """A result of which nothing was measured yet."""
+    """A result for which nothing has been measured yet."""
     first = Piece({"algorithm": "–"}, 0, 0, 0, [0], {}, -1, None)
     return _result([first], [])

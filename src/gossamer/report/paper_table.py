@@ -17,7 +17,7 @@ import polars as pl
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import Label
 from gossamer.report.names import display_name
-from gossamer.report.tables import HALF, LONG, escaped
+from gossamer.report.tables import HALF, escaped
 from gossamer.results.statistics import LEVEL, difference
 
 if TYPE_CHECKING:
@@ -28,11 +28,11 @@ RULE = (
     "% at 95 % (paired by replicate, Bonferroni over the column); never a method of which a run diverged."
 )
 
-TEXT, LETTER, GAP = 345, 6, 12
+TEXT, LETTER, GAP = 345, 5.5, 12
 """In points: the width of the text of LaTeX's article, of a letter, and of the space between columns."""
 
-NAMES = 0.3
-"""The share of the text that long names of methods are wrapped to."""
+LONG, NAMES = 20, 0.25
+"""Names of methods with more letters are wrapped to this share of the text."""
 
 
 def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:

@@ -12,7 +12,7 @@ from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
 FEWEST = 3
-"""A summary over variants needs so many."""
+"""A summary over variants needs at least this many."""
 
 
 def sensitivity(study: Study) -> list[dict[str, Any]]:

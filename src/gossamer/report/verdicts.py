@@ -29,7 +29,7 @@ EDGE = 14.0
 
 
 def checked(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The verdicts, if they can be read as such."""
+    """The verdicts, after checking that they have all their parts."""
     for number, verdict in enumerate(verdicts):
         for key in KEYS:
             if key not in verdict:

@@ -28,7 +28,7 @@ def installed() -> bool:
 
 
 def epsilon(noise: float, rate: float, releases: int, delta: float = 1e-5) -> float:
-    """The ε of so many releases of Poisson-sampled Gaussian noise, for adding or removing one row.
+    """The ε of a number of releases of Poisson-sampled Gaussian noise, for adding or removing one row.
 
     It is an upper bound, above the exact value by less than 0.001 or a millionth of it in all usual settings: the
     distribution of privacy losses is composed numerically. Without sampling it is exact.

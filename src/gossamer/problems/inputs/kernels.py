@@ -14,7 +14,7 @@ from numba import cfunc, njit, types
 from numba.extending import intrinsic
 
 SHORT = 4096
-"""Up to so many columns x is copied and padded, so that the padding of rows needs no branch: a third faster on a9a."""
+"""Up to this many columns x is copied and padded, so that padding of rows needs no branch: a third faster on a9a."""
 _kept: list[Any] = []  # what XLA calls must not be collected
 
 

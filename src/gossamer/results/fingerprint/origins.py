@@ -22,7 +22,7 @@ INSTALLED = {Path(folder).resolve() for folder in (*FOLDERS, *site.getsitepackag
 
 
 class Unknown(Exception):
-    """There is nothing by which code could be known again; the message says of what."""
+    """Code that cannot be identified again; the message says which."""
 
 
 def importable(value: Any) -> str:
