@@ -21,7 +21,7 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only figures 1 and 2, with fewer rounds, seeds and settings.")
+        bool, typer.Option("--quick", help="Only figures 1 and 2, with fewer methods, settings and replicates.")
     ] = False,
     processes: Annotated[
         int | None, typer.Option(min=1, help="How many experiments to run at a time [default: one per core]")

@@ -41,11 +41,29 @@ def display_name(algorithm: str) -> str:
 
 def shown(result: Result) -> dict[str, str]:
     """What each label of a result is called in a figure, all different."""
-    names = {
-        label: display_name(algorithm) + ("" if label == algorithm else f" ({setting})")
-        for label, (algorithm, setting) in result.labels.items()
-    }
+    names = {}
+    for label, (algorithm, setting) in result.labels.items():
+        others = [other for name, other in result.labels.values() if name == algorithm]
+        names[label] = display_name(algorithm) + ("" if label == algorithm else f" ({_apart_from(setting, others)})")
     return names if len({*names.values()}) == len(names) else {label: label for label in result.labels}
+
+
+def _apart_from(setting: str, all_settings: list[str]) -> str:
+    """The numbers of a setting that not all of these settings share."""
+    shared = set.intersection(*({*_numbers(other)} for other in all_settings))
+    return ", ".join(part for part in _numbers(setting) if part not in shared) or setting
+
+
+def _numbers(setting: str) -> list[str]:
+    """The parts of a setting such as "eta=0.1, compressor=top_k(share=0.1, seed=1)", without splitting brackets."""
+    parts, depth = [""], 0
+    for letter in setting:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 class Named(NamedTuple):
