@@ -24,7 +24,7 @@ def compare(
     """Compare two finished runs: where the methods they share ended, and how their specs, data and code differ.
 
     A difference is judged by its interval: paired by seed where both ran the same seeds, else Welch's; all intervals
-    hold together at 95 %. Exit code 0 if nothing differs by more than chance, 5 if something does.
+    hold simultaneously at 95 %. Exit code 0 if nothing differs by more than chance, 5 if something does.
 
     Examples:
 

@@ -110,14 +110,15 @@ def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None 
     """The settings that were chosen, with all that were tried for each algorithm folded below."""
     if table.is_empty():
         return tag("code", tuning_line(table))
-    found = list(searches(table))
+    all_searches = list(searches(table))
     head = ["algorithm", "chosen", table["criterion"][0], "tried", "diverged"]
     rows = [
         [search.title, search.chosen["setting"], _cell(search.chosen, star=False), len(search.rows), _lost(search.rows)]
-        for search in found
+        for search in all_searches
     ]
     folded = [
-        tag("details", tag("summary", f"{search.title}: what was tried"), grid(*laid_out(search))) for search in found
+        tag("details", tag("summary", f"{search.title}: what was tried"), grid(*laid_out(search)))
+        for search in all_searches
     ]
     notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates)]
     return panel(

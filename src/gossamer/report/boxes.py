@@ -87,7 +87,7 @@ def sensitivity(number: int, study: Study, given: list[dict[str, Any]]) -> Marku
     if not given:
         return None
     shown = variants_shown(study)
-    variants = [shown.get(str(one["variant"]), str(one["variant"])) for one in given]
+    variants = [shown.get(str(entry["variant"]), str(entry["variant"])) for entry in given]
     switch = tag("div", _switch("steps-variant", "Variant", variants), class_="switches") if len(variants) > 1 else None
     plot = tag("div", class_="plot", id=f"steps-{number}", role="img", aria_label="Ends of the methods by step size")
     drawn = tag("div", switch, plot, tag("p", class_="key"), class_="sensitivity", data_study=number)
@@ -100,8 +100,8 @@ def profile(number: int, given: dict[str, Any] | None) -> Markup | None:
         return None
     plot = tag("div", class_="plot", id=f"profile-{number}", role="img", aria_label="Performance profile")
     rows = [
-        [one["label"], _rank(one["rank"], one["half"]), f"{one['best']} of {given['variants']}"]
-        for one in sorted(given["methods"], key=lambda one: one["rank"])
+        [method["label"], _rank(method["rank"], method["half"]), f"{method['best']} of {given['variants']}"]
+        for method in sorted(given["methods"], key=lambda method: method["rank"])
     ]
     return joined(
         tag("h3", f"Over all {given['variants']} variants"),

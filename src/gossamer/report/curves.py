@@ -145,12 +145,12 @@ def _has(frame: pl.DataFrame, name: str) -> bool:
 
 def _band(alive: pl.DataFrame, metric: str, log: bool, position: dict[int, int]) -> dict[str, np.ndarray]:
     """The mean, and how far the interval goes from it: a difference, or on a log axis a factor."""
-    found = band(alive, metric, "round", log)
-    places = [position[int(mark)] for mark in found["x"]]
+    points = band(alive, metric, "round", log)
+    places = [position[int(mark)] for mark in points["x"]]
     mean, wide = np.full(len(position), np.nan), np.full(len(position), np.nan)
-    mean[places] = found["mean"]
+    mean[places] = points["mean"]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        wide[places] = found["high"] / found["mean"] if log else found["high"] - found["mean"]
+        wide[places] = points["high"] / points["mean"] if log else points["high"] - points["mean"]
     return {"mean": mean, "wide": wide}
 
 
@@ -162,7 +162,10 @@ def _thin(method: dict[str, Any] | None, points: int) -> dict[str, Any] | None:
         np.unique(np.linspace(0, length - 1, min(points, length)).round().astype(int)) if length else np.array([], int)
     )
     bands = [
-        [one and {"mean": _numbers(one["mean"][keep], 6), "wide": _numbers(one["wide"][keep], 3)} for one in both]
+        [
+            curve and {"mean": _numbers(curve["mean"][keep], 6), "wide": _numbers(curve["wide"][keep], 3)}
+            for curve in both
+        ]
         for both in method["bands"]
     ]
     rounds, *others = method["x"]

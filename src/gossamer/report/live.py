@@ -136,10 +136,10 @@ def _cells(part: Path) -> list[Path]:
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except OSError:  # it was replaced just now
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _read(path: Path) -> Piece | None:
@@ -207,8 +207,8 @@ def _result(pieces: list[Piece], order: list[str]) -> Result:
             label = {"algorithm": algorithm, "setting": setting, "replicate": seed, "seed": seed, "status": "ok"}
             for k, mark in enumerate(piece.rounds):
                 if piece.diverged < 0 or mark < piece.diverged:
-                    found = {name: values[k] for name, values in piece.metrics.items() if name in OURS}
-                    rows.append({**label, "round": mark, **found})
+                    measured = {name: values[k] for name, values in piece.metrics.items() if name in OURS}
+                    rows.append({**label, "round": mark, **measured})
             if piece.diverged >= 0:
                 rows.append({**label, "round": piece.diverged, "status": "diverged"})
     kinds: dict[str, Any] = dict.fromkeys(OURS, pl.Float64)

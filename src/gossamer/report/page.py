@@ -10,7 +10,7 @@ from typing import Any
 
 from gossamer.core import InputError
 from gossamer.report import boxes, curves, drawings, figures, sections, steps, tuning
-from gossamer.report import verdicts as found
+from gossamer.report import verdicts as claims
 from gossamer.report.markup import Markup, embedded, joined, tag
 from gossamer.report.tables import duration
 from gossamer.results.study import Study
@@ -49,7 +49,7 @@ def made(
             tag("p", _lead(studies), class_="lead"),
             _about({**(about or {}), **_computed(studies)}, how_to_repeat),
         ),
-        found.section(verdicts, anchors),
+        claims.section(verdicts, anchors),
         tag("main", *(_section(k, study, full[k], extras[k], live) for k, study in enumerate(studies))),
         tag("section", tag("h2", "How to repeat it"), tag("pre", how_to_repeat, tabindex="0"), id="repeat"),
         tag("footer", "Drawn with plotly.js (© Plotly, Inc., MIT license), which is part of this file.", class_="hint"),
@@ -109,7 +109,7 @@ def _head(title: str, scripts: list[str], live: bool) -> Markup:
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = {
         "default-src": "'none'",
-        "script-src": " ".join(f"'sha256-{one}'" for one in hashes),
+        "script-src": " ".join(f"'sha256-{digest}'" for digest in hashes),
         "style-src": "'unsafe-inline'",
         "img-src": "data:",
         "base-uri": "'none'",

@@ -1,9 +1,9 @@
 r"""The ends of runs as a table for a paper, in LaTeX's booktabs.
 
-Means over replicates with the half-width of their 95 % interval, to two digits of the half-width. In bold stand, in
-each column and variant, the best mean and all that cannot be told apart from it: those whose difference from the best,
-paired by replicate, has an interval that holds zero. The intervals of a column hold together at 95 % (Bonferroni).
-Nothing is in bold where fewer than two replicates are shared, and never a method of which a run diverged.
+Means over replicates with the half-width of their 95 % interval, to two digits of the half-width. In each column and
+variant, the best mean is bold, and so are all that cannot be told apart from it: those whose difference from the best,
+paired by replicate, has an interval that contains zero. The intervals of a column hold simultaneously at 95 %
+(Bonferroni). Nothing is bold where fewer than two replicates are shared, and a method with a diverged run never is.
 """
 
 import math

@@ -18,7 +18,7 @@ ABOUT = (
     "A row is a claim. The dot is the mean that was measured, the bar its interval. The shaded part of the line is "
     "where the claim puts it, the dotted box where a difference is too small to matter, and the dashed line is no "
     "difference at all. A claim holds if its bars lie within the shade; of several bars the heavy one decides. The "
-    "intervals are so wide that all of a page hold together at 95 %. A click on a row shows its details."
+    "intervals are so wide that all of a page hold simultaneously at 95 %. A click on a row shows its details."
 )
 
 WIDE = 300.0
@@ -121,10 +121,10 @@ def _row(verdict: dict[str, Any]) -> Markup:
 
 def evidence_of(verdict: dict[str, Any]) -> dict[str, Any] | None:
     """What the picture is drawn from; where a verdict has its interval alone, that without a region."""
-    found = verdict.get("evidence")
-    if found:
-        parts = [part for part in found["parts"] if all(_is_number(part[key]) for key in ("value", "low", "high"))]
-        return {**found, "parts": parts} if parts else None
+    evidence = verdict.get("evidence")
+    if evidence:
+        parts = [part for part in evidence["parts"] if all(_is_number(part[key]) for key in ("value", "low", "high"))]
+        return {**evidence, "parts": parts} if parts else None
     bounds, measured = verdict["interval"], verdict["measured"]
     if bounds is None or not all(_is_number(end) for end in bounds):
         return None

@@ -52,8 +52,8 @@ def spent(table: pl.DataFrame, known: Privacy, delta: float | None = None) -> pl
     """What an agent spent at most by the last round of each algorithm's runs."""
     delta = known.delta if delta is None else delta
     last = table.group_by("algorithm", "setting", maintain_order=True).agg(pl.col(RELEASES).max())
-    found = [epsilon(known.noise, known.rate, round(count), delta) for count in last[RELEASES]]
-    return last.with_columns(epsilon=pl.Series(found, dtype=pl.Float64), delta=pl.lit(delta))
+    spent_by_run = [epsilon(known.noise, known.rate, round(count), delta) for count in last[RELEASES]]
+    return last.with_columns(epsilon=pl.Series(spent_by_run, dtype=pl.Float64), delta=pl.lit(delta))
 
 
 def note(known: Privacy) -> str:
