@@ -13,7 +13,10 @@ HINT = (
     "hide it; drag to zoom, double-click to see all, also what diverged beyond the axis."
 )
 
-FLOOR = " Dotted: the level ‖ē‖² at which the bias alone keeps ‖∇F‖², ē being the agents' mean bias as it was drawn."
+FLOOR = (
+    " Dotted: the level ‖ē‖² at which the bias alone keeps ‖∇F‖² once a tracking method has settled; ē is the agents' mean "
+    "bias as it was drawn."
+)
 
 PAID = (
     "What an agent has paid when the mean curve has come to the target and stays there, between measured rounds on a "
