@@ -14,8 +14,8 @@ HINT = (
 )
 
 FLOOR = (
-    " Dotted: the level ‖ē‖² at which the bias alone keeps ‖∇F‖² once a tracking method has settled; ē is the agents' mean "
-    "bias as it was drawn."
+    " Dotted: the level ‖ē‖² at which the bias alone keeps ‖∇F‖² once a tracking method has settled; ē is the agents' "
+    "mean bias as it was drawn."
 )
 
 PAID = (
