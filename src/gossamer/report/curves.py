@@ -10,6 +10,7 @@ import polars as pl
 from gossamer.report import names, styles
 from gossamer.report.figures import FLOORED, PAID, Look
 from gossamer.report.tables import band
+from gossamer.results.concat import SIDE_BY_SIDE
 from gossamer.results.result import Result
 from gossamer.results.study import Study
 
@@ -55,9 +56,14 @@ def first_metric(study: Study, measured: list[str]) -> int:
 
 
 def _distorted(study: Study) -> bool:
-    """Whether the spec's gradients go through stages, which make them biased."""
+    """Whether the gradients of a spec go through stages, which make them biased."""
+    texts = {study.spec, *(result.spec or "" for result in study.results.values())}
+    return any(_has_stages(text) for text in texts)
+
+
+def _has_stages(text: str) -> bool:
     try:
-        spec = tomllib.loads(study.spec)
+        spec = tomllib.loads(text)
         tables = [spec.get("oracle", {}), *(variant.get("oracle", {}) for variant in spec.get("variant", []))]
         return any(bool(table.get("stages")) for table in tables)
     except (tomllib.TOMLDecodeError, AttributeError, TypeError, RecursionError):
@@ -65,7 +71,13 @@ def _distorted(study: Study) -> bool:
 
 
 def first_variant(study: Study) -> int:
-    """Which variant is shown first: where a bias is present, one that was tuned for the squared gradient norm."""
+    """Which view is shown first: where a bias is present, a variant that was tuned for the squared gradient norm; of
+    runs side by side, a method in all of them, which comes after the variants."""
+    drawn = list(study.curves().values())
+    if study.name == SIDE_BY_SIDE and any(
+        sum(label in result.labels for result in drawn) > 1 for label in labels(study)
+    ):
+        return len(drawn)
     if study.tuning is None or not floors(study):
         return 0
     tuned = study.tuning.filter(pl.col("criterion") == FLOORED)["variant"].unique().to_list()

@@ -41,8 +41,8 @@ PAID = {
 FLOORED = "grad_norm_sq"
 """The metric that a bias keeps above ‖ē‖²."""
 
-WRAPPED = 40
-"""The letters of a legend's line, of which one fits into the narrowest column."""
+LETTERS = 13
+"""The letters of a legend that fit into an inch, beside its signs; longer names are wrapped."""
 
 MARKS = 8
 """About the markers of a curve."""
@@ -112,7 +112,8 @@ def curves(
     log = shown_as.log if log is None else log
     texts = {label: _text(result, label, looks[label]) for label in result.labels}
     across = 2 * columns if max(map(len, texts.values()), default=0) <= 22 else columns
-    texts = {label: fill(text, WRAPPED) for label, text in texts.items()}
+    inches = layout(style).one if columns == 1 else layout(style).two / 2
+    texts = {label: fill(text, int(LETTERS * inches)) for label, text in texts.items()}
     with rc_context(layout(style).rc):
         lines = sum(text.count("\n") + 1 for text in texts.values())
         figure, axes = sheet(style, columns, math.ceil(lines / across)) if ax is None else (None, ax)

@@ -13,6 +13,7 @@ from gossamer.report import boxes, curves, drawings, figures, sections, steps, t
 from gossamer.report import verdicts as claims
 from gossamer.report.markup import Markup, embedded, joined, tag
 from gossamer.report.tables import duration
+from gossamer.results.concat import SIDE_BY_SIDE
 from gossamer.results.study import Study
 
 ROOM = 7_800_000
@@ -132,12 +133,13 @@ def _lead(studies: list[Study]) -> str:
     results = [result for study in studies for result in study.results.values()]
     methods = len({algorithm for result in results for algorithm, _ in result.states})
     seeds = sorted({len(result.seeds) for result in results})
-    counted = [
-        f"{len(studies)} {'study' if len(studies) == 1 else 'studies'}",
+    counted = sum(study.name != SIDE_BY_SIDE for study in studies) or 1
+    told = [
+        f"{counted} {'study' if counted == 1 else 'studies'}",
         f"{methods} {'method' if methods == 1 else 'methods'}",
         f"{' to '.join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))} {'seed' if seeds == [1] else 'seeds'} for each",
     ]
-    return f"Decentralized stochastic optimization with biased gradients, measured with Gossamer: {', '.join(counted)}."
+    return f"Decentralized stochastic optimization with biased gradients, measured with Gossamer: {', '.join(told)}."
 
 
 def _section(number: int, study: Study, drawn: dict[str, Any], extras: dict[str, Any], live: str | None) -> Markup:

@@ -32,7 +32,7 @@ TEXT, LETTER, GAP = 345, 5.5, 12
 """In points: the width of the text of LaTeX's article, of a letter, and of the space between columns."""
 
 LONG, NAMES = 20, 0.25
-"""Names of methods with more letters are wrapped to this share of the text."""
+"""In a table that is too wide, names of methods with more letters are wrapped to this share of the text."""
 
 
 def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
@@ -53,12 +53,13 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
             for column, name in zip(columns, names, strict=True):
                 column.append(_with_interval(row[name], row[name + HALF], key in bold[name]))
     blocks = [columns] if metrics else _fitting(front, columns)
-    return RULE + "\n" + "\\par\\medskip\n".join(_tabular(front, block) for block in blocks)
+    first = "\\noindent\n" if len(blocks) > 1 else ""
+    return RULE + "\n" + first + "\\par\\medskip\\noindent\n".join(_tabular(front, block) for block in blocks)
 
 
 def _tabular(front: list[list[str]], columns: list[list[str]]) -> str:
     """These columns as a table, with a rule above each variant; names that are long are wrapped."""
-    long = max(len(name) for name in front[-1]) > LONG
+    long = max(map(len, front[-1])) > LONG and sum(map(_points, [*front, *columns])) > TEXT
     align = "l" * (len(front) - 1) + (rf"p{{{NAMES}\linewidth}}" if long else "l") + "r" * len(columns)
     head, *rows = zip(*front, *columns, strict=True)
     lines = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", _line(head), r"\midrule"]

@@ -11,6 +11,9 @@ from gossamer.results.result import Result
 from gossamer.results.settings import PROBLEM, Differences, differing, problem_of, told
 from gossamer.results.study import Study, study_of
 
+SIDE_BY_SIDE = "side-by-side"
+"""The name of a study that puts others together."""
+
 REFUSED = {"problem": PROBLEM, "agents": ("agents",), "dtype": ("dtype",)}
 """What results must have in common unless it is allowed to differ, and the settings that show it."""
 
@@ -43,7 +46,7 @@ def concat(
     differences = differing(results_by_label, problems)
     _refuse(differences, allowed)
     return Study(
-        name="side-by-side",
+        name=SIDE_BY_SIDE,
         title=title or ", ".join(studies),
         spec=_specs(studies),
         results={
