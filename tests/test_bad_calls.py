@@ -185,7 +185,7 @@ def test_every_check_takes_what_it_should():
     assert whole("n", 0, least=0) == 0
     assert flag("f", np.True_) is True
     assert Range(0, 1, False, False, "").check("x", np.float32(0.5)) == 0.5
-    assert nearest(["ring"], ["ring"]) == "Known: ring."
+    assert nearest(["ring"], ["ring"]) == "choose from ring."
 
 
 def test_whole_numbers_end_where_a_compiled_program_counts():

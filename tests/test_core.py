@@ -17,7 +17,7 @@ def test_a_state_is_immutable_and_read_by_name():
 
 def test_an_unknown_name_is_answered_with_the_nearest():
     assert nearest("biased-dtm", ["gnsd", "biased-dmt"]) == "did you mean 'biased-dmt'? Known: biased-dmt, gnsd."
-    assert nearest("zzz", ["gnsd", "biased-dmt"]) == "Known: biased-dmt, gnsd."
+    assert nearest("zzz", ["gnsd", "biased-dmt"]) == "choose from biased-dmt, gnsd."
 
 
 def test_a_rule_is_checked_where_the_user_makes_it_and_nowhere_else():

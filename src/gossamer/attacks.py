@@ -57,7 +57,7 @@ def named(name: str, agents: Any, share: Any) -> tuple[tuple[int, ...] | None, f
 
 
 def chosen(name: str, count: int, agents: Any, share: Any) -> tuple[int, ...]:
-    """The attackers among so many agents: those given, or a share of them, at equal distances from agent 0 on."""
+    """The attackers: the agents given, or a share of all, at equal distances starting from agent 0."""
     given, part = named(name, agents, share)
     if given is not None:
         if given and given[-1] >= count:

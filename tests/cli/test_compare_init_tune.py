@@ -69,6 +69,8 @@ def test_compare_writes_both_as_one_study_with_a_report(gossamer, tmp_path):
     code, _, errors = gossamer("compare", "runs/slow", "runs/fast", "--out", "both")
     assert code == 2
     assert "both is not empty" in errors
+    code, out, _ = gossamer("report", "runs/slow", "runs/fast", "--out", "new/together")
+    assert (code, out.strip()) == (0, "new/together/report.html")
 
 
 def test_compare_refuses_what_has_nothing_in_common(gossamer, tmp_path):

@@ -94,7 +94,7 @@ def test_problems_take_frames(frame):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"answer": [1, 0, 1]}, "has no column 'label': Known: answer, x"),
+        ({"answer": [1, 0, 1]}, "has no column 'label': choose from answer, x"),
         ({"label": [1, 0, 1], "Label": [1, 0, 1]}, "has the columns 'label' and 'Label', likely the same twice"),
         ({"label": [1, 0, 1], "word": ["1", "two", "3"]}, "column 'word', row 2: 'two' is not a number"),
         ({"label": [1, 0, 1], "hole": [1.5, None, 2.5]}, r"column 'hole', row 2: the value is missing \(1 in all\)"),

@@ -166,7 +166,7 @@ REFUSED = [
     (lambda: networks.torus(2.5, 2), r"torus\(rows\) must be a whole number of at least 1, but is 2.5"),
     (lambda: networks.hypercube(12), "power of two, but is 12. The nearest are 8 and 16; networks.exponential"),
     (lambda: networks.ring(5, weights="metropols"), "'metropols' is not a weight scheme; did you mean 'metropolis'?"),
-    (lambda: networks.ring(5, weights=3), "weights=3 is not a weight scheme; Known: lazy, max-degree"),
+    (lambda: networks.ring(5, weights=3), "weights=3 is not a weight scheme; choose from lazy, max-degree"),
     (
         lambda: networks.star(5, weights="uniform"),
         'node 1 has degree 1 and node 0 has degree 4. Use weights="metropolis',

@@ -56,8 +56,8 @@ def test_csv_keeps_every_digit(studies, folder):
 
 def test_verdicts_in_latex_are_escaped(folder):
     text = (folder / "tables" / "verdicts.tex").read_text(encoding="utf-8")
-    assert r"DSGT is faster \& 100\% safe & yes & never & -- & -- & -- & does not hold \\" in text
-    assert text.startswith("\\begin{tabular}{llllrrrl}\n\\toprule\n")
+    assert r"DSGT is faster \& 100\% safe & never & does not hold \\" in text
+    assert text.startswith("\\begin{tabular}{llll}\n\\toprule\n")
     assert text.endswith("\\bottomrule\n\\end{tabular}\n")
 
 
@@ -92,6 +92,7 @@ def test_latex_rounds_and_puts_intervals_beside_means(tmp_path):
         (r"\input{x}", r"\textbackslash{}input\{x\}"),
         ("a\n\nb~^", r"a b\textasciitilde{}\textasciicircum{}"),
         ("--out <i>", r"-{}-out \textless{}i\textgreater{}"),
+        ('a "b" c"', "a “b” c''"),
         ("η ≤ 2‖ē‖²", r"$\eta$ $\le$ 2$\|$ē$\|$$^2$"),
     ],
 )

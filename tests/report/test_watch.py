@@ -65,7 +65,7 @@ def test_what_is_finished_is_what_the_run_gives(begun, done):
     running = live.Running(begun)
     study, state = running._study(begun)
     assert not running.finished
-    assert state.startswith("running: 2 runs so far, up to round 20; the last cell is ")
+    assert state.startswith("running: 2 runs so far, up to round 20; last written ")
     (shown,), (whole,) = study.results.values(), done[1].results.values()
     columns = ["algorithm", "seed", "round", "loss", "grad_norm_sq", "status"]
     assert shown.table.select(columns).equals(whole.table.select(columns))

@@ -119,7 +119,7 @@ def test_figures_show_the_mean_and_no_diverged_values(result, x):
     names = [label.replace("biased-dmt(", "Biased-DMT (") for label in list(result.labels)[:2]]
     assert list(lines) == [*names, "D-PSGD, combine then adapt (3 of 3 diverged)"]
     rows = result.of("biased-dmt(eta=0.05, lam=0.3)").filter(pl.col("round") == 40)
-    assert lines["Biased-DMT (eta=0.05, lam=0.3)"].get_ydata()[-1] == pytest.approx(
+    assert lines["Biased-DMT (eta=0.05)"].get_ydata()[-1] == pytest.approx(
         np.exp(np.log(rows["consensus"].to_numpy()).mean())
     )
     assert all(np.isfinite(line.get_ydata()).all() for line in lines.values())

@@ -10,7 +10,7 @@ GAP = "  "
 
 
 def text_table(head: Sequence[str], rows: Sequence[Sequence[str]], keys: int, width: int | None = None) -> str:
-    """A table in blocks of at most so many letters a line; the first `keys` columns begin every block.
+    """A table in blocks that are at most `width` characters wide; each begins with the first `keys` columns.
 
     Without a width it is that of the terminal, and 80 where the text goes elsewhere. A column that is too wide by
     itself is a block of its own, whole.

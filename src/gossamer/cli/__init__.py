@@ -5,6 +5,7 @@ Commands import what they need when they run, so that help costs nothing.
 
 import gc
 import sys
+import warnings
 from typing import Annotated
 
 import typer
@@ -28,7 +29,7 @@ from gossamer.cli import (
     tune,
     watch,
 )
-from gossamer.cli.shared import app, refuse
+from gossamer.cli.shared import app, note, refuse
 from gossamer.core import InputError
 
 COMMANDS = (
@@ -59,6 +60,7 @@ def main() -> None:
     if sys.argv[1:] == ["--version"]:  # it needs no parser, which takes longer than all else
         print(gossamer.__version__)
         return
+    warnings.showwarning = note
     try:
         app()
     except InputError as error:

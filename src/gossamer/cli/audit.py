@@ -16,9 +16,9 @@ def audit(
     cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
-    """Measure the constants of a spec's oracle along its runs: M_f, σ_f² and σ², beside what is stated of them.
+    """Measure the constants of a spec's oracle, M_f, σ_f² and σ², along its runs, beside the stated ones.
 
-    Exit code 0 whether or not the theory's assumption holds; the text says so.
+    The exit code is 0 whether or not the theory's assumption holds; the output says whether it does.
 
     Examples:
 

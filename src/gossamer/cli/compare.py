@@ -21,10 +21,10 @@ def compare(
         Path | None, typer.Option(help="Write both as one study, a report and comparison.json into this directory.")
     ] = None,
 ) -> None:
-    """Compare two finished runs: the ends of the methods that both ran, and all that differs in what made them.
+    """Compare two finished runs: where the methods they share ended, and how their specs, data and code differ.
 
     A difference is judged by its interval: paired by seed where both ran the same seeds, else Welch's; all intervals
-    hold together at 95 %. Exit code 0 if nothing differs by more than chance, 5 if something does.
+    hold simultaneously at 95 %. Exit code 0 if nothing differs by more than chance, 5 if something does.
 
     Examples:
 

@@ -13,12 +13,11 @@ from gossamer.cli.shared import AsJSON, Cache, With, app, progress, resumable, s
 def networks(
     agents: Annotated[int, typer.Option(help="How many agents the networks have.")],
     degree: Annotated[
-        int | None, typer.Option(help="How many neighbours, for networks that take a degree; random ones, in the mean.")
+        int | None,
+        typer.Option(help="The number of neighbours, for networks that take a degree; its mean, for random ones."),
     ] = None,
-    target: Annotated[
-        float, typer.Option(help="The share of the disagreement at which agents count as agreed.")
-    ] = 1e-6,
-    rounds: Annotated[int, typer.Option(help="How many rounds are mixed at most until then.")] = 5_000,
+    target: Annotated[float, typer.Option(help="Agents agree when this share of their disagreement is left.")] = 1e-6,
+    rounds: Annotated[int, typer.Option(help="Give up after this many rounds.")] = 5_000,
     decay: Annotated[float, typer.Option(help="γ of the effective number of neighbours.")] = 0.9,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the graphs and the curves too: .png, .pdf or .svg.")
@@ -27,9 +26,9 @@ def networks(
     cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
-    """Compare all networks that can have so many agents: what each costs, and how fast its agents agree.
+    """Compare all networks of a given size: what each costs, and how fast its agents agree.
 
-    A network that cannot have so many is named with the reason, which is no error.
+    A network that does not exist in that size is listed with the reason; this is not an error.
 
     Examples:
 

@@ -21,7 +21,7 @@ def plan(
     cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
-    """What the theory admits for a spec's problem, network and oracle, what it promises, and what works in practice.
+    """Plan a spec: the step sizes that the theory admits, what it then promises, and what works in practice.
 
     Examples:
 

@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gossamer.basics.terminal import visible
 from gossamer.cli.shared import app, directory, existing, say
 from gossamer.core import InputError
+
+if TYPE_CHECKING:
+    from gossamer.results.study import Study
 
 
 @app.command()
@@ -20,7 +23,7 @@ def report(
 ) -> None:
     """Write the report of a finished run, its figures and its tables into its directory.
 
-    Several runs come on one page: first side by side, each method's curves of all of them, and then each by itself.
+    Several runs go on one page: first side by side, method by method, and then each on its own.
 
     Examples:
 
@@ -36,7 +39,11 @@ def report(
         raise InputError("a report on several runs belongs to none of them: give it a directory with --out.")
     studies = {str(folder): Study.load(existing(folder)) for folder in directories}
     folder = directory(out, directories[0])
-    how = "\n".join(f"gossamer run {one / 'spec.toml'}" for one in directories)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+    how = "\n".join(f"gossamer run {one / 'spec.toml'}{_with(studies[str(one)])}" for one in directories)
     if len(studies) == 1:
         (study,) = studies.values()
         paper.finish({study.name: study}, folder, (), study.title, how)
@@ -47,3 +54,12 @@ def report(
         both = concat(named, allow=REFUSED, title="Side by side")
         paper.finish({both.name: both, **named}, folder, (), ", ".join(labels), how)
     say(visible(folder / "report.html"))
+
+
+def _with(study: "Study") -> str:
+    """What the command needs besides where methods are not ours."""
+    from gossamer.algorithms import ALGORITHMS
+
+    named = dict.fromkeys(name for result in study.results.values() for name, _ in result.states)
+    own = [name for name in named if name not in ALGORITHMS]
+    return f" --with FILE  # the Python file that defines {', '.join(own)}" if own else ""

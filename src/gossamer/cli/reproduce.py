@@ -1,6 +1,7 @@
 """gossamer reproduce."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +16,16 @@ from gossamer.paper.experiments import Experiment
 
 @app.command()
 def reproduce(
-    experiments: Annotated[list[Experiment] | None, typer.Argument(help="Which; all if none is given.")] = None,
+    experiments: Annotated[
+        list[Experiment] | None, typer.Argument(help="The experiments to run [default: all]")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Figures 1 and 2 only, with less of everything.")] = False,
-    processes: Annotated[int | None, typer.Option(min=1, help="Experiments at a time [default: one a core]")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Only figures 1 and 2, with fewer methods, settings and replicates.")
+    ] = False,
+    processes: Annotated[
+        int | None, typer.Option(min=1, help="How many experiments to run at a time [default: one per core]")
+    ] = None,
     spec: Annotated[bool, typer.Option("--spec", help="Print the spec of an experiment, and run nothing.")] = False,
     cache: Cache = True,
     as_json: AsJSON = False,
@@ -57,10 +64,19 @@ def reproduce(
 
 
 def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
-    head = ("experiment", "claim", "measured")
+    """A table of what was judged, and a line that counts what was not run."""
     colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
     rows = [
-        [*(row[key] for key in head), safe(row["verdict"], style=colors.get(row["verdict"], "yellow"))]
+        [
+            row["experiment"],
+            safe(row["verdict"], style=colors.get(row["verdict"], "yellow")),
+            safe(f"{row['claim']}.\n{row['measured']}\n", keep="\n"),
+        ]
         for row in verdicts
+        if row["verdict"] != "not run"
     ]
-    show([*head, "verdict"], rows, whole=("experiment", "verdict"), title="verdicts", width=180)
+    if rows:
+        show(("", "verdict", "claim, and what was measured"), rows, whole=("verdict",), width=100)
+    left_out = Counter(row["experiment"] for row in verdicts if row["verdict"] == "not run")
+    if left_out:
+        say(f"not run: {', '.join(f'{count} of {name}' for name, count in left_out.items())}")

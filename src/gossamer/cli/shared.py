@@ -85,6 +85,11 @@ def refuse(error: InputError) -> None:
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
+def note(message: Warning | str, *_: Any) -> None:
+    """Say what Python would warn of, without the line of code."""
+    print(f"note: {visible(message)}", file=sys.stderr, flush=True)
+
+
 @contextmanager
 def resumable() -> Iterator[None]:
     """Ctrl-C ends with a word on how to go on."""

@@ -20,8 +20,12 @@ def tune(
     spec: Annotated[Path, typer.Argument(help="The experiment, a TOML file with a [tuning] section.")],
     out: Out = None,
     write: Annotated[Path | None, typer.Option(help="Write a spec with the numbers that were chosen.")] = None,
-    variant: Annotated[str | None, typer.Option(help="Of which variant, where their choices differ.")] = None,
-    replicate: Annotated[int | None, typer.Option(help="Of which replicate, where their choices differ.")] = None,
+    variant: Annotated[
+        str | None, typer.Option(help="The variant to write, if choices differ between variants.")
+    ] = None,
+    replicate: Annotated[
+        int | None, typer.Option(help="The replicate to write, if choices differ between replicates.")
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --write.")] = False,
     own: With = None,
     cache: Cache = True,

@@ -11,15 +11,15 @@ from gossamer.cli.shared import AsJSON, app, existing, say, say_json
 
 @app.command()
 def watch(
-    directory: Annotated[Path, typer.Argument(help="A run that goes on, or a reproduction.")],
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Where to listen on this machine; 0 takes any.")] = 0,
-    idle: Annotated[float, typer.Option(min=1, help="End when nothing new came for so many seconds.")] = 1800.0,
+    directory: Annotated[Path, typer.Argument(help="A run in progress, or a reproduction.")],
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes any free one.")] = 0,
+    idle: Annotated[float, typer.Option(min=1, help="Stop after this many seconds without news.")] = 1800.0,
     as_json: AsJSON = False,
 ) -> None:
-    """Show a run in a browser while it goes on: its curves so far, on a page that loads itself again.
+    """Watch a run in the browser: its curves so far, on a page that reloads by itself.
 
-    It reads the run's store and changes nothing, listens on 127.0.0.1 alone, and ends by itself when the run is
-    finished and was seen.
+    It only reads the run's store, listens on 127.0.0.1 alone, and stops by itself once the finished run has been
+    shown.
 
     Examples:
 

@@ -26,7 +26,7 @@ OUTAGES, PARTNERS = 1, 2
 
 @dataclass(frozen=True)
 class Outages:
-    """Agents that fail and come back: when one begins a query, with this chance, for so many seconds."""
+    """Agents that fail and come back: how likely one is to fail when it begins a query, and for how many seconds."""
 
     chance: float
     seconds: float
@@ -178,7 +178,7 @@ def _slow(table: dict[str, Any]) -> tuple[tuple[int, ...] | int, float]:
 
 
 def _slow_agents(which: tuple[int, ...] | int, agents: int) -> list[int]:
-    """The numbers of the slow agents: those that are named, or so many at equal distances from agent 0 on."""
+    """The slow agents: those that are named, or the given number of them at equal distances starting from agent 0."""
     if isinstance(which, int):
         count = whole("clock: slow: agents", which, least=0, most=agents)
         return [k * agents // count for k in range(count)]

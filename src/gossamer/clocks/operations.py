@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Query(NamedTuple):
-    """It computes: so many queries, one after the other, in one piece of work."""
+    """It computes a number of queries, one after the other, as one piece of work."""
 
     number: float
     passes: int = 0
@@ -12,7 +12,7 @@ class Query(NamedTuple):
 
 
 class Send(NamedTuple):
-    """A message of so many bytes leaves for every neighbour. The slot tells which `Receive` waits for its answer."""
+    """A message of the given size leaves for every neighbour. The slot tells which `Receive` waits for the answer."""
 
     bytes: float
     slot: int
@@ -25,7 +25,7 @@ class Receive(NamedTuple):
 
 
 class Reduce(NamedTuple):
-    """An all-reduce of so many bytes."""
+    """An all-reduce of the given number of bytes."""
 
     bytes: float
 

@@ -33,7 +33,7 @@ ROUNDS = 1_024
 """Rounds of one call of the compiled loop, at most."""
 
 WIDTH = 8
-"""A table of incoming links may be so many times as large as the list of links."""
+"""A table of incoming links may be at most this many times as large as the list of links."""
 
 PAIR = 200.0
 """Bytes that a link takes, with what is made of it on the way."""

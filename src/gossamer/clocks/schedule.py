@@ -47,7 +47,7 @@ class Work(NamedTuple):
 
 @lru_cache(maxsize=64)
 def schedule(network: Network, clock: Clock, work: Work, seed: int, rounds: int) -> Schedule:
-    """The events of so many rounds. More rounds change none of the first."""
+    """The events of the given number of rounds. More rounds do not change the first ones."""
     return _Events(network, clock, work, seed).first(rounds * network.agents)
 
 

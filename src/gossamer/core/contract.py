@@ -107,7 +107,7 @@ class Agent(Protocol):
         ...
 
     def repeat(self, times: int, step: Callable[..., Any], *arrays: Array) -> Any:
-        """The arrays after `step`, which takes and returns as many, so many times: a loop that is compiled once."""
+        """The arrays after `times` calls of `step`, which takes and returns as many: a loop that is compiled once."""
         ...
 
 

@@ -16,8 +16,8 @@ def nearest(name: Any, known: Iterable[str]) -> str:
     """The tail of an error about an unknown name: the closest match, then all that is known."""
     known = sorted(known)
     close = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.5) if isinstance(name, str) else []
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}Known: {', '.join(known)}."
+    hint = f"did you mean {close[0]!r}? Known:" if close else "choose from"
+    return f"{hint} {', '.join(known)}."
 
 
 LARGEST_INT = 2**31 - 1

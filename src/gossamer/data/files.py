@@ -14,7 +14,7 @@ SYSTEM = Path("/usr/share/datasets")
 
 
 def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
-    """The path, or an error that says what stands there instead."""
+    """The path, or an error that says what is there instead."""
     file = Path(os.path.expanduser(path))
     if os.path.isdir(file):
         raise InputError(f"{path} is a directory; give one of its files.")

@@ -35,9 +35,9 @@ def read_table(
 
     Features are `columns`, or all but the label and the holder.
 
-    A column that stands there twice is refused, and so is the label under another name, for a model would read its
-    answer there: one spelt alike but for capitals and spaces, or a column of numbers equal to the labels. Only
-    `columns` takes these.
+    A column that occurs twice is refused. So is a copy of the label under another name, since a model would read its
+    answer there: a name that differs only in capitals and spaces, or a column of numbers equal to the labels. Name
+    such a column in `columns` to use it all the same.
     """
     source, frame = _opened(table)
     _refuse_missing(source, frame, [label, *([holder] if holder else []), *(columns or ())])
@@ -159,7 +159,9 @@ def _refuse_ragged(file: Path) -> None:
 
 
 def _feature(source: str, column: pl.Series) -> np.ndarray:
-    advice = "Remove the column, or turn it into numbers."
+    advice = (
+        "Remove the column, or turn it into numbers: 0 and 1, or a column for each value, as polars' to_dummies does."
+    )
     where = f"{source}, column {column.name!r}"
     if column.dtype == pl.String:
         _refuse_nulls(source, column)

@@ -49,7 +49,7 @@ def _refuse_other_format(folder: Path) -> None:
 def extends(spec: Spec, old: Spec) -> bool:
     """Whether a spec is another with as many or more rounds and the same or more seeds."""
     (plan, seeds), (old_plan, old_seeds) = (
-        planned(one.run.steps, one.run.every, one.run.seeds, one.run.dtype) for one in (spec, old)
+        planned(given.run.steps, given.run.every, given.run.seeds, given.run.dtype) for given in (spec, old)
     )
     longer = plan.steps >= old_plan.steps and set(old_seeds) <= set(seeds)
     update = {"steps": spec.run.steps, "seeds": spec.run.seeds}

@@ -51,14 +51,14 @@ def edges(
 
     λ = 1 and β = 0 have nothing beyond them. Beyond a value whose neighbour diverged lies that neighbour.
     """
-    found: dict[str, Edge] = {}
+    at_edge: dict[str, Edge] = {}
     for name, values in tried.items():
         if len(set(values)) > 1:
             ends: dict[Edge, float] = {"lowest": min(values), "highest": max(values)}
             for edge, end in ends.items():
                 if chosen[name] == end and end != _last(allowed.get(name), edge):
-                    found[name] = edge
-    return found
+                    at_edge[name] = edge
+    return at_edge
 
 
 def on_edge(candidate: Candidate, trials: Sequence[Trial]) -> dict[str, Edge]:
@@ -70,10 +70,10 @@ def on_edge(candidate: Candidate, trials: Sequence[Trial]) -> dict[str, Edge]:
 
 def extended(candidate: Candidate, trials: Sequence[Trial]) -> str | None:
     """The number whose grid goes on beyond its edge: the step size, or else the other towards its `beyond`."""
-    found, second = on_edge(candidate, trials), candidate.second
-    if candidate.step in found:
+    at_edge, second = on_edge(candidate, trials), candidate.second
+    if candidate.step in at_edge:
         return candidate.step
-    if second in found and candidate.open[second].beyond == {"lowest": "low", "highest": "high"}[found[second]]:
+    if second in at_edge and candidate.open[second].beyond == {"lowest": "low", "highest": "high"}[at_edge[second]]:
         return second
     return None
 

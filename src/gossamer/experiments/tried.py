@@ -35,7 +35,7 @@ class Search(NamedTuple):
 
     @property
     def varied(self) -> list[str]:
-        """The hyper-parameters of which several values were tried."""
+        """The hyper-parameters for which several values were tried."""
         return [name for name in numbers_of(self.rows) if self.rows[name].drop_nulls().n_unique() > 1]
 
     @property
@@ -62,7 +62,7 @@ def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = N
 
 
 def column_of(key: str, candidate: Candidate) -> str:
-    """The column of a hyper-parameter: eta for the step size, whatever its own name, and none that is in `TUNING`."""
+    """The column of a hyper-parameter: always eta for the step size, and never a name that is in `TUNING`."""
     return "eta" if key == candidate.step else f"{key}_" if key in TUNING else key
 
 
@@ -113,14 +113,15 @@ def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None 
     """The settings that were chosen, with all that were tried for each algorithm folded below."""
     if table.is_empty():
         return tag("code", tuning_line(table))
-    found = list(searches(table))
+    all_searches = list(searches(table))
     head = ["algorithm", "chosen", table["criterion"][0], "tried", "diverged"]
     rows = [
         [search.title, search.chosen["setting"], _cell(search.chosen, star=False), len(search.rows), _lost(search.rows)]
-        for search in found
+        for search in all_searches
     ]
     folded = [
-        tag("details", tag("summary", f"{search.title}: what was tried"), grid(*laid_out(search))) for search in found
+        tag("details", tag("summary", f"{search.title}: what was tried"), grid(*laid_out(search)))
+        for search in all_searches
     ]
     notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates)]
     return panel(

@@ -109,7 +109,7 @@ def _fill(given: dict[str, Any], choices: dict[str, Chosen]) -> None:
 
 
 def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | int]:
-    """What an algorithm leaves open, as it was chosen. The table has the step size as eta, whatever its own name."""
+    """The chosen values of what an algorithm leaves open. The table calls the step size eta, whatever its own name."""
     fixed = {key: value for key, value in options.items() if key != "name"}
     candidate = Candidate(ALGORITHMS[options["name"]], fixed)
     numbers: dict[str, float | int] = {}

@@ -1,4 +1,4 @@
-"""The table of metrics: one entry for each, and a decorator by which users add their own."""
+"""The table of metrics: one entry for each, and a decorator for users to add their own."""
 
 import inspect
 from collections.abc import Callable, Collection, Mapping

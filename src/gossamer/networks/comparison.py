@@ -205,4 +205,4 @@ USUAL: dict[str, Callable[[int, int | None], Any]] = {
     "probability": _probability,
     "radius": _radius,
 }
-"""What options are for so many agents, where a network needs them."""
+"""Options that a network needs, by the number of agents."""

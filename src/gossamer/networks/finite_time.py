@@ -145,7 +145,7 @@ def _hand_on(group: np.ndarray, a: int, others: np.ndarray, k: int) -> list[tupl
 
 
 def _cliques(n: int, most: int) -> Round:
-    """Agents in a row average by so many at a time; the last clique may be smaller."""
+    """Agents in a row average in cliques of the given size; the last one may be smaller."""
     first = np.arange(n) // most * most
     heard = first[:, None] + np.arange(most)
     there = heard < n

@@ -133,7 +133,7 @@ def products(mixer: Mixer, agents: int) -> Callable[[int, np.ndarray], np.ndarra
 
 
 def _drawn(mixer: Drawn, first: int, count: int, over: MatrixName) -> list[sp.csr_array]:
-    """The matrices of so many rounds, drawn all at once."""
+    """The matrices of the given number of rounds, drawn all at once."""
     with jax.enable_x64(True):
         rounds = np.arange(first, first + count, dtype=np.int32)
         held = jax.tree.map(np.asarray, _drawing()(jax.tree.map(np.array, mixer), rounds, over))

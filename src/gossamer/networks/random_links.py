@@ -95,7 +95,7 @@ def in_one_part(links: sp.csr_array, connection: str = "weak") -> bool:
 
 
 def _chosen(pairs: int, p: float, random: np.random.RandomState) -> Ends:
-    """Which of so many pairs are linked, each with chance p. The distances between them are geometric.
+    """Which of the given number of pairs are linked, each with probability p. The distances between them are geometric.
 
     Reference: V. Batagelj and U. Brandes, "Efficient generation of large random networks", 2005.
     """

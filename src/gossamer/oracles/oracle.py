@@ -62,7 +62,7 @@ class Oracle(abc.ABC):
         """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
 
     def attackers(self, agents: int) -> frozenset[int]:
-        """Who of so many agents gives gradients that are wrong on purpose."""
+        """Which of the given number of agents give gradients that are wrong on purpose."""
         return frozenset()
 
     def constants(self, problem: Problem) -> ErrorBounds:

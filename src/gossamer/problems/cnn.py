@@ -13,7 +13,8 @@ from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, brief, whole
 from gossamer.data import Dataset
 from gossamer.problems.classes import check_classes, cross_entropy, numbering
-from gossamer.problems.empirical import Empirical, Model, arrange, loaded
+from gossamer.problems.empirical import Empirical, Model, arrange
+from gossamer.problems.loading import loaded
 from gossamer.problems.parameters import flattened
 
 Image = tuple[int, int, int]

@@ -14,8 +14,9 @@ from jaxtyping import Array, Float, Int
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief
-from gossamer.data import Dataset, load, split
+from gossamer.data import Dataset, split
 from gossamer.problems.inputs import Bits, Rows, hold, rows_from, sparse_rows
+from gossamer.problems.loading import loaded
 from gossamer.problems.parameters import flattened
 from gossamer.problems.problem import Problem
 
@@ -185,7 +186,7 @@ class Empirical(Problem):
     def _in_blocks(
         self, function: Callable[..., Any], x: Array, inputs: Any, targets: Any, weights: Array, rows: int
     ) -> Any:
-        """The sum over so many rows: in blocks, one after the other, where rows must be widened or layers are large."""
+        """The sum over all rows: in blocks, one after the other, where rows must be widened or layers are large."""
         block = max(16, WIDENED // math.prod(inputs.shape[1:]))
         ready = getattr(inputs, "dtype", None) == x.dtype or (self.model.linear and isinstance(inputs, Rows))
         if rows <= block or (ready and not self.model.numbers):
@@ -299,9 +300,3 @@ def arrange(
         data_name=data.name,
         data_sha256=data.sha256,
     )
-
-
-def loaded(data: Any, split: str, label: str = "label", test: Any = None) -> Dataset:
-    """The dataset that `data` means, read with the column of its holders where the split names one."""
-    named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
-    return load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)

@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Array
 
 from gossamer.core import InputError, Range
-from gossamer.problems.empirical import Empirical, Model, arrange, loaded
+from gossamer.problems.empirical import Empirical, Model, arrange
 from gossamer.problems.linear import curvatures, flat, origin
+from gossamer.problems.loading import loaded
 
 
 def least_squares(
@@ -20,6 +21,7 @@ def least_squares(
     sizes: str = "equal",
     seed: int = 0,
     label: str = "label",
+    scale: bool = False,
 ) -> Empirical:
     r"""Linear regression by least squares, with a ridge of weight `alpha`, from zero.
 
@@ -34,7 +36,7 @@ def least_squares(
     accuracy. For the other arguments see `logistic`.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the ridge out.").check("least_squares(alpha=…)", alpha)
-    dataset = loaded(data, split, label)
+    dataset = loaded(data, split, label, scale=scale)
     if dataset.labels.dtype.kind == "U":
         raise InputError(
             f"least squares needs numbers as targets, but the labels of {dataset.name} are text, such as "

@@ -25,7 +25,7 @@ def bounded_penalty(x: Array) -> Array:
 
 
 def origin(dataset: Dataset, columns: int = 1) -> Float[np.ndarray, " d"]:
-    """Where a model with so many columns of parameters starts: at zero."""
+    """The start of a model with the given number of columns of parameters: zero."""
     count = dataset.dim * columns
     what = f"a model of {dataset.dim:,} features" + (f" and {columns:,} classes" if columns > 1 else "")
     refuse_beyond_memory(what, 3 * 8 * count, "use fewer")

@@ -9,8 +9,9 @@ from jaxtyping import Array
 
 from gossamer.core import InputError, Range
 from gossamer.problems.classes import check_classes, listed
-from gossamer.problems.empirical import Empirical, Model, arrange, loaded
+from gossamer.problems.empirical import Empirical, Model, arrange
 from gossamer.problems.linear import bounded_penalty, curvatures, flat, origin
+from gossamer.problems.loading import loaded
 
 
 def logistic(
@@ -23,6 +24,7 @@ def logistic(
     seed: int = 0,
     label: str = "label",
     test: Any = None,
+    scale: bool = False,
 ) -> Empirical:
     r"""Logistic regression with a nonconvex regulariser, from zero.
 
@@ -32,10 +34,11 @@ def logistic(
     Each $f_i$ is smooth with $L_i = \lambda_{\max}(A_i^\top A_i) / (4 m_i) + 2\alpha$. `data` is the name of a dataset,
     the path of a LIBSVM, CSV or Parquet file, a frame of pandas or polars, a pair of arrays or a `Dataset`, with two
     classes; `split` says who holds what (`gossamer.data.split`); `label` names the label's column in a table or frame,
-    and `test` is a test set of the same kind as `data`.
+    and `test` is a test set of the same kind as `data`; `scale` brings each feature to mean 0 and standard deviation 1.
+    There is no offset: for one, add a column of ones.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("logistic(alpha=…)", alpha)
-    dataset = loaded(data, split, label, test)
+    dataset = loaded(data, split, label, test, scale)
     check_classes("logistic regression", dataset)
     classes = dataset.classes
     if len(classes) != 2:

@@ -13,7 +13,8 @@ from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, brief, whole
 from gossamer.data import Dataset
 from gossamer.problems.classes import check_classes, cross_entropy, numbering
-from gossamer.problems.empirical import Empirical, empirical, loaded
+from gossamer.problems.empirical import Empirical, empirical
+from gossamer.problems.loading import loaded
 
 MOST_PARAMETERS = 50_000_000
 """The most numbers that one agent's model may have."""
@@ -29,16 +30,17 @@ def neural(
     seed: int = 0,
     label: str = "label",
     test: Any = None,
+    scale: bool = False,
 ) -> Empirical:
     """A perceptron with tanh layers of these widths and cross-entropy loss, for any number of classes.
 
-    The start is drawn from `seed` (LeCun normal weights, zero offsets). For `data`, `split`, `sizes`, `label` and
-    `test` see `logistic`.
+    The start is drawn from `seed` (LeCun normal weights, zero offsets). For `data`, `split`, `sizes`, `label`,
+    `test` and `scale` see `logistic`.
     """
     if not isinstance(hidden, Sequence) or isinstance(hidden, (str, bytes)):
         raise InputError(f"hidden must be a list of layer widths of at least 1, but is {brief(hidden)}.")
     hidden = [whole("hidden, the width of a layer,", width) for width in hidden]
-    dataset = loaded(data, split, label, test)
+    dataset = loaded(data, split, label, test, scale)
     check_classes("a neural network", dataset)
     widths = [dataset.dim, *hidden, len(dataset.classes)]
     count = sum((fan_in + 1) * fan_out for fan_in, fan_out in pairwise(widths))

@@ -14,7 +14,7 @@ from gossamer.core import InputError, brief
 
 
 def flattened(params: Any) -> tuple[np.ndarray, Callable[[Array], Any]]:
-    """All numbers in float64, one behind the other, and what makes of such a vector the pytree again."""
+    """All numbers as one float64 vector, and the function that turns such a vector back into the pytree."""
     # Not ravel_pytree: it rounds to float32 unless x64 is on, and its inverse insists on the dtype that it was given.
     leaves, tree = jax.tree.flatten(params)
     if not leaves:

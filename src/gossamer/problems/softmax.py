@@ -8,8 +8,9 @@ from jaxtyping import Array
 
 from gossamer.core import InputError, Range
 from gossamer.problems.classes import check_classes, cross_entropy, numbering
-from gossamer.problems.empirical import Empirical, Model, arrange, loaded
+from gossamer.problems.empirical import Empirical, Model, arrange
 from gossamer.problems.linear import bounded_penalty, curvatures, flat, origin
+from gossamer.problems.loading import loaded
 
 
 def softmax(
@@ -22,6 +23,7 @@ def softmax(
     seed: int = 0,
     label: str = "label",
     test: Any = None,
+    scale: bool = False,
 ) -> Empirical:
     r"""Softmax regression for any number of classes, with the nonconvex regulariser of `logistic`, from zero.
 
@@ -34,7 +36,7 @@ def softmax(
     eigenvalue above ½; for two classes no smaller constant will do. For the other arguments see `logistic`.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("softmax(alpha=…)", alpha)
-    dataset = loaded(data, split, label, test)
+    dataset = loaded(data, split, label, test, scale)
     check_classes("softmax regression", dataset)
     classes = len(dataset.classes)
     if classes < 2:

@@ -62,13 +62,18 @@ def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path
                 target = folder / "figures" / f"{stem}-{metric}-rounds"
                 written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
         written += _step_sizes(study, folder / "figures" / name)
-    found = {"verdicts": _frame(verdicts) if verdicts else None}
-    found |= {f"{name}-summary": sections.summarised(study) for name, study in named.items()}
-    found |= {f"{name}-tuning": tuning.chosen(study) for name, study in named.items()}
-    for name, frame in found.items():
-        if frame is not None:
+    for name, study in named.items():
+        target = folder / "tables" / f"{name}-summary"
+        written.append(tables.csv(sections.summarised(study), Path(f"{target}.csv")))
+        written.append(tables.written(Path(f"{target}.tex"), study.to_latex()))
+    judged = _frame(verdicts) if verdicts else None
+    told = None if judged is None else judged.select("experiment", "claim", "measured", "verdict")
+    both = {"verdicts": (judged, told)}
+    both |= {f"{name}-tuning": (tuning.chosen(study),) * 2 for name, study in named.items()}
+    for name, (whole, shown) in both.items():
+        if whole is not None and shown is not None:
             target = folder / "tables" / name
-            written += [tables.csv(frame, Path(f"{target}.csv")), tables.latex(frame, Path(f"{target}.tex"))]
+            written += [tables.csv(whole, Path(f"{target}.csv")), tables.latex(shown, Path(f"{target}.tex"))]
     return written
 
 

@@ -5,6 +5,7 @@ from typing import Any
 from gossamer.report import curves as curve_data
 from gossamer.report import sections
 from gossamer.report.markup import Markup, joined, table, tag
+from gossamer.report.names import variants_shown
 from gossamer.results.study import Study
 
 HINT = (
@@ -12,11 +13,15 @@ HINT = (
     "hide it; drag to zoom, double-click to see all, also what diverged beyond the axis."
 )
 
-FLOOR = " Dotted: the level ‖ē‖² at which the bias alone keeps ‖∇F‖², ē being the agents' mean bias as it was drawn."
+FLOOR = (
+    " Dotted: the level ‖ē‖² at which the bias alone keeps ‖∇F‖² once a tracking method has settled; ē is the agents' "
+    "mean bias as it was drawn."
+)
 
 PAID = (
     "What an agent has paid when the mean curve has come to the target and stays there, between measured rounds on a "
-    "straight line; the least of a column is bold."
+    "straight line; the least of a column is bold. It opens with a target that all methods "
+    "kept in their last quarter, but at least half way."
 )
 
 STEPS = (
@@ -80,11 +85,12 @@ def _targets(drawn: dict[str, Any]) -> Markup:
     )
 
 
-def sensitivity(number: int, given: list[dict[str, Any]]) -> Markup | None:
+def sensitivity(number: int, study: Study, given: list[dict[str, Any]]) -> Markup | None:
     """Ends by step size; None where step sizes were not compared by a metric."""
     if not given:
         return None
-    variants = [one["variant"] for one in given]
+    shown = variants_shown(study)
+    variants = [shown.get(str(entry["variant"]), str(entry["variant"])) for entry in given]
     switch = tag("div", _switch("steps-variant", "Variant", variants), class_="switches") if len(variants) > 1 else None
     plot = tag("div", class_="plot", id=f"steps-{number}", role="img", aria_label="Ends of the methods by step size")
     drawn = tag("div", switch, plot, tag("p", class_="key"), class_="sensitivity", data_study=number)
@@ -97,8 +103,8 @@ def profile(number: int, given: dict[str, Any] | None) -> Markup | None:
         return None
     plot = tag("div", class_="plot", id=f"profile-{number}", role="img", aria_label="Performance profile")
     rows = [
-        [one["label"], _rank(one["rank"], one["half"]), f"{one['best']} of {given['variants']}"]
-        for one in sorted(given["methods"], key=lambda one: one["rank"])
+        [method["label"], _rank(method["rank"], method["half"]), f"{method['best']} of {given['variants']}"]
+        for method in sorted(given["methods"], key=lambda method: method["rank"])
     ]
     return joined(
         tag("h3", f"Over all {given['variants']} variants"),
@@ -116,7 +122,8 @@ def tuning(number: int, study: Study, grids: list[dict[str, Any]]) -> Markup | N
     """The grids that were tried and what was chosen, folded; None where nothing was tuned."""
     if not grids:
         return None
-    variants = list(dict.fromkeys(grid["variant"] for grid in grids))
+    shown = variants_shown(study)
+    variants = [shown.get(name, name) for name in dict.fromkeys(str(grid["variant"]) for grid in grids)]
     switches = [
         _switch("tuned-variant", "Variant", variants) if len(variants) > 1 else None,
         _switch("tuned-method", "Method", list(dict.fromkeys(grid["algorithm"] for grid in grids))),
@@ -133,7 +140,7 @@ def tuning(number: int, study: Study, grids: list[dict[str, Any]]) -> Markup | N
 
 
 def _choice(number: int, title: str, options: list[str]) -> Markup:
-    """Buttons of which one is pressed."""
+    """A row of buttons, exactly one of them pressed."""
     buttons = [
         tag(
             "label",

@@ -1,6 +1,7 @@
 """The numbers of the interactive curves: bands over seeds of every metric, against all that can be paid."""
 
 import math
+import tomllib
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import polars as pl
 from gossamer.report import names, styles
 from gossamer.report.figures import FLOORED, PAID, Look
 from gossamer.report.tables import band
+from gossamer.results.concat import SIDE_BY_SIDE
 from gossamer.results.result import Result
 from gossamer.results.study import Study
 
@@ -49,12 +51,33 @@ def looks(study: Study) -> dict[str, Look]:
 
 
 def first_metric(study: Study, measured: list[str]) -> int:
-    """What is shown first: the squared gradient norm where a bias sets its floor, else the first that was measured."""
-    return measured.index(FLOORED) if FLOORED in measured and floors(study) else 0
+    """What is shown first: the squared gradient norm where there is a bias, else the first that was measured."""
+    return measured.index(FLOORED) if FLOORED in measured and (floors(study) or _distorted(study)) else 0
+
+
+def _distorted(study: Study) -> bool:
+    """Whether the gradients of a spec go through stages, which make them biased."""
+    texts = {study.spec, *(result.spec or "" for result in study.results.values())}
+    return any(_has_stages(text) for text in texts)
+
+
+def _has_stages(text: str) -> bool:
+    try:
+        spec = tomllib.loads(text)
+        tables = [spec.get("oracle", {}), *(variant.get("oracle", {}) for variant in spec.get("variant", []))]
+        return any(bool(table.get("stages")) for table in tables)
+    except (tomllib.TOMLDecodeError, AttributeError, TypeError, RecursionError):
+        return False
 
 
 def first_variant(study: Study) -> int:
-    """Which variant is shown first: where a bias is present, one that was tuned for the squared gradient norm."""
+    """Which view is shown first: where a bias is present, a variant that was tuned for the squared gradient norm; of
+    runs side by side, a method in all of them, which comes after the variants."""
+    drawn = list(study.curves().values())
+    if study.name == SIDE_BY_SIDE and any(
+        sum(label in result.labels for result in drawn) > 1 for label in labels(study)
+    ):
+        return len(drawn)
     if study.tuning is None or not floors(study):
         return 0
     tuned = study.tuning.filter(pl.col("criterion") == FLOORED)["variant"].unique().to_list()
@@ -99,7 +122,7 @@ def of(study: Study) -> dict[str, Any]:
 
 
 def thinned(study: dict[str, Any], points: int) -> dict[str, Any]:
-    """The same curves with so many points at most: the first, the last and others at equal distances."""
+    """The same curves with at most `points` points: the first, the last and others at equal distances."""
     variants = [
         variant | {"methods": [_thin(method, points) for method in variant["methods"]]} for variant in study["variants"]
     ]
@@ -134,12 +157,12 @@ def _has(frame: pl.DataFrame, name: str) -> bool:
 
 def _band(alive: pl.DataFrame, metric: str, log: bool, position: dict[int, int]) -> dict[str, np.ndarray]:
     """The mean, and how far the interval goes from it: a difference, or on a log axis a factor."""
-    found = band(alive, metric, "round", log)
-    places = [position[int(mark)] for mark in found["x"]]
+    points = band(alive, metric, "round", log)
+    places = [position[int(mark)] for mark in points["x"]]
     mean, wide = np.full(len(position), np.nan), np.full(len(position), np.nan)
-    mean[places] = found["mean"]
+    mean[places] = points["mean"]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        wide[places] = found["high"] / found["mean"] if log else found["high"] - found["mean"]
+        wide[places] = points["high"] / points["mean"] if log else points["high"] - points["mean"]
     return {"mean": mean, "wide": wide}
 
 
@@ -151,7 +174,10 @@ def _thin(method: dict[str, Any] | None, points: int) -> dict[str, Any] | None:
         np.unique(np.linspace(0, length - 1, min(points, length)).round().astype(int)) if length else np.array([], int)
     )
     bands = [
-        [one and {"mean": _numbers(one["mean"][keep], 6), "wide": _numbers(one["wide"][keep], 3)} for one in both]
+        [
+            curve and {"mean": _numbers(curve["mean"][keep], 6), "wide": _numbers(curve["wide"][keep], 3)}
+            for curve in both
+        ]
         for both in method["bands"]
     ]
     rounds, *others = method["x"]

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,6 +40,9 @@ PAID = {
 
 FLOORED = "grad_norm_sq"
 """The metric that a bias keeps above ‖ē‖²."""
+
+LETTERS = 13
+"""The letters of a legend that fit into an inch, beside its signs; longer names are wrapped."""
 
 MARKS = 8
 """About the markers of a curve."""
@@ -106,11 +110,15 @@ def curves(
     looks = looks_of(result) if looks is None else looks
     shown_as = result.metrics[metric]
     log = shown_as.log if log is None else log
-    across = 2 * columns if max((len(look.text) for look in looks.values()), default=0) < 22 else columns
+    texts = {label: _text(result, label, looks[label]) for label in result.labels}
+    across = 2 * columns if max(map(len, texts.values()), default=0) <= 22 else columns
+    inches = layout(style).one if columns == 1 else layout(style).two / 2
+    texts = {label: fill(text, int(LETTERS * inches)) for label, text in texts.items()}
     with rc_context(layout(style).rc):
-        figure, axes = sheet(style, columns, math.ceil(len(looks) / across)) if ax is None else (None, ax)
-        for number, label in enumerate(result.labels):
-            _curve(axes, result, label, looks[label], (metric, x, log), number)
+        lines = sum(text.count("\n") + 1 for text in texts.values())
+        figure, axes = sheet(style, columns, math.ceil(lines / across)) if ax is None else (None, ax)
+        for number, (label, text) in enumerate(texts.items()):
+            _curve(axes, result, label, (text, looks[label].style), (metric, x, log), number)
         if metric == FLOORED:
             _floors(axes, list(looks.values()), log)
         dress(axes, drawn(shown_as), PAID[x][0], log)
@@ -119,16 +127,22 @@ def curves(
     return axes
 
 
-def _curve(axes: Axes, result: "Result", label: str, look: Look, what: tuple[str, str, bool], number: int) -> None:
-    metric, x, log = what
+def _text(result: "Result", label: str, look: Look) -> str:
+    """A curve's name in the legend, with the seeds that diverged."""
+    text, lost = look.text.lstrip("_"), result.of(label).filter(pl.col("status") == "diverged").height
+    return text if not lost else f"{text} ({lost} of {len(result.seeds)} diverged)"
+
+
+def _curve(
+    axes: Axes, result: "Result", label: str, look: tuple[str, Style], what: tuple[str, str, bool], number: int
+) -> None:
+    (text, drawn_as), (metric, x, log) = look, what
     rows = result.of(label)
     alive = rows.filter(pl.col("status") != "diverged")
     points = band(alive, metric, "round", log)
     points["x"] = along(alive, points["x"], result.axes[x]) * PAID[x][1]
-    lost = rows.filter(pl.col("status") == "diverged").height
-    text = look.text.replace("$", r"\$").lstrip("_")
-    name = text if not lost else f"{text} ({lost} of {len(result.seeds)} diverged)"
-    style: dict[str, Any] = {"color": look.style.color, "linestyle": look.style.line, "marker": look.style.symbol}
+    name = text.replace("$", r"\$")
+    style: dict[str, Any] = {"color": drawn_as.color, "linestyle": drawn_as.line, "marker": drawn_as.symbol}
     if len(points["x"]) == 0:
         axes.plot([], [], label=name, **style)
         return

@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from gossamer.results.recommendation import Recommendation
 
 
-def front(found: "Recommendation") -> Figure:
+def front(recommendation: "Recommendation") -> Figure:
     """The finalists' curves with their 95 % bands, and in grey what was tried; black is the lowest error so far."""
-    layout, label = LAYOUTS["plain"], METRICS[found.criterion].label
+    layout, label = LAYOUTS["plain"], METRICS[recommendation.criterion].label
     with rc_context(layout.rc):
         figure = PaperFigure(layout.rc, figsize=(layout.two, layout.one * 0.8), layout="constrained")
         for place, paid in enumerate(("seconds", "bytes")):
             axes, (title, factor) = figure.add_subplot(1, 2, place + 1), PAID[paid]
-            tried = [factor * one[paid] for one in found.points]
-            axes.scatter(tried, [one["value"] for one in found.points], s=5, color="0.75")
-            _curves(axes, found, paid, factor)
+            tried = [factor * point[paid] for point in recommendation.points]
+            axes.scatter(tried, [point["value"] for point in recommendation.points], s=5, color="0.75")
+            _curves(axes, recommendation, paid, factor)
             axes.set_xscale("log")
             dress(axes, drawn(label) if not place else "", title, log=label.log)
             axes.legend(fontsize=6, frameon=False)
     return figure
 
 
-def _curves(axes: Any, found: "Recommendation", paid: str, factor: float) -> None:
+def _curves(axes: Any, recommendation: "Recommendation", paid: str, factor: float) -> None:
     every = []
-    for number, (name, curve) in enumerate(found.curves.items()):
+    for number, (name, curve) in enumerate(recommendation.curves.items()):
         x, mean, low, high = (np.array(curve[key][1:]) for key in (paid, "mean", "low", "high"))
         x, color = factor * x, COLORS[number % len(COLORS)]
         axes.plot(x, mean, color=color, linewidth=1.2, label=f"{number + 1}. {name}")

@@ -83,7 +83,7 @@ class PaperFigure(Figure):
 
 
 def sheet(style: str, columns: int, rows: int = 0) -> tuple[PaperFigure, Axes]:
-    """A figure of this style with room for so many rows of a legend, and its axes."""
+    """A figure in this style with room for a legend of `rows` rows, and its axes."""
     measures = layout(style)
     if columns not in (1, 2):
         raise InputError(f"a figure is 1 or 2 columns wide, but columns is {brief(columns)}.")

@@ -64,7 +64,7 @@ class Running:
             return []
 
     def mark(self) -> str:
-        """What changes with every finished cell."""
+        """A mark that changes with every finished cell."""
         seen = [(str(path), *_stamp(path)) for path in self._files()]
         return hashlib.sha256(json.dumps(sorted(seen)).encode()).hexdigest()[:16]
 
@@ -74,7 +74,7 @@ class Running:
 
     @property
     def finished(self) -> bool:
-        """Whether all that was begun is done."""
+        """Whether everything that was started is done."""
         parts = self.parts()
         alone = parts == [self.folder]
         last = self.folder / ("study.json" if alone else "verdicts.json")
@@ -86,11 +86,13 @@ class Running:
         studies, told = [], {}
         for part in self.parts():
             study, state = self._study(part)
-            told[part.name] = state
+            told["State" if part == self.folder else part.name] = state
             if study is not None:
                 studies.append(study)
         title = f"{self.folder.resolve().name}, {'finished' if self.finished else 'so far'}"
         how = f"gossamer watch {self.folder}"
+        if self.parts() == [self.folder]:
+            how = f"gossamer run {self.folder / 'spec.toml'} --out {self.folder}"
         if not studies:
             studies = [Study("nothing", "Nothing is finished yet", "", {"": _empty()}, None)]
         return page.made(studies, [], title, how, told, None if self.finished else mark)
@@ -119,7 +121,7 @@ class Running:
         )
         state = f"running: {len(begun)} runs so far, up to round {max((piece.last for piece in runs), default=0):,}"
         state += f"; {len(tried)} runs of the tuning" if tried else ""
-        return _study_of(part.name, spec, runs), f"{state}; the last cell is {age} old"
+        return _study_of(part.name, spec, runs), f"{state}; last written {age} ago"
 
     def _piece(self, path: Path) -> Piece | None:
         """What a cell holds; None if it is no cell, or a damaged one. It is read once."""
@@ -134,10 +136,10 @@ def _cells(part: Path) -> list[Path]:
 
 def _stamp(path: Path) -> tuple[int, int]:
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except OSError:  # it was replaced just now
         return 0, 0
-    return found.st_size, found.st_mtime_ns
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _read(path: Path) -> Piece | None:
@@ -179,30 +181,34 @@ def _study_of(name: str, spec: Spec, pieces: list[Piece]) -> Study | None:
     keys = [
         json.dumps({part: piece.setting.get(part) for part in ("problem", "network", "oracle")}) for piece in pieces
     ]
-    apart = names.apart({key: json.loads(key) for key in keys})
+    apart = names.apart({key: json.loads(key) for key in sorted(keys)})
+    order = [str(given.get("name")) for given in spec.algorithm]  # methods look as they will at the end
     results, facts = {}, {}
     for key, variant in apart.items():
         own = [piece for piece, other in zip(pieces, keys, strict=True) if other == key]
-        results[variant] = _result(own)
+        results[variant] = _result(own, order)
         biases = [piece.bias_sq for piece in own if piece.bias_sq is not None]
         facts[variant] = {"bias_sq": float(np.mean(biases))} if biases else {}
     return Study(name, spec.title or name, spec.toml(), results, None, facts)
 
 
-def _result(pieces: list[Piece]) -> Result:
+def _result(pieces: list[Piece], order: list[str]) -> Result:
+    places = {name: place for place, name in enumerate(order)}
+
     def method(piece: Piece) -> tuple[str, str, int]:
         hyper = piece.setting.get("hyper") or {}
         setting = ", ".join(f"{name}={value}" for name, value in hyper.items())
         return str(piece.setting.get("algorithm")), setting, piece.seed
 
     rows: list[dict[str, Any]] = []
-    for (algorithm, setting, seed), group in groupby(sorted(pieces, key=lambda one: (*method(one), one.first)), method):
+    known = sorted(pieces, key=lambda piece: (places.get(method(piece)[0], len(order)), *method(piece), piece.first))
+    for (algorithm, setting, seed), group in groupby(known, method):
         for piece in group:
             label = {"algorithm": algorithm, "setting": setting, "replicate": seed, "seed": seed, "status": "ok"}
             for k, mark in enumerate(piece.rounds):
                 if piece.diverged < 0 or mark < piece.diverged:
-                    found = {name: values[k] for name, values in piece.metrics.items() if name in OURS}
-                    rows.append({**label, "round": mark, **found})
+                    measured = {name: values[k] for name, values in piece.metrics.items() if name in OURS}
+                    rows.append({**label, "round": mark, **measured})
             if piece.diverged >= 0:
                 rows.append({**label, "round": piece.diverged, "status": "diverged"})
     kinds: dict[str, Any] = dict.fromkeys(OURS, pl.Float64)
@@ -216,6 +222,6 @@ def _result(pieces: list[Piece]) -> Result:
 
 
 def _empty() -> Result:
-    """A result of which nothing was measured yet."""
+    """A result for which nothing has been measured yet."""
     first = Piece({"algorithm": "–"}, 0, 0, 0, [0], {}, -1, None)
-    return _result([first])
+    return _result([first], [])

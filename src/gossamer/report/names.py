@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
+import polars as pl
+
 from gossamer.algorithms import ALGORITHMS
 from gossamer.report import styles
 from gossamer.report.styles import Style
@@ -39,11 +41,29 @@ def display_name(algorithm: str) -> str:
 
 def shown(result: Result) -> dict[str, str]:
     """What each label of a result is called in a figure, all different."""
-    names = {
-        label: display_name(algorithm) + ("" if label == algorithm else f" ({setting})")
-        for label, (algorithm, setting) in result.labels.items()
-    }
+    names = {}
+    for label, (algorithm, setting) in result.labels.items():
+        others = [other for name, other in result.labels.values() if name == algorithm]
+        names[label] = display_name(algorithm) + ("" if label == algorithm else f" ({_apart_from(setting, others)})")
     return names if len({*names.values()}) == len(names) else {label: label for label in result.labels}
+
+
+def _apart_from(setting: str, all_settings: list[str]) -> str:
+    """The numbers of a setting that not all of these settings share."""
+    shared = set.intersection(*({*_numbers(other)} for other in all_settings))
+    return ", ".join(part for part in _numbers(setting) if part not in shared) or setting
+
+
+def _numbers(setting: str) -> list[str]:
+    """The parts of a setting such as "eta=0.1, compressor=top_k(share=0.1, seed=1)", without splitting brackets."""
+    parts, depth = [""], 0
+    for letter in setting:
+        depth += (letter in "([") - (letter in ")]")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
 
 
 class Named(NamedTuple):
@@ -56,19 +76,32 @@ class Named(NamedTuple):
 def variants(study: Study) -> dict[str, Named]:
     """The variants of a study. Where they differ in a number, that number is their name and shade: μ = 0.0004."""
     names = list(study.results)
-    found = _by_numbers(study) or _by_gap(study)
-    if found is None:
+    ordered = _by_numbers(study) or _by_gap(study)
+    if ordered is None:
         return {name: Named(name, styles.of(number)) for number, name in enumerate(names)}
     values = {
-        family: sorted({value for value, own, _ in found.values() if own == family}) for _, family, _ in found.values()
+        family: sorted({value for value, own, _ in ordered.values() if own == family})
+        for _, family, _ in ordered.values()
     }
     families = list(values)
     named = {}
-    for number, (name, (value, family, text)) in enumerate(found.items()):
+    for number, (name, (value, family, text)) in enumerate(ordered.items()):
         steps = values[family]
         share = steps.index(value) / max(len(steps) - 1, 1)
         named[name] = Named(text, styles.ordered(share, families.index(family), number))
     return named
+
+
+def variants_shown(study: Study) -> dict[str, str]:
+    """What each variant is called where it is shown."""
+    return {name: named.text for name, named in variants(study).items()}
+
+
+def variants_named(study: Study, frame: pl.DataFrame) -> pl.DataFrame:
+    """A table with the names that variants are shown by."""
+    if "variant" not in frame.columns:
+        return frame
+    return frame.with_columns(pl.col("variant").replace(variants_shown(study)))
 
 
 Found = dict[str, tuple[float, tuple[str, ...], str]]
@@ -80,30 +113,30 @@ def _by_numbers(study: Study) -> Found | None:
     flat = _flat_specs(study)
     if flat is None:
         return None
-    keys = list(dict.fromkeys(key for one in flat.values() for key in one))
-    differing = [key for key in keys if len({repr(one.get(key)) for one in flat.values()}) > 1]
-    numeric = [key for key in differing if all(_is_number(one.get(key)) for one in flat.values())]
+    keys = list(dict.fromkeys(key for spec in flat.values() for key in spec))
+    differing = [key for key in keys if len({repr(spec.get(key)) for spec in flat.values()}) > 1]
+    numeric = [key for key in differing if all(_is_number(spec.get(key)) for spec in flat.values())]
     if not numeric:
         return None
-    first = max(numeric, key=lambda key: len({one[key] for one in flat.values()}))
-    if len({one[first] for one in flat.values()}) < 3:
+    first = max(numeric, key=lambda key: len({spec[key] for spec in flat.values()}))
+    if len({spec[first] for spec in flat.values()}) < 3:
         return None
     families = _families(flat, [key for key in differing if key not in numeric])
     counts = Counter(families.values())
     if sum(counts[family] == 1 for family in families.values()) > len(flat) / 4:  # too many orders of one: as names do
-        families = {name: (_without(name, one[first]),) for name, one in flat.items()}
-    found: Found = {}
-    for name, one in flat.items():
-        text = f"{_symbol(first)} = {one[first]:g}"
-        found[name] = float(one[first]), families[name], ", ".join([text, *filter(None, families[name])])
-    return found if len({text for _, _, text in found.values()}) == len(found) else None
+        families = {name: (_without(name, spec[first]),) for name, spec in flat.items()}
+    ordered: Found = {}
+    for name, spec in flat.items():
+        text = f"{_symbol(first)} = {spec[first]:g}".replace("= -", "= −")
+        ordered[name] = float(spec[first]), families[name], ", ".join([text, *filter(None, families[name])])
+    return ordered if len({text for _, _, text in ordered.values()}) == len(ordered) else None
 
 
 def _families(flat: dict[str, dict[str, Any]], keys: list[str]) -> dict[str, tuple[str, ...]]:
     """What variants have in common, in words; a key that tells apart no more than those before it is left out."""
     families: dict[str, tuple[str, ...]] = dict.fromkeys(flat, ())
     for key in keys:
-        finer = {name: (*families[name], _word(key, one.get(key))) for name, one in flat.items()}
+        finer = {name: (*families[name], _word(key, spec.get(key))) for name, spec in flat.items()}
         if len({*finer.values()}) > len({*families.values()}):
             families = finer
     return families
@@ -116,8 +149,8 @@ def _without(name: str, number: float) -> str:
 
 def apart(settings: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
     """A name for each setting: what it does not share with the others, all different; "" where there is one."""
-    flat = {key: dict(_flattened("", one)) for key, one in settings.items()}
-    keys = list(dict.fromkeys(name for one in flat.values() for name in one))
+    flat = {key: dict(_flattened("", setting)) for key, setting in settings.items()}
+    keys = list(dict.fromkeys(name for setting in flat.values() for name in setting))
     told = {key: ", ".join(filter(None, family)) for key, family in _families(flat, keys).items()}
     alike = Counter(told.values())
     return {
@@ -141,7 +174,7 @@ def _flat_specs(study: Study) -> dict[str, dict[str, Any]] | None:
         return None
     try:
         spec = tomllib.loads(study.spec)
-        listed = {str(one["name"]): one for one in spec["variant"]}
+        listed = {str(variant["name"]): variant for variant in spec["variant"]}
     except (tomllib.TOMLDecodeError, KeyError, TypeError, RecursionError):
         return None
     if set(listed) != set(study.results):
@@ -159,13 +192,13 @@ def _merged(spec: Mapping[str, Any], variant: Mapping[str, Any]) -> dict[str, An
 
 def _flattened(before: str, value: Any) -> Iterable[tuple[str, Any]]:
     if isinstance(value, dict):
-        for key, one in value.items():
-            yield from _flattened(f"{before}.{key}", one)
+        for key, inner in value.items():
+            yield from _flattened(f"{before}.{key}", inner)
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            yield from _flattened(f"{before}.{number}", one)
-    elif isinstance(value, str) and (found := COUNTED.fullmatch(value)):
-        yield f"{before}.{found[1]}", float(found[2])
+        for number, inner in enumerate(value):
+            yield from _flattened(f"{before}.{number}", inner)
+    elif isinstance(value, str) and (counted := COUNTED.fullmatch(value)):
+        yield f"{before}.{counted[1]}", float(counted[2])
     else:
         yield before, value
 
@@ -181,7 +214,8 @@ def _word(key: str, value: Any) -> str:
         return ""
     if (last, value) in WORDS:
         return WORDS[last, value]
-    return value if isinstance(value, str) else f"{_symbol(key)} = {value}"
+    number = f"{value:g}".replace("-", "−") if isinstance(value, float) else value
+    return value if isinstance(value, str) else f"{_symbol(key)} = {number}"
 
 
 def _is_number(value: Any) -> bool:

@@ -10,9 +10,10 @@ from typing import Any
 
 from gossamer.core import InputError
 from gossamer.report import boxes, curves, drawings, figures, sections, steps, tuning
-from gossamer.report import verdicts as found
+from gossamer.report import verdicts as claims
 from gossamer.report.markup import Markup, embedded, joined, tag
 from gossamer.report.tables import duration
+from gossamer.results.concat import SIDE_BY_SIDE
 from gossamer.results.study import Study
 
 ROOM = 7_800_000
@@ -49,8 +50,8 @@ def made(
             tag("p", _lead(studies), class_="lead"),
             _about({**(about or {}), **_computed(studies)}, how_to_repeat),
         ),
-        found.section(verdicts, anchors),
-        tag("main", *(_section(k, study, full[k], extras[k]) for k, study in enumerate(studies))),
+        claims.section(verdicts, anchors),
+        tag("main", *(_section(k, study, full[k], extras[k], live) for k, study in enumerate(studies))),
         tag("section", tag("h2", "How to repeat it"), tag("pre", how_to_repeat, tabindex="0"), id="repeat"),
         tag("footer", "Drawn with plotly.js (© Plotly, Inc., MIT license), which is part of this file.", class_="hint"),
     )
@@ -109,7 +110,7 @@ def _head(title: str, scripts: list[str], live: bool) -> Markup:
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = {
         "default-src": "'none'",
-        "script-src": " ".join(f"'sha256-{one}'" for one in hashes),
+        "script-src": " ".join(f"'sha256-{digest}'" for digest in hashes),
         "style-src": "'unsafe-inline'",
         "img-src": "data:",
         "base-uri": "'none'",
@@ -132,24 +133,25 @@ def _lead(studies: list[Study]) -> str:
     results = [result for study in studies for result in study.results.values()]
     methods = len({algorithm for result in results for algorithm, _ in result.states})
     seeds = sorted({len(result.seeds) for result in results})
-    counted = [
-        f"{len(studies)} {'study' if len(studies) == 1 else 'studies'}",
+    counted = sum(study.name != SIDE_BY_SIDE for study in studies) or 1
+    told = [
+        f"{counted} {'study' if counted == 1 else 'studies'}",
         f"{methods} {'method' if methods == 1 else 'methods'}",
         f"{' to '.join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))} {'seed' if seeds == [1] else 'seeds'} for each",
     ]
-    return f"Decentralized stochastic optimization with biased gradients, measured with Gossamer: {', '.join(counted)}."
+    return f"Decentralized stochastic optimization with biased gradients, measured with Gossamer: {', '.join(told)}."
 
 
-def _section(number: int, study: Study, drawn: dict[str, Any], extras: dict[str, Any]) -> Markup:
+def _section(number: int, study: Study, drawn: dict[str, Any], extras: dict[str, Any], live: str | None) -> Markup:
     network = sections.drawn(study, "Network", drawings.network, ("network", "agents", "gap", "edges"))
     split = sections.drawn(study, "Data of each agent", drawings.split, ("classes", "counts"))
     return tag(
         "section",
         tag("h2", study.title or study.name),
         boxes.curves(number, study, drawn),
-        boxes.sensitivity(number, extras["steps"]),
+        boxes.sensitivity(number, study, extras["steps"]),
         boxes.profile(number, extras["profile"]),
-        tag("h3", "At the end of the runs"),
+        tag("h3", "At the end of the runs" if live is None else "Where the runs are"),
         tag("p", "Means over the runs that did not diverge, with 95 % intervals over replicates.", class_="hint"),
         sections.summary(study),
         boxes.tuning(number, study, extras["tuning"]),

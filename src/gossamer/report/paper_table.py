@@ -1,12 +1,13 @@
 r"""The ends of runs as a table for a paper, in LaTeX's booktabs.
 
-Means over replicates with the half-width of their 95 % interval, to two digits of the half-width. In bold stand, in
-each column and variant, the best mean and all that cannot be told apart from it: those whose difference from the best,
-paired by replicate, has an interval that holds zero. The intervals of a column hold together at 95 % (Bonferroni).
-Nothing is in bold where fewer than two replicates are shared, and never a method of which a run diverged.
+Means over replicates with the half-width of their 95 % interval, to two digits of the half-width. In each column and
+variant, the best mean is bold, and so are all that cannot be told apart from it: those whose difference from the best,
+paired by replicate, has an interval that contains zero. The intervals of a column hold simultaneously at 95 %
+(Bonferroni). Nothing is bold where fewer than two replicates are shared, and a method with a diverged run never is.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -27,28 +28,66 @@ RULE = (
     "% at 95 % (paired by replicate, Bonferroni over the column); never a method of which a run diverged."
 )
 
+TEXT, LETTER, GAP = 345, 5.5, 12
+"""In points: the width of the text of LaTeX's article, of a letter, and of the space between columns."""
+
+LONG, NAMES = 20, 0.25
+"""In a table that is too wide, names of methods with more letters are wrapped to this share of the text."""
+
 
 def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
     """The LaTeX of a summary: a row for each method, a column for each of these metrics; all that were measured if none
-    is named."""
-    table = summary.table
-    names = _names(table, metrics, summary.metrics)
-    several = "variant" in table.columns
-    doubled = _doubled(table)
-    lines = [RULE, rf"\begin{{tabular}}{{{'l' * (1 + several)}{'r' * len(names)}}}", r"\toprule"]
-    head = [*(["Variant"] if several else []), "Method", *(_head(name, summary.metrics) for name in names)]
-    lines += [_line(head), r"\midrule"]
-    groups = table.partition_by("variant", maintain_order=True) if several else [table]
-    for number, group in enumerate(groups):
+    is named. Then columns that do not fit beside each other stand below each other."""
+    table, names = summary.table, _names(summary.table, metrics, summary.metrics)
+    several, doubled = "variant" in table.columns, _doubled(table)
+    front = [["Variant"], ["Method"]] if several else [["Method"]]
+    columns = [[_head(name, summary.metrics)] for name in names]
+    for group in table.partition_by("variant", maintain_order=True) if several else [table]:
         variant = group["variant"][0] if several else None
         bold = {name: _best(summary.ends, variant, name, group, summary.metrics) for name in names}
-        lines += [r"\midrule"] * (number > 0)
         for place, row in enumerate(group.iter_rows(named=True)):
             key = row["algorithm"], row["setting"]
-            cells = [_with_interval(row[name], row[name + HALF], key in bold[name]) for name in names]
-            front = [escaped(variant) if place == 0 else ""] if variant is not None else []
-            lines.append(_line([*front, _method(row, key[0] in doubled), *cells]))
+            shown = [escaped(variant) if place == 0 else ""] if variant is not None else []
+            for column, cell in zip(front, [*shown, _method(row, key[0] in doubled)], strict=True):
+                column.append(cell)
+            for column, name in zip(columns, names, strict=True):
+                column.append(_with_interval(row[name], row[name + HALF], key in bold[name]))
+    blocks = [columns] if metrics else _fitting(front, columns)
+    first = "\\noindent\n" if len(blocks) > 1 else ""
+    return RULE + "\n" + first + "\\par\\medskip\\noindent\n".join(_tabular(front, block) for block in blocks)
+
+
+def _tabular(front: list[list[str]], columns: list[list[str]]) -> str:
+    """These columns as a table, with a rule above each variant; names that are long are wrapped."""
+    long = max(map(len, front[-1])) > LONG and sum(map(_points, [*front, *columns])) > TEXT
+    align = "l" * (len(front) - 1) + (rf"p{{{NAMES}\linewidth}}" if long else "l") + "r" * len(columns)
+    head, *rows = zip(*front, *columns, strict=True)
+    lines = [rf"\begin{{tabular}}{{{align}}}", r"\toprule", _line(head), r"\midrule"]
+    for number, row in enumerate(rows):
+        lines += [r"\midrule"] * (number > 0 and len(front) > 1 and bool(row[0]))
+        wrapped = rf"{{\raggedright {row[len(front) - 1]}\par}}" if long else row[len(front) - 1]
+        lines.append(_line([*row[: len(front) - 1], wrapped, *row[len(front) :]]))
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
+
+
+def _fitting(front: list[list[str]], columns: list[list[str]]) -> list[list[list[str]]]:
+    """The columns in groups, each of which fits into the text beside the names."""
+    used = sum(min(_points(column), NAMES * TEXT + GAP) for column in front)
+    groups: list[list[list[str]]] = [[]]
+    left = TEXT - used
+    for column in columns:
+        if groups[-1] and _points(column) > left:
+            groups.append([])
+            left = TEXT - used
+        groups[-1].append(column)
+        left -= _points(column)
+    return groups
+
+
+def _points(column: list[str]) -> float:
+    """About how wide LaTeX sets a column, in points: commands count as a letter, and braces as none."""
+    shown = [re.sub(r"[{}$^_ ]", "", re.sub(r"\\([a-z]+|.)", "x", cell.replace(r"\mathbf", ""))) for cell in column]
+    return LETTER * max(map(len, shown)) + GAP
 
 
 def with_digits(value: float, half: float | None) -> str:

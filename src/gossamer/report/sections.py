@@ -8,7 +8,7 @@ import polars as pl
 
 from gossamer.report import tuning
 from gossamer.report.markup import Markup, joined, table, tag
-from gossamer.report.names import display_name
+from gossamer.report.names import display_name, variants_named, variants_shown
 from gossamer.report.tables import HALF, four
 from gossamer.results.study import Study
 
@@ -35,9 +35,11 @@ def facts(study: Study) -> Markup | None:
     if not keys:
         return None
     numeric = [all(not isinstance(facts.get(key, 0), str) for facts in known.values()) for key in keys]
-    several = len(study.results) > 1
+    several, shown = len(study.results) > 1, variants_shown(study)
+    named = {name: text if text == name else f"{text} ({name})" for name, text in shown.items()}  # as the spec calls it
     rows = [
-        [*([variant] if several else []), *(_text(facts.get(key)) for key in keys)] for variant, facts in known.items()
+        [*([named.get(variant, variant)] if several else []), *(_text(facts.get(key)) for key in keys)]
+        for variant, facts in known.items()
     ]
     head = [*(["variant"] if several else []), *(FACTS.get(key, key.replace("_", " ")) for key in keys)]
     return table(head, rows, [*([False] if several else []), *numeric], class_="noted")
@@ -62,14 +64,14 @@ def drawn(
 
 def summary(study: Study) -> Markup:
     """The end of the runs: a row for each variant and method, without columns that nobody measured."""
-    frame = summarised(study)
+    frame = variants_named(study, summarised(study))
     names = [name for name in frame.columns if frame[name].null_count() < len(frame) and not name.endswith(HALF)]
     if "algorithm" in names:
         frame = frame.with_columns(algorithm=pl.col("algorithm").map_elements(display_name, pl.String))
     rows = [[_mean(row[name], row.get(name + HALF)) for name in names] for row in frame.iter_rows(named=True)]
     texts = {name: label.text for result in study.results.values() for name, label in result.metrics.items()}
     head = [texts.get(name, name.replace("_", " ")) for name in names]
-    return table(head, rows, [frame[name].dtype.is_numeric() for name in names])
+    return table(head, rows, [frame[name].dtype.is_numeric() for name in names], class_="ends")
 
 
 def summarised(study: Study) -> pl.DataFrame:
@@ -83,6 +85,7 @@ def choices(study: Study) -> Markup | None:
     frame = tuning.chosen(study)
     if frame is None:
         return None
+    frame = variants_named(study, frame)
     rows = [[_text(value) for value in row] for row in frame.iter_rows()]
     head = [name.replace("_", " ") for name in frame.columns]
     return table(head, rows, [frame[name].dtype.is_numeric() for name in frame.columns])
@@ -119,7 +122,8 @@ def _caption(study: Study, variants: list[str], facts: dict[str, Any], keys: tup
     name = facts.get("network") if "edges" in keys else None
     gap = facts.get("gap") if "edges" in keys else None
     about = [name, f"{facts['agents']} agents" if "agents" in facts else None, gap and f"gap {four(gap)}"]
-    where = ", ".join(variants) if len(study.results) > 1 else ""
+    shown = variants_shown(study)
+    where = ", ".join(shown.get(name, name) for name in variants) if len(study.results) > 1 else ""
     text = ", ".join(str(part) for part in about if part)
     return tag("figcaption", tag("b", where) if where else None, ": " if where and text else None, text)
 

@@ -12,7 +12,7 @@ from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
 FEWEST = 3
-"""A summary over variants needs so many."""
+"""A summary over variants needs at least this many."""
 
 
 def sensitivity(study: Study) -> list[dict[str, Any]]:
@@ -22,7 +22,7 @@ def sensitivity(study: Study) -> list[dict[str, Any]]:
     """
     if study.tuning is None:
         return []
-    found = []
+    drawn = []
     tuned = study.tuning.filter(pl.col("criterion") != "rounds").select("variant", "criterion")
     for variant, criterion in tuned.unique(maintain_order=True).iter_rows():
         label, tried = study.results[variant].metrics.get(criterion), study.step_sizes(variant)
@@ -34,8 +34,8 @@ def sensitivity(study: Study) -> list[dict[str, Any]]:
         lines = [_line(tried.filter(pl.col("algorithm") == name), name, k, label.log) for k, name in enumerate(methods)]
         shown = [line for line in lines if line["eta"]]
         if shown and max(len(line["eta"]) for line in shown) > 1:
-            found.append({"variant": variant, "title": f"{label.text}, at the end", "log": label.log, "methods": shown})
-    return found
+            drawn.append({"variant": variant, "title": f"{label.text}, at the end", "log": label.log, "methods": shown})
+    return drawn
 
 
 def _line(own: pl.DataFrame, name: str, number: int, log: bool) -> dict[str, Any]:
@@ -61,7 +61,9 @@ def profile(study: Study, metric: str) -> dict[str, Any] | None:
     """
     results = study.results
     shared = [
-        label for label in next(iter(results.values())).labels if all(label in one.labels for one in results.values())
+        label
+        for label in next(iter(results.values())).labels
+        if all(label in result.labels for result in results.values())
     ]
     if len(results) < FEWEST or len(shared) < 2:
         return None
@@ -69,7 +71,7 @@ def profile(study: Study, metric: str) -> dict[str, Any] | None:
     if (
         metric not in first.metrics
         or first.metrics[metric].better != "lower"
-        or not all(one.has(metric) for one in results.values())
+        or not all(result.has(metric) for result in results.values())
     ):
         return None
     ends = {variant: {label: _ends(result, label, metric) for label in shared} for variant, result in results.items()}

@@ -41,7 +41,7 @@ LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
+    '"': "''",  # \textquotedbl is not there in LaTeX's first encoding
     **{letter: f"\\{letter}" for letter in "&%$#_{}"},
     **{letter: f"{{{letter}}}" for letter in "[]*"},  # after a line's end they would be its options
     "±": r"$\pm$",
@@ -103,39 +103,47 @@ def csv(frame: pl.DataFrame, path: Path) -> Path:
     acts = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
     safe = frame.with_columns(pl.when(acts).then("'" + text).otherwise(text).name.keep())
     names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}
-    return _written(path, safe.rename(names).write_csv())
+    return written(path, safe.rename(names).write_csv())
 
 
 def latex(frame: pl.DataFrame, path: Path) -> Path:
     """Write a table for LaTeX's package booktabs: four significant digits, intervals beside their means.
 
-    Columns without a value are left out, and long texts are wrapped: together they take the width of the text.
+    Columns without a value are left out. Long texts are wrapped, and such a table goes on over pages, by the package
+    longtable.
     """
     known = [name for name in frame.columns if frame[name].null_count() < len(frame)]
     shown = [name for name in known if not (name.endswith(HALF) and name.removesuffix(HALF) in known)]
-    align = _alignment(frame, shown)
-    lines = [rf"\begin{{tabular}}{{{align or 'l'}}}", r"\toprule", _line([escaped(name) for name in shown])]
-    lines.append(r"\midrule")
+    wrapped = [name for name in shown if frame[name].dtype == pl.String and _longest(frame[name]) > LONG]
+    kind = "longtable" if wrapped else "tabular"
+    width = max(0.9 - 0.2 * (len(shown) - len(wrapped)), 0.3) / max(len(wrapped), 1)
+    sides = ["r" if frame[name].dtype.is_numeric() else "l" for name in shown]
+    align = "".join(
+        f"p{{{width:.2f}\\linewidth}}" if name in wrapped else side for name, side in zip(shown, sides, strict=True)
+    )
+    lines = [r"% needs \usepackage{longtable}"] if wrapped else []
+    lines += [
+        rf"\begin{{{kind}}}{{{align or 'l'}}}",
+        r"\toprule",
+        _line([escaped(name) for name in shown]),
+        r"\midrule",
+    ]
+    lines += [r"\endhead"] if wrapped else []
     for row in frame.iter_rows(named=True):
-        lines.append(_line([_cell(row[name], row.get(name + HALF)) for name in shown]))
-    return _written(path, "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""]))
+        cells = {name: _cell(row[name], row.get(name + HALF)) for name in shown}
+        lines.append(
+            _line([rf"{{\raggedright {cells[name]}\par}}" if name in wrapped else cells[name] for name in shown])
+        )
+    return written(path, "\n".join([*lines, r"\bottomrule", rf"\end{{{kind}}}", ""]))
 
 
-def _alignment(frame: pl.DataFrame, shown: list[str]) -> str:
-    """Numbers to the right, texts to the left, long ones in columns that share what width there is."""
-    longest = {
-        name: max((len(text) for text in frame[name].drop_nulls()), default=0)
-        for name in shown
-        if frame[name].dtype == pl.String
-    }
-    wrapped = [name for name, most in longest.items() if most > LONG]
-    share = f"p{{{(0.9 if len(wrapped) == len(shown) else 0.6) / max(len(wrapped), 1):.2f}\\linewidth}}"
-    return "".join(share if name in wrapped else "r" if frame[name].dtype.is_numeric() else "l" for name in shown)
+def _longest(texts: pl.Series) -> int:
+    return max((len(text) for text in texts.drop_nulls()), default=0)
 
 
 def escaped(text: str) -> str:
     """Text as LaTeX shows it, letter by letter."""
-    single = " ".join(str(text).split())
+    single = re.sub('"([^"]*)"', "“\\1”", " ".join(str(text).split()))
     shown = "".join(_typeset(letter) for letter in single)
     return re.sub("-(?=-)", "-{}", shown)
 
@@ -183,7 +191,8 @@ def _number(value: float) -> str:
     return rf"{digits} \cdot 10^{{{int(power)}}}" if power else digits
 
 
-def _written(path: Path, text: str) -> Path:
+def written(path: Path, text: str) -> Path:
+    """Write a file whole, and its directory if there is none."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write(path, text.encode(errors="replace"))

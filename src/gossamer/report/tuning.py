@@ -36,9 +36,9 @@ def chosen(study: Study) -> pl.DataFrame | None:
         pl.len().alias("settings"), (pl.col("diverged") > 0).sum().alias("settings_diverged"), pl.col("extension").max()
     )
     best = study.tuning.filter("chosen").select(*tried, "setting", "value")
-    found = best.join(counts, on=tried, how="left", maintain_order="left").rename({"extension": "extensions"})
-    found = found if study.tuning["replicate"].n_unique() > 1 else found.drop("replicate")
-    return found if len(study.results) > 1 else found.drop("variant")
+    table = best.join(counts, on=tried, how="left", maintain_order="left").rename({"extension": "extensions"})
+    table = table if study.tuning["replicate"].n_unique() > 1 else table.drop("replicate")
+    return table if len(study.results) > 1 else table.drop("variant")
 
 
 def _grid(tried: pl.DataFrame) -> dict[str, Any]:

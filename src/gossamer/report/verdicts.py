@@ -18,7 +18,7 @@ ABOUT = (
     "A row is a claim. The dot is the mean that was measured, the bar its interval. The shaded part of the line is "
     "where the claim puts it, the dotted box where a difference is too small to matter, and the dashed line is no "
     "difference at all. A claim holds if its bars lie within the shade; of several bars the heavy one decides. The "
-    "intervals are so wide that all of a page hold together at 95 %. A click on a row shows its details."
+    "intervals are so wide that all of a page hold simultaneously at 95 %. A click on a row shows its details."
 )
 
 WIDE = 300.0
@@ -29,7 +29,7 @@ EDGE = 14.0
 
 
 def checked(verdicts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The verdicts, if they can be read as such."""
+    """The verdicts, after checking that they have all their parts."""
     for number, verdict in enumerate(verdicts):
         for key in KEYS:
             if key not in verdict:
@@ -54,11 +54,23 @@ def section(given: list[dict[str, Any]], places: Mapping[str, tuple[str, str]]) 
         if word in words
     ]
     counted = f"{len(given)} {'claim' if len(given) == 1 else 'claims'}: "
-    parts = []
+    parts, left_out = [], []
     for experiment, rows in groupby(given, key=lambda verdict: str(verdict["experiment"])):
         anchor, title = places.get(experiment, (None, experiment))
         head = tag("a", title, href=f"#{anchor}") if anchor else title
-        parts += [tag("h3", head), *(_row(verdict) for verdict in rows)]
+        judged, not_run = [], []
+        for verdict in rows:
+            (not_run if verdict["verdict"] == "not run" else judged).append(_row(verdict))
+        if judged:
+            parts += [tag("h3", head), *judged, _not_run(not_run)]
+        else:
+            left_out.append((experiment, not_run))
+    if left_out:
+        counted_out = ", ".join(f"{experiment} ({len(rows)})" for experiment, rows in left_out)
+        parts += [
+            tag("h3", "Experiments that were not run"),
+            _not_run([row for _, rows in left_out for row in rows], counted_out),
+        ]
     return tag(
         "section",
         tag("h2", "What was found"),
@@ -68,6 +80,14 @@ def section(given: list[dict[str, Any]], places: Mapping[str, tuple[str, str]]) 
         id="verdicts",
         class_="verdicts",
     )
+
+
+def _not_run(rows: list[Markup], where: str = "") -> Markup | None:
+    """Claims that were not run, behind one line."""
+    if not rows:
+        return None
+    text = f"{len(rows)} {'claim' if len(rows) == 1 else 'claims'} not run{f': {where}' if where else ''}"
+    return tag("details", tag("summary", text), *rows, class_="unrun")
 
 
 def _row(verdict: dict[str, Any]) -> Markup:
@@ -101,10 +121,10 @@ def _row(verdict: dict[str, Any]) -> Markup:
 
 def evidence_of(verdict: dict[str, Any]) -> dict[str, Any] | None:
     """What the picture is drawn from; where a verdict has its interval alone, that without a region."""
-    found = verdict.get("evidence")
-    if found:
-        parts = [part for part in found["parts"] if all(_is_number(part[key]) for key in ("value", "low", "high"))]
-        return {**found, "parts": parts} if parts else None
+    evidence = verdict.get("evidence")
+    if evidence:
+        parts = [part for part in evidence["parts"] if all(_is_number(part[key]) for key in ("value", "low", "high"))]
+        return {**evidence, "parts": parts} if parts else None
     bounds, measured = verdict["interval"], verdict["measured"]
     if bounds is None or not all(_is_number(end) for end in bounds):
         return None

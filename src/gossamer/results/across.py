@@ -33,9 +33,9 @@ class Across:
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """The head and the rows, as text."""
         variants = self.table["variant"].unique(maintain_order=True).to_list()
-        found = {tuple(row[:3]): _cell(*row[3:]) for row in self.table.iter_rows()}
+        cells = {tuple(row[:3]): _cell(*row[3:]) for row in self.table.iter_rows()}
         methods = list(dict.fromkeys(self.table.select("algorithm", "setting").iter_rows()))
-        body = [[*method, *(found.get((variant, *method), "-") for variant in variants)] for method in methods]
+        body = [[*method, *(cells.get((variant, *method), "-") for variant in variants)] for method in methods]
         return ["algorithm", "setting", *variants], body
 
     def __str__(self) -> str:

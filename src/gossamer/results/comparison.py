@@ -61,7 +61,7 @@ class Comparison:
     """A row for each common method and metric: method, metric, first and first_±, second and second_±, difference and
     difference_± (of the second from the first), paired, rounds and verdict."""
     level: float
-    """Of each interval of a difference: so high that all hold together at 95 %."""
+    """Of each interval of a difference: so high that all hold simultaneously at 95 %."""
     spec: list[tuple[str, Any, Any]] | None
     """The keys of the specs that differ, with both values (None for a key that is not there); None unless both have
     a spec."""
@@ -122,10 +122,10 @@ class Comparison:
             "together at 95 %."
         )
         parts += [[f"only in {name}: {some(names, 20)}"] for name, names in zip("AB", self.only, strict=True) if names]
-        keys = [f"  {key}: {_value(one)} | {_value(other)}" for key, one, other in self.spec or []]
+        keys = [f"  {key}: {_value(first)} | {_value(other)}" for key, first, other in self.spec or []]
         alike = "the specs are the same" if self.spec is not None else "no specs: an oracle is known by a spec only"
         parts += [["specs differ (A | B):", *keys]] if keys else [[alike]]
-        made_by = [f"  {what}: {_value(one)} | {_value(other)}" for what, one, other in self.made_by]
+        made_by = [f"  {what}: {_value(first)} | {_value(other)}" for what, first, other in self.made_by]
         parts += [["made by (A | B):", *made_by]] if made_by else [["the same code, versions and machine"]]
         parts += [self.settings] if self.settings else []
         return "\n\n".join("\n".join(part) for part in parts)
@@ -136,7 +136,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
 
     Methods are matched by algorithm and setting, or by the algorithm alone where each run has it once. Where both ran
     the same seeds in the same replicates, values are paired by them; else Welch's interval is taken. The level is
-    such that all intervals hold together at 95 %. Differences that rounding can make count as none.
+    such that all intervals hold simultaneously at 95 %. Differences that rounding can make count as none.
     """
     first, second = (study_of(given, label) for given, label in zip((first, second), labels, strict=True))
     pairs, only = _pairs(first, second)
@@ -146,9 +146,9 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
             "is in both. `gossamer.concat` puts results side by side."
         )
     wanted = [
-        (name, metric, one, other)
-        for name, one, other in pairs
-        for metric in _compared(first.results[one[0]], second.results[other[0]])
+        (name, metric, own, other)
+        for name, own, other in pairs
+        for metric in _compared(first.results[own[0]], second.results[other[0]])
     ]
     level = 1 - (1 - LEVEL) / max(1, len(wanted))
     rows = []
@@ -159,14 +159,14 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
         ends = Ends.of(sides[0], key, metric), Ends.of(sides[1], other_key, metric)
         rows.append({"method": name, "metric": metric, **_judged(*ends, level, rounding)})
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
-    one, other = next(iter(first.results.values())), next(iter(second.results.values()))
+    left, right = next(iter(first.results.values())), next(iter(second.results.values()))
     return Comparison(
         labels=labels,
         table=pl.DataFrame(rows, schema_overrides=floats),
         level=level,
         spec=changed(_keys(first.spec), _keys(second.spec)) if first.spec and second.spec else None,
-        made_by=changed(_made_by(one), _made_by(other)),
-        settings=told(differing({"A": one, "B": other})) if len(first.results) == len(second.results) == 1 else [],
+        made_by=changed(_made_by(left), _made_by(right)),
+        settings=told(differing({"A": left, "B": right})) if len(first.results) == len(second.results) == 1 else [],
         only=only,
     )
 

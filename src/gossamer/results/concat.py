@@ -11,6 +11,9 @@ from gossamer.results.result import Result
 from gossamer.results.settings import PROBLEM, Differences, differing, problem_of, told
 from gossamer.results.study import Study, study_of
 
+SIDE_BY_SIDE = "side-by-side"
+"""The name of a study that puts others together."""
+
 REFUSED = {"problem": PROBLEM, "agents": ("agents",), "dtype": ("dtype",)}
 """What results must have in common unless it is allowed to differ, and the settings that show it."""
 
@@ -38,15 +41,17 @@ def concat(
             raise InputError(f"concat(allow=…) does not know {brief(word)}; {nearest(word, REFUSED)}")
     studies = _studies(results)
     labelled = _labelled(studies)
-    found = {label: study.results[variant] for label, (study, variant) in labelled.items()}
+    results_by_label = {label: study.results[variant] for label, (study, variant) in labelled.items()}
     problems = {label: problem_of(study.spec, variant) for label, (study, variant) in labelled.items()}
-    differences = differing(found, problems)
+    differences = differing(results_by_label, problems)
     _refuse(differences, allowed)
     return Study(
-        name="side-by-side",
+        name=SIDE_BY_SIDE,
         title=title or ", ".join(studies),
         spec=_specs(studies),
-        results={label: replace(found[label], spec=labelled[label][0].spec or None) for label in found},
+        results={
+            label: replace(results_by_label[label], spec=labelled[label][0].spec or None) for label in results_by_label
+        },
         tuning=_tuning(labelled),
         facts={label: _facts(*labelled[label], label, differences) for label in labelled},
     )

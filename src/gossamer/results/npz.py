@@ -28,11 +28,13 @@ def unpacked(name: str, data: bytes) -> dict[str, np.ndarray]:
     try:
         with ZipFile(io.BytesIO(data)) as archive:
             members = archive.infolist()
-            if any(one.compress_type != ZIP_STORED or one.file_size != one.compress_size for one in members):
+            if any(
+                member.compress_type != ZIP_STORED or member.file_size != member.compress_size for member in members
+            ):
                 raise Damaged(f"{name} is compressed, which no file of ours is")
-            if sum(one.file_size for one in members) > len(data):
+            if sum(member.file_size for member in members) > len(data):
                 raise Damaged(f"{name} declares more than its {len(data):,} bytes hold")
-            return {one.filename.removesuffix(".npy"): _array(name, archive.read(one)) for one in members}
+            return {member.filename.removesuffix(".npy"): _array(name, archive.read(member)) for member in members}
     except (BadZipFile, EOFError, NotImplementedError, RuntimeError, OverflowError, SyntaxError) as error:
         raise Damaged(f"{name} holds no arrays: {error}") from error
 

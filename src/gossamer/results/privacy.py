@@ -28,7 +28,7 @@ def installed() -> bool:
 
 
 def epsilon(noise: float, rate: float, releases: int, delta: float = 1e-5) -> float:
-    """The ε of so many releases of Poisson-sampled Gaussian noise, for adding or removing one row.
+    """The ε of a number of releases of Poisson-sampled Gaussian noise, for adding or removing one row.
 
     It is an upper bound, above the exact value by less than 0.001 or a millionth of it in all usual settings: the
     distribution of privacy losses is composed numerically. Without sampling it is exact.
@@ -52,8 +52,8 @@ def spent(table: pl.DataFrame, known: Privacy, delta: float | None = None) -> pl
     """What an agent spent at most by the last round of each algorithm's runs."""
     delta = known.delta if delta is None else delta
     last = table.group_by("algorithm", "setting", maintain_order=True).agg(pl.col(RELEASES).max())
-    found = [epsilon(known.noise, known.rate, round(count), delta) for count in last[RELEASES]]
-    return last.with_columns(epsilon=pl.Series(found, dtype=pl.Float64), delta=pl.lit(delta))
+    spent_by_run = [epsilon(known.noise, known.rate, round(count), delta) for count in last[RELEASES]]
+    return last.with_columns(epsilon=pl.Series(spent_by_run, dtype=pl.Float64), delta=pl.lit(delta))
 
 
 def note(known: Privacy) -> str:

@@ -26,9 +26,9 @@ OUTSIDE = (
 
 def _hashed(folder: Path) -> str | None:
     """The hash of all source that can decide a number; None where there is no source."""
-    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
     left_out = (*OUTSIDE, "examples")  # which lie in an installed package only
-    counted = [name for name in found if name not in left_out and name.split("/")[0] not in left_out]
+    counted = [name for name in names if name not in left_out and name.split("/")[0] not in left_out]
     made = hashlib.sha256()
     for name in counted:
         data = (folder / name).read_bytes()

@@ -155,8 +155,8 @@ def checked_runs(
     for column in set(frame.columns) - {*LABELS}:
         if not frame[column].dtype.is_numeric() and frame[column].null_count() < len(frame):
             raise Damaged(f"{name}: the column {column!r} is of {frame[column].dtype}, not of numbers")
-    found = set(frame.select("algorithm", "setting").unique().iter_rows())
-    if found != set(keys) or set(frame["seed"].unique()) != set(seeds):
+    present = set(frame.select("algorithm", "setting").unique().iter_rows())
+    if present != set(keys) or set(frame["seed"].unique()) != set(seeds):
         raise Damaged(f"{name} holds other algorithms or seeds than manifest.json names")
     if not frame["status"].is_in(STATUSES).all() or not frame["round"].is_between(0, 2**53).all():
         raise Damaged(f"{name} holds runs that are neither {' nor '.join(STATUSES)}, or rounds that cannot be")
@@ -193,7 +193,7 @@ def checked_arrays(name: str, arrays: dict[str, np.ndarray], algorithms: int, se
         raise Damaged(f"{name} holds arrays of shapes {sorted(shapes)}, not one [{seeds} seeds, agents, d]")
     if any(array.dtype.kind != "f" for array in arrays.values()):
         raise Damaged(f"{name} holds other than floating point numbers")
-    return [arrays[one] for one in wanted]
+    return [arrays[name] for name in wanted]
 
 
 def _columns(name: str, frame: pl.DataFrame, wanted: Mapping[Any, Any], nulls: bool = False) -> None:
@@ -209,8 +209,8 @@ def _columns(name: str, frame: pl.DataFrame, wanted: Mapping[Any, Any], nulls: b
 def _first(error: BaseException) -> str:
     """What is wrong, in one line."""
     if isinstance(error, pydantic.ValidationError):
-        found = error.errors(include_url=False)[0]
-        return f"{'.'.join(map(str, found['loc'])) or 'it'}: {found['msg']}"[:200]
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'it'}: {first['msg']}"[:200]
     if isinstance(error, OSError):
         return error.strerror or str(error)
     if isinstance(error, KeyError):

@@ -43,10 +43,10 @@ def settings_of(result: Result, problem: Mapping[str, Any] | None = None) -> dic
 def differing(results: Mapping[str, Result], problems: Mapping[str, Any] | None = None) -> Differences:
     """What is known of at least two results, and not the same in all."""
     settings = {label: settings_of(result, (problems or {}).get(label)) for label, result in results.items()}
-    rounding = max((ROUNDING.get(str(one["dtype"]), 1e-5) for one in settings.values()), default=0.0)
+    rounding = max((ROUNDING.get(str(setting["dtype"]), 1e-5) for setting in settings.values()), default=0.0)
     differences: Differences = {}
     for key in next(iter(settings.values()), {}):
-        values = {label: one[key] for label, one in settings.items()}
+        values = {label: setting[key] for label, setting in settings.items()}
         known = [value for value in values.values() if value is not None]
         if known and not all(_same(value, known[0], rounding) for value in known):
             differences[key] = values
@@ -72,7 +72,7 @@ def problem_of(spec: str | None, variant: str = "") -> dict[str, Any] | None:
         return None
     if not isinstance(given.get("problem"), dict):
         return None
-    own = next((one for one in given.get("variant", []) if one.get("name") == variant), {})
+    own = next((table for table in given.get("variant", []) if table.get("name") == variant), {})
     return given["problem"] | own.get("problem", {})
 
 

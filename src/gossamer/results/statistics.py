@@ -41,7 +41,7 @@ def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> 
 
 
 def half_width(count: Integer[np.ndarray, "..."], std: Any, level: float = LEVEL) -> np.ndarray:
-    """The half-width of the interval of a mean of so many values with this standard deviation; 0 for one value."""
+    """The half-width of the interval of a mean of `n` values with this standard deviation; 0 for one value."""
     with np.errstate(invalid="ignore"):
         half = _student(np.maximum(count - 1, 1), std / np.sqrt(np.maximum(count, 1)), level)
     return np.where(count > 1, half, 0.0)

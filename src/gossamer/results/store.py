@@ -93,8 +93,8 @@ class Store:
     def _explain(self, key: CellKey) -> None:
         """Say why there is no cell, if there is one that other code or another version computed."""
         if self._before is None:
-            found = sorted(self.folder.glob("*.cell")) if self.folder.is_dir() else []
-            self._before = {path.name.partition("-")[0]: path for path in found}
+            cells = sorted(self.folder.glob("*.cell")) if self.folder.is_dir() else []
+            self._before = {path.name.partition("-")[0]: path for path in cells}
         if (other := self._before.get(_asked(key))) is not None:
             try:
                 since = datetime.fromtimestamp(other.stat().st_mtime).isoformat(" ", "minutes")

@@ -111,7 +111,11 @@ class Study:
 
     def to_latex(self, *metrics: str) -> str:
         """A table of the ends of the runs for a paper: see `gossamer.report.paper_table.paper_table`."""
-        return self.summary().to_latex(*metrics)
+        from gossamer.report.names import variants_named  # as `Result.plot` does
+
+        summary = self.summary()
+        named = {key: variants_named(self, getattr(summary, key)) for key in ("table", "ends")}
+        return replace(summary, **named).to_latex(*metrics)
 
     def step_sizes(self, variant: str = "") -> pl.DataFrame:
         """What each method ended at by its step size: a row for each replicate, algorithm and η that was tried.

@@ -70,8 +70,8 @@ def made(where: str, key: str, registry: Mapping[str, Callable[..., Any]], given
             raise InputError(f"{key} is missing. Known: {', '.join(sorted(registry))}.")
         if not isinstance(name, str) or name not in registry:
             raise InputError(
-                f"{key} = {brief(name)} is not known; {nearest(name, registry)} If it is your own, bring the file that "
-                "defines it: --with FILE."
+                f"{key} = {brief(name)} is not known. If it is your own, bring the file that defines it: --with FILE. "
+                f"Otherwise, {nearest(name, registry)}"
             )
         make = registry[name]
         parameters = _parameters(make)

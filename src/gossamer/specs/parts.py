@@ -41,7 +41,7 @@ class Parts(NamedTuple):
 
 
 def makers(spec: Any) -> tuple[Callable[..., Any], ...]:
-    """The user's own functions that a spec names, of which what they return does not tell all that they are."""
+    """The user's own functions that a spec names and whose results do not identify them fully."""
     own = [
         *named(PROBLEMS, "name", spec.problem),
         *named(NETWORKS, "name", spec.network),

@@ -56,7 +56,7 @@ class ClockSection(Section):
 class TuningSection(Section):
     """How the hyper-parameters that an `[[algorithm]]` leaves out are chosen.
 
-    Any other key is the name of a hyper-parameter and the values of it to try, such as ``lam = [1.0, 0.1]``.
+    Any other key names a hyper-parameter and lists the values to try, such as ``lam = [1.0, 0.1]``.
     """
 
     eta: list[float]

@@ -44,7 +44,7 @@ class Condition:
 
     @property
     def missed_by(self) -> float | None:
-        """The factor by which it is missed; None where it holds."""
+        """The factor it is missed by; None where it holds."""
         return None if self.holds else self.value / self.limit
 
     def asdict(self) -> dict[str, Any]:

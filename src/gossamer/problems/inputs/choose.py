@@ -74,7 +74,7 @@ def rows_from(inputs: Any, first: Any, length: int) -> Any:
 
 
 def in_blocks(inputs: Any, order: np.ndarray, blocks: int) -> Any:
-    """The rows in this order, outside of compiled programs, as so many blocks of equally many, whatever their form."""
+    """The rows in this order, outside of compiled programs, as a number of blocks of equal size."""
     if isinstance(inputs, Rows):
         return Rows.of(inputs.sparse()[order], blocks)
     return jax.tree.map(lambda a: np.asarray(a)[order], inputs)

@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from gossamer.problems.inputs.strips import gathered, scattered
 
 SHORT = 4096
-"""Up to so many columns x is copied and padded, so that the padding of rows needs no branch: a third faster on a9a."""
+"""Up to this many columns x is copied and padded, so that padding of rows needs no branch: a third faster on a9a."""
 _kept: list[Any] = []  # what XLA calls must not be collected
 
 

@@ -94,14 +94,16 @@ function curves(box, study) {
       tick.addEventListener("change", () => { hidden[tick.checked ? "delete" : "add"](one.style.label); draw(); });
       return { tick, note, lost, sign };
     });
+    const both = element("span", { className: "both" });
     for (const [title, checked] of [["all", true], ["none", false]]) {
       const button = element("button", { type: "button", textContent: title });
       button.addEventListener("click", () => {
         series.forEach((one, k) => { rows[k].tick.checked = checked; hidden[checked ? "delete" : "add"](one.style.label); });
         draw();
       });
-      legend.append(button);
+      both.append(button);
     }
+    legend.append(both);
   }
 
   function draw() {
@@ -125,7 +127,7 @@ function curves(box, study) {
     Plotly.react(plot, data, {
       ...layout, hovermode: x === 0 ? "x unified" : "closest", shapes: nothing ? [] : floor.shapes,
       xaxis: { ...axis, title: { text: plain(study.axes[x].title) }, rangemode: "tozero", exponentformat: "SI" },
-      yaxis: { ...axis, title: { text: plain(m.title) }, type: logarithmic ? "log" : "linear",
+      yaxis: { ...axis, title: { text: plain(m.title), standoff: 8 }, type: logarithmic ? "log" : "linear",
         ...fitted(data, floor.levels, logarithmic, soft) },
       annotations: nothing ? empty(why) : notes,
     }, config);

@@ -10,7 +10,11 @@ function live(again) {
       const was = kept.inputs[k];
       if (!was || was.name !== input.name) return;
       if (input.type === "checkbox" || input.type === "radio") input.checked = was.checked;
-      else if (input.tagName !== "SELECT" || [...input.options].some((option) => option.value === was.value)) input.value = was.value;
+      else if (input.type === "range" && was.moved === undefined) return;
+      else if (input.tagName !== "SELECT" || [...input.options].some((option) => option.value === was.value)) {
+        input.value = was.value;
+        if (was.moved !== undefined) input.dataset.moved = "";
+      }
     });
     again();
     scrollTo(0, kept.y);
@@ -24,7 +28,7 @@ function live(again) {
       document.getElementById("live").textContent = "The server has stopped; this page stays as it was.";
       return;
     }
-    const state = inputs().map(({ name, value, checked }) => ({ name, value, checked }));
+    const state = inputs().map(({ name, value, checked, dataset }) => ({ name, value, checked, moved: dataset.moved }));
     sessionStorage.setItem("gossamer", JSON.stringify({ inputs: state, y: scrollY }));
     clearInterval(timer);
     location.reload();

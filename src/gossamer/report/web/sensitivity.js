@@ -6,7 +6,7 @@ function sensitivity(box, study) {
   function draw() {
     const one = study.steps[variant ? variant.value : 0], { layout, axis, ink } = look(), data = [];
     const all = one.methods.flatMap((method) => method.mean), log = one.log || wideRange(all);
-    const foot = Math.min(0.3, 0.055 * one.methods.length + 0.02);
+    const some = one.methods.some((method) => method.stable), foot = some ? Math.min(0.3, 0.055 * one.methods.length + 0.02) : 0;
     one.methods.forEach((method, k) => {
       const color = colorOf(method), name = plain(method.label), { eta, mean, low, high, stable } = method;
       data.push({ type: "scatter", mode: "lines", x: eta.concat([...eta].reverse()), y: high.concat([...low].reverse()),
@@ -20,12 +20,13 @@ function sensitivity(box, study) {
         marker: { color, symbol: "line-ns", size: 10, line: { color, width: 2 } },
         hovertemplate: `%{fullData.name}: stable from η = ${short(stable[0])} to ${short(stable[1])}<extra></extra>` });
     });
+    const below = { ...axis, domain: [0, foot], range: [one.methods.length - 0.5, -0.5], showgrid: false, showticklabels: false, ticks: "" };
     const note = { text: "stable step sizes", showarrow: false, xref: "paper", yref: "paper", x: 0, xanchor: "left", y: foot, yanchor: "bottom",
       font: { size: 11, color: ink } };
-    Plotly.react(plot, data, { ...layout, hovermode: "closest", annotations: [note],
-      xaxis: { ...axis, type: "log", title: { text: "step size η" }, anchor: "y2" },
-      yaxis: { ...axis, type: log ? "log" : "linear", title: { text: plain(one.title) }, domain: [foot + 0.06, 1] },
-      yaxis2: { ...axis, domain: [0, foot], range: [one.methods.length - 0.5, -0.5], showgrid: false, showticklabels: false, ticks: "" },
+    Plotly.react(plot, data, { ...layout, hovermode: "closest", annotations: some ? [note] : [],
+      xaxis: { ...axis, type: "log", title: { text: "step size η" }, anchor: some ? "y2" : "y" },
+      yaxis: { ...axis, type: log ? "log" : "linear", title: { text: plain(one.title) }, domain: [some ? foot + 0.06 : 0, 1] },
+      ...(some ? { yaxis2: below } : {}),
     }, config);
     box.querySelector(".key").replaceChildren(...one.methods.map((method) =>
       element("span", {}, element("span", { className: "sign" }, swatch(method)), " ", element("span", { textContent: method.label }))));

@@ -1,5 +1,6 @@
 "use strict";
 // What methods pay until their mean curve has come to a target, which the reader moves, and stays there.
+// At first it is one that all of them kept in their last quarter, but at least half way.
 
 // where a curve comes to a goal for good, as a place between its points; null if it never does
 function arrival(values, goal, sign) {
@@ -29,6 +30,11 @@ function targets(box, study) {
     const scale = log ? Math.log : (value) => value, undo = log ? Math.exp : (value) => value;
     const start = scale(Math.max(...full.map((values) => sign * values[0])) * sign);
     const end = scale(Math.min(...full.map((values) => Math.min(...values.slice(-3).map((value) => sign * value)))) * sign);
+    if (slider.dataset.moved === undefined) {
+      const late = full.flatMap((values) => values.slice(-Math.max(1, Math.floor(values.length / 4))).map((value) => sign * value));
+      const share = (scale(sign * Math.max(...late)) - start) / (end - start);
+      slider.value = Math.max(slider.max / 2, Math.floor(slider.max * (share - 0.02)));
+    }
     const goal = undo(start + (slider.value / slider.max) * (end - start));
     told.textContent = `${title} ${sign > 0 ? "≤" : "≥"} ${short(goal)}`;
     const costs = series.map((one, k) => {
@@ -47,6 +53,6 @@ function targets(box, study) {
       }))));
   }
 
-  slider.addEventListener("input", fill);
+  slider.addEventListener("input", () => { slider.dataset.moved = ""; fill(); });
   return (series, metric, log) => { current = { series, metric, log }; fill(); };
 }

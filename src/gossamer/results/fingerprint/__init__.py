@@ -28,8 +28,8 @@ def of(*objects: Any, data: bool = True) -> str:
     """
     walk = Walk()
     try:
-        for one in objects:
-            walk.visit(one, data)
+        for given in objects:
+            walk.visit(given, data)
     except RecursionError:
         raise Unknown("it is nested too deep to be followed") from None
     return walk.hexdigest()

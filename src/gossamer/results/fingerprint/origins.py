@@ -22,7 +22,7 @@ INSTALLED = {Path(folder).resolve() for folder in (*FOLDERS, *site.getsitepackag
 
 
 class Unknown(Exception):
-    """There is nothing by which code could be known again; the message says of what."""
+    """Code that cannot be identified again; the message says which."""
 
 
 def importable(value: Any) -> str:
@@ -30,11 +30,11 @@ def importable(value: Any) -> str:
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(value, type) or not isinstance(module, str) or not isinstance(name, str):
         return ""
-    found = sys.modules.get(module)
-    package = home(module, getattr(found, "__file__", None)) if found else ""
+    holder = sys.modules.get(module)
+    package = home(module, getattr(holder, "__file__", None)) if holder else ""
     for part in name.split(".") if package else ():
-        found = inspect.getattr_static(found, part, None)
-    return package if found is value else ""
+        holder = inspect.getattr_static(holder, part, None)
+    return package if holder is value else ""
 
 
 def home_of(value: Any) -> str:

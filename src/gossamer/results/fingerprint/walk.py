@@ -157,7 +157,10 @@ class Walk:
             told = {name: value for name, value in vars(kind).items() if name not in UNTOLD}
             for name, value in sorted(told.items()):
                 if name == "__dataclass_fields__":
-                    value = [(one.name, one.default, one.default_factory, dict(one.metadata)) for one in value.values()]
+                    value = [
+                        (field.name, field.default, field.default_factory, dict(field.metadata))
+                        for field in value.values()
+                    ]
                 self._tell("attribute", name)
                 self.visit(value)
 
