@@ -173,6 +173,11 @@ def measure(
     oracle = completed(oracle)
     refuse_mistakable(problem, oracle)
     oracle.check(problem)
+    if oracle.together(problem.agents) is not None:
+        raise InputError(
+            "attackers that answer with ALIE have no gradients of their own to measure: leave the attack out, or take "
+            'how = "flip", "scale" or "constant".'
+        )
     x, seed, round = _points(points, problem), whole("seed", seed, least=0), whole("round", round, least=0)
     queries = count_of(queries)
     asked = 1 if oracle.constants(problem).variance == 0 else queries
