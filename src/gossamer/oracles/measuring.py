@@ -190,7 +190,9 @@ def measure(
         needed = 2 * sum(
             float(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)
         )  # the memory, and its copy
-        refuse_beyond_memory("what the oracle remembers", needed, "lower the delay or the number of agents")
+        refuse_beyond_memory(
+            "what the oracle remembers", needed, "lower the delay, the table of saga or the number of agents"
+        )
         held = fresh() if memory is None else _checked(memory, shapes)
         drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))
         moments = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
