@@ -5,11 +5,13 @@ $$ X^{t+1} = X^t + \gamma (W - I) H^t - \eta V^t, \qquad H^{t+1} = H^t + C ( X^{
 $$ V^{t+1} = V^t + \gamma (W - I) G^t + g^{t+1} - g^t, \qquad G^{t+1} = G^t + C ( V^{t+1} - G^t ), \qquad
    V^0 = g^0, \quad H^0 = G^0 = 0 $$
 
-MoTEF without momentum, $\lambda = 1$; without compression as well, and with $\gamma = 1$, it is GNSD. PORTER (arXiv
-2305.09896), which clips gradients before or after they are averaged, is not here by name: no public code or text of its
-recursion was found. This rule with the oracle `clip` or `private` is what its abstract describes. The running sums $W
-H$ and $W G$ are right only for one $W$ without losses. Two compressed vectors to each neighbour a round, in one
+MoTEF without momentum, $\lambda = 1$; without compression as well, and with $\gamma = 1$, it is GNSD. The running sums
+$W H$ and $W G$ are right only for one $W$ without losses. Two compressed vectors to each neighbour a round, in one
 message.
+
+PORTER (arXiv 2305.09896), which clips gradients before or after they are averaged, is not here by name: neither code
+nor text of its recursion was found. This rule with the oracle `private`, which clips before and adds noise, or with
+`clip`, which clips after, is the nearest to its abstract.
 
 Reference: H. Zhao et al., "BEER: fast O(1/T) rate for decentralized nonconvex optimization with communication
 compression", NeurIPS 2022, arXiv 2201.13320.
