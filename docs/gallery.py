@@ -27,7 +27,7 @@ PAGE, FIGURES, RUNS = HERE / "gallery.md", HERE / "assets" / "gallery", ROOT / "
 SHOWN = {
     "a9a-ring": ("The paper's problem", "grad_norm_sq", "rounds", ""),
     "compressed": ("Compressed messages", "grad_norm_sq", "bytes", ""),
-    "attacked": ("Attackers", "grad_norm_sq", "rounds", "--across grad_norm_sq"),
+    "attacked": ("Attackers", "loss", "rounds", "--across loss"),
     "directed": ("Links that go one way", "grad_norm_sq", "rounds", ""),
     "time-varying": ("A graph that changes every round", "grad_norm_sq", "bytes", ""),
     "faulty": ("A network that fails", "grad_norm_sq", "rounds", ""),

@@ -16,6 +16,7 @@ from gossamer.theory.constants import constants_of
 from tests import further_reference as reference
 from tests import plain
 from tests.oracles import sites
+from tests.reference import gnsd as reference_gnsd
 
 N, D, BAD = 8, 5, [1, 4]
 HONEST = [agent for agent in range(N) if agent not in BAD]
@@ -119,6 +120,21 @@ def test_gradients_of_attackers_and_their_constants(kind, scale):
     assert oracle.attackers(3) == {1}
 
 
+@pytest.mark.parametrize("scale", [None, 1.5])
+def test_alie_on_gradients_agrees_with_a_plain_loop(scale):
+    problem, E = plain.heterogeneous()
+    network, eta = plain.irregular(), 0.05
+    oracle = gs.oracles.additive_bias(vectors=E) | gs.oracles.attack("alie", agents=BAD, scale=scale)
+    found = gs.simulate(gs.GNSD(eta=eta), problem, network, oracle, steps=30, dtype="float64", start=np.ones(D))
+    z = alie_scale("attack", N, len(BAD)) if scale is None else scale
+
+    def gradient(x):
+        return lies("alie", z, plain.gradient_of(problem, E)(x))
+
+    expected = reference_gnsd(np.ones((N, D)), network.mixing, gradient, 30, eta)
+    np.testing.assert_allclose(found.iterates["gnsd"][0], expected, rtol=1e-12, atol=1e-12)
+
+
 def test_no_attackers_are_no_attack():
     network = gs.networks.ring(N)
     assert gs.networks.attacked(network, share=0) is network
@@ -163,7 +179,24 @@ RING = gs.networks.ring(8)
         (lambda: gs.networks.sequence([gs.networks.attacked(RING, agents=[1])]), "stand around all the others"),
         (lambda: gs.networks.make("ring", 8, attack="flip"), "attack must be a table, such as"),
         (lambda: gs.networks.make("ring", 8, attack={"part": 0.5}), "attack has no option 'part'"),
-        (lambda: gs.oracles.attack("alie", share=0.2), "is 'alie', which is no attack"),
+        (
+            lambda: gs.networks.attacked(gs.networks.ring(3), "alie", agents=[0, 1], scale=1),
+            "only 1 of 3 does not attack",
+        ),
+        (lambda: gs.oracles.attack("lie", share=0.2), "is 'lie', which is no attack; did you mean 'alie'"),
+        (
+            lambda: gs.oracles.attack("alie", share=0.2) | gs.oracles.clip(1.0),
+            "no stage can stand around it: put it last",
+        ),
+        (lambda: ran(RING, gs.oracles.attack("alie", share=0.5)), "a majority of honest agents, but 4 of 8 attack"),
+        (
+            lambda: ran(gs.networks.asynchronous(RING), gs.oracles.attack("alie", share=0.25)),
+            "all agents' gradients of a round, and there are none there",
+        ),
+        (
+            lambda: gs.oracles.measure(gs.oracles.attack("alie", agents=[0]), sites.PROBLEM, sites.POINTS[0]),
+            "no gradients of their own to measure",
+        ),
         (lambda: gs.oracles.attack(), "give exactly one of them"),
         (lambda: ran(RING, gs.oracles.attack(agents=[9])), "names agent 9, but there are 8 agents"),
         (

@@ -86,10 +86,17 @@ def scale_of(name: str, kind: Any, scale: Any, kinds: tuple[str, ...]) -> float 
     return 1.0 if kind == "flip" else None
 
 
-def alie_scale(name: str, count: int, attackers: int) -> float:
-    """z of ALIE: the honest agents that are further off, with the attackers, are just not a majority."""
+def alie_scale(name: str, count: int, attackers: int, given: Any = None) -> Any:
+    """z of ALIE, unless given: the honest agents that are further off, with the attackers, are just not a majority."""
     honest = count - attackers
-    if 2 * attackers >= count or honest < 2:
+    if honest < 2:
+        raise InputError(
+            f'{name}(how="alie") takes the spread of honest agents, but only {honest} of {count} does not attack: take '
+            "fewer attackers."
+        )
+    if given is not None:
+        return given
+    if 2 * attackers >= count:
         raise InputError(
             f'{name}(how="alie") hides among a majority of honest agents, but {attackers} of {count} attack: take '
             "fewer attackers, or give scale, its z."

@@ -22,7 +22,7 @@ from tests.oracles.sites import DIM, POINTS, PROBLEM, SIZES, ask, at, key
 @jax.jit
 def _rows(oracle, site, keys):
     def draw(state, key):
-        rows, state = oracle._draw(site._replace(key=key), state)
+        rows, state = oracle.draw(site._replace(key=key), state)
         return state, rows
 
     return jax.lax.scan(draw, oracle.init(site), keys)[1]

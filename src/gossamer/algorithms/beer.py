@@ -9,6 +9,10 @@ MoTEF without momentum, $\lambda = 1$; without compression as well, and with $\g
 $W H$ and $W G$ are right only for one $W$ without losses. Two compressed vectors to each neighbour a round, in one
 message.
 
+PORTER (arXiv 2305.09896), which clips gradients before or after they are averaged, is not here by name: neither code
+nor text of its recursion was found. This rule with the oracle `private`, which clips before and adds noise, or with
+`clip`, which clips after, is the nearest to its abstract.
+
 Reference: H. Zhao et al., "BEER: fast O(1/T) rate for decentralized nonconvex optimization with communication
 compression", NeurIPS 2022, arXiv 2201.13320.
 """

@@ -8,8 +8,9 @@ $$ X^{t+1} = W X^t - \eta \frac{m^{t+1}}{\sqrt{u^{t+1} + \epsilon}}, \qquad
 
 Each agent feeds Adam with its tracker $S$ of the mean gradient in place of its own gradient, coordinate by coordinate;
 moments are not corrected for their start, and the second is bounded by $G$ (`cap`), which the analysis needs and which
-the authors' code sets to $10^6$. With $\beta_1 = 0$ and a bound far below $\epsilon$ it is GNSD with step $\eta /
-\sqrt\epsilon$. Two vectors to each neighbour a round, in one message.
+the authors' code sets to $10^6$; that starts from $S^0 = g^0 = 0$, which is one round of mixing alone before ours. With
+$\beta_1 = 0$ and a bound far below $\epsilon$ it is GNSD with step $\eta / \sqrt\epsilon$. Two vectors to each
+neighbour a round, in one message.
 
 Reference: G. Carnevale, F. Farina, I. Notarnicola and G. Notarstefano, "GTAdam: gradient tracking with adaptive
 momentum for distributed online optimization", 2023, arXiv 2009.01745.

@@ -10,7 +10,8 @@ from $X^{q+1}$, $Y^{q+1}$ and $V^{-1} = V^q$, and the first from $Y^0 = V^{-1} =
 the steps, so that with a constant step it reaches a stationary point exactly. Under a biased oracle the full gradient
 goes through the same stages. With exact gradients a round is $q + 1$ rounds of GNSD. $q + 1$ messages a round of two
 vectors each, $2 q$ queries and one gradient over all samples; on a network that changes all of a round use the weights
-of that round.
+of that round. One public code takes both gradients of a correction at the same point, so that nothing is corrected;
+ours takes them at $X^k$ and $X^{k-1}$, as the equation says.
 
 Reference: R. Xin, U. Khan and S. Kar, "Fast decentralized nonconvex finite-sum optimization with recursive variance
 reduction", 2022, arXiv 2008.07428.

@@ -14,7 +14,8 @@ samples; on a network that changes all of a round use the weights of that round.
 
 No code of the authors is public that we know of. The estimate is as in public code of GT-VR, in which each agent takes
 a new snapshot with some probability in each step and which adapts before it combines; here all take it after $q$ steps
-and combine first, as in public code of GT-SAGA, which the same paper proposes.
+and combine first, as in GT-SARAH. GT-SAGA, which the same paper proposes, keeps a table of each sample's gradient: it
+is `gnsd` with the oracle `saga`, and public code of it, which adapts before it combines, is `gt-dsgd` with that.
 
 Reference: R. Xin, U. Khan and S. Kar, "Variance-reduced decentralized stochastic optimization with accelerated
 convergence", 2020, arXiv 1912.04230.

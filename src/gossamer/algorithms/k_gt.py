@@ -7,9 +7,9 @@ $$ X^{t+1} = W ( X^t - \eta Z^t ), \qquad c^{t+1} = c^t - Z^t + W Z^t, \qquad c^
 
 The correction $c$ has mean zero and turns every agent's $K$ (`local`) steps, of size $\eta_l$ (`inner`), towards the
 mean gradient; $Z^t$ is $(X^t - Y^K) / (K \eta_l)$. The authors write $K \eta_s \eta_l$ for our $\eta$, with a
-communication step $\eta_s$ that is a number of its own. With $K = 1$ and $c^0 = 0$ it is DSGT. The start takes one
-query and one all-reduce. Two vectors to each neighbour a round, in one message, and $K$ queries, each with a sample of
-its own.
+communication step $\eta_s$ that is a number of its own; code of others starts from $c^0 = 0$. With $K = 1$ and $c^0 =
+0$ it is DSGT. The start takes one query and one all-reduce. Two vectors to each neighbour a round, in one message, and
+$K$ queries, each with a sample of its own.
 
 Reference: Y. Liu, T. Lin, A. Koloskova and S. Stich, "Decentralized gradient tracking with local steps", 2023, arXiv
 2301.01313.

@@ -9,8 +9,9 @@ $$ V^0 = M^0 = g^0, \qquad H^0 = G^0 = 0 $$
 
 Biased-DMT with compressed messages: model and tracker each have a copy that everyone holds, and only compressed
 differences to it travel. Without compression, from $H^0 = X^0$ and $G^0 = V^0$, it is Biased-DMT on $I + \gamma (W -
-I)$. The running sums $W H$ and $W G$ are right only for one $W$ without losses. Two compressed vectors to each
-neighbour a round, in one message.
+I)$. In the authors' code for data $M^0$ is zero while $V^0$ is not, so that the mean of $V$ stays apart from that of
+$M$; in their code for quadratics it is as here. The running sums $W H$ and $W G$ are right only for one $W$ without
+losses. Two compressed vectors to each neighbour a round, in one message.
 
 Reference: R. Islamov, Y. Gao and S. Stich, "Towards faster decentralized stochastic optimization with communication
 compression", 2024, arXiv 2405.20114.

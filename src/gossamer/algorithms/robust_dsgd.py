@@ -6,8 +6,8 @@ $$ X^{t+1/2} = X^t - \eta\, m^t, \qquad x_i^{t+1} = \mathcal A_i \bigl( x_i^{t+1
 where the aggregator $\mathcal A_i$ sees each neighbour's message, so that a few that lie do little harm. With
 `aggregators.clipped` it is ClippedGossip; with its radius $\tau = \infty$ and $\lambda = 1$ it is D-PSGD (adapt then
 combine). Momentum makes honest agents' messages alike, so that those of attackers stand out. The authors' code keeps
-the sum $m \leftarrow \beta m + g$ instead: their $\eta$ is ours times $\lambda = 1 - \beta$. One vector to each
-neighbour a round.
+the sum $m \leftarrow \beta m + g$ instead, from $m^0 = g^0$: their $\eta$ is ours times $\lambda = 1 - \beta$, and
+their first step shorter by that. One vector to each neighbour a round.
 
 Reference: L. He, S. P. Karimireddy and M. Jaggi, "Byzantine-robust decentralized learning via ClippedGossip", 2022,
 arXiv 2202.01545.

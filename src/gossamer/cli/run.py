@@ -49,7 +49,7 @@ def run(
 
         gossamer run my.toml --out results/my --json
 
-        gossamer run examples/attacked.toml --across grad_norm_sq
+        gossamer run examples/attacked.toml --across loss
 
         gossamer run my.toml --devices all
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from gossamer.attacks import SIGN
+from gossamer.attacks import SIGN, Attack
 from gossamer.basics.keys import kept, of_array, of_query
 from gossamer.clocks.operations import Order, Query, Receive, Reduce, Send
 from gossamer.core import Over
@@ -96,7 +96,8 @@ class StackedAgents:
             return oracle.query(site, memory, points)
 
         gradients, self.memory = self.each(self.world, of_agent, self.keys, self.memory, points)
-        return _like(points, gradients)
+        together = oracle.together(self.world.problem.agents)
+        return _like(points, gradients if together is None else tuple(self._lied(together, g) for g in gradients))
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
         self.cost.sends(bytes_of(arrays))
@@ -138,10 +139,10 @@ class StackedAgents:
         return self._sum(jnp.vdot(a, a)[None])
 
     def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
-        sent = self._sent(a)
-        if sent is a:
+        attack, sent = self.world.network.attack, self._sent(a)
+        if attack is None:
             return self._multiply(a, over)
-        return jnp.where(_column(self._attackers(), a), self._multiply(a, over), self._multiply(sent, over))
+        return jnp.where(_column(self._attackers(attack), a), self._multiply(a, over), self._multiply(sent, over))
 
     def _combine(self, by: Any, mixer: Any, a: Array) -> Array:
         """What the aggregator makes of every agent's own row and of those that it hears."""
@@ -156,9 +157,11 @@ class StackedAgents:
     def _sent(self, a: Array) -> Array:
         """What others receive of an array: the array itself, but of attackers their lies."""
         attack = self.world.network.attack
-        if attack is None:
-            return a
-        attackers = _column(self._attackers(), a)
+        return a if attack is None else self._lied(attack, a)
+
+    def _lied(self, attack: Attack, a: Array) -> Array:
+        """The array with the attackers' lies in place of their rows."""
+        attackers = _column(self._attackers(attack), a)
         match attack.kind:
             case "constant":
                 lies = jnp.full_like(a, attack.scale)
@@ -171,10 +174,8 @@ class StackedAgents:
                 lies = SIGN[attack.kind] * attack.scale * a
         return jnp.where(attackers, lies, a)
 
-    def _attackers(self) -> Array:
+    def _attackers(self, attack: Attack) -> Array:
         """Who of the agents here attacks."""
-        attack = self.world.network.attack
-        assert attack is not None
         return self._here(np.isin(np.arange(self.world.network.agents), attack.attackers))
 
     def ones(self) -> Array:

@@ -76,7 +76,11 @@ def memory(rule: Any, problem: Problem, network: Any, oracle: Oracle, size: Size
     several, number = _largest({"seeds": size.seeds, "settings": size.settings})
     return [
         Need(f"the state of a block ({widest} = {count:,})", COPIES * state, widest),
-        Need("what the oracle remembers of its queries", COPIES * memory, "the delay or the number of agents"),
+        Need(
+            "what the oracle remembers of its queries",
+            COPIES * memory,
+            "the delay, the table of saga or the number of agents",
+        ),
         Need(f"the end of {runs:,} runs ({several} = {number:,})", runs * kept, several),
         Need(
             f"the table of {size.marks:,} measured rounds (steps = {size.steps:,}) of {runs:,} runs",

@@ -153,6 +153,11 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
             f"{network.name}: how many noisy gradients an agent lets out depends on its speed there, and is not "
             "counted. Use a private oracle on a network with rounds."
         )
+    if network.asynchronous and oracle.together(problem.agents) is not None:
+        raise InputError(
+            f"{network.name}: ALIE is made of all agents' gradients of a round, and there are none there. Use another "
+            "attack, or a network with rounds."
+        )
     refuse_mistakable(problem, network, oracle, [parts(rule) for rule in rules])
     if problem.agents != network.agents:
         raise InputError(

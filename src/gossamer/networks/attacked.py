@@ -36,7 +36,9 @@ def attacked(
     attackers = chosen("attacked", network.agents, agents, share)
     if not attackers:
         return network
-    number = alie_scale("attacked", network.agents, len(attackers)) if number is None else number
+    if how == "alie":
+        number = alie_scale("attacked", network.agents, len(attackers), number)
+    assert number is not None
     attack = Attack(how, number, attackers)
     return dataclasses.replace(network, name=f"attacked({network.name}, {attack})", attack=attack)
 

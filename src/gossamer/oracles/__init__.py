@@ -25,6 +25,7 @@ from gossamer.oracles.measuring import Measured, measure
 from gossamer.oracles.oracle import Oracle, Privacy, Site, Stage
 from gossamer.oracles.private import Private, private
 from gossamer.oracles.relative import GivenFactors, RelativeBias, relative_bias
+from gossamer.oracles.saga import Saga, saga
 from gossamer.oracles.sampling import Exact, MiniBatch, completed, exact, minibatch
 from gossamer.oracles.zeroth import ZerothOrder, zeroth_order
 
@@ -46,6 +47,7 @@ STAGES: Registry[Callable[..., Stage]] = Registry(
         "local-training": local_training,
         "error-feedback": error_feedback,
         "private": private,
+        "saga": saga,
         "attack": attack,
     },
 )
@@ -75,6 +77,7 @@ __all__ = [
     "Privacy",
     "Private",
     "RelativeBias",
+    "Saga",
     "Site",
     "Stage",
     "ZerothOrder",
@@ -97,6 +100,7 @@ __all__ = [
     "relative_bias",
     "round_linf",
     "round_to",
+    "saga",
     "scaled_sign",
     "top_k",
     "zeroth_order",

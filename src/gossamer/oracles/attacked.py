@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from gossamer.attacks import SIGN, chosen, named, scale_of
+from gossamer.attacks import KINDS, SIGN, Attack, alie_scale, chosen, named, scale_of
 from gossamer.basics.pytrees import pytree
+from gossamer.core import InputError
 from gossamer.oracles.constants import ErrorBounds, squared
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.oracles.relative import stretched
@@ -24,34 +25,58 @@ class AttackedGradients(Stage):
     agents: tuple[int, ...] | None = field(metadata={"static": True})
     share: float | None = field(metadata={"static": True})
     scale: Any
+    """s, or z of ALIE, which is None where that works out its own."""
     inner: Oracle | None = None
 
     def check(self, problem: Problem) -> None:
         self.source.check(problem)
         self.attackers(problem.agents)
+        self.together(problem.agents)
 
     def attackers(self, agents: int) -> frozenset[int]:
-        return self.source.attackers(agents) | {*chosen("attack", agents, self.agents, self.share)}
+        return self.source.attackers(agents) | {*self._chosen(agents)}
+
+    def together(self, agents: int) -> Attack | None:
+        attackers = self._chosen(agents)
+        if self.kind != "alie" or not attackers:
+            return None
+        return Attack("alie", alie_scale("attack", agents, len(attackers), self.scale), attackers)
+
+    def __or__(self, stage: Any) -> Oracle:
+        if self.kind == "alie":
+            raise InputError(
+                'attack(how="alie") is made of all agents\' gradients as the oracle gives them, so that no stage can '
+                "stand around it: put it last."
+            )
+        return super().__or__(stage)
 
     def init(self, site: Site) -> Any:
         return self.source.init(site)
 
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
+        if self.kind == "alie":
+            return gradients, state  # the engine sees to it, see `together`
         count = site.problem.agents
-        attacks = jnp.asarray(np.isin(np.arange(count), chosen("attack", count, self.agents, self.share)))[site.agent]
+        attacks = jnp.asarray(np.isin(np.arange(count), self._chosen(count)))[site.agent]
         return tuple(jnp.where(attacks, self._wrong(g), g) for g in gradients), state
 
     def _wrong(self, g: Array) -> Array:
         return jnp.full_like(g, self.scale) if self.kind == "constant" else SIGN[self.kind] * self.scale * g
 
+    def _chosen(self, agents: int) -> tuple[int, ...]:
+        return chosen("attack", agents, self.agents, self.share)
+
     def bias(self, site: Site, state: Any) -> None:
         return None
 
     def constants(self, problem: Problem) -> ErrorBounds:
-        inner, scale = self.source.constants(problem), float(self.scale)
-        if not chosen("attack", problem.agents, self.agents, self.share):
+        inner = self.source.constants(problem)
+        if not self._chosen(problem.agents):
             return inner
+        if self.kind == "alie":
+            return ErrorBounds(None, None, None, "What ALIE answers depends on the honest agents' gradients alone.")
+        scale = float(self.scale)
         if self.kind != "constant":
             factor = SIGN[self.kind] * scale
             return stretched(inner, abs(factor - 1), max(1.0, abs(factor)))
@@ -65,15 +90,17 @@ class AttackedGradients(Stage):
 def attack(
     how: str = "flip", *, agents: list[int] | None = None, share: float | None = None, scale: float | None = None
 ) -> AttackedGradients:
-    r"""Some agents' gradients are wrong on purpose: flipped, scaled or constant.
+    r"""Some agents' gradients are wrong on purpose: flipped, scaled, constant or ALIE.
 
-    $$ \tilde g_i(x) = -s\, g_i(x), \qquad s\, g_i(x) \qquad \text{or} \qquad s \mathbf 1 $$
+    $$ \tilde g_i(x) = -s\, g_i(x), \qquad s\, g_i(x), \qquad s \mathbf 1 \qquad \text{or} \qquad \mu - z\, \sigma $$
 
-    for ``"flip"``, ``"scale"`` and ``"constant"``, with `scale` $s$, which is 1 for a flip unless given. The
+    for ``"flip"``, ``"scale"``, ``"constant"`` and ``"alie"``, with `scale` $s$, which is 1 for a flip unless given, or
+    $z$. For ALIE $\mu$ and $\sigma$ are the mean and the deviation of the honest agents' gradients in that query, by
+    coordinates, and $z$ is worked out from the number of attackers unless given; it stands behind all other stages. The
     attackers are `agents`, a list of numbers, or a `share` of all, at equal distances from agent 0 on. They send what
     the algorithm makes of such gradients; in `networks.attacked` the messages themselves are wrong. What is measured
     is measured on the honest agents alone: their mean model, and the mean of their losses. For a flip
     $M_f = (1 + s)^2$ on the full gradient, far beyond what the theory covers.
     """
-    number = scale_of("attack", how, scale, ("flip", "scale", "constant"))
-    return AttackedGradients(how, *named("attack", agents, share), np.asarray(number))
+    number = scale_of("attack", how, scale, KINDS)
+    return AttackedGradients(how, *named("attack", agents, share), None if number is None else np.asarray(number))

@@ -173,6 +173,11 @@ def measure(
     oracle = completed(oracle)
     refuse_mistakable(problem, oracle)
     oracle.check(problem)
+    if oracle.together(problem.agents) is not None:
+        raise InputError(
+            "attackers that answer with ALIE have no gradients of their own to measure: leave the attack out, or take "
+            'how = "flip", "scale" or "constant".'
+        )
     x, seed, round = _points(points, problem), whole("seed", seed, least=0), whole("round", round, least=0)
     queries = count_of(queries)
     asked = 1 if oracle.constants(problem).variance == 0 else queries
@@ -185,7 +190,9 @@ def measure(
         needed = 2 * sum(
             float(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)
         )  # the memory, and its copy
-        refuse_beyond_memory("what the oracle remembers", needed, "lower the delay or the number of agents")
+        refuse_beyond_memory(
+            "what the oracle remembers", needed, "lower the delay, the table of saga or the number of agents"
+        )
         held = fresh() if memory is None else _checked(memory, shapes)
         drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))
         moments = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)

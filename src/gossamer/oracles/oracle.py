@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from jaxtyping import Array, Float, Key
 
+from gossamer.attacks import Attack
 from gossamer.basics.keys import of_stage
 from gossamer.basics.privacy import Privacy
 from gossamer.basics.text import called, fields_of
@@ -64,6 +65,10 @@ class Oracle(abc.ABC):
     def attackers(self, agents: int) -> frozenset[int]:
         """Which of the given number of agents give gradients that are wrong on purpose."""
         return frozenset()
+
+    def together(self, agents: int) -> Attack | None:
+        """What some of so many agents make of all agents' gradients, once these are there; None if nothing."""
+        return None
 
     def constants(self, problem: Problem) -> ErrorBounds:
         """The bounds of Assumption 3 on this problem that are known in closed form."""

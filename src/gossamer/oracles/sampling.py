@@ -67,11 +67,11 @@ class MiniBatch(Oracle):
         return {"order": jnp.arange(_samples(site).longest, dtype=jnp.int32), "next": jnp.int32(0)}
 
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
-        rows, state = self._draw(site, state)
+        rows, state = self.draw(site, state)
         return tuple(_samples(site).batch_gradient(site.agent, rows, x) for x in points), state
 
     def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
-        rows, _ = self._draw(site, state)
+        rows, _ = self.draw(site, state)
         return tuple(_samples(site).batch_loss(site.agent, rows, x) for x in points)
 
     def bias(self, site: Site, state: Any) -> Array:
@@ -93,7 +93,8 @@ class MiniBatch(Oracle):
         assert isinstance(problem, Empirical)
         return float(np.mean(problem.sizes) / self.batch)
 
-    def _draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
+    def draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
+        """The rows of a batch, counted from the agent's first, and the next state."""
         size = _samples(site).sizes[site.agent]
         # straight from the query's key, which no other draw takes: a fold for each agent and round is saved
         bits = kept(site.round, lambda: jax.random.bits(site.key, (self.batch,), jnp.uint32))
