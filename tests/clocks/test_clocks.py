@@ -7,6 +7,7 @@ import pytest
 
 import gossamer as gs
 from gossamer import clocks
+from gossamer.clocks.compute import Constant
 from gossamer.experiments.running import run
 from gossamer.specs.spec import Spec
 from tests import plain
@@ -53,7 +54,7 @@ def test_a_trace_of_whole_numbers_may_end_with_another(tmp_path):
 
 
 def test_times_of_a_plug_in_that_are_no_numbers_are_refused():
-    class Odd(clocks.compute.Constant):
+    class Odd(Constant):
         def times(self, seed, first, count, agents):
             return np.full((count, agents), NAN)
 

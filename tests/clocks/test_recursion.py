@@ -172,3 +172,11 @@ def test_a_ring_of_even_links_needs_no_steps(seed, n):
         routes = Routes(route, route, jnp.asarray(8.0), jnp.asarray(0))
         got, stepped = (kind(routes, BYTES, jnp.asarray(ready)) for kind in (even_ring, ring))
     np.testing.assert_allclose(got, stepped, rtol=1e-12)
+
+
+def test_links_between_all_pairs_that_do_not_fit_are_refused_before_they_are_made():
+    everyone = gs.networks.complete(200_000)
+    with pytest.raises(
+        gs.InputError, match=r"between each two of 200,000 agents needs about 8 TB .* or a sparser graph"
+    ):
+        ends((), everyone, gs.clock("continents"))
