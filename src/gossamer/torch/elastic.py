@@ -36,7 +36,7 @@ from gossamer.networks.surviving import surviving
 from gossamer.torch.arguments import network_for, without_attack
 from gossamer.torch.copying import copied
 from gossamer.torch.exchange import fingerprint
-from gossamer.torch.meeting import meeting
+from gossamer.torch.meeting import count_anew, meeting
 from gossamer.torch.membership import READY, Membership, NotLetIn
 from gossamer.torch.rounds import Memory
 from gossamer.torch.stopping import NeighborLost
@@ -132,6 +132,7 @@ class Elastic:
             try:
                 dist.init_process_group("gloo", **about, timeout=timedelta(seconds=members.timeout / PATIENCE))
             except RuntimeError as error:
+                count_anew()
                 raise NeighborLost(f"the processes could not form a group again ({in_short(error)}).") from error
         _set_pg_timeout(self._longest)
         members.meet("stands")
