@@ -159,7 +159,6 @@ def formed_after_a_failure(rank, size, folder):
 
     import torch
     import torch.distributed as dist
-
     from torch.distributed import FileStore, HashStore  # pyright: ignore[reportPrivateImportUsage]
 
     from gossamer.torch.meeting import count_anew

@@ -14,6 +14,7 @@ joins gets a neighbour's state. The step that failed is left out.
     meet "ready"    the generation is formed                        at the store
 """
 
+import gc
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -124,6 +125,7 @@ class Elastic:
         members = self.membership
         if dist.is_initialized():
             dist.destroy_process_group()
+        gc.collect()  # tracebacks of what was lost hold on to groups, with their threads and connections
         members.gather()
         members.meet("enters")
         store = PrefixStore(f"gossamer/{members.generation}", members.store)
