@@ -151,3 +151,29 @@ def test_what_cannot_be_elastic_is_refused_before_any_work(monkeypatch):
     monkeypatch.delenv("TORCHELASTIC_USE_AGENT_STORE", raising=False)
     with pytest.raises(gs.InputError, match="needs a meeting place that outlives every rank, but here rank 0 would"):
         make()
+
+
+def formed_after_a_failure(rank, size, folder):
+    """Rank 0 fails to form a group before both form one: whether they find each other."""
+    from datetime import timedelta
+
+    import torch
+    import torch.distributed as dist
+    from torch.distributed import FileStore, HashStore  # pyright: ignore[reportPrivateImportUsage]
+
+    from gossamer.torch.meeting import count_anew
+
+    dist.destroy_process_group()
+    if rank == 0:
+        with pytest.raises(RuntimeError):
+            dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=2, timeout=timedelta(seconds=0.1))
+        count_anew()
+    store = FileStore(os.path.join(folder, "again"), 2)
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=timedelta(seconds=20))
+    ones = torch.ones(1)
+    dist.all_reduce(ones)
+    return float(ones)
+
+
+def test_one_that_failed_to_form_a_group_finds_those_that_have_just_begun(tmp_path):
+    assert forked.run(formed_after_a_failure, 2, str(tmp_path)) == [2, 2]

@@ -14,6 +14,7 @@ joins gets a neighbour's state. The step that failed is left out.
     meet "ready"    the generation is formed                        at the store
 """
 
+import gc
 import json
 import logging
 from collections.abc import Callable, Sequence
@@ -36,7 +37,7 @@ from gossamer.networks.surviving import surviving
 from gossamer.torch.arguments import network_for, without_attack
 from gossamer.torch.copying import copied
 from gossamer.torch.exchange import fingerprint
-from gossamer.torch.meeting import meeting
+from gossamer.torch.meeting import count_anew, meeting
 from gossamer.torch.membership import READY, Membership, NotLetIn
 from gossamer.torch.rounds import Memory
 from gossamer.torch.stopping import NeighborLost
@@ -124,6 +125,7 @@ class Elastic:
         members = self.membership
         if dist.is_initialized():
             dist.destroy_process_group()
+        gc.collect()  # tracebacks of what was lost hold on to groups, with their threads and connections
         members.gather()
         members.meet("enters")
         store = PrefixStore(f"gossamer/{members.generation}", members.store)
@@ -132,6 +134,7 @@ class Elastic:
             try:
                 dist.init_process_group("gloo", **about, timeout=timedelta(seconds=members.timeout / PATIENCE))
             except RuntimeError as error:
+                count_anew()
                 raise NeighborLost(f"the processes could not form a group again ({in_short(error)}).") from error
         _set_pg_timeout(self._longest)
         members.meet("stands")

@@ -5,6 +5,7 @@ import socket
 from datetime import timedelta
 from typing import Any
 
+import torch.distributed as dist
 from torch.distributed import HashStore, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 from torch.distributed.rendezvous import rendezvous
 
@@ -54,3 +55,12 @@ def meeting(start_timeout: float) -> tuple[Any, str, int, int]:
         "by `gossamer launch --elastic`, or by torchrun without TORCH_DISABLE_SHARE_RDZV_TCP_STORE and with one "
         f"process for each torchrun; or set {MEETING}=host:port to that of a torch.distributed.TCPStore that you keep."
     )
+
+
+def count_anew() -> None:
+    """After a group that failed, let PyTorch count groups from 0 again, as one does that has just begun.
+
+    It puts that number before what members look for in the store, and takes it back only where a group is destroyed.
+    """
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+    dist.destroy_process_group()
