@@ -7,12 +7,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gossamer.basics.columns import text_table
 from gossamer.basics.json_values import finite
 from gossamer.core import InputError
 from gossamer.results.files import write
 
-HEAD = ("method", "graph", "setting", "value", "worse by", "seconds", "MB sent", "rounds", "")
-VERDICTS = {"first": "first", "worse": "worse", "tie": "no difference that matters", "undecided": "undecided"}
+HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
 
 
 @dataclass(frozen=True)
@@ -98,11 +98,7 @@ class Recommendation:
         save(self.plot(), folder / "pareto.png")
 
     def __str__(self) -> str:
-        body = [list(HEAD), *(_cells(row) for row in self.ranking)]
-        widths = [max(len(line[k]) for line in body) for k in range(len(HEAD))]
-        lines = [
-            "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in body
-        ]
+        table = text_table(HEAD, [_cells(row) for row in self.ranking], keys=2)
         counts = sorted({row["seeds"] for row in self.ranking})
         judged = self.criterion if self.currency is None else f"{self.currency} until the target"
         words = [
@@ -113,7 +109,7 @@ class Recommendation:
             f"On the Pareto front of error, bytes and seconds: {', '.join(self.pareto)}.",
         ]
         dropped = [f"  {row['what']} ({row['stage']}): {row['why']}" for row in self.eliminated]
-        return "\n".join([self.verdict, "", *lines, "", *words, "", f"Eliminated ({len(dropped)}):", *dropped])
+        return "\n".join([self.verdict, "", table, "", *words, "", f"Eliminated ({len(dropped)}):", *dropped])
 
     def __repr__(self) -> str:
         return f"Recommendation({self.verdict})"
@@ -133,11 +129,11 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [
         row["method"],
         row["graph"],
-        row["setting"],
         f"{row['value']:.4g}" + (f" ± {half:.1g}" if math.isfinite(half) else ""),
         "" if row["verdict"] == "first" or not math.isfinite(row["worse_by"]) else apart,
+        row["verdict"],
         f"{row['seconds']:,.4g}",
         f"{row['bytes'] / 1e6:,.3g}",
         f"{row['rounds']:,}",
-        VERDICTS.get(row["verdict"], row["verdict"]),
+        row["setting"],
     ]
