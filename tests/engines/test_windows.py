@@ -91,7 +91,7 @@ def test_a_block_may_hold_both():
 
 def test_a_program_compiled_in_haste_does_the_same_and_goes_on_from_where_it_was():
     given = [gs.DPSGD(eta=0.1)], PROBLEM, NETWORK, [gs.oracles.exact()]
-    options: dict[str, Any] = {"seeds": [0], "steps": 20, "dtype": "float64", "only": ("loss",)}
+    options: dict[str, Any] = {"seeds": [0], "steps": 20, "dtype": "float64", "metrics": ("loss",)}
     first, later = (block.Block(*given, **options, layout=in_haste(ALONE)) for _ in range(2))
     assert first.layout is not ALONE
     assert [*first.drive([8], lambda done, loss: None).metrics] == ["loss"]

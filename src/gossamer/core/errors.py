@@ -12,11 +12,14 @@ class InputError(ValueError):
     """What the user gave cannot be used. The message says what, where, by how much and what to do."""
 
 
-def nearest(name: Any, known: Iterable[str]) -> str:
-    """The tail of an error about an unknown name: the closest match, then all that is known."""
+def nearest(name: Any, known: Iterable[str], otherwise: str = "") -> str:
+    """The tail of an error about an unknown name: the closest match, another way out, then all that is known."""
     known = sorted(known)
     close = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.5) if isinstance(name, str) else []
-    hint = f"did you mean {close[0]!r}? Known:" if close else "choose from"
+    if close:
+        hint = f"did you mean {close[0]!r}? {f'If not, {otherwise}. ' if otherwise else ''}Known:"
+    else:
+        hint = f"{f'{otherwise}, or ' if otherwise else ''}choose from"
     return f"{hint} {', '.join(known)}."
 
 

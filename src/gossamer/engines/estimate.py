@@ -79,7 +79,7 @@ def memory(rule: Any, problem: Problem, network: Any, oracle: Oracle, size: Size
         Need(
             "what the oracle remembers of its queries",
             COPIES * memory,
-            "the delay, the table of saga or the number of agents",
+            "the delay or the number of agents, or leave out saga",
         ),
         Need(f"the end of {runs:,} runs ({several} = {number:,})", runs * kept, several),
         Need(

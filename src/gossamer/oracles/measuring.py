@@ -191,7 +191,7 @@ def measure(
             float(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)
         )  # the memory, and its copy
         refuse_beyond_memory(
-            "what the oracle remembers", needed, "lower the delay, the table of saga or the number of agents"
+            "what the oracle remembers", needed, "lower the delay or the number of agents, or leave out saga"
         )
         held = fresh() if memory is None else _checked(memory, shapes)
         drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))

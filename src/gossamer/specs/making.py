@@ -69,10 +69,8 @@ def made(where: str, key: str, registry: Mapping[str, Callable[..., Any]], given
         if name is None:
             raise InputError(f"{key} is missing. Known: {', '.join(sorted(registry))}.")
         if not isinstance(name, str) or name not in registry:
-            raise InputError(
-                f"{key} = {brief(name)} is not known. If it is your own, bring the file that defines it: --with FILE. "
-                f"Otherwise, {nearest(name, registry)}"
-            )
+            hint = nearest(name, registry, "bring the file that defines it by --with FILE")
+            raise InputError(f"{key} = {brief(name)} is not known; {hint}")
         make = registry[name]
         parameters = _parameters(make)
         fields: dict[str, Any] = {
