@@ -208,7 +208,7 @@ def test_a_spec_can_name_every_stage():
         "local-training": {"steps": 2, "eta": 0.1},
         "attack": {"how": "scale", "agents": [1], "scale": 3.0},
     }
-    elsewhere = {"private", "error-feedback", "saga"}  # a source, one with a table inside, one around mini-batches alone
+    elsewhere = {"private", "error-feedback", "saga"}  # a source, a table inside, around mini-batches alone
     assert set(options) | elsewhere == set(STAGES)
     for kind, given_options in options.items():
         spec = {
