@@ -73,7 +73,8 @@ def tune(
     for line in tried.warnings(table):
         say(f"! {line}")
     if write is not None:
-        say(f"tuned: {visible(write)}    next: gossamer run {visible(write)}")
+        brought = "".join(f" --with {visible(file)}" for file in own or ())
+        say(f"tuned: {visible(write)}    next: gossamer run {visible(write)}{brought}")
 
 
 def _print(table: "pl.DataFrame") -> None:
