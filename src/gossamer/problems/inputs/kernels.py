@@ -5,7 +5,6 @@ function interface in C, version 0.3 (``xla/ffi/api/c_api.h``), on machines with
 """
 
 import ctypes
-import functools
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ import numpy as np
 from numba import cfunc, njit, types
 from numba.extending import intrinsic
 
+from gossamer.basics.once import once
 from gossamer.problems.inputs.strips import gathered, scattered
 
 SHORT = 4096
@@ -217,7 +217,7 @@ def run_add(frame, T, K, V, C):
     )
 
 
-@functools.cache
+@once
 def target(name: str, dtype: str, index: str, values: str | None, cut: bool) -> str:
     """The name under which XLA knows the handler for these types; it is compiled and registered at its first use."""
     T, K = np.dtype(dtype).type, np.dtype(index).type

@@ -16,6 +16,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from gossamer.basics.once import once
+
 SWITCH = "GOSSAMER_NATIVE"
 VERSION = (0, 3)
 """Of XLA's foreign function interface, whose frames the kernels read."""
@@ -29,7 +31,7 @@ def likely() -> bool:
     return not entry_points(group="jax_plugins")  # on another device than the CPU, XLA computes
 
 
-@functools.cache
+@once
 def ready() -> bool:
     """Whether our kernels compute on the CPU in this process: decided once, by a trial."""
     if os.environ.get(SWITCH) == "0" or find_spec("numba") is None:
