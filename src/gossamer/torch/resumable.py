@@ -1,5 +1,6 @@
 """What of an optimizer is saved, and how it goes on from that."""
 
+from abc import abstractmethod
 from dataclasses import asdict
 from typing import Any
 
@@ -60,6 +61,6 @@ class Resumable(Together):
         whole: Any = self
         return facts.saved_with(whole)
 
+    @abstractmethod
     def _go(self, memory: Memory) -> None:
         """Go from a memory to the next question, and show it."""
-        raise NotImplementedError
