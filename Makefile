@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/ready
+# Dozens of processes import the same modules: each is compiled once, also where byte code is not written by default.
+unexport PYTHONDONTWRITEBYTECODE
 # To reproduce the paper takes the library and its kernels: an environment of its own, unless the one for tests is there.
 RUN := $(if $(wildcard $(READY)),.venv,.venv-lean)
 

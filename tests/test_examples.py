@@ -86,9 +86,15 @@ def test_a_process_of_its_own_runs_an_example(tmp_path):
     judged(spec, tmp_path / "out", done.stdout, done.stderr)
 
 
+def test_convolutions_learn_digits_of_which_each_agent_sees_two(run):
+    """For a fifth of the rounds: chance is a tenth."""
+    assert ends(run("digits-cnn", only=("biased-dmt",), steps=60, every=60).result, "accuracy")["biased-dmt"] > 0.3
+
+
 def test_every_example_is_run_here():
     told = {
         "a9a-ring",
+        "digits-cnn",
         "digits-neural",
         "fashion-mnist",
         "own-data",
@@ -194,6 +200,7 @@ def test_all_graphs_agree_and_those_that_average_exactly_send_least(run):
     sent = {variant: ends(result, "bytes_sent")["biased-dmt"] for variant, result in results.items()}
     assert sent["ring"] == 20 * 2 * 2 * 30 * 8
     assert max(sent["Base-2"], sent["EquiDyn"]) <= sent["ring"] / 2 < min(sent["EquiStatic"], sent["cliques"])
+    assert sent["EquiDyn, one way"] == sent["ring"] / 2 < sent["EquiStatic, one way"]
 
 
 def test_floors_of_what_is_no_gradient_and_what_removes_them(run):

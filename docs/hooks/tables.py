@@ -101,8 +101,23 @@ def schedules() -> str:
     return _entries(catalogue.schedules())
 
 
-def oracles() -> str:
-    return _entries(catalogue.oracles())
+TOLD_IN = {
+    "networks": "specs.md#network",
+    "oracles": "howto/oracles.md",
+    "compressors": "specs.md#algorithm",
+    "aggregators": "specs.md#algorithm",
+    "problems": "specs.md#problem",
+    "datasets": "specs.md#data-and-paths",
+    "links": "howto/clock.md",
+    "compute-times": "howto/clock.md",
+}
+"""Where what methods run with is described."""
+
+
+def surroundings() -> str:
+    """All that a method runs with, by name."""
+    made = {kind: [entry["name"] for entry in catalogue.CATALOGUE[kind]()] for kind in TOLD_IN}
+    return _table(["kind", "names"], [(f"[{kind}]({TOLD_IN[kind]})", _codes(names)) for kind, names in made.items()])
 
 
 def commands() -> str:
@@ -122,7 +137,7 @@ def exits() -> str:
 
 FILLED = (
     *(algorithms, equations, metrics, networks, compared, weights, splits, spreads, sizes),
-    *(datasets, compressors, aggregators, schedules, oracles, commands, exits),
+    *(datasets, compressors, aggregators, schedules, surroundings, commands, exits),
 )
 TABLES = {make.__name__: make for make in FILLED}
 

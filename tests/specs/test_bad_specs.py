@@ -56,6 +56,7 @@ BAD = {
     "tuned k above d": ('"biased-dmt"\neta = 0.1\nlam = 0.5', CHOCO.replace("k = 2", "k = 3"), "more coordinates than"),
     "tuned twice": ('"biased-dmt"\neta = 0.1\nlam = 0.5', '"d-psgd"', 'd-psgd"\neta = 0.1', 'd-psgd"', "given 2 times"),
     "no compressor": ('"biased-dmt"\neta = 0.1\nlam = 0.5', '"beer"\ngamma = 0.5', "key 'compressor' is missing"),
+    "several values": ("lam = 0.5", "lam = [0.1, 0.5]", r"lam must be one value, but is \[0.1, 0.5\]. To try several"),
     # the grid is refused before anything is written
     "eta fixed": ("lam = 0.5", "", "fixes eta, so that there is no grid"),
     "three open": (

@@ -188,6 +188,11 @@ class Spec(Section):
         for key, value in options.items():
             if isinstance(value, dict):
                 options[key] = self._schedule(f"{where} {key}:", value, agents)
+            elif isinstance(value, list):
+                raise InputError(
+                    f"{where} {key} must be one value, but is {brief(value)}. To try several, give [[algorithm]] once "
+                    "for each, or leave it out and add [tuning], which chooses."
+                )
         candidate = Candidate(ALGORITHMS[name], options) if isinstance(name, str) and name in ALGORITHMS else None
         filled = {}
         if self.tuning and candidate:
