@@ -20,6 +20,12 @@ def test_an_unknown_name_is_answered_with_the_nearest():
     assert nearest("zzz", ["gnsd", "biased-dmt"]) == "choose from biased-dmt, gnsd."
 
 
+def test_a_rule_is_also_found_in_its_room():
+    assert gs.algorithms.BiasedDMT is gs.BiasedDMT
+    with pytest.raises(AttributeError, match="there is no algorithm BiasedMDT"):
+        _ = gs.algorithms.BiasedMDT
+
+
 def test_a_rule_is_checked_where_the_user_makes_it_and_nowhere_else():
     with pytest.raises(InputError, match=r"BiasedDMT\(lam=…\) must be a number in \(0, 1\], but is 1.2"):
         gs.BiasedDMT(eta=0.1, lam=1.2)

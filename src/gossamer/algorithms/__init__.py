@@ -27,3 +27,11 @@ def register(kind: Any) -> Any:
         raise InputError(f"{brief(kind)} is not a rule: make a class one by @rule.")
     ALGORITHMS.add(kind.name, kind)  # pyright: ignore[reportAttributeAccessIssue]
     return kind
+
+
+def __getattr__(name: str) -> Any:
+    """A rule by its class's name: `gs.algorithms.BiasedDMT` is `gs.BiasedDMT`."""
+    for kind in ALGORITHMS.values():
+        if kind.__name__ == name:
+            return kind
+    raise AttributeError(f"there is no algorithm {name}; `gossamer list algorithms` has all.")
