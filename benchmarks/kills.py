@@ -58,9 +58,15 @@ def command(verb: Sequence[str], spec: Path, out: Path) -> list[str]:
 
 
 def launched(spec: Path, out: Path) -> "subprocess.Popen[bytes]":
-    return subprocess.Popen(
-        command(("launch", "--processes", "2"), spec, out), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    """A run in two processes; what they say is kept beside its directory."""
+    with said(out).open("ab") as kept:
+        return subprocess.Popen(
+            command(("launch", "--processes", "2"), spec, out), stdout=subprocess.DEVNULL, stderr=kept
+        )
+
+
+def said(out: Path) -> Path:
+    return out.with_name(f"{out.name}.said")
 
 
 def undisturbed(folder: Path, steps: int = 15000) -> tuple[Path, Path]:
@@ -87,7 +93,11 @@ def killed(spec: Path, out: Path, chance: random.Random) -> tuple[int, float, in
         since = time.perf_counter()
         code = run.wait(PATIENCE)
         if code != LOST or any(Path(f"/proc/{child}").exists() for child in children):
-            raise RuntimeError(f"the run ended with code {code}, and not all of its processes did")
+            left = [child for child in children if Path(f"/proc/{child}").exists()]
+            raise RuntimeError(
+                f"process {which} was killed, and the run ended with code {code}, where {LOST} is due; still there: "
+                f"{left or 'none'}\n{said(out).read_text(errors='replace')}"
+            )
         return which, time.perf_counter() - since, len(list(cells.glob("*.cell")))
     finally:
         run.kill()
@@ -112,7 +122,7 @@ def main(kills: int = 10, seed: int = 0) -> None:
             verdict = "the same bits" if code == 0 and same(reference, out) else f"NOT THE SAME (code {code})"
             print(f"kill {number}: process {which}, all ended in {seconds:.2f} s with {cells} of 6 cells; {verdict}")
             if "NOT" in verdict:
-                sys.exit(1)
+                sys.exit(said(out).read_text(errors="replace"))
 
 
 if __name__ == "__main__":

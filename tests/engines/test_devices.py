@@ -1,6 +1,7 @@
 """Several devices and processes: the same runs as on one, and what cannot be shared out is refused."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -13,7 +14,7 @@ import pytest
 import gossamer as gs
 from gossamer.engines.block import Block
 from gossamer.engines.devices import exchange, places, processes
-from gossamer.engines.devices.launching import launch, refuse_taken
+from gossamer.engines.devices.launching import LOST, launch, outcome, refuse_taken
 from gossamer.engines.devices.layouts import SharedOut
 from gossamer.experiments import running
 from gossamer.specs.spec import Spec
@@ -177,6 +178,24 @@ def test_a_rule_whose_state_has_no_axis_of_agents_is_refused():
     block = Block([Counting(eta=0.1)], shares.problem(), gs.networks.ring(16), [exact], **how)
     with pytest.raises(gs.InputError, match="counting: count of its State has no axis of agents"):
         block.drive([0], lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("codes", "ends", "said"),
+    [
+        ((0, -signal.SIGKILL), LOST, "process 1 was ended by SIGKILL"),
+        ((LOST, -signal.SIGKILL), LOST, "process 1 was ended by SIGKILL"),
+        ((1, -signal.SIGKILL), LOST, "process 1 was ended by SIGKILL"),  # what failed, failed for the loss
+        ((-signal.SIGKILL, -signal.SIGABRT), LOST, "process 0 was ended by SIGKILL"),
+        ((0, 1, LOST), LOST, "process 1 ended with code 1"),
+        ((1, -signal.SIGABRT), 1, ""),  # an error of the first, for which the runtime ends the other
+        ((2, 2), 2, ""),
+        ((2, 0), 2, ""),
+    ],
+)
+def test_what_a_run_ends_with_is_decided_by_who_fell_first(codes, ends, said, capsys):
+    assert outcome(codes) == ends
+    assert capsys.readouterr().err.startswith(said)
 
 
 def test_a_port_that_is_taken_is_refused():

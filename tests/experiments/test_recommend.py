@@ -124,9 +124,10 @@ def test_the_command_goes_on_where_the_search_stood_and_prints_its_answer(found,
     assert "Give at least 0.5" in refused.stderr
 
 
-def test_a_budget_too_small_for_one_round_is_refused_with_the_least_that_is_enough():
+def test_a_budget_too_small_for_one_round_is_refused_with_the_least_that_is_enough(tmp_path):
     with pytest.raises(InputError, match=r"seconds = 0.3 is too small .* takes 0.5 seconds. Give at least 0.5, or a"):
-        recommend(GIVEN, seconds=0.3, methods=["d-psgd"], graphs=["ring"], progress=False)
+        recommend(GIVEN, seconds=0.3, methods=["d-psgd"], graphs=["ring"], out=tmp_path / "new", progress=False)
+    assert not list(tmp_path.iterdir())
     with pytest.raises(InputError, match=r"bytes = 10 is too small for one round .* takes 32 bytes. Give at least 32"):
         recommend(GIVEN, bytes=10, methods=["d-psgd"], graphs=["ring"], progress=False)
 

@@ -9,8 +9,8 @@ from gossamer.results.files import FORMAT, sweep, write
 from gossamer.specs.spec import Spec
 
 
-def claim(spec: Spec, folder: Path) -> None:
-    """Make the directory this run's, or see that it already is, or that this run only extends it."""
+def refuse_foreign(spec: Spec, folder: Path) -> None:
+    """Refuse a directory that holds anything but this run, or one that this run only extends; nothing is written."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; --out is a directory.")
     stored = folder / "spec.toml"
@@ -23,10 +23,15 @@ def claim(spec: Spec, folder: Path) -> None:
         _refuse_other_format(folder)
     elif folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
+
+
+def claim(spec: Spec, folder: Path) -> None:
+    """Make the directory this run's, unless it is another's."""
+    refuse_foreign(spec, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         sweep(folder)
-        write(stored, spec.toml().encode())
+        write(folder / "spec.toml", spec.toml().encode())
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import InputError
-from gossamer.experiments.directory import claim
+from gossamer.experiments.directory import claim, refuse_foreign
 from gossamer.experiments.recommending.budgets import MOST, Costs, costs_of
 from gossamer.experiments.recommending.cost import statement
 from gossamer.experiments.recommending.designs import first_design, next_design
@@ -84,11 +84,15 @@ def recommend(
     question = asked(given, **limits, **tries, criterion=criterion, matters=matters, seeds=seeds, seed=seed)
     store: Store = Nowhere()
     if out is not None:
-        claim(question.spec, Path(out))
+        refuse_foreign(question.spec, Path(out))
         store = Store(Path(out) / "cells")
     with reporting(progress) as report:
         said = say or (lambda text: saying(report, "recommend")(text, aside=True))
-        found = _Search(question, store, report, said).answer()
+        search = _Search(question, store, report, said)
+        tasks = search.first()
+        if out is not None:  # all that can be refused has been
+            claim(question.spec, Path(out))
+        found = search.answer(tasks)
     if out is not None:
         found.save(Path(out))
     return found
@@ -105,8 +109,8 @@ class _Search:
         self.points: list[dict[str, Any]] = []
         self._began = time.monotonic()
 
-    def answer(self) -> Recommendation:
-        question = self.question
+    def first(self) -> list[Task]:
+        """What the first stage tries; a budget or a problem that leaves nothing to try is refused."""
         ways = self.choices.first()
         if not ways:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.choices.left_out.items())
@@ -115,7 +119,10 @@ class _Search:
         tasks = self._affordable(ways)
         self._refuse_if_none(tasks)
         self.running.fits(max(tasks, key=lambda task: task.rounds))
-        self.say(statement(question, self.choices, self.running, tasks))
+        return tasks
+
+    def answer(self, tasks: list[Task]) -> Recommendation:
+        self.say(statement(self.question, self.choices, self.running, tasks))
         kept = self._stage(0, tasks)
         kept = self._stage(1, self._forms(kept))
         for number in (2, 3):

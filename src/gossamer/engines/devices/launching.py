@@ -66,18 +66,25 @@ def _watched(children: list[subprocess.Popen[bytes]]) -> int:
             return 0
         time.sleep(0.05)
     time.sleep(NOTICED)
-    codes = [child.poll() or 0 for child in children]
-    if codes[0] > 0 and codes[0] != LOST:  # what all know, the first one says
+    return outcome([child.poll() or 0 for child in children])
+
+
+def outcome(codes: Sequence[int]) -> int:
+    """What a run ends with whose processes ended with these codes, or go on (0); it says who was lost."""
+    fell = min(range(len(codes)), key=lambda process: _falls(codes[process]))
+    if codes[fell] >= 0 and codes[0] not in (0, LOST):  # nobody was killed: what all know, the first one says
         return codes[0]
-    lost = min(range(len(codes)), key=lambda process: _falls(codes[process]))
-    why = f"was ended by {signal.Signals(-codes[lost]).name}" if codes[lost] < 0 else f"ended with code {codes[lost]}"
-    _say(f"process {lost} {why}: all are ended, and the same command goes on from what was finished")
+    why = f"was ended by {signal.Signals(-codes[fell]).name}" if codes[fell] < 0 else f"ended with code {codes[fell]}"
+    _say(f"process {fell} {why}: all are ended, and the same command goes on from what was finished")
     return LOST
 
 
 def _falls(code: int) -> int:
-    """The order in which processes end: first one that is killed or fails, then those that lose it, or abort for it."""
-    return {0: 3, LOST: 2, -signal.SIGABRT: 1}.get(code, 0)
+    """The order in which processes end: first one that is killed, then one that fails, which others may for it, then
+    those that JAX's runtime aborts, and those that know what they lost."""
+    if code < 0:
+        return 2 if code == -signal.SIGABRT else 0
+    return {0: 4, LOST: 3}.get(code, 1)
 
 
 def refuse_taken(address: str) -> int:
