@@ -115,7 +115,7 @@ class _Search:
         if not ways:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.choices.left_out.items())
             raise InputError(f"no method suits this problem and these graphs. {reasons}")
-        self.ends = question.etas or _ends(ways[0])
+        self.ends = self.question.etas or _ends(ways[0])
         tasks = self._affordable(ways)
         self._refuse_if_none(tasks)
         self.running.fits(max(tasks, key=lambda task: task.rounds))
