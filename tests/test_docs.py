@@ -82,7 +82,7 @@ def test_commands_exist(page):
             if program == "make":
                 assert set(words) <= set(targets), line
             elif program == "gossamer":
-                command: Any = typer.main.get_command(cli.app)
+                command: Any = typer.main.get_command(cli.app())
                 while words and words[0] in getattr(command, "commands", {}):
                     command = command.commands[words.pop(0)]
                 assert not hasattr(command, "commands"), f"{line}: there is no such command"

@@ -122,7 +122,7 @@ def surroundings() -> str:
 
 def commands() -> str:
     """The commands, each with the first sentence of its help."""
-    known: Any = typer.main.get_command(cli.app)
+    known: Any = typer.main.get_command(cli.app())
     rows = [(f"`gossamer {name}`", _first(one.help)) for name, one in sorted(known.commands.items())]
     return _table(["command", "what it does"], rows)
 

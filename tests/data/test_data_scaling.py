@@ -35,8 +35,9 @@ def test_pixels_are_divided_first():
 
 def test_a_problem_scales_if_asked_and_warns_if_not():
     split = {"agents": 2, "split": "iid"}
-    with pytest.warns(UserWarning, match=r"from .* to .*e\+03, so hardly any step size .* scale = true"):
-        logistic((FEATURES * [0.01, 1, 1], LABELS), **split)
+    for units in ([1, 1, 1], [0.001, 0.01, 1]):  # large, and uneven
+        with pytest.warns(UserWarning, match=r"from .* to .*, so hardly any step size .* scale = true"):
+            logistic((FEATURES * units, LABELS), **split)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert logistic((FEATURES, LABELS), scale=True, **split).smoothness < 2

@@ -63,6 +63,7 @@ def test_categories_are_text(tmp_path):
         ({}, {"holder": "label"}, "'label' cannot be both the label and the holder"),
         ({}, {}, "column 'site', row 1: 'b' is not a number. Remove the column"),
         ({"dose": ["1", "2", "high"]}, {"holder": "site"}, "column 'dose', row 3: 'high' is not a number"),
+        ({"dose": ["1", "NA", "3"]}, {"holder": "site"}, "row 2: 'NA' is not a number. If .* a missing value, drop"),
         ({"dose": [1.0, None, 2.0]}, {"holder": "site"}, r"'dose', row 2: the value is missing \(1 in all\). Drop"),
         ({"dose": [1.0, 2.0, float("nan")]}, {"holder": "site"}, "column 'dose', row 3: nan is not finite"),
         ({"label": [None, 1, None]}, {"holder": "site"}, r"'label', row 1: the value is missing \(2 in all\)"),

@@ -160,5 +160,5 @@ def test_many_agents_are_not_drawn(compared, monkeypatch):
 
 
 def test_help_shows_examples():
-    shown = CliRunner().invoke(cli.app, ["networks", "--help"], env={"COLUMNS": "120"}).output
+    shown = CliRunner().invoke(cli.app(), ["networks", "--help"], env={"COLUMNS": "120"}).output
     assert "gossamer networks --agents 24 --degree 4 --plot networks.png" in shown

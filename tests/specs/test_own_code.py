@@ -133,13 +133,18 @@ def test_without_its_file_a_spec_says_what_it_does_not_know(files, tmp_path):
         ("import gossamer as gs\n\n\n1 / 0", r"line 4, in <module>: '1 / 0'. ZeroDivisionError"),
         (
             "import gossamer as gs\n@gs.networks.register('ring')\ndef f(agents): ...",
-            "'ring' is a network of Gossamer's own",
+            "'ring' is one of Gossamer's own networks",
         ),
         (
             "import gossamer as gs\n@gs.networks.register('My net')\ndef f(agents): ...",
             "must be small letters and digits",
         ),
         ("import gossamer as gs\n@gs.rule('m')\nclass M:\n    eta: gs.StepSize", "the rule M has no init"),
+        (
+            "import gossamer as gs\n@gs.rule('m')\nclass M:\n    def init(self): ...",
+            r"the rule M has init\(self\): it needs",
+        ),
+        ("import gossamer as gs\n@gs.rul('m')\nclass M: ...", "line 2, in <module>: .* did you mean 'rule'"),
     ],
 )
 def test_a_file_that_fails_is_told_with_its_line(text, message, tmp_path):

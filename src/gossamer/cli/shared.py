@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import gossamer
 from gossamer.basics import cache
 from gossamer.basics.json_values import finite
 from gossamer.basics.terminal import visible
+from gossamer.cli import COMMANDS
 from gossamer.core import InputError, brief
 
 if TYPE_CHECKING:  # rich costs as much as all else together, and some commands print nothing with it
@@ -40,7 +42,24 @@ HELP = "\n\n".join(
     ]
 )
 
-app = typer.Typer(help=HELP, no_args_is_help=True, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+# where a command is named the app's own options are not: typer would bring in pydantic to say that they are not given
+_options = not set(sys.argv[1:2]) & set(COMMANDS)
+app = typer.Typer(
+    help=HELP,
+    no_args_is_help=True,
+    add_help_option=_options,
+    add_completion=_options,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+)
+
+
+@app.callback(invoke_without_command=True)
+def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+    if show:
+        print(gossamer.__version__)
+        raise typer.Exit
+
 
 AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment, a TOML file.")]

@@ -41,11 +41,11 @@ class Registry(Mapping[str, T], Generic[T]):
         """Make a thing known by a name."""
         if not isinstance(name, str) or len(name) > 60 or not NAME.fullmatch(name):
             raise InputError(
-                f"the name of a {self.kind} must be small letters and digits, joined by hyphens, such as "
+                f"the name of this {self.kind} must be small letters and digits, joined by hyphens, such as "
                 f"'my-{self.kind.split()[-1]}', but is {brief(name)}."
             )
         if name in self._ours:
-            raise InputError(f"{name!r} is a {self.kind} of Gossamer's own: choose another name.")
+            raise InputError(f"{name!r} is one of Gossamer's own {self.kind}s: choose another name.")
         self._added[name] = thing
 
     def register(self, name: str) -> Callable[[T], T]:

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
@@ -58,10 +59,9 @@ def rule(
                 raise InputError(f"{type(self).__name__}({key}=…) must be made by {makers}, but is {brief(part)}.")
 
     def make(cls: R) -> R:
-        missing = [method for method in ("init", "step") if not callable(getattr(cls, method, None))]
-        if missing:
+        for wrong in filter(None, (_wrong(cls, method) for method in ("init", "step"))):
             raise InputError(
-                f"the rule {cls.__name__} has no {missing[0]}: it needs init(self, x, agent) and step(self, s, agent), "
+                f"the rule {cls.__name__} has {wrong}: it needs init(self, x, agent) and step(self, s, agent), "
                 "which return a State."
             )
         cls.name = name
@@ -77,6 +77,19 @@ def rule(
         return dataclasses.dataclass(frozen=True)(cls)
 
     return make
+
+
+def _wrong(cls: type, name: str) -> str:
+    """What is wrong with a method that is called with a model or a state, and an agent; "" if nothing is."""
+    method = getattr(cls, name, None)
+    if not callable(method):
+        return f"no {name}"
+    signature = inspect.signature(method)
+    try:
+        signature.bind("self", "x or s", "agent")
+    except TypeError:
+        return f"{name}{signature}"
+    return ""
 
 
 def _call(rule: Any) -> str:

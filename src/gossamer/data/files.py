@@ -1,5 +1,6 @@
 """Where data comes from on disk."""
 
+import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,8 +21,17 @@ def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
         raise InputError(f"{path} is a directory; give one of its files.")
     if not os.path.isfile(file):  # unlike Path.is_file it takes any text, such as names too long for a file
         where = "" if file.is_absolute() else f" in {Path.cwd()}"
-        raise InputError(f"there is no file {brief(str(path))}{where}. {hint}".rstrip())
+        raise InputError(f"there is no file {brief(str(path))}{where}. {_near(file)}{hint}".rstrip())
     return file
+
+
+def _near(file: Path) -> str:
+    """Which file of the same directory may have been meant, as a sentence."""
+    try:
+        close = difflib.get_close_matches(file.name[:80], os.listdir(file.parent), n=1)
+    except (OSError, ValueError):
+        return ""
+    return f"Did you mean {close[0]!r}? " if close else ""
 
 
 def first_file(folder: Path, stems: Sequence[str], suffixes: Sequence[str]) -> Path | None:

@@ -12,6 +12,9 @@ from gossamer.data.sparse import Sparse
 UNEVEN = 1000.0
 """Features whose standard deviations differ by more than this factor hardly share a step size."""
 
+LARGE = 100.0
+"""A feature of a larger standard deviation needs a step size far below the usual ones, which go with its square."""
+
 LOOKED_AT = 2**26
 """Larger arrays of features are not looked at."""
 
@@ -32,13 +35,13 @@ def standardised(data: Dataset) -> Dataset:
 
 
 def warn_of_uneven(data: Dataset) -> None:
-    """Say so if features differ in scale so much that no one step size suits them."""
+    """Say so if features differ in scale so much, or are so large, that no usual step size suits them."""
     features = data.features
     if isinstance(features, Sparse) or features.dtype != np.float64 or features.size > LOOKED_AT:
         return
     spreads = features.std(0)
     spreads = spreads[spreads > 0]
-    if spreads.size and spreads.max() > UNEVEN * spreads.min():
+    if spreads.size and spreads.max() > min(LARGE, UNEVEN * spreads.min()):
         warnings.warn(
             f"the features of {data.name} have standard deviations from {spreads.min():.3g} to {spreads.max():.3g}, so "
             "hardly any step size suits them all. scale = true in the problem brings each to mean 0 and deviation 1.",

@@ -15,6 +15,9 @@ from gossamer.data.dataset import Dense, Labels, matrix, values
 from gossamer.data.files import existing_file
 from gossamer.data.frames import as_polars, is_frame, refuse_repeated
 
+MISSING = {"", "-", ".", "?", "na", "n/a", "nan", "nil", "none", "null", "missing"}
+"""What files write where there is no value, in small letters."""
+
 
 class Table(NamedTuple):
     """What `read_table` returns; `columns` are the names of the features."""
@@ -167,6 +170,8 @@ def _feature(source: str, column: pl.Series) -> np.ndarray:
         _refuse_nulls(source, column)
         wrong = column.cast(pl.Float64, strict=False).is_null()
         row = int(wrong.arg_max() or 0)
+        if column[row].strip().lower() in MISSING:
+            advice = "If that stands for a missing value, drop such rows or fill in a number."
         raise InputError(f"{where}, row {row + 1}: {column[row]!r} is not a number. {advice}")
     if not column.dtype.is_numeric() and column.dtype != pl.Boolean:
         raise InputError(f"{where} has type {column.dtype}, not numbers. {advice}")

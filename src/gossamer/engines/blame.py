@@ -1,5 +1,6 @@
 """Whose fault an exception is: one that a user's own code raises is told with its file and line, and what is wanted."""
 
+import difflib
 import linecache
 import traceback
 from collections.abc import Iterator
@@ -15,6 +16,13 @@ BY_VALUE = (
     "It decides by the value of an array (by if, while, bool or int). A compiled program runs many values at once, so "
     "write it as arithmetic, such as x * (x > 0), or with jax.numpy.where in an oracle."
 )
+
+BY_NUMPY = (
+    "It hands an array to NumPy, which a compiled program cannot run. Write it with operators, abs, ** and comparisons "
+    "(1 * (x > 0) - (x < 0) is the sign of x), or with jax.numpy in an oracle."
+)
+
+PAIRS = "agent.gossip and agent.gradient return as many arrays as they are given: x, v = agent.gossip(x, v)."
 
 
 @contextmanager
@@ -35,13 +43,24 @@ def blamed(what: str, wanted: str = "") -> Iterator[None]:
             raise
         frame = own[-1]
         line = (frame.line or linecache.getline(frame.filename, frame.lineno or 0)).strip()
-        decided = type(error).__name__ in TRACED
-        reason = BY_VALUE if decided else f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
+        said = " ".join(str(error).split())[:300]
+        decided = type(error).__name__ in TRACED or said.startswith("The truth value of an array")
+        handed = type(error).__name__ == "TracerArrayConversionError"
+        reason = BY_VALUE if decided else BY_NUMPY if handed else f"{type(error).__name__}: {said}{_meant(error)}"
+        if what.startswith("the rule") and "'tuple'" in said:
+            reason = f"{reason.rstrip('.')}. {PAIRS}"
         raise InputError(
             f"{what} fails at {frame.filename}, line {frame.lineno}, in {frame.name}: {line[:120]!r}. {reason}"
-            + ("" if reason.endswith(".") else ".")
+            + ("" if reason.endswith((".", "?")) else ".")
             + (f" {wanted}" if wanted else "")
         ) from error
+
+
+def _meant(error: Exception) -> str:
+    """The attribute that was meant, where one of a similar name is there."""
+    name = error.name if isinstance(error, AttributeError) else None
+    close = difflib.get_close_matches(name, dir(error.obj), n=1) if name else []  # pyright: ignore[reportAttributeAccessIssue]
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _is_own(file: str) -> bool:

@@ -1,6 +1,8 @@
 """The directory of a run: whose it is, and whether another run may go on in it."""
 
 import json
+import os
+from itertools import count
 from pathlib import Path
 
 from gossamer.core import InputError, brief
@@ -15,10 +17,13 @@ def refuse_foreign(spec: Spec, folder: Path) -> None:
         raise InputError(f"{folder} is a file; --out is a directory.")
     stored = folder / "spec.toml"
     if stored.is_file():
-        if not extends(spec, Spec.read(stored)):
+        old = Spec.read(stored)
+        if not extends(spec, old):
+            free = next(name for number in count(2) if not os.path.lexists(name := f"{folder}-{number}"))
             raise InputError(
-                f"{folder} holds another run (its spec.toml differs from yours in more than longer steps or more "
-                "seeds): choose another --out, or remove it."
+                f"{folder} holds another run: its spec.toml differs from yours in {', '.join(_differing(spec, old))}. "
+                "Only longer steps and more seeds go on in the same directory. "
+                f"Keep both with --out {free}, or remove the old one."
             )
         _refuse_other_format(folder)
     elif folder.exists() and any(folder.iterdir()):
@@ -49,6 +54,18 @@ def _refuse_other_format(folder: Path) -> None:
                 f"{folder / name} is of format {brief(number)}; this version knows format {FORMAT}: choose another "
                 "--out, remove it, or use the version that wrote it."
             )
+
+
+def _differing(spec: Spec, old: Spec) -> list[str]:
+    """The keys in which two specs differ, those of a section after its name."""
+    new, known, found = spec.model_dump(), old.model_dump(), []
+    for key in (key for key in new if new[key] != known[key]):
+        one, other = new[key], known[key]
+        if isinstance(one, dict) and isinstance(other, dict):
+            found += [f"{key}.{name}" for name in {**one, **other} if one.get(name) != other.get(name)]
+        else:
+            found.append(key)
+    return found
 
 
 def extends(spec: Spec, old: Spec) -> bool:

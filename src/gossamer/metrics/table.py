@@ -78,7 +78,11 @@ METRICS: dict[str, Metric] = {
         ),
         Metric(
             "accuracy",
-            Label("share of the test set that x̄ predicts right", "test accuracy", better="higher"),
+            Label(
+                "share of the test set (test = … in the problem) that x̄ predicts right",
+                "test accuracy",
+                better="higher",
+            ),
             lambda s: s.problem.test_accuracy(s.mean) if s.problem.has_accuracy else None,  # pyright: ignore[reportAttributeAccessIssue]
         ),
         Metric(

@@ -61,8 +61,13 @@ def _text(value: str, where: str) -> str:
     return value
 
 
-def made(where: str, key: str, registry: Mapping[str, Callable[..., Any]], given: dict[str, Any]) -> Any:
-    """What a registry makes of a table: its keys and types are those of the function that it names."""
+def made(
+    where: str, key: str, registry: Mapping[str, Callable[..., Any]], given: dict[str, Any], otherwise: str = ""
+) -> Any:
+    """What a registry makes of a table: its keys and types are those of the function that it names.
+
+    `otherwise` is what to do if a key is missing, other than to give it.
+    """
     options = dict(given)
     name = options.pop(key, None)
     with placed(where):
@@ -81,7 +86,7 @@ def made(where: str, key: str, registry: Mapping[str, Callable[..., Any]], given
             for option, value in parameters.items()
         }
         model = pydantic.create_model(name, __config__=pydantic.ConfigDict(extra="forbid", strict=True), **fields)
-        with explained(list(parameters), f"{name}: "):
+        with explained(list(parameters), f"{name}: ", otherwise=otherwise):
             model.model_validate(options)
         with blamed(f"{name}"):
             return make(**options)
@@ -120,7 +125,9 @@ def placed(where: str) -> Iterator[None]:
 
 
 @contextmanager
-def explained(known: list[str], where: str, model: type[pydantic.BaseModel] | None = None) -> Iterator[None]:
+def explained(
+    known: list[str], where: str, model: type[pydantic.BaseModel] | None = None, otherwise: str = ""
+) -> Iterator[None]:
     """Turn pydantic's errors into ours: which key, what is wrong, what is allowed; `model` knows the keys inside."""
     try:
         yield
@@ -133,9 +140,11 @@ def explained(known: list[str], where: str, model: type[pydantic.BaseModel] | No
         if first["type"] == "extra_forbidden":
             message = f"key {path!r} is not known; {nearest(str(first['loc'][-1]), known)}"
         elif first["type"] == "missing":
-            message = f"key {path!r} is missing. Known: {', '.join(known)}."
+            way = f"; give it, or {otherwise}" if otherwise else ""
+            message = f"key {path!r} is missing{way}. Known: {', '.join(known)}."
         else:
-            message = f"key {path!r} is {brief(first['input'])}: {first['msg'][0].lower()}{first['msg'][1:]}."
+            wrong = first["msg"].removeprefix("Value error, ")
+            message = f"key {path!r} is {brief(first['input'])}: {wrong[0].lower()}{wrong[1:]}."
         raise InputError(where + message) from None
 
 

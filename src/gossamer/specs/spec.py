@@ -197,7 +197,8 @@ class Spec(Section):
         filled = {}
         if self.tuning and candidate:
             filled = {key: allowed.example for key, allowed in candidate.open.items()}
-        rule = made(where, "name", ALGORITHMS, filled | options | ({} if name is None else {"name": name}))
+        whole = filled | options | ({} if name is None else {"name": name})
+        rule = made(where, "name", ALGORITHMS, whole, otherwise="" if self.tuning else "add a [tuning] that chooses it")
         with placed(where):
             check_schedules([rule], max(self.run.settle or self.run.steps, (self.tuning and self.tuning.steps) or 0))
         return Candidate(type(rule), options)

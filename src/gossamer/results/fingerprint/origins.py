@@ -61,6 +61,8 @@ def home(module: str | None, file: str | None) -> str:
 
 @functools.cache
 def _version(top: str) -> str:
+    if not top:  # a file alone, without the module's name
+        return "a package"
     if top in sys.stdlib_module_names:
         return f"python {sys.version_info.major}.{sys.version_info.minor}"
     with suppress(PackageNotFoundError):
