@@ -118,18 +118,10 @@ def four_sums(T, padded, w, at, columns, values, g, first, batch, d, width, last
     own, table = d + U(1), pointer(padded.ctypes.data, T)
     padded[:] = T(0)
     for j in range(batch):
-        p, q, r, s = (
-            first * batch + j,
-            (first + U(1)) * batch + j,
-            (first + U(2)) * batch + j,
-            (first + U(3)) * batch + j,
-        )
-        a, b, c, e = (
-            min(U(at[p]), last) * width,
-            min(U(at[q]), last) * width,
-            min(U(at[r]), last) * width,
-            min(U(at[s]), last) * width,
-        )
+        p = first * batch + j
+        q, r, s = p + batch, p + U(2) * batch, p + U(3) * batch
+        a, b = min(U(at[p]), last) * width, min(U(at[q]), last) * width
+        c, e = min(U(at[r]), last) * width, min(U(at[s]), last) * width
         of_a, of_b, of_c, of_e = w[p], w[q], w[r], w[s]
         for k in range(width):
             table[U(columns[a + k])] += value_at(T, values, a + k) * of_a
@@ -211,8 +203,11 @@ def add(T, w, at, whole, columns, values, after, more, g, agents, batch, d, h, w
             for p in range(pieces_of(more, row)):
                 first = piece_at(after, row, p) * width
                 if short and single:
-                    for k in range(first, first + width):
-                        padded[U(columns[k])] += value_at(T, values, k) * weight
+                    for k in range(first, first + width, U(2)):  # columns of a piece differ, but for padding
+                        a, b = U(columns[k]), U(columns[k + U(1)])
+                        of_a = table[a] + value_at(T, values, k) * weight
+                        of_b = table[b] + value_at(T, values, k + U(1)) * weight
+                        table[a], table[b] = of_a, of_b
                     continue
                 if short:
                     scattered(w, place * h, table, columns, values, first, width, h)
