@@ -79,7 +79,7 @@ def draw(study: Study, folder: Path, name: str) -> list[Path]:
         for metric in curves.metrics(result):
             figure = study.plot(metric, "rounds", variant=variant if len(shown) > 1 else None)
             target = folder / "figures" / f"{stem}-{metric}-rounds"
-            written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
+            written += figures.save_both(figure, target)
     return written + _step_sizes(study, folder / "figures" / name)
 
 
@@ -93,7 +93,7 @@ def _step_sizes(study: Study, stem: Path) -> list[Path]:
         number = list(study.results).index(variant)
         figure = figures.step_sizes(study.step_sizes(variant), study.results[variant].metrics[criterion])
         target = f"{stem}-{place(variant, number)}-step-sizes" if variant else f"{stem}-step-sizes"
-        written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
+        written += figures.save_both(figure, target)
     return written
 
 
