@@ -110,3 +110,23 @@ def test_a_stored_cell_knows_which_kernels_computed_it():
     assert isinstance(sparse.inputs, Rows)
     assert made_by(sparse)["kernels"].startswith("numba ")
     assert made_by(logistic((3 * np.ones((4, 2)), [0, 1, 0, 1]), 2))["kernels"] == "xla"
+
+
+@pytest.mark.parametrize("kind", ["ones", "values"])
+def test_rows_of_one_piece_and_of_several_agents_are_taken_four_at_a_time(kind):
+    draw = np.random.default_rng(2)
+    dense = np.zeros((9, 33))
+    for row in dense:  # equally many in each, so that none is cut; agents and rows are no multiples of four
+        row[draw.choice(33, 4, replace=False)] = 1 if kind == "ones" else draw.normal(size=4)
+    at, x, w = draw.integers(0, 9, (5, 6)), draw.normal(size=(5, 33)), draw.normal(size=(5, 6))
+    with jax.enable_x64(True):
+        held = Rows.of(dense)
+        assert held.after is None
+
+        def product(at, x, w):
+            made, back = jax.vjp(lambda x: held[at] @ x, x)
+            return made, *back(w)
+
+        made, back = jax.jit(jax.vmap(product))(jnp.asarray(at), x, w)
+        np.testing.assert_allclose(made, (dense[at] @ x[..., None])[..., 0], atol=1e-13)
+        np.testing.assert_allclose(back, np.einsum("abd,ab->ad", dense[at], w), atol=1e-13)

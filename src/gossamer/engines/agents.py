@@ -136,7 +136,9 @@ class StackedAgents:
         if problem.honest is not None:
             counts = self._here(jnp.zeros(problem.agents, bool).at[problem.honest].set(True))
             a = jnp.where(_column(counts, a), a, 0)
-        return self._sum(jnp.vdot(a, a)[None])
+        # coordinate by coordinate first, which goes by vectors; the root is there because XLA makes one sum of two
+        norms = jnp.sqrt((a**2).reshape(len(a), -1).sum(0))
+        return self._sum(jnp.vdot(norms, norms)[None])
 
     def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
         attack, sent = self.world.network.attack, self._sent(a)

@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order
 
+from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, whole
 from gossamer.networks import given
 from gossamer.networks.graphs import call_name, from_links, room_for_links
@@ -51,7 +51,7 @@ def spanning_tree(agents: int, of: Any, root: int = 0, *, weights: str = "metrop
     first = whole("spanning_tree(root)", root, least=0, most=n - 1, advice=f"The agents are 0 … {n - 1}.")
     scheme(weights)
     network = _undirected("spanning_tree(of)", of, n, "agents")
-    order, before = breadth_first_order(_links(network), first, directed=False)
+    order, before = csgraph.breadth_first_order(_links(network), first, directed=False)
     child = order[1:]
     shown = call_name("spanning_tree", n, weights=weights)
     name = f"spanning_tree({network.name}{f', root={first}' if first else ''}{shown[len(f'spanning_tree({n}') :]}"

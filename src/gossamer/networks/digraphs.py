@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import breadth_first_order
 
 from gossamer.basics.lazy_networkx import is_directed, nx
+from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
 from gossamer.networks.graphs import call_name, name_of
@@ -124,7 +124,7 @@ def check_strongly_connected(heard: sp.csr_array, what: str, names: list | None 
     """Refuse links over which one agent cannot reach another."""
     n = size(heard)
     for forward, links in ((True, heard.T), (False, heard)):
-        reached = breadth_first_order(sp.csr_array(links), 0, return_predecessors=False)
+        reached = csgraph.breadth_first_order(sp.csr_array(links), 0, return_predecessors=False)
         if len(reached) == n:
             continue
         missing = np.setdiff1d(np.arange(n), reached)

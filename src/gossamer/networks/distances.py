@@ -2,8 +2,8 @@
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import dijkstra
 
+from gossamer.basics.lazy_scipy import csgraph
 from gossamer.networks.spectrum import size
 
 SEARCHES = 32
@@ -53,7 +53,7 @@ def _without_twins(links: sp.csr_array) -> sp.csr_array:
 
 
 def _distances(links: sp.csr_array, agent: int) -> np.ndarray:
-    return np.asarray(dijkstra(links, indices=agent, unweighted=True))
+    return np.asarray(csgraph.dijkstra(links, indices=agent, unweighted=True))
 
 
 def _all_at_once(links: sp.csr_array) -> int:

@@ -11,7 +11,8 @@ from random import Random
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Int
-from scipy.sparse.csgraph import connected_components
+
+from gossamer.basics.lazy_scipy import csgraph
 
 Ends = Int[np.ndarray, " links"]
 
@@ -91,7 +92,7 @@ def both_ways(links: sp.csr_array) -> sp.csr_array:
 
 def in_one_part(links: sp.csr_array, connection: str = "weak") -> bool:
     """Whether these links connect all agents, in both directions where the connection is "strong"."""
-    return connected_components(links, directed=True, connection=connection, return_labels=False) == 1
+    return csgraph.connected_components(links, directed=True, connection=connection, return_labels=False) == 1
 
 
 def _chosen(pairs: int, p: float, random: np.random.RandomState) -> Ends:

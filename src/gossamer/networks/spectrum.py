@@ -9,9 +9,8 @@ from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import eigh_tridiagonal
-from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import LinearOperator, eigsh, splu
+
+from gossamer.basics.lazy_scipy import csgraph, linalg, sparse_linalg
 
 Product = Callable[[np.ndarray], np.ndarray]
 
@@ -63,7 +62,7 @@ def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None =
         return 1 - _laplacian_gap(whole())
     # A product of many thin rounds: what is slow to find is close to the largest.
     centred, limits = _operator(n, lambda x: product(x) - x.mean()), {"ncv": 64, "maxiter": 10 * n, "tol": 1e-4}
-    return float(eigsh(centred, 1, which="LA", v0=_start(n), return_eigenvectors=False, **limits)[0])
+    return float(sparse_linalg.eigsh(centred, 1, which="LA", v0=_start(n), return_eigenvectors=False, **limits)[0])
 
 
 def ends(n: int, product: Product, wanted: Literal["low", "high", "largest"]) -> tuple[float, float] | None:
@@ -102,7 +101,7 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
 
 def _ritz(diagonal: list[float], beside: list[float], k: int) -> tuple[float, float]:
     """The k-th eigenvalue that Lanczos sees, and its residual."""
-    values, vectors = eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(k, k))
+    values, vectors = linalg.eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(k, k))
     return float(values[0]), float(beside[-1] * abs(vectors[-1, 0]))
 
 
@@ -123,7 +122,7 @@ def matrix_lowest(symmetric: sp.csr_array) -> float:
         return extremes[0]
     # Long thin graphs: as with the gap, a factorisation. Gershgorin's bound is the place to look from.
     bound = 2 * symmetric.diagonal().min() - 1
-    return float(eigsh(symmetric, 1, sigma=bound - 1e-9, v0=_start(n), return_eigenvectors=False)[0])
+    return float(sparse_linalg.eigsh(symmetric, 1, sigma=bound - 1e-9, v0=_start(n), return_eigenvectors=False)[0])
 
 
 def matrix_gap(matrix: sp.csr_array) -> float:
@@ -131,7 +130,7 @@ def matrix_gap(matrix: sp.csr_array) -> float:
     n = size(matrix)
     if n <= EXACT_AGENTS:
         return _clip(1 - float(np.linalg.norm(matrix.toarray() - 1 / n, 2)))
-    if connected_components(double_cover(matrix), directed=False)[0] > 1:
+    if csgraph.connected_components(double_cover(matrix), directed=False)[0] > 1:
         return 0.0
     if abs(matrix - matrix.T).max() <= 1e-14:
         g = None if is_thin(matrix) else _lanczos_gap(n, lambda x: matrix @ x)
@@ -168,7 +167,7 @@ def _factored_gap(symmetric: sp.csr_array) -> float:
     if 2 * symmetric.diagonal().min() >= second:
         return second
     start = _start(size(symmetric))
-    lowest = eigsh(symmetric, 1, sigma=-1 - 1e-9, v0=start, return_eigenvectors=False)
+    lowest = sparse_linalg.eigsh(symmetric, 1, sigma=-1 - 1e-9, v0=start, return_eigenvectors=False)
     return min(second, 1 + float(lowest[0]))
 
 
@@ -177,7 +176,7 @@ def _laplacian_gap(symmetric: sp.csr_array) -> float:
     n = size(symmetric)
     # the agent with the most neighbours: on a star, what is left is diagonal, where another would lose digits
     others = np.delete(np.arange(n), np.diff(symmetric.indptr).argmax())
-    grounded = splu(sp.csc_matrix(sp.eye_array(n) - symmetric)[others][:, others])
+    grounded = sparse_linalg.splu(sp.csc_matrix(sp.eye_array(n) - symmetric)[others][:, others])
 
     def pseudo_inverse(x: np.ndarray) -> np.ndarray:
         y = np.zeros(n)
@@ -185,15 +184,15 @@ def _laplacian_gap(symmetric: sp.csr_array) -> float:
         return y - y.mean()
 
     inverse = _operator(n, pseudo_inverse)
-    return 1 / float(eigsh(inverse, 1, which="LA", v0=_start(n), return_eigenvectors=False)[0])
+    return 1 / float(sparse_linalg.eigsh(inverse, 1, which="LA", v0=_start(n), return_eigenvectors=False)[0])
 
 
 def _start(n: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(n)
 
 
-def _operator(n: int, product: Product) -> LinearOperator:
-    return LinearOperator((n, n), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)  # pyright: ignore
+def _operator(n: int, product: Product) -> "sparse_linalg.LinearOperator":
+    return sparse_linalg.LinearOperator((n, n), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)  # pyright: ignore
 
 
 def _clip(gap: float) -> float:

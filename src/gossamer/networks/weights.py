@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from gossamer.basics.lazy_networkx import is_graph, nx
+from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, Range, brief, nearest
 from gossamer.networks.spectrum import double_cover, size
 
@@ -173,7 +173,7 @@ def check_one_part(matrix: sp.csr_array, what: str, names: list | None = None) -
     """Refuse a matrix that leaves agents apart."""
     n = size(matrix)
     links = abs(sp.csr_array(matrix)) > ROUNDING
-    count, label = connected_components(links, directed=False)
+    count, label = csgraph.connected_components(links, directed=False)
     if count > 1:
         sizes = np.bincount(label)
         members = np.flatnonzero(label == sizes.argmin())
@@ -189,7 +189,7 @@ def check_one_part(matrix: sp.csr_array, what: str, names: list | None = None) -
 def check_averages(matrix: sp.csr_array) -> None:
     """Refuse a matrix that only moves values about (ρ = 0)."""
     links = abs(sp.csr_array(matrix)) > ROUNDING
-    if connected_components(double_cover(sp.csr_array(links)), directed=False)[0] > 1:
+    if csgraph.connected_components(double_cover(sp.csr_array(links)), directed=False)[0] > 1:
         raise InputError(
             "mixing matrix must average, but its spectral gap is ρ = 0: it only moves values between groups of agents "
             'and back. Use the lazy matrix ½(I + W), or weights="lazy".'

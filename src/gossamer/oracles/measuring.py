@@ -18,10 +18,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
-from scipy.special import stdtrit
 
 from gossamer.basics.arrays import numbers
 from gossamer.basics.keys import MEASUREMENT, RUN, root
+from gossamer.basics.lazy_scipy import special
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.basics.text import counted
@@ -139,7 +139,7 @@ class Measured:
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         if self.queries == 1:
             return self.bias_sq, self.bias_sq
-        half = stdtrit(self.queries - 1, 1 - 0.025 / self.bias_sq.size) * self.error
+        half = special.stdtrit(self.queries - 1, 1 - 0.025 / self.bias_sq.size) * self.error
         return self.bias_sq - half, self.bias_sq + half
 
     def _beyond(self, bias_sq: np.ndarray, relative: float) -> float:

@@ -4,8 +4,8 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
 from pathlib import Path
@@ -14,20 +14,25 @@ from gossamer.basics.progress import Lines
 from gossamer.core import InputError
 
 
-def run_all(experiments: Mapping[str, tuple[bool, Path]], processes: int, say: Callable[[str], None]) -> None:
-    """Run experiments in at most this many `processes` at a time.
+def run_all(names: Sequence[str], quick: bool, out: Path, processes: int, say: Callable[[str], None]) -> None:
+    """Run experiments in at most this many `processes` at a time, each into its folder below `out`, and draw them.
 
-    The mapping says of each name whether it runs in its quick form, and into which folder. The first error ends the
-    others. A worker whose parent is gone ends by itself.
+    Figures take about a second each: they are drawn last, when a process has no other experiment to run. The first
+    error ends the others. A worker whose parent is gone ends by itself.
     """
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=_end_with_parent, initargs=(os.getpid(),)
     ) as pool:
-        jobs = {pool.submit(_run, name, quick, folder): name for name, (quick, folder) in experiments.items()}
+        running = {pool.submit(_run, name, quick, out / name): name for name in names}
+        drawing = set()
         try:
-            for done in as_completed(jobs):
-                done.result()
-                say(f"{jobs[done]}: done")
+            while running or drawing:
+                for done in wait([*running, *drawing], return_when=FIRST_COMPLETED).done:
+                    done.result()
+                    drawing.discard(done)
+                    if name := running.pop(done, None):
+                        say(f"{name}: done")
+                        drawing.add(pool.submit(_draw, name, out))
         except BaseException as error:
             workers = list((getattr(pool, "_processes", None) or {}).values())  # what a shutdown forgets
             pool.shutdown(wait=False, cancel_futures=True)
@@ -45,6 +50,13 @@ def _run(name: str, quick: bool, folder: Path) -> None:
     from gossamer.paper.reproduction import run_one  # this module is imported by that one
 
     run_one(name, quick, folder, Lines())
+
+
+def _draw(name: str, out: Path) -> None:
+    from gossamer import report
+    from gossamer.results.study import Study
+
+    report.draw(Study.load(out / name), out, name)
 
 
 def _end_with_parent(parent: int) -> None:

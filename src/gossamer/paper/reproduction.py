@@ -71,7 +71,7 @@ def reproduce(
     if (side_by_side := min(len(specs), processes)) > 1:
         say(f"{side_by_side} at a time: " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
         ordered = sorted(specs, key=LONGEST_FIRST.index)
-        run_all({name: (quick, out / name) for name in ordered}, side_by_side, say)
+        run_all(ordered, quick, out, side_by_side, say)
         studies = {name: Study.load(out / name) for name in specs}
     else:
         studies = {}
@@ -85,6 +85,7 @@ def reproduce(
         "Biased-DMT, reproduced",
         f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}",
         {"Took": f"{duration(time.monotonic() - began)}{RESUMED if resumed else ''}"},
+        drawn=side_by_side > 1,
     )
 
 
@@ -135,11 +136,13 @@ def finish(
     title: str,
     how: str,
     noted: Mapping[str, str] | None = None,
+    *,
+    drawn: bool = False,
 ) -> Verdicts:
     """Judge the studies that are experiments of the paper, and write `verdicts.json`, the report, figures and tables.
 
     A claim about an experiment that is `wanted` but not among the studies gets the verdict "not run". What is `noted`
-    stands below the report's title.
+    stands below the report's title. Figures are left as they are where they were `drawn` before.
     """
     experiment_of = {study.name: which(study) for study in studies.values()}
     verdicts = judge({name: study for study in studies.values() if (name := experiment_of[study.name])}, wanted)
@@ -153,7 +156,7 @@ def finish(
     try:
         write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())
         report.write(list(studies.values()), rows, out / "report.html", title, how, told)
-        report.artifacts(list(studies.values()), rows, out)
+        report.artifacts(list(studies.values()), rows, out, drawn=drawn)
     except OSError as error:
         raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
     return verdicts

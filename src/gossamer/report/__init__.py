@@ -46,22 +46,16 @@ def write(
     return file
 
 
-def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path) -> list[Path]:
+def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path, *, drawn: bool = False) -> list[Path]:
     """Write what a paper needs: `figures` as PDF and PNG in a column's width, `tables` as CSV and LaTeX.
 
-    A figure is named after its study, its variant and what it shows: `bias-00-ring-loss-rounds.pdf`.
+    A figure is named after its study, its variant and what it shows: `bias-00-ring-loss-rounds.pdf`. Those that `draw`
+    has `drawn` before are left as they are.
     """
     checked(verdicts)
     folder, named, written = Path(folder), _named(studies), []
     for name, study in named.items():
-        drawn = study.curves()
-        for number, (variant, result) in enumerate(drawn.items()):
-            stem = f"{name}-{place(variant, number)}" if variant else name
-            for metric in curves.metrics(result):
-                figure = study.plot(metric, "rounds", variant=variant if len(drawn) > 1 else None)
-                target = folder / "figures" / f"{stem}-{metric}-rounds"
-                written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
-        written += _step_sizes(study, folder / "figures" / name)
+        written += [] if drawn else draw(study, folder, name)
     for name, study in named.items():
         target = folder / "tables" / f"{name}-summary"
         written.append(tables.csv(sections.summarised(study), Path(f"{target}.csv")))
@@ -77,6 +71,18 @@ def artifacts(studies: list[Study], verdicts: list[dict[str, Any]], folder: Path
     return written
 
 
+def draw(study: Study, folder: Path, name: str) -> list[Path]:
+    """Write the figures of one study, under this name."""
+    shown, written = study.curves(), []
+    for number, (variant, result) in enumerate(shown.items()):
+        stem = f"{name}-{place(variant, number)}" if variant else name
+        for metric in curves.metrics(result):
+            figure = study.plot(metric, "rounds", variant=variant if len(shown) > 1 else None)
+            target = folder / "figures" / f"{stem}-{metric}-rounds"
+            written += figures.save_both(figure, target)
+    return written + _step_sizes(study, folder / "figures" / name)
+
+
 def _step_sizes(study: Study, stem: Path) -> list[Path]:
     """A figure of what methods ended at by step size, for each variant that was tuned by a metric."""
     if study.tuning is None:
@@ -87,7 +93,7 @@ def _step_sizes(study: Study, stem: Path) -> list[Path]:
         number = list(study.results).index(variant)
         figure = figures.step_sizes(study.step_sizes(variant), study.results[variant].metrics[criterion])
         target = f"{stem}-{place(variant, number)}-step-sizes" if variant else f"{stem}-step-sizes"
-        written += [figures.save(figure, f"{target}.{kind}") for kind in ("pdf", "png")]
+        written += figures.save_both(figure, target)
     return written
 
 

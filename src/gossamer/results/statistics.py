@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int, Integer
-from scipy.special import stdtrit
+
+from gossamer.basics.lazy_scipy import special
 
 LEVEL = 0.95
 """The level of intervals, unless another one is stated."""
@@ -74,7 +75,7 @@ def difference(
 
 def _student(freedom: Any, error: Any, level: float) -> Any:
     """The half-width of Student's interval around a value with this standard error."""
-    return stdtrit(freedom, (1 + level) / 2) * error
+    return special.stdtrit(freedom, (1 + level) / 2) * error
 
 
 def by_replicate(values: Mapping[int, float], replicates: Mapping[int, int]) -> dict[int, float]:

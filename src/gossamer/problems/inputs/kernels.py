@@ -91,6 +91,48 @@ def piece_at(after, row, p):
     return row if p == np.uint64(0) else np.uint64(after[row]) + p - np.uint64(1)
 
 
+@njit(inline="always")
+def four_dots(T, table, at, whole, columns, values, z, first, batch, width, last):
+    """The rows of one agent four at a time, so that no sum waits for itself; the last four may overlap others."""
+    U = np.uint64
+    for k in range(U(0), batch, U(4)):
+        j = min(k, batch - U(4))
+        p = first + j
+        a = min(j if whole else U(at[p]), last) * width
+        b = min(j + U(1) if whole else U(at[p + U(1)]), last) * width
+        c = min(j + U(2) if whole else U(at[p + U(2)]), last) * width
+        e = min(j + U(3) if whole else U(at[p + U(3)]), last) * width
+        of_a, of_b, of_c, of_e = T(0), T(0), T(0), T(0)
+        for k in range(width):
+            of_a += value_at(T, values, a + k) * table[U(columns[a + k])]
+            of_b += value_at(T, values, b + k) * table[U(columns[b + k])]
+            of_c += value_at(T, values, c + k) * table[U(columns[c + k])]
+            of_e += value_at(T, values, e + k) * table[U(columns[e + k])]
+        z[p], z[p + U(1)], z[p + U(2)], z[p + U(3)] = of_a, of_b, of_c, of_e
+
+
+@njit(inline="always")
+def four_sums(T, padded, w, at, columns, values, g, first, batch, d, width, last):
+    """The sums of four agents together: a row often has columns of the row before it, and would wait for these."""
+    U = np.uint64
+    own, table = d + U(1), pointer(padded.ctypes.data, T)
+    padded[:] = T(0)
+    for j in range(batch):
+        p = first * batch + j
+        q, r, s = p + batch, p + U(2) * batch, p + U(3) * batch
+        a, b = min(U(at[p]), last) * width, min(U(at[q]), last) * width
+        c, e = min(U(at[r]), last) * width, min(U(at[s]), last) * width
+        of_a, of_b, of_c, of_e = w[p], w[q], w[r], w[s]
+        for k in range(width):
+            table[U(columns[a + k])] += value_at(T, values, a + k) * of_a
+            table[own + U(columns[b + k])] += value_at(T, values, b + k) * of_b
+            table[U(2) * own + U(columns[c + k])] += value_at(T, values, c + k) * of_c
+            table[U(3) * own + U(columns[e + k])] += value_at(T, values, e + k) * of_e
+    for i in range(U(4)):
+        for k in range(d):
+            g[(first + i) * d + k] = table[i * own + k]
+
+
 @njit(cache=True)
 def dot(T, x, at, whole, columns, values, after, more, z, agents, batch, d, h, width, rows):
     """z[i, j] = Σ_k value · x_i[column], over the entries k of the row that agent i chose as its j-th."""
@@ -104,6 +146,9 @@ def dot(T, x, at, whole, columns, values, after, more, z, agents, batch, d, h, w
         if short:
             for k in range(d * h):
                 padded[k] = x[own + k]
+        if short and single and more is None and batch >= U(4):
+            four_dots(T, table, at, whole, columns, values, z, i * batch, batch, width, last)
+            continue
         for j in range(batch):
             place = i * batch + j
             row, total = min(j if whole else U(at[place]), last), T(0)
@@ -138,6 +183,11 @@ def add(T, w, at, whole, columns, values, after, more, g, agents, batch, d, h, w
     U = np.uint64
     agents, batch, d, h, width, last = U(agents), U(batch), U(d), U(h), U(width), U(rows - 1)
     short, single = d <= U(SHORT), h == U(1)
+    if short and single and more is None and agents >= U(4) and not whole:
+        four = np.empty(U(4) * (d + U(1)), T)
+        for k in range(U(0), agents, U(4)):
+            four_sums(T, four, w, at, columns, values, g, min(k, agents - U(4)), batch, d, width, last)
+        return
     padded = np.zeros((d + U(1)) * h if short else U(1), T)
     table = pointer(padded.ctypes.data, T)
     for i in range(agents):
@@ -153,8 +203,11 @@ def add(T, w, at, whole, columns, values, after, more, g, agents, batch, d, h, w
             for p in range(pieces_of(more, row)):
                 first = piece_at(after, row, p) * width
                 if short and single:
-                    for k in range(first, first + width):
-                        padded[U(columns[k])] += value_at(T, values, k) * weight
+                    for k in range(first, first + width, U(2)):  # columns of a piece differ, but for padding
+                        a, b = U(columns[k]), U(columns[k + U(1)])
+                        of_a = table[a] + value_at(T, values, k) * weight
+                        of_b = table[b] + value_at(T, values, k + U(1)) * weight
+                        table[a], table[b] = of_a, of_b
                     continue
                 if short:
                     scattered(w, place * h, table, columns, values, first, width, h)
