@@ -165,7 +165,8 @@ def killed_at_the_start(rank, size, rule, network, phase):
     return trained(rank, size, rule, network, {}, 20, timeout=3.0)
 
 
-@pytest.mark.parametrize("phase", ["connects", pytest.param("agrees", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["connects", "agrees"])
 def test_those_that_lose_one_before_anything_is_trained_begin_again_without_it(phase):
     with ElasticRanks(killed_at_the_start, 3, DMT, "ring", phase=phase) as ranks:
         lost, *found = gone_on(ranks.results())
