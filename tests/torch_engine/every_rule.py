@@ -54,17 +54,23 @@ def looped(name):
 
 
 def trained(rank, agents):
-    """The parameters of this rank after `STEPS` steps of every rule, straight and through a saved state."""
-    from gossamer.torch import Decentralized
+    """The parameters of this rank after `STEPS` steps of every rule: straight, and through a state that is loaded by an
+    optimizer that computes block by block, as long vectors are."""
+    from gossamer.torch import Decentralized, fused
+
+    def made(halves, kind, shortest):
+        fused.SHORTEST, fused.BLOCK = shortest, 2
+        return Decentralized(halves, setting(kind), network_for(kind), timeout=30)
 
     found = {}
     for name, kind in ALGORITHMS.items():
         halves, loss = quadratics.model(rank, agents)
-        optimizer = Decentralized(halves, setting(kind), network_for(kind), timeout=30)
+        optimizer = made(halves, kind, 1000)
         quadratics.train(optimizer, loss, 5, twice=True)
         saved = optimizer.state_dict()
         quadratics.train(optimizer, loss, STEPS - 5, twice=True)
         straight = quadratics.joined(halves)
+        optimizer = made(halves, kind, 1)
         optimizer.load_state_dict(saved)
         quadratics.train(optimizer, loss, STEPS - 5, twice=True)
         found[name] = straight, quadratics.joined(halves)

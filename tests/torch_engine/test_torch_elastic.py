@@ -153,6 +153,33 @@ def test_what_cannot_be_elastic_is_refused_before_any_work(monkeypatch):
         make()
 
 
+def killed_at_the_start(rank, size, rule, network, phase):
+    """Trains with two others after rank 0 was killed in a phase of the start."""
+    if rank == 0:
+        import torch.distributed as dist
+
+        from gossamer.torch.world import ProcessWorld
+
+        where, name = {"connects": (dist, "init_process_group"), "agrees": (ProcessWorld, "agree")}[phase]
+        setattr(where, name, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+    return trained(rank, size, rule, network, {}, 20, timeout=3.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["connects", "agrees"])
+def test_those_that_lose_one_before_anything_is_trained_begin_again_without_it(phase):
+    with ElasticRanks(killed_at_the_start, 3, DMT, "ring", phase=phase) as ranks:
+        lost, *found = gone_on(ranks.results())
+    assert lost is None
+    A, b, E, start = quadratics.problem(3)
+    g = np.einsum("nde,ne->nd", A[1:], start - b[1:]) + E[1:]
+    x, _, _ = walked(3, [1, 2], found[0]["seen"][0]["W"], (start - ETA * g, g, g), 19)
+    for place, one in enumerate(found, 1):
+        assert one["place"] == place
+        assert [(row["places"], row["steps"]) for row in one["seen"]] == [([1, 2], 0)]
+        np.testing.assert_allclose(one["x"], x[place - 1], rtol=1e-12, atol=1e-12)
+
+
 def formed_after_a_failure(rank, size, folder):
     """Rank 0 fails to form a group before both form one: whether they find each other."""
     from datetime import timedelta

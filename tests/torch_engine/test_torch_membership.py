@@ -152,7 +152,10 @@ def test_whom_the_others_went_on_without_stays_new_until_it_has_a_model(three):
 
     members, _ = three
     run(Process(members[0]), Process(members[2]))
-    run(back := Process(members[1]), Process(members[0]), Process(members[2], breaks, "about"))
+    (back := Process(members[1])).start()
+    forked.wait_until(members[0]._is_over, 20)  # or else, if it is slow, the others may form one without it
+    run(Process(members[0]), Process(members[2], breaks, "about"))
+    back.join(20)
     assert back.formed == [(4, [0, 1, 2])]
     assert [member.veteran for member in members[0].members] == [True, False, True]
 

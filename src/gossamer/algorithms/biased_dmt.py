@@ -42,8 +42,8 @@ class BiasedDMT:
         It holds $X^t, M^{t-1}, V^{t-1}$ and asks for the gradient where it stands, so that what it gossips is known
         before: an engine that can posts the message first, and it travels while the gradient is computed.
         """
-        arrived = agent.post(s.x, s.v, late=(0, 1))
-        m = (1 - self.lam) * s.m + self.lam * agent.gradient(s.x)
+        arrived, g = agent.post(s.x, s.v, late=(0, 1)), agent.gradient(s.x)
+        m = (1 - self.lam) * s.m + self.lam * g
         wx, wv = arrived()
         v = wv + m - s.m
         return State(x=wx - self.eta * v, m=m, v=v)

@@ -14,6 +14,7 @@ from gossamer.basics.lazy_jax import jax, jnp
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
+from gossamer.torch.fused import computed
 from gossamer.torch.robust import combined
 
 
@@ -89,19 +90,28 @@ class ProcessAgent:
         self.drawn = 0
         """How many vectors were compressed: the number of the next draw."""
 
-    def post(self, *arrays: Tensor, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
+    def post(self, *arrays: Tensor, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[..., Any]:
         """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours.
 
         On a network that changes, arrays of different rounds go to the neighbours of their own round each: by messages
-        of their own, in the order of the arrays at both ends.
+        of their own, in the order of the arrays at both ends. What waits gives sums that are only noted down, if they
+        may be: see `gossamer.torch.fused`.
         """
         letters = over if over == "RC" else over * len(arrays)
-        if not (any(late) and self.exchange.network.changes):
-            wait = self.exchange.post(arrays, letters, self.t)
-            return lambda: _like(arrays, wait())
-        pairs = zip(arrays, letters, late, strict=True)
-        waits = [self.exchange.post([a], letter, self.t - ago) for a, letter, ago in pairs]
-        return lambda: _like(arrays, tuple(wait()[0] for wait in waits))
+        if any(late) and self.exchange.network.changes:
+            pairs = zip(arrays, letters, late, strict=True)
+            waits = [self.exchange.post([a], letter, self.t - ago) for a, letter, ago in pairs]
+        else:
+            waits = [self.exchange.post(arrays, letters, self.t)]
+
+        def wait(noted: bool = False) -> Any:
+            sums = [one for arrives in waits for one in arrives()]
+            if noted:
+                return _like(arrays, sums)
+            made = zip(computed(sums, last=True), arrays, strict=True)
+            return _like(arrays, [one.view_as(a) for one, a in made])
+
+        return wait
 
     def gossip(self, *arrays: Tensor, over: Over = "W") -> Any:
         return self.post(*arrays, over=over)()

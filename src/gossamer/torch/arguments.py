@@ -4,8 +4,11 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from gossamer import networks
+from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.lazy_networkx import is_graph
 from gossamer.core import InputError
-from gossamer.networks import Network
+from gossamer.networks import NETWORKS, Network
+from gossamer.networks.surviving import surviving
 
 Draws = Literal["torch", "simulator"]
 LONGEST = 30 * 86400.0
@@ -85,3 +88,27 @@ def asks_at_its_model(rule: Any) -> bool:
 def is_ours(rule: Any) -> bool:
     """Whether it is a rule of the library, whose ``ahead`` says which rounds its messages belong to."""
     return type(rule).__module__.startswith("gossamer.algorithms.")
+
+
+def check_restart(rule: Any) -> None:
+    """Refuse a rule that does not say how it goes on among others."""
+    if not hasattr(rule, "restart"):
+        able = ", ".join(name for name, kind in ALGORITHMS.items() if hasattr(kind, "restart"))
+        raise InputError(
+            f"elastic=True needs a rule that says how it goes on after a loss, by restart(self, s), which {rule.name} "
+            f"does not. Those that do: {able}."
+        )
+
+
+def fixed(given: Any) -> Network | None:
+    """The network that was given as links or a matrix; None where it has a name, and so is made for any number."""
+    if (isinstance(given, str) and given in NETWORKS) or isinstance(given, dict):
+        return None
+    if isinstance(given, str):
+        network = networks.from_file(given)
+    elif isinstance(given, Network):
+        network = given
+    else:
+        network = networks.of(given, given.number_of_nodes() if is_graph(given) else len(given))
+    surviving(without_attack(network), range(network.agents))  # says whether it can lose agents at all
+    return network

@@ -25,16 +25,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImportUsage]
-from torch.distributed.distributed_c10d import _set_pg_timeout
 
 from gossamer import networks
-from gossamer.algorithms import ALGORITHMS
-from gossamer.basics.lazy_networkx import is_graph
 from gossamer.core import InputError
-from gossamer.networks import NETWORKS, Network
+from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
 from gossamer.networks.surviving import surviving
-from gossamer.torch.arguments import network_for, without_attack
+from gossamer.torch.arguments import check_restart, fixed, network_for
 from gossamer.torch.copying import copied
 from gossamer.torch.exchange import fingerprint
 from gossamer.torch.meeting import count_anew, meeting
@@ -83,8 +80,13 @@ class Elastic:
 
     @property
     def late(self) -> bool:
-        """Whether this process has just joined others that have a model to go on from."""
+        """Whether this process has just joined others, or begins again with them because one was lost at the start."""
         return self.membership.generation > 1 and not self.membership.members[self.membership.rank].veteran
+
+    @property
+    def models(self) -> list[int]:
+        """The ranks that have a model to go on from; where all of them begin, the first."""
+        return [rank for rank, member in enumerate(self.membership.members) if member.veteran] or [0]
 
     @property
     def place(self) -> int:
@@ -110,15 +112,18 @@ class Elastic:
             return surviving(networks.of(self.given, self.first), places)
 
     def start(self) -> None:
-        """Form the group of a process that has just begun; one that joins tries again if others are lost meanwhile."""
+        """Form the group of a process that has just begun, and again if others are lost meanwhile."""
+        failed: list[str] = []
         for attempt in range(ATTEMPTS):
             try:
                 return self.form()
             except NotLetIn:
                 raise
             except NeighborLost:
-                if self.membership.generation == 1 or attempt == ATTEMPTS - 1:
+                names = [member.name for member in self.membership.members]
+                if attempt == ATTEMPTS - 1 or names == failed:  # nobody was lost: they cannot reach each other
                     raise
+                failed = names
 
     def form(self) -> None:
         """Come to the meeting place, and form the process group of all that did."""
@@ -136,7 +141,7 @@ class Elastic:
             except RuntimeError as error:
                 count_anew()
                 raise NeighborLost(f"the processes could not form a group again ({in_short(error)}).") from error
-        _set_pg_timeout(self._longest)
+        dist.group.WORLD.set_timeout(self._longest)  # pyright: ignore[reportOptionalMemberAccess]
         members.meet("stands")
 
     def begin(self, facts: dict[str, str], frozen: Sequence[Tensor]) -> None:
@@ -205,12 +210,11 @@ class Elastic:
             self.regroup(optimizer, 0, lost)
 
     def _go_on(self, optimizer: Any, steps: int) -> None:
-        memory, world = optimizer.memory, optimizer.world
-        state = None if self.late else memory.state
+        memory, world, veterans = optimizer.memory, optimizer.world, self.models
+        state = memory.state if self.membership.rank in veterans else None
         arrays = {} if state is None else {key: [list(a.shape), str(a.dtype)] for key, a in state.items()}
         about = {"facts": self._facts, "t": memory.t, "steps": steps, "arrays": arrays, "first": self.first}
         told = [json.loads(text) for text in self.membership.meet("about", json.dumps(about))]
-        veterans = [rank for rank, member in enumerate(self.membership.members) if member.veteran]
         self.first = told[veterans[0]]["first"]
         self._check_joined(told, veterans)
         network = self.network()
@@ -265,6 +269,8 @@ def elastic_of(
     """What lets a run go on after a loss, where that is wanted."""
     if not wanted:
         return None
+    if not hasattr(dist.ProcessGroup, "set_timeout"):
+        raise InputError(f"elastic=True needs PyTorch 2.9 or later, but this is {torch.__version__}.")
     if process_group is not None:
         raise InputError("elastic=True forms the groups of processes itself: leave process_group out.")
     if device.type != "cpu":
@@ -273,27 +279,3 @@ def elastic_of(
             "NCCL cannot be left while a message waits for a rank that is gone."
         )
     return Elastic(rule, given, start_timeout, timeout)
-
-
-def check_restart(rule: Any) -> None:
-    """Refuse a rule that does not say how it goes on among others."""
-    if not hasattr(rule, "restart"):
-        able = ", ".join(name for name, kind in ALGORITHMS.items() if hasattr(kind, "restart"))
-        raise InputError(
-            f"elastic=True needs a rule that says how it goes on after a loss, by restart(self, s), which {rule.name} "
-            f"does not. Those that do: {able}."
-        )
-
-
-def fixed(given: Any) -> Network | None:
-    """The network that was given as links or a matrix; None where it has a name, and so is made for any number."""
-    if (isinstance(given, str) and given in NETWORKS) or isinstance(given, dict):
-        return None
-    if isinstance(given, str):
-        network = networks.from_file(given)
-    elif isinstance(given, Network):
-        network = given
-    else:
-        network = networks.of(given, given.number_of_nodes() if is_graph(given) else len(given))
-    surviving(without_attack(network), range(network.agents))  # says whether it can lose agents at all
-    return network

@@ -20,12 +20,13 @@ from torch import Tensor
 
 from gossamer.basics.pytrees import taken_apart
 from gossamer.networks import Network
+from gossamer.torch.fused import Vector, weighted
 from gossamer.torch.gpus import keep_for_stream
 from gossamer.torch.stopping import NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
 
 LONGEST_PACKED = 1 << 20
-"""Bytes up to which vectors are packed into one piece, and buffers kept: a copy is then cheaper than another piece."""
+"""Bytes up to which vectors are packed into one piece: a copy is then cheaper than another piece."""
 GLANCE = timedelta(milliseconds=20)
 """How long to wait when looking whether a message is there."""
 
@@ -75,7 +76,6 @@ class Exchange:
         self.grouped = world.device.type == "cuda"
         """Whether all messages of a round are handed over in one call, as NCCL needs it."""
         self._links: dict[str, Links] = {}
-        self._buffers: dict[tuple[int, torch.dtype], list[Tensor]] = {}
 
     def rewire(self, network: Network) -> None:
         """Go on with other ranks, by another network; messages of before are forgotten."""
@@ -103,10 +103,10 @@ class Exchange:
             sources |= set(weights[letter])
         return Links(weights, tuple(sorted(sources - {rank})), tuple(sorted(targets - {rank})))
 
-    def post(self, arrays: Sequence[Tensor], letters: str, t: int) -> Callable[[], tuple[Tensor, ...]]:
-        """Send the arrays and return what waits for those of the neighbours and mixes each by its letter's matrix.
+    def post(self, arrays: Sequence[Tensor], letters: str, t: int) -> Callable[[], list[Vector]]:
+        """Send the arrays and return what waits for those of the neighbours, and notes down how each is mixed.
 
-        Large arrays travel as they are, and are weighed in the memory that they are received in: no copy is made.
+        Large arrays travel as they are, and are weighed where they were received: no copy is made.
         """
         links, vectors = self.links(t, letters), [a.reshape(-1) for a in arrays]
         small = len(arrays) > 1 and sum(a.nbytes for a in vectors) <= LONGEST_PACKED
@@ -115,22 +115,15 @@ class Exchange:
         self._flying.append(sent)
         by = [links.weights[letter] for letter in letters]
 
-        def wait() -> tuple[Tensor, ...]:
+        def wait() -> list[Vector]:
             self._flying.remove(sent)
-            mixed: list[Tensor | None] = [None] * len(arrays)
-            for source, buffers in self._arrivals(sent):
-                parts = buffers[0].split(sizes) if small else buffers
-                first = [k for k, weights in enumerate(by) if mixed[k] is None and source in weights]
-                for k, (part, weights) in enumerate(zip(parts, by, strict=True)):
-                    if k in first:
-                        mixed[k] = part.mul_(weights[source]).add_(vectors[k], alpha=weights.get(self.world.rank, 0.0))
-                    elif source in weights:
-                        mixed[k].add_(part, alpha=weights[source])  # pyright: ignore[reportOptionalMemberAccess]
-                if not first:
-                    self._give_back(*buffers)
-            for k, weights in enumerate(by):  # nobody was heard
-                mixed[k] = vectors[k] * weights.get(self.world.rank, 0.0) if mixed[k] is None else mixed[k]
-            return tuple(made.view_as(a) for made, a in zip(mixed, arrays, strict=True) if made is not None)
+            arrived = {peer: rows[0].split(sizes) if small else rows for peer, rows in self._arrivals(sent)}
+            mixed = []
+            for k, (a, weights) in enumerate(zip(vectors, by, strict=True)):
+                heard = [peer for peer in arrived if peer in weights]
+                parts, given = [arrived[peer][k] for peer in heard], [weights[peer] for peer in heard]
+                mixed.append(weighted(parts, given, a, weights.get(self.world.rank, 0.0)))
+            return mixed
 
         return wait
 
@@ -166,14 +159,12 @@ class Exchange:
     def meet(self) -> None:
         """Wait until all ranks are here. Each hears every other, so that one that is missing can be named."""
         others = tuple(rank for rank in range(self.world.size) if rank != self.world.rank)
-        message = self._taken(1, torch.uint8)
-        for _, buffers in self._arrivals(self._sent([message], Links({}, others, others))):
-            self._give_back(*buffers)
-        self._give_back(message)
+        for _ in self._arrivals(self._sent([self._room(1, torch.uint8)], Links({}, others, others))):
+            pass
 
     def _sent(self, pieces: list[Tensor], links: Links) -> "_Sent":
         """Begin to send a message, in pieces, and to receive as many from each neighbour."""
-        buffers = {source: [self._taken(a.numel(), a.dtype) for a in pieces] for source in links.sources}
+        buffers = {source: [self._room(a.numel(), a.dtype) for a in pieces] for source in links.sources}
         self.counters.messages += len(links.targets)
         self.counters.bytes_sent += len(links.targets) * sum(a.nbytes for a in pieces)
         if self.grouped and (links.targets or links.sources):
@@ -233,15 +224,8 @@ class Exchange:
             ranks,
         )
 
-    def _taken(self, size: int, dtype: torch.dtype) -> Tensor:
-        free = self._buffers.setdefault((size, dtype), [])
-        return free.pop() if free else torch.empty(size, dtype=dtype, device=self.world.device)
-
-    def _give_back(self, *buffers: Tensor) -> None:
-        for buffer in buffers:
-            if buffer.nbytes > LONGEST_PACKED or buffer.is_cuda:
-                continue  # at the peak of a step its memory is needed; on a GPU another stream may still read it
-            self._buffers.setdefault((buffer.numel(), buffer.dtype), []).append(buffer)
+    def _room(self, size: int, dtype: torch.dtype) -> Tensor:
+        return torch.empty(size, dtype=dtype, device=self.world.device)
 
 
 @dataclass(eq=False)

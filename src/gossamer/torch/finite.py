@@ -4,6 +4,7 @@ A sum over finite numbers that do not overflow is finite, and one with an inf or
 that all is well, and numbers are looked at one by one only if it does not.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
@@ -161,13 +162,17 @@ class Guard:
             )
 
 
+def _total(a: Tensor) -> Tensor:
+    return a.sum(dtype=torch.promote_types(a.dtype, torch.float32))  # half precision ends at 65504
+
+
 def _suspect(a: Tensor) -> Tensor:
     """Whether the sum is not finite, as a tensor."""
-    return ~torch.isfinite(a.sum(dtype=torch.promote_types(a.dtype, torch.float32)))  # half precision ends at 65504
+    return ~torch.isfinite(_total(a))
 
 
 def _bad(a: Tensor) -> int:
-    return int((~torch.isfinite(a)).sum()) if _suspect(a) else 0
+    return 0 if math.isfinite(_total(a)) else int((~torch.isfinite(a)).sum())
 
 
 def _first(gradients: Sequence[Tensor]) -> int:

@@ -49,10 +49,10 @@ class Gradients:
             self._counters.overflows += 1
             if self._guard.mode == "skip":
                 return self._flat.gradient()  # as it is, for the guard to see
-            return torch.zeros_like(self._flat.read()) if self.finite is None else self.finite
+            return torch.zeros_like(self._flat.read()) if self.finite is None else self.finite.clone()
         gradient = self._flat.gradient()
         self.finite = gradient if scaling.scale is None else gradient.div_(scaling.scale.to(gradient.device))
-        return gradient
+        return gradient.clone()  # a rule may use its memory
 
     def evaluated(
         self, closure: Callable[[], Any], points: tuple[Tensor, ...], scaling: Scaling

@@ -1,7 +1,7 @@
 """Hyper-parameters that a scheduler may turn while a rule is in the middle of a round.
 
 A rule reads ``self.eta * agent.gradient(x)``: η is fetched before the gradient is there. So its hyper-parameters are
-tensors that are written in place, and their numbers are read where the product is taken.
+tensors that are written in place (or numbers of `gossamer.torch.fused`), read where the product is taken.
 """
 
 import math
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gossamer.core import InputError, bind, counts, parts, ranges
+from gossamer.torch.fused import Number
 
 
 class Dials:
@@ -21,18 +22,18 @@ class Dials:
         rule: the rule as the user made it.
         sizes: how many numbers each parameter group has.
         like: a tensor of the parameters' type, on their device.
+        fused: whether the rule's arithmetic is that of `gossamer.torch.fused`.
     """
 
-    def __init__(self, rule: Any, sizes: Sequence[int], like: Tensor):
+    def __init__(self, rule: Any, sizes: Sequence[int], like: Tensor, fused: bool):
         self._template, self.sizes = rule, list(sizes)
         if "eta" not in ranges(type(rule)):
             raise InputError(
                 f"{rule.name} has no hyper-parameter eta, which an optimizer's lr sets: give its step size that name."
             )
         # one number promotes nothing; one for each coordinate must have the type of what it multiplies
-        self._numbers = {key: torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))}
-        if len(self.sizes) > 1:
-            self._numbers["eta"] = torch.zeros_like(like)
+        self._numbers = {key: Number() if fused else torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))}
+        self._like, self._turned = like.new_empty(0), list[float]()
         self.rule = bind(type(rule), self._numbers | counts(rule) | parts(rule))
 
     @property
@@ -50,12 +51,13 @@ class Dials:
         for key, number in self._numbers.items():
             if key != "eta":
                 number.fill_(self._at(key, t))
-        eta = self._numbers["eta"]
-        if eta.ndim:
-            for part, rate in zip(eta.split(self.sizes), rates, strict=True):
-                part.fill_(scheduled if rate is None else rate)
-        else:
-            eta.fill_(scheduled if rates[0] is None else rates[0])
+        eta, turned = self._numbers["eta"], [scheduled if rate is None else rate for rate in rates]
+        if len(self.sizes) == 1:
+            eta.fill_(turned[0])
+        elif turned != self._turned:
+            rows = [self._like.new_full((size,), rate) for size, rate in zip(self.sizes, turned, strict=True)]
+            # as a new vector, since what is noted down but not computed yet goes by the old one
+            eta.data, self._turned = torch.cat(rows), turned
 
     def _at(self, key: str, t: int) -> float:
         value = getattr(self._template, key)

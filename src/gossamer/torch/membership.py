@@ -24,6 +24,7 @@ nobody is left behind on the way follows from these:
   such as a checkpoint: one that joins could not take part in it, and is let in at the next step.
 - Whether all have come to a point is decided once, by compare-and-set, and stays in the store. So if one member has
   come past it, all of them do, also those that look when others have left: work ends for all members or for none.
+- Who is lost before the first generation is formed had no model that others need: those that are left begin again.
 - Whom the others went on without finds that it is not in the record, and joins as a new one. A new one is a veteran
   only once it has the model and its generation is formed.
 """
@@ -248,11 +249,17 @@ class Membership:
             if not self.trained:  # one that joins may not go on without those that are silent
                 self._check_entry(waited)
             return None
-        elif not any(member.veteran for member in came):
+        elif not any(member.veteran for member in came) and self._has_begun(record.generation):
             raise NotLetIn(_NOBODY)
         if any(member.busy for member in came):
             came = [member for member in came if member.veteran]
         return replace(record, closed=True, expected=(), came=placed(came))
+
+    def _has_begun(self, generation: int) -> bool:
+        """Whether there was a model before this generation; if not, one was lost at the start, and all begin again."""
+        keys = [_outcome(past, f"{READY}/1") for past in range(1, generation)]
+        with _reaching_the_store():
+            return any(self.store.check([key]) and self.store.get(key) == ALL.encode() for key in keys)
 
     def _check_start(self, came: list[Member], waited: float) -> None:
         if waited > self.start_timeout:

@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 from gossamer.core import InputError, State, is_rule, parts
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
-from gossamer.torch import averaging, facts
+from gossamer.torch import averaging, facts, fused
 from gossamer.torch.agent import Agents
 from gossamer.torch.arguments import (
     Draws,
@@ -24,6 +24,7 @@ from gossamer.torch.arguments import (
     check_seconds,
     checked_draws,
     groups_of,
+    is_ours,
     network_for,
     overlapping,
     sleepy,
@@ -122,7 +123,8 @@ class Decentralized(Resumable):
         super().__init__(groups, {"lr": getattr(rule, "eta", None), "weight_decay": weight_decay})
         self.flat = Flat([group["params"] for group in self.param_groups])
         x = self.flat.read()
-        self._dials = Dials(rule, self.flat.sizes, x)
+        notes = is_ours(rule) and x.numel() >= fused.SHORTEST
+        self._dials = Dials(rule, self.flat.sizes, x, notes)
         for group in self.param_groups:
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
         amounts = amounts_of(self.param_groups, inner)
@@ -146,33 +148,47 @@ class Decentralized(Resumable):
         self._gradients = Gradients(self.flat, self.guard, self.counters)
         if own := inner_groups(self.param_groups, options, inner):
             self.local = LocalSteps(inner, own, local_steps, self.flat, self.guard, self.counters)
-        about, late = facts.agreed_on(self, module), self.elastic is not None and self.elastic.late
-        if not late:
-            self.world.agree(about)
+        about = facts.agreed_on(self, module)
         self._likeness, self._averaged = Likeness(self.world), False
         self._agents = agents = Agents(self.exchange, self.seed, draws == "simulator", sleepy(rule, self.network))
         if self.overlap and inner is None and asks_at_its_model(rule):
             self.flat.unite()
         course = Course(
-            *(self._dials.rule, agents.at, self._dials.turn, agents.awake, self.overlap, self.decay.shrunk),
-            *(self.flat.held, self.flat.stilled, self.guard.check),
+            *(self._dials.rule, notes, agents.at, self._dials.turn, agents.awake, self.overlap),
+            *(self.decay.shrunk, self.flat.held, self.flat.stilled, self.guard.check),
         )
         self._rounds = on_its_way(course, self.exchange, self.seed)
         besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
         if self.elastic is not None:
             self.elastic.begin(about, besides)
-        if self.elastic is not None and late and isinstance(self._rounds, Rounds):
-            self._rounds.memory, self.elastic.joined = Memory(-1, State(x=x), self._rates(), []), True
-            self.elastic.regroup(self, 0)
-            self._opt_called = True  # or else a scheduler of PyTorch that catches up would warn
-            return
-        averaging.give_out(besides, self.world)
-        start = State(x=self.world.broadcast(x))
         del x
-        self.guard.check(start, [])
-        self._go(Memory(-1, start, self._rates(), []))
+        if self.elastic is not None and self.elastic.late:
+            return self._enter(None)
+        try:
+            self._start(about, besides)
+        except NeighborLost as lost:
+            if self.elastic is None:
+                raise
+            return self._enter(lost)
         if self.elastic is not None:
             self.elastic.begun(self)
+
+    def _start(self, about: dict[str, str], besides: list[torch.Tensor]) -> None:
+        """Begin as the other ranks do, with what rank 0 has."""
+        self.world.agree(about)
+        averaging.give_out(besides, self.world)
+        start = State(x=self.world.broadcast(self.flat.read()))
+        self.guard.check(start, [])
+        self._go(Memory(-1, start, self._rates(), []))
+
+    def _enter(self, lost: NeighborLost | None) -> None:
+        """Go on with others that have a model; where one was lost while all began, begin again."""
+        assert self.elastic is not None
+        assert isinstance(self._rounds, Rounds)
+        self._rounds.memory = Memory(-1, State(x=self.flat.read()), self._rates(), [])
+        self.elastic.joined = lost is None and any(member.veteran for member in self.elastic.membership.members)
+        self.elastic.regroup(self, 0, lost)
+        self._opt_called = True  # or else a scheduler of PyTorch that catches up would warn
 
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]

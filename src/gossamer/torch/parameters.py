@@ -9,9 +9,6 @@ from torch import Tensor
 
 from gossamer.core import InputError, State
 
-PIECE = 1 << 18
-"""How many numbers are added up at a time."""
-
 
 class Flat:
     """Reads and writes all trained parameters as one vector, group by group; their own memory stays as it is.
@@ -145,7 +142,8 @@ class Flat:
     def _checksums(self) -> Tensor:
         """The bits of each parameter, added up."""
         words = torch.int32 if self.dtype == torch.float32 else torch.int64
-        return torch.stack([_total(p.detach().view(-1).view(words)) for p in self.params])
+        # in the same type, or else a copy would be made; what overflows counts as well
+        return torch.stack([p.detach().view(-1).view(words).sum(dtype=words) for p in self.params])
 
     def check_gradients(self) -> None:
         """Refuse a step without gradients, or with those of parameters that have no part in it."""
@@ -178,11 +176,6 @@ def is_sharded(value: Any) -> bool:
 def held(value: Any) -> Any:
     """A value of a state, of which only the shard that this process holds can be saved."""
     return local(value) if is_sharded(value) else value
-
-
-def _total(words: Tensor) -> Tensor:
-    # a sum in another type makes a copy in that type first
-    return torch.stack([piece.sum(dtype=torch.int64) for piece in words.split(PIECE)]).sum()
 
 
 def _kind(p: Tensor) -> tuple[Any, ...]:

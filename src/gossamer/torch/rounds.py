@@ -14,12 +14,14 @@ they are sent again, and draws depend on the round alone, so that all ranks hear
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from gossamer.core import State
 from gossamer.torch.agent import ProcessAgent
+from gossamer.torch.fused import Vector, computed
 
 Rates = list[float | None]
 """The step size of each parameter group; None where it goes by the rule's own schedule."""
@@ -73,6 +75,8 @@ class Course:
 
     rule: Any
     """With ``init`` and ``step``, whose hyper-parameters `dial` writes."""
+    fused: bool
+    """Whether its arithmetic is noted down, and done at the end of the round: see `gossamer.torch.fused`."""
     agent_at: Callable[[int, int], ProcessAgent]
     """The agent of a round, given the number of its draws: 0 for the start, t + 1 for round t."""
     dial: Callable[[int, Rates], None]
@@ -142,15 +146,17 @@ class Rounds:
         """Run this round, from its start to a question, or to its end and the beginning of the next one."""
         course, (t, state, rates, _) = self._course, self.memory
         course.dial(max(t, 0), rates)
-        agent = Replaying(self.memory, self._agent, self._heard, lambda now: course.dial(max(t, 0), now))
+        dial = partial(course.dial, max(t, 0))
+        agent = Replaying(self.memory, self._agent, self._heard, dial, course.fused)
         if t < 0:
-            state, t = course.rule.init(state.x, agent), 0
+            state, t = _computed(course.rule.init(agent.seen(state).x, agent)), 0
             if course.overlap and hasattr(course.rule, "shift"):
-                state, t = course.rule.shift(course.shrunk(state, 0, agent.rates), agent), 1
+                shrunk = agent.seen(course.shrunk(state, 0, agent.rates))
+                state, t = _computed(course.rule.shift(shrunk, agent)), 1
         else:
             before = agent.before(state, course.shrunk(state, t, rates))
             after = (course.rule.ahead if course.overlap else course.rule.step)(before, agent)
-            state, t = (after if course.awake(t) else state), t + 1
+            state, t = (_computed(after) if course.awake(t) else state), t + 1
             del before, after
         now = agent.rates
         del agent
@@ -166,18 +172,35 @@ class Replaying:
         agent: who sends its messages, the same one each time the round is run.
         heard: the messages of this round, which it adds to.
         dial: writes the hyper-parameters at these rates.
+        fused: whether the rule gets vectors whose arithmetic is noted down, or tensors.
     """
 
-    def __init__(self, memory: Memory, agent: ProcessAgent, heard: list[Any], dial: Callable[[Rates], None]):
+    def __init__(
+        self, memory: Memory, agent: ProcessAgent, heard: list[Any], dial: Callable[[Rates], None], fused: bool
+    ):
         self.rates, self._told, self._agent, self._heard, self._dial = memory.rates, memory.told, agent, heard, dial
         self._place = self._ear = 0
         self._shown: tuple[Any, Any] = (None, None)
-        self.ones, self.place, self.norm = agent.ones, agent.place, agent.norm
+        self._fused = fused
 
     def before(self, state: State, shrunk: State) -> State:
         """The state after weight decay; gradients that are asked for at its model are those at the model before."""
-        self._shown = (shrunk.x, state.x)
-        return shrunk
+        seen = self.seen(shrunk)
+        self._shown = (seen.x, state.x)
+        return seen
+
+    def seen(self, state: State) -> State:
+        """A state as the rule sees it."""
+        return State(**{name: self._kept(a) for name, a in state.items()})
+
+    def ones(self) -> Any:
+        return self._kept(self._agent.ones())
+
+    def place(self) -> Any:
+        return self._kept(self._agent.place())
+
+    def norm(self, a: Any) -> Any:
+        return self._kept(self._agent.norm(*computed([a])))
 
     def gradient(self, *points: Tensor) -> Any:
         return self._asked(points, full=False)
@@ -187,29 +210,29 @@ class Replaying:
 
     def post(self, *arrays: Tensor, over: Any = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
         place = self._ear
-        self._once(lambda: self._agent.post(*arrays, over=over, late=late))
+        self._once(lambda: self._agent.post(*computed(arrays), over=over, late=late))
 
         def wait() -> Any:
-            arrived = self._once(lambda: self._heard[place]())
+            arrived = self._once(lambda: self._heard[place](noted=self._fused))
             self._heard[place] = None  # it holds buffers
-            return arrived
+            return self._given(arrived)
 
         return wait
 
     def gossip(self, *arrays: Tensor, over: Any = "W") -> Any:
-        return self._once(lambda: self._agent.gossip(*arrays, over=over))
+        return self._given(self._once(lambda: self._agent.gossip(*computed(arrays), over=over)))
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
-        return self._once(lambda: self._agent.gossip_compressed(*arrays, by=by))
+        return self._given(self._once(lambda: self._agent.gossip_compressed(*computed(arrays), by=by)))
 
     def gossip_sum(self, *arrays: Tensor) -> Any:
-        return self._once(lambda: self._agent.gossip_sum(*arrays))
+        return self._given(self._once(lambda: self._agent.gossip_sum(*computed(arrays))))
 
     def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
-        return self._once(lambda: self._agent.gossip_robust(*arrays, by=by))
+        return self._given(self._once(lambda: self._agent.gossip_robust(*computed(arrays), by=by)))
 
     def mean(self, *arrays: Tensor) -> Any:
-        return self._once(lambda: self._agent.mean(*arrays))
+        return self._given(self._once(lambda: self._agent.mean(*computed(arrays))))
 
     def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
         if self._place == len(self._told):
@@ -221,22 +244,25 @@ class Replaying:
             arrays, self._agent.drawn = loop.arrays, max(self._agent.drawn, loop.drawn)
             self._turn(loop.rates)
         while loop.turns < times:
-            made = step(*arrays)
-            arrays = made if isinstance(made, tuple) else (made,)
+            made = step(*map(self._kept, arrays))
+            arrays = computed(made if isinstance(made, tuple) else (made,))
             loop.turns, loop.arrays, loop.rates, loop.drawn = loop.turns + 1, arrays, self.rates, self._agent.drawn
             del self._told[place + 1 :], self._heard[ear:]
             self._place, self._ear = place + 1, ear
-        return arrays[0] if len(arrays) == 1 else arrays
+        given = tuple(map(self._kept, arrays))
+        return given[0] if len(given) == 1 else given
 
     def _asked(self, points: tuple[Tensor, ...], full: bool) -> Any:
         if self._place == len(self._told):
             shrunk, whole = self._shown
-            raise Asked(tuple(whole if point is shrunk else point for point in points), full)
+            raise Asked(computed(whole if point is shrunk else point for point in points), full)
         answer = self._told[self._place]
         assert isinstance(answer, Answer)
         self._place += 1
         self._turn(answer.rates)
-        return answer.gradients[0] if len(points) == 1 else answer.gradients
+        last = self._place == len(self._told)  # others may have been saved
+        given = tuple(self._given(gradient) if last else self._kept(gradient) for gradient in answer.gradients)
+        return given[0] if len(points) == 1 else given
 
     def _turn(self, rates: Rates | None) -> None:
         assert rates is not None
@@ -249,3 +275,18 @@ class Replaying:
             self._heard.append(hear())
         self._ear += 1
         return self._heard[self._ear - 1]
+
+    def _given(self, made: Any) -> Any:
+        """What was made for this round alone, as the rule sees it."""
+        if isinstance(made, tuple):
+            return tuple(map(self._given, made))
+        return Vector(made, spent=True) if self._fused and isinstance(made, Tensor) else made
+
+    def _kept(self, a: Any) -> Any:
+        """What is needed after this round, as the rule sees it."""
+        return Vector(a) if self._fused and isinstance(a, Tensor) else a
+
+
+def _computed(state: State) -> State:
+    """The state that a rule made of what it was given, which nobody needs any more."""
+    return State(**dict(zip(state, computed(state.values(), last=True), strict=True)))
