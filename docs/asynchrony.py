@@ -233,7 +233,7 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any) -> s
     for name in ("AGENTS", "DIM", "FACTOR", "HORIZON", "SEEDS"):
         text = text.replace(name, f"{globals()[name]:g}")
     text = text.replace("LOWEST", f"{ETAS[0]:g}").replace("HIGHEST", f"{ETAS[1]:g}")
-    text += "\n![error against seconds](assets/asynchrony/error.png)\n"
+    text += "\n![error against seconds](assets/asynchrony/error.png){ .wide }\n"
     text += f"\nSeconds until the error is a {1 / TARGET:,.0f}th of that of the start, for good:\n\n"
     rows = [(name, *(shown(*arrival(runs[name].frame)) for runs in cases.values())) for name in METHODS]
     text += table(["method", *cases], rows)

@@ -62,9 +62,8 @@ def page(study: Study) -> str:
         seeds=len(result.seeds),
     )
     head, rows = study.summary().cells()
-    text += f"\n## At the end\n\n{table(head, [tuple(row) for row in rows])}"
-    for metric, what in SHOWN.items():
-        text += f"\n![{what}](assets/deep/{metric}.png){{ width=500 }}\n"
+    text += f"\n## At the end\n\n{table(head, [tuple(row) for row in rows])}\n"
+    text += "".join(f"![{what}](assets/deep/{metric}.png){{ width=450 }}\n" for metric, what in SHOWN.items())
     text += f"\n## Against the first\n\n{against(study)}"
     text += f"\n## How they were tuned\n\n{tuned(study)}"
     again = repeated({"": study}).replace("$ make reproduce\n$ make findings\n", "$ make deep\n")

@@ -55,7 +55,7 @@ SHOWN = {
         "fig1-01-by-gradient-grad_norm_sq-rounds",
     ),
     "sensitivity": ("sensitivity-step-sizes",),
-    "fig2": ("fig2-grad_norm_sq-rounds", "fig2-loss-rounds"),
+    "fig2": ("fig2-loss-rounds", "fig2-grad_norm_sq-rounds"),
     "speedup": (),
     "topology": (),
     "heterogeneity": ("heterogeneity-grad_norm_sq-rounds",),
@@ -123,11 +123,11 @@ def main(run: Path) -> None:
 
 
 def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
-    text = f"\n## {study.title}\n\n{ABOUT[name]} {lengths(study)}\n"
-    for stem in SHOWN[name]:
+    text = f"\n## {study.title}\n\n{ABOUT[name]} {lengths(study)}\n\n"
+    for stem in SHOWN[name]:  # side by side, where there is room
         file = run / "figures" / f"{stem}.png"
         shutil.copyfile(file, FIGURES / file.name)
-        text += f"\n![{study.title}: {stem}](assets/reproduction/{file.name}){{ width=500 }}\n"
+        text += f"![{study.title}: {stem}](assets/reproduction/{file.name}){{ width=450 }}\n"
     text += "\n" + claims(verdicts) + "\n" + chosen(tomllib.loads(study.spec))
     if name == "sensitivity":
         text += "\n" + stable(study.step_sizes())
@@ -152,7 +152,7 @@ def pictures(titles: dict[str, str]) -> str:
     """The last figure of every experiment that has one, each a link to its section."""
     shown = {name: SHOWN[name][-1] for name in titles if SHOWN[name]}
     return "\n\n".join(
-        f"[![{titles[name]}](assets/reproduction/{stem}.png) {titles[name]}](#{slug(titles[name])})"
+        f"[![{titles[name]}](assets/reproduction/{stem}.png){{ .tall }} {titles[name]}](#{slug(titles[name])})"
         for name, stem in shown.items()
     )
 

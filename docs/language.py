@@ -170,7 +170,7 @@ def page(found: dict[str, Any]) -> str:
         budget=len(facts["rates"]),
         seeds=len(facts["seeds"]),
     )
-    text += "\n![loss against bytes and time](assets/language/loss.png)\n"
+    text += "\n![loss against bytes and time](assets/language/loss.png){ .wide }\n"
     text += f"\n## At the end\n\n{in_words(curves)}\n{ends(curves)}"
     text += (
         "\nSeconds are of training alone, without the looks at the loss. Methods take turns of "

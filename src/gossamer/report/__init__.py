@@ -91,7 +91,9 @@ def _step_sizes(study: Study, stem: Path) -> list[Path]:
     tuned = study.tuning.filter(pl.col("criterion") != "rounds").select("variant", "criterion").unique()
     for variant, criterion in tuned.sort("variant").iter_rows():
         number = list(study.results).index(variant)
-        figure = figures.step_sizes(study.step_sizes(variant), study.results[variant].metrics[criterion])
+        result = study.results[variant]
+        order = [name for name, _ in result.states]  # that of the curves
+        figure = figures.step_sizes(study.step_sizes(variant), result.metrics[criterion], order=order)
         target = f"{stem}-{place(variant, number)}-step-sizes" if variant else f"{stem}-step-sizes"
         written += figures.save_both(figure, target)
     return written

@@ -1,7 +1,7 @@
 """Figures of results, in matplotlib."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -43,6 +43,12 @@ FLOORED = "grad_norm_sq"
 
 LETTERS = 13
 """The letters of a legend that fit into an inch, beside its signs; longer names are wrapped."""
+
+FAR = 10.0
+"""Ends of which the largest is more than so many times the smallest are told apart on a logarithmic axis only."""
+
+BAR = 0.035
+"""The room for a bar at the foot of a figure, as a share of its height."""
 
 MARKS = 8
 """About the markers of a curve."""
@@ -192,31 +198,54 @@ def _clock_interval(axes: Axes, rows: pl.DataFrame, points: dict[str, np.ndarray
         axes.plot(ends, [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
 
 
-def step_sizes(tried: pl.DataFrame, label: Label, *, style: str = "plain", columns: int = 1) -> Axes:
+def in_order(tried: pl.DataFrame, order: Sequence[str]) -> list[str]:
+    """The methods of which step sizes were tried, in the order that gives them the colours of their curves."""
+    methods = [str(name) for (name,) in tried.select("algorithm").unique(maintain_order=True).iter_rows()]
+    return sorted(methods, key=lambda name: order.index(name) if name in order else len(order))
+
+
+def far_apart(tried: pl.DataFrame) -> bool:
+    """Whether ends differ so much that only a logarithmic axis tells them apart."""
+    ends = tried["value"].drop_nulls().to_numpy()
+    return bool(len(ends) and 0 < FAR * ends.min() < ends.max())
+
+
+def step_sizes(
+    tried: pl.DataFrame, label: Label, *, order: Sequence[str] = (), style: str = "plain", columns: int = 1
+) -> Axes:
     """What each method ended at against its step size, from `Study.step_sizes`; shaded where the step is stable.
 
     Bands are 95 % intervals over replicates. Step sizes that diverged in a replicate are left out. The bars at the foot
-    are the stable ranges, the line above them heavy.
+    are the stable ranges, the line above them heavy. The axis is logarithmic where it is usual, or ends lie far apart.
+    `order` is that of the methods; that of the rows if not given.
     """
-    methods = [str(name) for (name,) in tried.select("algorithm").unique(maintain_order=True).iter_rows()]
+    log, methods = label.log or far_apart(tried), in_order(tried, order)
     with rc_context(layout(style).rc):
         figure, axes = sheet(style, columns, math.ceil(len(methods) / (2 * columns)))
         for number, name in enumerate(methods):
             own, look = tried.filter(pl.col("algorithm") == name), styles.of(number)
-            points = band(own, "value", "eta", label.log)
+            points = band(own, "value", "eta", log)
             always = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"].to_numpy()
             heavy, text = np.isin(points["x"], always), names.display_name(name).replace("$", r"\$").lstrip("_")
             axes.plot(points["x"], points["mean"], color=look.color, marker=look.symbol, linewidth=0.8, label=text)
             axes.plot(points["x"], np.where(heavy, points["mean"], np.nan), color=look.color, linewidth=2.2)
             axes.fill_between(points["x"], points["low"], points["high"], color=look.color, alpha=0.18, linewidth=0)
             if len(always):
-                foot, ends = 0.02 + 0.025 * number, [always.min(), always.max()]
-                across = axes.get_xaxis_transform()
-                axes.plot(ends, [foot, foot], color=look.color, linewidth=3, alpha=0.5, transform=across)
+                foot, across = BAR * (number + 0.7), axes.get_xaxis_transform()
+                axes.plot([always.min(), always.max()], [foot] * 2, color=look.color, linewidth=3, transform=across)
         axes.set_xscale("log")
-        dress(axes, drawn(label), r"step size $\eta$", label.log)
+        dress(axes, drawn(label), r"step size $\eta$", log)
+        _lift(axes, BAR * (len(methods) + 0.7))
         _legend(figure, axes, 2 * columns)
     return axes
+
+
+def _lift(axes: Axes, share: float) -> None:
+    """Keep this share of the axes, at the foot, free of curves."""
+    scale = axes.yaxis.get_transform()
+    low, high = scale.transform(np.array(axes.get_ylim()))
+    bottom = scale.inverted().transform(np.array([low - (high - low) * share / (1 - share)]))
+    axes.set_ylim(bottom=float(bottom[0]))
 
 
 def save(drawn: Figure | Axes, path: str | Path) -> Path:

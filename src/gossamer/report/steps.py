@@ -7,6 +7,7 @@ import numpy as np
 import polars as pl
 
 from gossamer.report import names, styles
+from gossamer.report.figures import far_apart, in_order
 from gossamer.report.tables import band
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
@@ -28,13 +29,14 @@ def sensitivity(study: Study) -> list[dict[str, Any]]:
         label, tried = study.results[variant].metrics.get(criterion), study.step_sizes(variant)
         if label is None:
             continue
-        methods = [str(name) for (name,) in tried.select("algorithm").unique(maintain_order=True).iter_rows()]
-        order = list(dict.fromkeys(algorithm for algorithm, _ in study.results[variant].states))  # that of the curves
-        methods = sorted(methods, key=lambda name: order.index(name) if name in order else len(order))
-        lines = [_line(tried.filter(pl.col("algorithm") == name), name, k, label.log) for k, name in enumerate(methods)]
+        methods, log = (
+            in_order(tried, [name for name, _ in study.results[variant].states]),
+            label.log or far_apart(tried),
+        )
+        lines = [_line(tried.filter(pl.col("algorithm") == name), name, k, log) for k, name in enumerate(methods)]
         shown = [line for line in lines if line["eta"]]
         if shown and max(len(line["eta"]) for line in shown) > 1:
-            drawn.append({"variant": variant, "title": f"{label.text}, at the end", "log": label.log, "methods": shown})
+            drawn.append({"variant": variant, "title": f"{label.text}, at the end", "log": log, "methods": shown})
     return drawn
 
 
