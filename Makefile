@@ -23,11 +23,12 @@ PYTEST = $(BIN)/pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --di
 
 install: $(READY)
 
-# $(call environment,DIRECTORY,WHAT): a virtual environment that has it; modules are compiled as they are used
+# $(call environment,DIRECTORY,WHAT): a virtual environment that has it, and the library's kernels, compiled by Numba
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gossamer needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON=…")'
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '$(2)'
+$(1)/bin/python -c 'from gossamer.problems.inputs import native; native.ready()'
 @touch $(1)/ready
 endef
 
