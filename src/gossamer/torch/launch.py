@@ -126,6 +126,8 @@ def environment(processes: int) -> dict[str, str]:
         # glibc then keeps the memory of large vectors, in place of fetching fresh pages for each of them
         "MALLOC_MMAP_MAX_": "0",
         "MALLOC_TRIM_THRESHOLD_": str(2**40),
+        # a process that ends by a fault of native code says where in Python it was
+        "PYTHONFAULTHANDLER": "1",
         **os.environ,
         tether.KEEPER: str(os.getpid()),
     }
