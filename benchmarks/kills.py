@@ -92,8 +92,8 @@ def killed(spec: Path, out: Path, chance: random.Random) -> tuple[int, float, in
         os.kill(int(children[which]), signal.SIGKILL)
         since = time.perf_counter()
         code = run.wait(PATIENCE)
-        if code != LOST or any(Path(f"/proc/{child}").exists() for child in children):
-            left = [child for child in children if Path(f"/proc/{child}").exists()]
+        left = [child for child in children if Path(f"/proc/{child}").exists()]
+        if code != LOST or left:
             raise RuntimeError(
                 f"process {which} was killed, and the run ended with code {code}, where {LOST} is due; still there: "
                 f"{left or 'none'}\n{said(out).read_text(errors='replace')}"

@@ -128,7 +128,7 @@ def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
         file = run / "figures" / f"{stem}.png"
         shutil.copyfile(file, FIGURES / file.name)
         text += f"![{study.title}: {stem}](assets/reproduction/{file.name}){{ width=450 }}\n"
-    text += "\n" + claims(verdicts) + "\n" + chosen(tomllib.loads(study.spec))
+    text += "\n" * bool(SHOWN[name]) + claims(verdicts) + "\n" + chosen(tomllib.loads(study.spec))
     if name == "sensitivity":
         text += "\n" + stable(study.step_sizes())
     elif study.tuning is not None:

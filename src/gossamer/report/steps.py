@@ -29,10 +29,8 @@ def sensitivity(study: Study) -> list[dict[str, Any]]:
         label, tried = study.results[variant].metrics.get(criterion), study.step_sizes(variant)
         if label is None:
             continue
-        methods, log = (
-            in_order(tried, [name for name, _ in study.results[variant].states]),
-            label.log or far_apart(tried),
-        )
+        methods = in_order(tried, [name for name, _ in study.results[variant].states])
+        log = label.log or far_apart(tried)
         lines = [_line(tried.filter(pl.col("algorithm") == name), name, k, log) for k, name in enumerate(methods)]
         shown = [line for line in lines if line["eta"]]
         if shown and max(len(line["eta"]) for line in shown) > 1:
