@@ -109,6 +109,7 @@ class ProcessAgent:
             if noted:
                 return _like(arrays, sums)
             made = zip(computed(sums, last=True), arrays, strict=True)
+            self.exchange.release()
             return _like(arrays, [one.view_as(a) for one, a in made])
 
         return wait

@@ -2,15 +2,16 @@ r"""Messages between neighbours: $\sum_j w_{ij} a_j$ where every $a_j$ lives in 
 
 One call is one message to each neighbour, whatever it carries. Messages are posted and awaited apart, so that they can
 travel while a gradient is computed. An agent adds its neighbours to itself by ascending rank, so that a run repeats to
-the bit.
+the bit. Long messages to processes of the same machine say where the arrays stand, and are read there: see
+`gossamer.torch.nearby`.
 """
 
 import hashlib
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,13 +23,15 @@ from gossamer.basics.pytrees import taken_apart
 from gossamer.networks import Network
 from gossamer.torch.fused import Vector, weighted
 from gossamer.torch.gpus import keep_for_stream
-from gossamer.torch.stopping import NeighborLost
+from gossamer.torch.messages import Sent, begun, fails, here
+from gossamer.torch.nearby import Nearby
+from gossamer.torch.stopping import GRACE, NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
 
 LONGEST_PACKED = 1 << 20
 """Bytes up to which vectors are packed into one piece: a copy is then cheaper than another piece."""
-GLANCE = timedelta(milliseconds=20)
-"""How long to wait when looking whether a message is there."""
+LONGEST_PERIOD = 1000
+"""Rounds after which a network may come again so that each of them is looked up only once."""
 
 RankWeights = dict[int, float]
 """The weight that a rank gives to each rank that it hears, itself included, by ascending rank."""
@@ -60,7 +63,7 @@ class Links(NamedTuple):
     targets: tuple[int, ...]
 
 
-_KEPT: list[tuple["weakref.ref[Exchange]", list["_Sent"]]] = []
+_KEPT: list[tuple["weakref.ref[Exchange]", list[Sent]]] = []
 """The messages of every exchange. Those of an exchange that is gone must stay until they have arrived."""
 
 
@@ -70,12 +73,16 @@ class Exchange:
     def __init__(self, world: ProcessWorld, network: Network, counters: Counters):
         self.world, self.network, self.counters = world, network, counters
         self.tag = next(world.words.tags)
-        self._flying: list[_Sent] = []
-        self._let_go()
-        _KEPT.append((weakref.ref(self), self._flying))
+        self.nearby = Nearby(world, wanted=False)
+        """The ranks that read messages in the memory of this one, and it in theirs."""
         self.grouped = world.device.type == "cuda"
         """Whether all messages of a round are handed over in one call, as NCCL needs it."""
-        self._links: dict[str, Links] = {}
+        self._links: dict[tuple[int, str], Links] = {}
+        self._flying: list[Sent] = []
+        self._lent: list[Sent] = []
+        """Messages that are here, but of which arrays may still be read, at both ends."""
+        self._let_go()
+        _KEPT.append((weakref.ref(self), self._flying))
 
     def rewire(self, network: Network) -> None:
         """Go on with other ranks, by another network; messages of before are forgotten."""
@@ -84,12 +91,14 @@ class Exchange:
         self._links.clear()
 
     def links(self, t: int, letters: str) -> Links:
-        """Who talks to whom in round t by these matrices; looked up once where nothing changes."""
-        if self.network.changes:
+        """Who talks to whom in round t by these matrices; looked up once where rounds come again."""
+        mixer = self.network.mixer
+        if mixer.random or mixer.period > LONGEST_PERIOD:
             return self._drawn(t, letters)
-        if letters not in self._links:
-            self._links[letters] = self._drawn(t, letters)
-        return self._links[letters]
+        key = t % mixer.period, letters
+        if key not in self._links:
+            self._links[key] = self._drawn(t, letters)
+        return self._links[key]
 
     def _drawn(self, t: int, letters: str) -> Links:
         rank, weights, sources, targets = self.world.rank, {}, set(), set()
@@ -106,19 +115,17 @@ class Exchange:
     def post(self, arrays: Sequence[Tensor], letters: str, t: int) -> Callable[[], list[Vector]]:
         """Send the arrays and return what waits for those of the neighbours, and notes down how each is mixed.
 
-        Large arrays travel as they are, and are weighed where they were received: no copy is made.
+        Large arrays travel as they are, and are weighed where they were received: no copy is made. They must stay as
+        they are until `release`, and so must those of the neighbours.
         """
         links, vectors = self.links(t, letters), [a.reshape(-1) for a in arrays]
-        small = len(arrays) > 1 and sum(a.nbytes for a in vectors) <= LONGEST_PACKED
-        sizes = [a.numel() for a in vectors]
-        sent = self._sent([torch.cat(vectors)] if small else vectors, links)
+        sent = self._sent(vectors, links)
         self._flying.append(sent)
         by = [links.weights[letter] for letter in letters]
 
         def wait() -> list[Vector]:
             self._flying.remove(sent)
-            arrived = {peer: rows[0].split(sizes) if small else rows for peer, rows in self._arrivals(sent)}
-            mixed = []
+            arrived, mixed = self._arrived(sent), []
             for k, (a, weights) in enumerate(zip(vectors, by, strict=True)):
                 heard = [peer for peer in arrived if peer in weights]
                 parts, given = [arrived[peer][k] for peer in heard], [weights[peer] for peer in heard]
@@ -127,6 +134,11 @@ class Exchange:
 
         return wait
 
+    def release(self) -> None:
+        """Say to neighbours that what they lent was read, and wait until they have read what this rank lent."""
+        while self._lent:
+            self._await(self._lent.pop(0).given_back())
+
     def drain(self) -> None:
         """Let messages arrive that nobody will wait for. All ranks must do it."""
         self._drained(self._flying)
@@ -134,9 +146,8 @@ class Exchange:
     def settle(self) -> None:
         """Wait until what is on its way has arrived, at both ends; it is read later. All ranks must do it."""
         for sent in self._flying:
-            for _ in self._arrivals(sent):
-                pass
-            sent.works = [(peer, _Done()) for peer, _ in sent.works]
+            sent.arrived = {peer: [*map(here, rows)] for peer, rows in self._arrived(sent).items()}
+        self.release()
 
     def _let_go(self) -> None:
         """Free the messages of exchanges that are gone. Ranks that step equally often have all sent theirs by now."""
@@ -145,37 +156,48 @@ class Exchange:
                 self._drained(flying)
                 _KEPT.remove((owner, flying))
 
-    def _drained(self, flying: list["_Sent"]) -> None:
+    def _drained(self, flying: list[Sent]) -> None:
         while flying:
-            for _ in self._arrivals(flying.pop()):
-                pass
+            self._arrived(flying.pop(0))
+        self.release()
 
     def swap(self, message: Tensor, t: int) -> tuple[dict[int, Tensor], RankWeights]:
         """Send encoded bytes, and return those of every neighbour and the weights of W."""
         links = self.links(t, "W")
-        arrived = self._arrivals(self._sent([message], links))
-        return {source: buffers[0] for source, buffers in arrived}, links.weights["W"]
+        arrived = self._arrived(self._sent([message], links))
+        received = {source: here(rows[0]) for source, rows in arrived.items()}
+        self.release()
+        return received, links.weights["W"]
 
     def meet(self) -> None:
         """Wait until all ranks are here. Each hears every other, so that one that is missing can be named."""
         others = tuple(rank for rank in range(self.world.size) if rank != self.world.rank)
-        for _ in self._arrivals(self._sent([self._room(1, torch.uint8)], Links({}, others, others))):
-            pass
+        self._arrived(self._sent([self._room(1, torch.uint8)], Links({}, others, others)))
+        self.release()
 
-    def _sent(self, pieces: list[Tensor], links: Links) -> "_Sent":
-        """Begin to send a message, in pieces, and to receive as many from each neighbour."""
-        buffers = {source: [self._room(a.numel(), a.dtype) for a in pieces] for source in links.sources}
+    def _sent(self, arrays: list[Tensor], links: Links) -> Sent:
+        """Begin to send arrays, and to receive as many from each neighbour."""
         self.counters.messages += len(links.targets)
-        self.counters.bytes_sent += len(links.targets) * sum(a.nbytes for a in pieces)
-        if self.grouped and (links.targets or links.sources):
-            return _Sent(pieces, buffers, [(None, work) for work in self._batch(pieces, buffers, links.targets)])
+        self.counters.bytes_sent += len(links.targets) * sum(a.nbytes for a in arrays)
+        sent, near = Sent(arrays, self.nearby), self.nearby.pids
+        far, targets = ([peer for peer in peers if peer not in near] for peers in (links.sources, links.targets))
+        if far or targets:
+            small = len(arrays) > 1 and sum(a.nbytes for a in arrays) <= LONGEST_PACKED
+            sent.pieces = [torch.cat(arrays)] if small else arrays
+        sent.rows = {peer: [self._room(a.numel(), a.dtype) for a in sent.pieces] for peer in far}
+        if self.grouped and (far or targets):
+            sent.works = [(None, work) for work in self._batch(sent, targets)]
+            return sent
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
         group, tag = self.world.group, self.tag
-        sends = [(peer, _begun(group.send, piece, peer, tag)) for peer in links.targets for piece in pieces]
-        receipts = [(peer, _begun(group.recv, to, peer, tag)) for peer, row in buffers.items() for to in row]
-        return _Sent(pieces, buffers, [*receipts, *sends])
+        sends = [(peer, begun(group.send, [a], peer, tag)) for peer in targets for a in sent.pieces]
+        sends += sent.lent_to([peer for peer in links.targets if peer in near])
+        receipts = [(peer, begun(group.recv, [to], peer, tag)) for peer, row in sent.rows.items() for to in row]
+        receipts += sent.lent_by([peer for peer in links.sources if peer in near])
+        sent.works = [*receipts, *sends]
+        return sent
 
-    def _batch(self, pieces: list[Tensor], buffers: dict[int, list[Tensor]], targets: Sequence[int]) -> list[Any]:
+    def _batch(self, sent: Sent, targets: Sequence[int]) -> list[Any]:
         """NCCL must see all messages at once, and answers for all of them.
 
         It knows no tags: the k-th message from i to j meets the k-th that j awaits from i. Both ends agree on that, as
@@ -185,32 +207,39 @@ class Exchange:
         for before any call of some.
         """
         number, group = self.world.everywhere, self.world.group
-        ops = [dist.P2POp(dist.isend, a, number(peer), group, self.tag) for peer in targets for a in pieces]
-        ops += [dist.P2POp(dist.irecv, a, number(peer), group, self.tag) for peer, row in buffers.items() for a in row]
+        ops = [dist.P2POp(dist.isend, a, number(peer), group, self.tag) for peer in targets for a in sent.pieces]
+        ops += [
+            dist.P2POp(dist.irecv, a, number(peer), group, self.tag) for peer, row in sent.rows.items() for a in row
+        ]
         return dist.batch_isend_irecv(ops)
 
-    def _arrivals(self, sent: "_Sent") -> Iterator[tuple[int, list[Tensor]]]:
-        """What each neighbour sent, by ascending rank, as soon as it is there; at the end all has been sent, too."""
-        pieces = len(sent.pieces)
-        for k, (peer, work) in enumerate(sent.works):
+    def _arrived(self, sent: Sent) -> dict[int, list[Any]]:
+        """The arrays of each neighbour, by ascending rank, or where they stand; by then all has been sent, too."""
+        if sent.arrived is None:
+            self._await(sent.works)
+            keep_for_stream([*sent.pieces, *(a for row in sent.rows.values() for a in row)])
+            sent.arrived = sent.unpacked(lambda peer: partial(self._lost, (peer,), 0.0))
+            self._lent.append(sent)
+        return sent.arrived
+
+    def _await(self, works: list[tuple[int | None, Any]]) -> None:
+        """Wait for works with neighbours, of which one may be lost."""
+        for k, (peer, work) in enumerate(works):
             began = time.monotonic()
             try:
                 self.world.wait(work)
-            except RuntimeError as error:
-                raise self._lost(sent.works[k:], time.monotonic() - began, error) from error
+            except (RuntimeError, OSError) as error:
+                # others may have failed as well, since a rank that loses a neighbour ends
+                lost = {peer, *(other for other, later in works[k + 1 :] if fails(later))}
+                ranks = tuple(sorted(rank for rank in lost if rank is not None))
+                raise self._lost(ranks, time.monotonic() - began, error) from error
             self.counters.seconds_waiting += time.monotonic() - began
-            if peer is not None and k < pieces * len(sent.buffers) and (k + 1) % pieces == 0:
-                yield peer, sent.buffers[peer]
-        keep_for_stream([*sent.pieces, *(a for row in sent.buffers.values() for a in row)])
-        if sent.works and sent.works[0][0] is None:  # one work answers for all
-            yield from sent.buffers.items()
 
-    def _lost(self, works: list[tuple[int | None, Any]], waited: float, error: RuntimeError) -> RuntimeError:
-        """The error to raise: the first work failed, and others may have, since a rank that loses a neighbour ends."""
-        if reason := self.world.words.reason():  # by the same connection, and so before its end
+    def _lost(self, ranks: tuple[int, ...], waited: float, error: Exception) -> RuntimeError:
+        """The error to raise where these ranks are lost."""
+        # by the same connection, and so before its end, but for those that are near
+        if reason := self.world.words.reason(GRACE if isinstance(error, OSError) else 0.0):
             return reason
-        lost = {works[0][0]} | {peer for peer, work in works[1:] if _fails(work)}
-        ranks = tuple(sorted(peer for peer in lost if peer is not None))
         who = f"rank {' and rank '.join(map(str, ranks))}" if ranks else "a neighbour"
         if waited >= self.world.timeout.total_seconds():
             why = (
@@ -226,50 +255,6 @@ class Exchange:
 
     def _room(self, size: int, dtype: torch.dtype) -> Tensor:
         return torch.empty(size, dtype=dtype, device=self.world.device)
-
-
-@dataclass(eq=False)
-class _Sent:
-    """The pieces of a message, buffers for as many from each neighbour, by ascending rank, and the works of both."""
-
-    pieces: list[Tensor]
-    buffers: dict[int, list[Tensor]]
-    works: list[tuple[int | None, Any]]
-
-
-class _Done:
-    """A work that was waited for: gloo would wait for another one."""
-
-    def wait(self, timeout: timedelta) -> None:
-        pass
-
-
-class _Unsent:
-    """A message that could not leave. It is an error only where it is waited for.
-
-    A neighbour that has ended its last step has nothing more to say, and nobody will wait for it.
-    """
-
-    def __init__(self, error: RuntimeError):
-        self.error = error
-
-    def wait(self, timeout: timedelta) -> None:
-        raise self.error
-
-
-def _begun(do: Any, tensor: Tensor, peer: int, tag: int) -> Any:
-    try:
-        return do([tensor], peer, tag)
-    except RuntimeError as error:
-        return _Unsent(error)
-
-
-def _fails(work: Any) -> bool:
-    try:
-        work.wait(GLANCE)
-    except RuntimeError:
-        return True
-    return False
 
 
 def fingerprint(network: Network) -> str:

@@ -17,12 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gossamer.torch.nearby import Elsewhere, read
+
 BLOCK = 1 << 17
 """How many numbers a thread computes at a time: a multiple of what a processor computes at once."""
 SHORTEST = 1 << 18
 """Models of fewer numbers are computed as they are written: there is little to save."""
 
-Chunks = Sequence[Tensor | float]
+Chunks = Sequence[Tensor | Elsewhere | float]
 """An operand, block by block."""
 
 
@@ -42,13 +44,13 @@ class Vector:
     """An array of a rule that is there, or that is noted down: `op` of two others, or of one and a number.
 
     Args:
-        value: the array, if it is there.
+        value: the array, if it is there; it may stand in the memory of another process, from where `read` takes it.
         spent: whether its memory may be used for something else at the end of the round.
     """
 
     __slots__ = ("args", "op", "size", "spent", "value")
 
-    def __init__(self, value: Tensor | None = None, spent: bool = False, op: Any = None, args: tuple[Any, ...] = ()):
+    def __init__(self, value: Any = None, spent: bool = False, op: Any = None, args: tuple[Any, ...] = ()):
         self.value, self.spent, self.op, self.args = value, spent, op, args
         self.size: int = value.numel() if value is not None else max(_size(a) for a in args)
 
@@ -120,20 +122,24 @@ Vector.__abs__ = lambda mine: _noted(torch.abs, mine)  # pyright: ignore[reportA
 Number.__neg__ = lambda mine: Number(-mine.data)  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def weighted(parts: Sequence[Tensor], weights: Sequence[float], own: Tensor, weight: float) -> Vector:
+def weighted(parts: Sequence[Any], weights: Sequence[float], own: Tensor, weight: float) -> Vector:
     """The weighted sum of what neighbours sent, whose memory it may use, and of one's own, which comes second."""
     if not parts:
         return Vector(own * weight, spent=True)
-    rows = [(own, weight), *zip(parts[1:], weights[1:], strict=True)]
-    if own.numel() < SHORTEST:
-        made = parts[0].mul_(weights[0])
-        for a, by in rows:
+    if own.numel() < SHORTEST and all(isinstance(a, Tensor) for a in parts):
+        made = parts[0].mul_(weights[0]).add_(own, alpha=weight)
+        for a, by in zip(parts[1:], weights[1:], strict=True):
             made.add_(a, alpha=by)
         return Vector(made, spent=True)
-    noted = _noted(torch.mul, Vector(parts[0], spent=True), weights[0])
-    for a, by in rows:
-        noted = _noted(partial(torch.add, alpha=by), noted, Vector(a, spent=a is not own))
+    noted = _noted(partial(torch.add, alpha=weight), _noted(torch.mul, _sent(parts[0]), weights[0]), Vector(own))
+    for a, by in zip(parts[1:], weights[1:], strict=True):
+        noted = _noted(partial(torch.add, alpha=by), noted, _sent(a))
     return noted
+
+
+def _sent(a: Tensor | Elsewhere) -> Vector:
+    """What a neighbour sent, or left where it is."""
+    return Vector(a, spent=True) if isinstance(a, Tensor) else _noted(read, Vector(a))
 
 
 def computed(arrays: Iterable[Any], last: bool = False) -> tuple[Tensor, ...]:
@@ -182,7 +188,7 @@ class Memory:
     """What vectors of one size are computed in: whole vectors for results, and blocks for what is between."""
 
     def __init__(self, order: list[Vector], size: int):
-        self.like = next(v.value for v in order if v.value is not None and v.size == size)
+        self.like = next(v.value for v in order if isinstance(v.value, Tensor) and v.size == size)
         # what is launched on a GPU costs more than what it computes on a block
         self.length = size if self.like.is_cuda else min(size, BLOCK * torch.get_num_threads())
         self.size, self.count = size, -(-size // self.length)
@@ -191,10 +197,10 @@ class Memory:
         self._free: list[Tensor] = []
         self._blocks: list[Chunks] = []
 
-    def split(self, a: Tensor) -> Chunks:
+    def split(self, a: Tensor | Elsewhere) -> Chunks:
         return a.split(self.length) if a.numel() == self.size else self.all(a)
 
-    def all(self, a: Tensor | float) -> Chunks:
+    def all(self, a: Any) -> Chunks:
         """One and the same for all blocks."""
         return (a,) * self.count
 

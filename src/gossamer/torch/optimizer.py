@@ -39,6 +39,7 @@ from gossamer.torch.hyperparameters import Dials, rates_of
 from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps, inner_groups
 from gossamer.torch.likeness import Likeness
 from gossamer.torch.log import Log
+from gossamer.torch.nearby import Nearby
 from gossamer.torch.parameters import Flat
 from gossamer.torch.resumable import Resumable
 from gossamer.torch.rounds import Course, Memory, Rates, Rounds
@@ -110,6 +111,7 @@ class Decentralized(Resumable):
         log_every: int = 1,
         seed: int = 0,
         draws: Draws = "torch",
+        direct: bool = True,
     ):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
@@ -140,6 +142,7 @@ class Decentralized(Resumable):
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(x.numel())
+        self.direct = direct and not elastic and not self.asynchronous
         self.overlap = not self.asynchronous and overlapping(overlap, rule, self.network)
         self.counters, self._log = Counters(), Log(log, log_every)
         self.local: LocalSteps | None = None
@@ -176,6 +179,7 @@ class Decentralized(Resumable):
     def _start(self, about: dict[str, str], besides: list[torch.Tensor]) -> None:
         """Begin as the other ranks do, with what rank 0 has."""
         self.world.agree(about)
+        self.exchange.nearby = Nearby(self.world, self.direct)
         averaging.give_out(besides, self.world)
         start = State(x=self.world.broadcast(self.flat.read()))
         self.guard.check(start, [])

@@ -160,6 +160,7 @@ class Rounds:
             del before, after
         now = agent.rates
         del agent
+        self._agent.exchange.release()
         course.check(state, now)
         self._begin(Memory(t, state, now, []))
 
@@ -210,6 +211,7 @@ class Replaying:
 
     def post(self, *arrays: Tensor, over: Any = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
         place = self._ear
+        _lent(arrays)
         self._once(lambda: self._agent.post(*computed(arrays), over=over, late=late))
 
         def wait() -> Any:
@@ -220,6 +222,7 @@ class Replaying:
         return wait
 
     def gossip(self, *arrays: Tensor, over: Any = "W") -> Any:
+        _lent(arrays)
         return self._given(self._once(lambda: self._agent.gossip(*computed(arrays), over=over)))
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
@@ -285,6 +288,13 @@ class Replaying:
     def _kept(self, a: Any) -> Any:
         """What is needed after this round, as the rule sees it."""
         return Vector(a) if self._fused and isinstance(a, Tensor) else a
+
+
+def _lent(arrays: tuple[Any, ...]) -> None:
+    """Neighbours may read these until the round ends."""
+    for a in arrays:
+        if isinstance(a, Vector):
+            a.spent = False
 
 
 def _computed(state: State) -> State:

@@ -9,6 +9,7 @@ import contextlib
 import itertools
 import json
 import time
+import weakref
 from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
@@ -88,6 +89,8 @@ class LastWords:
         self._heard: list[Words] = []
         self._over: set[int] = set()
         self._works = {peer: self._listen(peer) for peer in self._others}
+        self.others: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Other connections between the same ranks, which end with these: they have `hang_up`."""
         self.tags = itertools.count(1)
         """The tags of the optimizers on this group, told apart by them."""
 
@@ -111,6 +114,8 @@ class LastWords:
         for peer in self._others:
             with contextlib.suppress(RuntimeError):
                 self._group.recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
+        for line in self.others:
+            line.hang_up()
 
     def reason(self, grace: float = 0.0) -> RuntimeError | None:
         """Why this rank must stop, if another has said so. Of several stops the first counts, once for each optimizer.
