@@ -23,8 +23,8 @@ from gossamer.basics.pytrees import taken_apart
 from gossamer.networks import Network
 from gossamer.torch.fused import Vector, weighted
 from gossamer.torch.gpus import keep_for_stream
-from gossamer.torch.messages import Sent, begun, fails, here
-from gossamer.torch.nearby import Nearby
+from gossamer.torch.messages import Sent, begun, fails
+from gossamer.torch.nearby import Nearby, here
 from gossamer.torch.stopping import GRACE, NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
 

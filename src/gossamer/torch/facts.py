@@ -47,6 +47,7 @@ def agreed_on(optimizer: "Decentralized", module: torch.nn.Module | None) -> dic
         "draws": optimizer.draws,
         "inner optimizer": inner_of(optimizer),
         "choice of on_nonfinite": optimizer.guard.mode,
+        "choice of direct": str(optimizer.direct),
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.torch.nearby import Elsewhere, read
+from gossamer.torch.nearby import Elsewhere, here, read
 
 BLOCK = 1 << 17
 """How many numbers a thread computes at a time: a multiple of what a processor computes at once."""
@@ -126,10 +126,10 @@ def weighted(parts: Sequence[Any], weights: Sequence[float], own: Tensor, weight
     """The weighted sum of what neighbours sent, whose memory it may use, and of one's own, which comes second."""
     if not parts:
         return Vector(own * weight, spent=True)
-    if own.numel() < SHORTEST and all(isinstance(a, Tensor) for a in parts):
-        made = parts[0].mul_(weights[0]).add_(own, alpha=weight)
+    if own.numel() < SHORTEST:
+        made = here(parts[0]).mul_(weights[0]).add_(own, alpha=weight)
         for a, by in zip(parts[1:], weights[1:], strict=True):
-            made.add_(a, alpha=by)
+            made.add_(here(a), alpha=by)
         return Vector(made, spent=True)
     noted = _noted(partial(torch.add, alpha=weight), _noted(torch.mul, _sent(parts[0]), weights[0]), Vector(own))
     for a, by in zip(parts[1:], weights[1:], strict=True):
@@ -142,23 +142,31 @@ def _sent(a: Tensor | Elsewhere) -> Vector:
     return Vector(a, spent=True) if isinstance(a, Tensor) else _noted(read, Vector(a))
 
 
-def computed(arrays: Iterable[Any], last: bool = False) -> tuple[Tensor, ...]:
+def lend(arrays: Iterable[Any]) -> None:
+    """Keep the memory of arrays until the end of the round: neighbours may read there."""
+    for a in arrays:
+        if isinstance(a, Vector):
+            a.spent = False
+
+
+def computed(arrays: Iterable[Any], last: bool = False, finite: set[int] | None = None) -> tuple[Tensor, ...]:
     """The arrays, of which some may only be noted.
 
     Args:
         arrays: vectors and tensors.
         last: whether what is `spent` is needed for nothing else, so that results may be put there.
+        finite: if given, results are looked at as they are computed, and the ids of those that are finite put in here.
     """
     given = list(arrays)
     kept = {id(a): a for a in given if isinstance(a, Vector)}
     wanted = [a for a in kept.values() if a.value is None]
     for size in {a.size for a in wanted}:
-        _compute([a for a in wanted if a.size == size], set(kept), last)
+        _compute([a for a in wanted if a.size == size], set(kept), last, finite)
     values: list[Any] = [a.value if isinstance(a, Vector) else a for a in given]
     return tuple(values)
 
 
-def _compute(wanted: list[Vector], kept: set[int], last: bool) -> None:
+def _compute(wanted: list[Vector], kept: set[int], last: bool, finite: set[int] | None) -> None:
     """Compute vectors of one size; those that are kept must stay as they are, also where they are there already."""
     order = _in_order(wanted)
     uses = Counter(id(a) for vector in order for a in vector.args if isinstance(a, Vector))
@@ -177,11 +185,19 @@ def _compute(wanted: list[Vector], kept: set[int], last: bool) -> None:
                     memory.give_back(a, chunks[id(a)], last)
         chunks[id(vector)] = memory.split(memory.whole(vector)) if id(vector) in results else memory.block()
         program.append((vector.op, given, chunks[id(vector)]))
+    # of results that are not looked at, nothing is added up; else it is done while a block is at hand
+    totals = memory.like.new_zeros(0 if finite is None else len(wanted), memory.count)
+    looks = [(chunks[id(vector)], total.unbind()) for vector, total in zip(wanted, totals, strict=False)]
     for k in range(memory.count):
         for op, given, out in program:
             op(*[a[k] for a in given], out=out[k])
+        for out, total in looks:
+            torch.sum(out[k], 0, out=total[k])
     for vector in wanted:
         vector.value, vector.args = memory.wholes[id(vector)], ()
+    if finite is not None:
+        good = torch.isfinite(totals.sum(1)).tolist()
+        finite.update(id(vector.value) for vector, is_so in zip(wanted, good, strict=True) if is_so)
 
 
 class Memory:

@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from gossamer.torch.nearby import Elsewhere, Nearby, read
+from gossamer.torch.nearby import Elsewhere, Nearby
 
 GLANCE = timedelta(milliseconds=20)
 """How long to wait when looking whether a message is there."""
@@ -101,8 +101,3 @@ def fails(work: Any) -> bool:
     except (RuntimeError, OSError):
         return True
     return False
-
-
-def here(a: Tensor | Elsewhere) -> Tensor:
-    """An array in memory of this process."""
-    return read(a) if isinstance(a, Elsewhere) else a

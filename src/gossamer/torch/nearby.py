@@ -1,9 +1,9 @@
 """Processes of one machine, which read each other's memory in place of sending what stands there.
 
-Over the loopback interface the kernel copies a message twice, and wakes a thread for each part of it. `process_vm_readv`
-of Linux copies it once, a block at a time to where a sum is computed, so that nothing is received and then looked for
-again. A process tells its neighbours where its arrays stand, by a Unix socket, and they say when they have read them;
-until then those must stay as they are.
+Over the loopback interface the kernel copies a message twice, and wakes a thread for each part of it. On Linux,
+`process_vm_readv` copies it once, a block at a time to where a sum is computed, so that nothing is received and then
+looked for again. A process tells its neighbours where its arrays stand, by a Unix socket, and they say when they have
+read them; until then those must stay as they are.
 
 A process may read another one of the same user, if the kernel lets it: containers may forbid it, and where Yama guards
 processes from each other, each lets in what was started by the process that started it. Who may is tried at the start,
@@ -69,6 +69,11 @@ def read(a: Elsewhere, out: Tensor | None = None) -> Tensor:
     return to
 
 
+def here(a: Tensor | Elsewhere) -> Tensor:
+    """An array in memory of this process."""
+    return read(a) if isinstance(a, Elsewhere) else a
+
+
 class Nearby:
     """The other ranks of a world whose memory this one can read and which can read its own. All ranks make it.
 
@@ -122,7 +127,8 @@ class Nearby:
                     self.pids[rank] = of["pid"]
             mine = json.dumps([[*self.pids], [*self._lines]])
             seen = [json.loads(text) for text in world.texts(mine)]  # by then all have looked and called
-            for _ in [rank for rank, (_, calls) in enumerate(seen) if world.rank in calls]:
+            callers = {rank for rank, (_, calls) in enumerate(seen) if world.rank in calls}
+            while not callers <= {*self._lines}:
                 self._answer(door, bytes(proof.tolist()), world)
         for rank in [*self.pids]:
             if world.rank not in seen[rank][0] or rank not in self._lines:

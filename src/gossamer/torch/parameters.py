@@ -9,6 +9,9 @@ from torch import Tensor
 
 from gossamer.core import InputError, State
 
+ROW, BLOCK = 1 << 10, 1 << 17
+"""How many numbers have one checksum, and how many are copied at a time."""
+
 
 class Flat:
     """Reads and writes all trained parameters as one vector, group by group; their own memory stays as it is.
@@ -45,7 +48,7 @@ class Flat:
         self._kinds = [_kind(p) for p in self.params]
         self.vector: Tensor | None = None
         """What the parameters are views of, after `unite`."""
-        self._sums = torch.zeros(0)
+        self._sums, self._places = torch.zeros(0), list[int]()
         self.still: dict[int, Tensor] = {}
         """Parameters that were frozen since, by number, and the values that they keep."""
 
@@ -60,6 +63,7 @@ class Flat:
             self.vector = self.read()
             for p, part in zip(self.params, self.vector.split(self._lengths), strict=True):
                 p.data = part.view_as(p)
+            self._places = [p.data_ptr() for p in self.params]
 
     def held(self, state: State) -> State:
         """A state whose model is the parameters themselves, after `unite`."""
@@ -100,8 +104,7 @@ class Flat:
         """Put a vector into the parameters."""
         if self.vector is not None:
             if x is not self.vector:
-                self.vector.copy_(x)
-                self._sums = self._checksums()
+                self._sums = self._checksums(x)
             return
         with torch.no_grad():
             for part, p in zip(x.split(self._lengths), map(local, self.params), strict=True):
@@ -128,7 +131,7 @@ class Flat:
         """
         self.check_kinds()
         if x is self.vector:
-            touched = torch.nonzero(self._checksums() != self._sums).view(-1).tolist()
+            touched = self._touched()
         else:
             parts = zip(map(local, self.params), x.split(self._lengths), strict=True)
             touched = [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p).to(p.dtype))]
@@ -139,11 +142,31 @@ class Flat:
                 "is made; go on with a run by gossamer.torch.resume; step outside of average_model."
             )
 
-    def _checksums(self) -> Tensor:
-        """The bits of each parameter, added up."""
-        words = torch.int32 if self.dtype == torch.float32 else torch.int64
-        # in the same type, or else a copy would be made; what overflows counts as well
-        return torch.stack([p.detach().view(-1).view(words).sum(dtype=words) for p in self.params])
+    def _touched(self) -> list[int]:
+        """The parameters that are no views of the vector any more, or else those with rows whose bits have changed."""
+        moved = [k for k, p in enumerate(self.params) if p.data_ptr() != self._places[k]]
+        if moved or torch.equal(now := self._checksums(), self._sums):
+            return moved
+        rows = [ROW * row for row in torch.nonzero(now != self._sums).view(-1).tolist()]
+        spans = itertools.pairwise(itertools.accumulate(self._lengths, initial=0))
+        return [k for k, (start, end) in enumerate(spans) if any(start < row + ROW and row < end for row in rows)]
+
+    def _checksums(self, x: Tensor | None = None) -> Tensor:
+        """The bits of each row of the vector, added up; where `x` is given, it is copied there before.
+
+        Both are done a block at a time, so that a block is read while it is at hand.
+        """
+        assert self.vector is not None
+        words, sums = torch.int32 if self.dtype == torch.float32 else torch.int64, list[Tensor]()
+        for k, block in enumerate(self.vector.split(BLOCK)):
+            if x is not None:
+                block.copy_(x[k * BLOCK : (k + 1) * BLOCK])
+            bits, whole = block.view(words), block.numel() // ROW * ROW
+            # in the same type, or else a copy would be made; what overflows counts as well
+            sums.append(bits[:whole].view(-1, ROW).sum(1, dtype=words))
+            if whole < block.numel():
+                sums.append(bits[whole:].sum(dtype=words).view(1))
+        return torch.cat(sums)
 
     def check_gradients(self) -> None:
         """Refuse a step without gradients, or with those of parameters that have no part in it."""
