@@ -10,9 +10,10 @@ from jax.random import fold_in, key_data, split
 
 import gossamer as gs
 from gossamer.basics import keys
+from gossamer.basics.cipher import FAULTS, MEASUREMENT
 from gossamer.compressors import Compressor, Errors
 from gossamer.engines.block import Block
-from gossamer.networks.mixing.drawn import round_key
+from gossamer.networks.mixing.sources import PROGRAM
 from gossamer.oracles import Oracle, Stage
 from gossamer.oracles.measuring import _keys
 
@@ -156,11 +157,11 @@ def test_no_two_draws_of_a_run_share_a_key(drawn):
 
 def test_networks_and_measurements_with_the_seed_of_a_run_have_other_keys(drawn):
     """A fault's draw is below the key of its round; a measurement's stages are below the key of its query."""
-    rounds = [round_key(np.uint32(seed), t) for seed in SEEDS for t in range(ROUNDS)]
-    faults = [keys.of_faults(key, depth) for key in rounds for depth in (1, 2)]
+    rounds = [PROGRAM.key(np.uint32(seed), t) for seed in SEEDS for t in range(ROUNDS)]
+    faults = [PROGRAM.folded(key, FAULTS + depth) for key in rounds for depth in (1, 2)]
     pairs = [each(key, jnp.arange(AGENTS**2)) for key in faults]
     halves = [split(key) for key in rounds]  # a permutation draws from such
-    asked = [_keys(keys.root(keys.MEASUREMENT, seed), (AGENTS, 2, 4)).ravel() for seed in SEEDS]
+    asked = [_keys(keys.root(MEASUREMENT, seed), (AGENTS, 2, 4)).ravel() for seed in SEEDS]
     stages = [each(key, jnp.arange(STAGES + 1)) for one in asked for key in one]
     others = told([jnp.stack(rounds), jnp.stack(faults), *pairs, *halves, *asked, *stages])
     assert len(set(others)) == len(others)

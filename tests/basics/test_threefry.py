@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gossamer.basics.cipher import encrypted
 from gossamer.basics.keys import kept, root
-from gossamer.basics.threefry import THREEFRY, encrypted
+from gossamer.basics.threefry import THREEFRY
 
 WORDS = st.integers(0, 2**32 - 1)
 

@@ -5,6 +5,7 @@ import sys
 
 import jax
 import numpy as np
+import pytest
 
 from gossamer import networks
 from gossamer.basics.pytrees import taken_apart
@@ -20,8 +21,7 @@ for name in networks.NETWORKS:
     for common in ({{}}, {{"links_down": 0.1, "agents_asleep": 0.2}}, {{"every": 2}}):
         network = networks.make(name, 16, **{NEEDED!r}.get(name, {{}}), **common)
         network.links, network.degrees, network.neighbors(3), network.traffic, network.pace, network.activity
-        if not network.mixer.random:
-            network.matrix(3, "R"), network.matrix(3, "C"), network.awake(3)
+        network.matrix(3, "R"), network.matrix(3, "C"), network.awake(3)
         if not common or not network.mixer.random or name not in {ESTIMATED!r}:
             repr(network), network.gap, network._repr_html_()
         assert "jax" not in sys.modules, (name, common)
@@ -53,7 +53,7 @@ def output_of(code):
 
 
 def test_every_network_is_made_and_measured_without_jax():
-    """All but what is drawn: the matrix of a random round, and the gap that is estimated from such rounds."""
+    """All but the gap that is estimated from rounds that are drawn, many at once."""
     assert output_of(WALK) == ["walked", str(len(networks.NETWORKS))]
 
 
@@ -61,6 +61,22 @@ def test_networks_that_were_made_before_jax_was_imported_are_pytrees_when_it_is(
     error, step = output_of(LATER)
     assert float(error) < 1e-6
     assert step == "1.0"
+
+
+@pytest.mark.parametrize("name", ["random-matching", "redrawn-erdos-renyi", "ou-equidyn", "od-equidyn", "star"])
+def test_what_is_drawn_on_the_host_is_what_a_program_draws(name):
+    """By NumPy and by JAX: who is linked and who sleeps to the bit, and weights to rounding."""
+    mix = jax.jit(lambda network, x, t, over: (network.mix(x, t, over), network.awake(t)), static_argnames="over")
+    drawn = networks.make(name, 9, **NEEDED.get(name, {}))
+    for network in (drawn, networks.failing(drawn, links=0.3, agents=0.2, seed=7)):
+        over = "W" if network.stochastic == "doubly" else "C"
+        for t in (0, 1, 1000):
+            with jax.enable_x64(True):
+                program, awake = jax.tree.map(np.asarray, mix(network, np.eye(9), np.int32(t), over))
+            host = network.matrix(t, over).toarray()
+            assert np.array_equal(host != 0, program != 0)
+            np.testing.assert_allclose(host, program, rtol=0, atol=1e-15)
+            assert np.array_equal(network.awake(t), awake)
 
 
 def test_taken_apart_without_jax_a_network_has_the_leaves_that_jax_finds():

@@ -147,7 +147,7 @@ def test_a_place_in_other_data_is_refused(other, tmp_path):
 
 
 def test_a_seed_is_a_whole_number():
-    with pytest.raises(TypeError):
+    with pytest.raises(gs.InputError):
         Decentralized([weight()], gs.DPSGD(0.1), seed=1.5)
 
 

@@ -141,6 +141,52 @@ def test_checkpoints_of_another_world_are_refused(tmp_path):
     (tmp_path / "step-000000004-rank-2-of-8.pt").touch()
     with pytest.raises(gs.InputError, match="holds checkpoints of 8 ranks, but there are 1: start as many"):
         run(tmp_path)
+    model = torch.nn.Linear(1, 1)
+    with pytest.raises(gs.InputError, match="holds checkpoints of 8 ranks, but there are 1: start as many"):
+        save(tmp_path, 1, model, Decentralized(model.parameters(), gs.DPSGD(eta=0.1)))
+    assert len(list(tmp_path.iterdir())) == 1  # or else nobody could go on from either
+
+
+def test_a_file_is_no_folder_of_checkpoints(tmp_path):
+    path, model = tmp_path / "file", torch.nn.Linear(1, 1)
+    path.touch()
+    optimizer = Decentralized(model.parameters(), gs.DPSGD(eta=0.1))
+    for use in (lambda: resume(path, model, optimizer), lambda: save(path, 1, model, optimizer)):
+        with pytest.raises(gs.InputError, match="file is a file, but checkpoints need a folder"):
+            use()
+
+
+@pytest.mark.parametrize(
+    ("rule", "layers", "message"),
+    [
+        (gs.BiasedDMT(eta=0.1, lam=0.4), 1, "but the optimizer has 'biased-dmt lam=0.4'"),
+        (
+            gs.BiasedDMT(eta=0.1, lam=0.3),
+            2,
+            r"has nothing for 0.0.bias of the model, which here is \(2,\) \(14 differ",
+        ),
+    ],
+)
+def test_what_cannot_be_resumed_changes_nothing(rule, layers, message, tmp_path):
+    """Neither the model nor what was saved besides."""
+
+    def made(rule, layers):
+        module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+        model = module if layers == 1 else torch.nn.Sequential(module)
+        optimizer = Decentralized(model.parameters(), rule)
+        return model, optimizer, torch.optim.lr_scheduler.StepLR(optimizer, 1)
+
+    model, optimizer, scheduler = made(gs.BiasedDMT(eta=0.1, lam=0.3), 1)
+    model(torch.ones(2, 2)).sum().backward()
+    optimizer.step()
+    scheduler.step()
+    save(tmp_path, 1, model, optimizer, scheduler=scheduler)
+    model, optimizer, scheduler = made(rule, layers)
+    before = [value.clone() for value in model.state_dict().values()]
+    with pytest.raises(gs.InputError, match=message):
+        resume(tmp_path, model, optimizer, scheduler=scheduler)
+    assert all(torch.equal(a, b) for a, b in zip(before, model.state_dict().values(), strict=True))
+    assert scheduler.last_epoch == 0
 
 
 def test_what_was_saved_must_be_resumed(tmp_path):

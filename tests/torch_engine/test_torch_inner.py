@@ -161,6 +161,10 @@ def test_halves_are_not_moved_by_their_own_rounding():
     torch.testing.assert_close(state, torch.full((3,), 1 - 0.3 * moved))
 
 
+def in_inner(**options):
+    return [{"params": [weight()], "inner": options}]
+
+
 @rule("asks-twice")
 class AsksTwice:
     eta: gs.StepSize
@@ -185,6 +189,11 @@ class AsksTwice:
         (lambda: Decentralized([weight()], gs.DPSGD(0.1), inner=SGD, weight_decay=0.1), "cannot stand beside inner"),
         (lambda: Decentralized([weight()], gs.DPSGD(0.1), weight_decay=-1), "weight_decay of parameter group 0 must"),
         (lambda: Decentralized([{"params": [weight()], "inner": {"lr": 1}}], gs.DPSGD(0.1)), "but there is none"),
+        (lambda: Decentralized([{"params": [weight()], "inner": 1}], gs.DPSGD(0.1), inner=SGD), "must be a dict of op"),
+        (lambda: Decentralized(in_inner(params=[weight()]), gs.DPSGD(0.1), inner=SGD), "must be a dict of options"),
+        (lambda: Decentralized(in_inner(decay=1), gs.DPSGD(0.1), inner=SGD), "has 'decay' for the .* it has lr, momen"),
+        (lambda: Decentralized([weight()], gs.DPSGD(0.1), inner=lambda _: SGD([weight()])), "1 others and lacks 1 "),
+        (lambda: Decentralized([weight()], gs.DAdamW(0.1), weight_decay=0.1), "d-adamw shrinks the model by itself"),
         (lambda: steps(Decentralized([w := weight()], AsksTwice(0.1), inner=SGD), lambda _: w.sum()), "at 2 points of"),
     ],
 )  # fmt: skip

@@ -52,6 +52,14 @@ def test_a_state_of_another_rule_is_refused():
         Decentralized(params, gs.GNSD(eta=0.1)).load_state_dict(saved)
 
 
+def test_a_state_of_another_optimizer_is_refused():
+    saved = torch.optim.SGD([weight()], lr=0.1).state_dict()
+    with pytest.raises(
+        gs.InputError, match=r"this is no state of Decentralized.*: give what its state_dict\(\) returned"
+    ):
+        Decentralized([weight()], gs.DPSGD(eta=0.1)).load_state_dict(saved)
+
+
 def test_a_state_of_another_model_is_refused():
     saved = Decentralized([weight()], gs.DPSGD(eta=0.1)).state_dict()
     with pytest.raises(gs.InputError, match="this state is of a model with 2 numbers, but the optimizer's has 4"):

@@ -30,6 +30,12 @@ def test_the_state_of_another_rank_is_refused_by_all(ranks):
     assert one_same
 
 
+def test_a_folder_that_one_rank_refuses_is_refused_by_all(ranks):
+    zero, one = (of_rank["unfit"] for of_rank in ranks)
+    assert "of-0 holds checkpoints of 3 ranks, but there are 2" in zero
+    assert one == f"rank 0 (of 1 ranks) refuses: {zero}"
+
+
 def test_gradients_that_were_averaged_before_are_warned_of_once(ranks):
     assert [len(of_rank["warned"]) for of_rank in ranks] == [1, 0]
     assert "Do not wrap the model in DistributedDataParallel" in ranks[0]["warned"][0]

@@ -3,13 +3,15 @@
 import csv
 import json
 import sys
+from types import SimpleNamespace
 
+import numpy
 import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import gossamer as gs
-from gossamer.torch import CSVLog, Decentralized, JSONLinesLog, ProgressLog, TensorBoardLog, resume, save
+from gossamer.torch import CSVLog, Decentralized, JSONLinesLog, ProgressLog, TensorBoardLog, WandbLog, resume, save
 from gossamer.torch.log_writers import STANDARD
 from tests.torch_engine.small import problem, steps
 
@@ -89,6 +91,60 @@ def test_without_tensorboard_it_says_what_is_missing(tmp_path, monkeypatch):
         TensorBoardLog(tmp_path)
 
 
+def test_weights_and_biases_gets_the_rows_of_rank_0_in_one_run(monkeypatch):
+    """A stand-in for the package, which is not installed here."""
+    begun, logged = [], []
+    run = SimpleNamespace(log=lambda numbers, step: logged.append((step, numbers)))
+    package = SimpleNamespace(run=None, init=lambda **options: begun.append(options) or run)
+    monkeypatch.setitem(sys.modules, "wandb", package)
+    row = dict.fromkeys(STANDARD, 0) | {"loss": 0.25}
+    log = WandbLog(project="digits")
+    for rank, step in ((0, 3), (1, 3), (0, 4)):
+        log(row | {"rank": rank, "step": step})
+    assert begun == [{"project": "digits"}]
+    assert [step for step, _ in logged] == [3, 4]
+    assert set(logged[0][1]) == {*STANDARD, "loss"} - {"step", "rank"}
+    package.run = run  # the script has begun one
+    WandbLog(project="other")(row)
+    assert len(begun) == 1
+    assert len(logged) == 3
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(ImportError, match="WandbLog needs the package wandb"):
+        WandbLog()
+
+
+def test_what_is_noted_is_a_number_of_its_own_name():
+    """A tensor is read when the row is written, and is as it was when it was noted."""
+    rows, (params, loss) = [], problem()
+    optimizer = Decentralized(params, DMT, log=rows.append, log_every=2)
+    total = torch.ones((), requires_grad=True) * 3
+    optimizer.note(total=total, right=torch.tensor([True]), count=numpy.int64(7))
+    with torch.no_grad():
+        total += 1
+    steps(optimizer, loss, count=2)
+    assert {key: rows[0][key] for key in ("total", "right", "count")} == {"total": 3.0, "right": 1.0, "count": 7.0}
+    for bad, message in (
+        ({"loss": torch.ones(2)}, r"note\(loss=…\) must be one number, but is tensor"),
+        ({"loss": "low"}, r"note\(loss=…\) must be one number, but is 'low'"),
+        ({"rank": 1}, r"note\(rank=…\) would hide the rank that every row has"),
+    ):
+        with pytest.raises(gs.InputError, match=message):
+            optimizer.note(**bad)
+    steps(optimizer, loss, count=2, first=2)
+    assert tuple(rows[1]) == STANDARD
+
+
+def test_seconds_go_on_over_the_lives_of_a_run_as_those_of_waiting_do():
+    rows, optimizer = [], Decentralized(problem()[0], DMT)
+    saved = optimizer.state_dict()
+    saved["rule"]["seconds"] = 5000.0
+    params, loss = problem()
+    other = Decentralized(params, DMT, log=rows.append)
+    other.load_state_dict(saved)
+    steps(other, loss, count=1)
+    assert 5000 < rows[0]["seconds"] < 5060
+
+
 def test_counters_go_on_over_the_lives_of_a_run(tmp_path):
     params, loss = problem()
     optimizer = Decentralized(params, DMT, on_nonfinite="skip")
@@ -116,6 +172,7 @@ def test_an_optimizer_shows_its_rule_and_network():
     ("options", "message"),
     [
         ({"log": 3}, "log must be a function of a row"),
+        ({"log": CSVLog}, "log must be a function of a row, such as .* but is <class"),
         ({"log_every": 0}, "log_every must be a whole number of at least"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Where nothing is drawn at random, training imports no JAX, which costs 200 MB and makes a fork unsafe."""
+"""Training imports no JAX, which costs 200 MB and makes a fork unsafe, also where rounds and messages are drawn."""
 
 import os
 import subprocess

@@ -15,6 +15,7 @@ def all_of_them(rank, size, folder):
         "buffers": buffers(rank),
         "halves": halves(rank),
         "saved": saved(rank, folder),
+        "unfit": unfit(rank, folder),
     }
 
 
@@ -110,3 +111,23 @@ def saved(rank, folder):
     model.running_mean.fill_(rank)
     save(f"{folder}/checkpoints", 1, model, optimizer)
     return model.weight.tolist()
+
+
+def unfit(rank, folder):
+    """What each rank is told where only the folder of rank 0 is of another world; then both take a step."""
+    from pathlib import Path
+
+    from gossamer.torch import resume
+    from tests.torch_engine.worlds import pair
+
+    mine = Path(folder, f"of-{rank}")
+    mine.mkdir()
+    if rank == 0:
+        (mine / "step-000000004-rank-0-of-3.pt").touch()
+    model, optimizer = pair()
+    try:
+        resume(mine, model, optimizer)
+    except gs.InputError as error:
+        model[0].sum().backward()
+        optimizer.step()
+        return str(error)

@@ -1,4 +1,4 @@
-"""Two ranks that train with whatever draws nothing at random. As a script: it prints whether any of them met JAX."""
+"""Two ranks that train with what is the library's own. As a script: it prints whether any of them met JAX."""
 
 import multiprocessing
 import sys
@@ -16,6 +16,8 @@ RUNS = {
     "static": (gs.DPSGD(eta=0.1), "ring"),
     "periodic": (gs.BiasedDMT(eta=0.1, lam=0.5), networks.every(networks.one_peer_exponential(2), 2)),
     "sequence": (gs.GNSD(eta=0.1), networks.sequence([networks.complete(2), networks.ring(2)])),
+    "matchings": (gs.DPSGD(eta=0.1), "random-matching"),
+    "failing": (gs.BiasedDMT(eta=0.1, lam=0.5), networks.failing(networks.ring(2), links=0.3, agents=0.2)),
     "directed": (gs.PushPullDMT(eta=0.1, lam=0.5), "directed-ring"),
     "all at once": (gs.CentralizedSGD(eta=0.1), "complete"),
     **{

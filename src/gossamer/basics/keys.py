@@ -33,19 +33,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key
 
-from gossamer.basics.threefry import THREEFRY, encrypted
+from gossamer.basics.cipher import RUN, encrypted
+from gossamer.basics.threefry import THREEFRY
 from gossamer.core import InputError
 
 T = TypeVar("T")
 
-RUN, NETWORK, MEASUREMENT = range(3)
-"""The domains."""
-
 ARRAYS = 1 << 20
 """Where compressed arrays begin among the numbers below the key of a round; before it are the stages."""
-
-FAULTS = 1 << 20
-"""Where faults begin below the key of a network's round; JAX's own functions split that key into lower numbers."""
 
 QUERIES = 1 << 21
 """Where the queries after the first begin."""
@@ -98,11 +93,6 @@ def of_stage(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
 def of_step(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
     """The key with which a later step of local training asks, counted from 1, from the key of that stage."""
     return jax.random.fold_in(key, number)
-
-
-def of_faults(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
-    """The key of the faults at this depth in a round, from the key of the network's round."""
-    return jax.random.fold_in(key, FAULTS + depth)
 
 
 def kept(t: Any, draw: Callable[[], T]) -> T:

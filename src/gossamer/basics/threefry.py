@@ -2,8 +2,6 @@ r"""Threefry-2x32 written out: the numbers of JAX's own generator, to the bit, i
 
 JAX compiles threefry for CPUs as a rolled loop of five steps, because that compiles fast; each step is some fifteen
 kernels and copies, and together they were four in five of the kernels of a round. Written out, XLA fuses all of it.
-
-Reference: J. Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011.
 """
 
 import math
@@ -14,23 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, UInt
 
-ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-PARITY = np.uint32(0x1BD11BDA)
+from gossamer.basics.cipher import encrypted
 
 Words = UInt[Array, "*shape"]
-
-
-def encrypted(key: Any, high: Any, low: Any) -> tuple[Any, Any]:
-    """The block of two words that the cipher makes of a counter of two words, under the key: arrays of NumPy or JAX."""
-    schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
-    a, b = high + schedule[0], low + schedule[1]
-    for step in range(5):
-        for r in ROTATIONS[step % 2]:
-            a = a + b
-            b = ((b << np.uint32(r)) | (b >> np.uint32(32 - r))) ^ a
-        a = a + schedule[(step + 1) % 3]
-        b = b + schedule[(step + 2) % 3] + np.uint32(step + 1)
-    return a, b
 
 
 def _counters(shape: tuple[int, ...]) -> tuple[UInt[Array, ""], Words]:

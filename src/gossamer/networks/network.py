@@ -63,7 +63,7 @@ class Network:
         self._check_over(over)
         return self.mixer.mix(x, _round(t), over)
 
-    def awake(self, t: Any) -> Bool[Array, " agents"] | None:
+    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
         """Who is awake in round t; None where no agent ever sleeps."""
         return self.mixer.awake(_round(t))
 

@@ -20,7 +20,8 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from gossamer.basics.arrays import numbers
-from gossamer.basics.keys import MEASUREMENT, RUN, root
+from gossamer.basics.cipher import MEASUREMENT, RUN
+from gossamer.basics.keys import root
 from gossamer.basics.lazy_scipy import special
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.basics.sizes import refuse_beyond_memory

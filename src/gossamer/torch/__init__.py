@@ -3,7 +3,7 @@
 from gossamer.torch.available import MissingTorch  # first: it says what to install
 from gossamer.torch.checkpoint import mean_model, resume, save
 from gossamer.torch.exchange import Counters
-from gossamer.torch.log_writers import CSVLog, JSONLinesLog, ProgressLog, TensorBoardLog
+from gossamer.torch.log_writers import CSVLog, JSONLinesLog, ProgressLog, TensorBoardLog, WandbLog
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
 from gossamer.torch.stopping import NeighborLost, NotFinite
@@ -19,6 +19,7 @@ __all__ = [
     "ProgressLog",
     "SplitSampler",
     "TensorBoardLog",
+    "WandbLog",
     "mean_model",
     "resume",
     "save",

@@ -1,14 +1,18 @@
 """What a user gives to `Decentralized`, checked and made whole."""
 
+import operator
 from collections.abc import Iterable
 from typing import Any, Literal
+
+import torch
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.lazy_networkx import is_graph
-from gossamer.core import InputError
+from gossamer.core import InputError, brief, flag
 from gossamer.networks import NETWORKS, Network
 from gossamer.networks.surviving import surviving
+from gossamer.torch.hyperparameters import checked_rate
 
 Draws = Literal["torch", "simulator"]
 LONGEST = 30 * 86400.0
@@ -18,8 +22,26 @@ LONGEST = 30 * 86400.0
 def check_seconds(**timeouts: float) -> None:
     """Refuse timeouts that are no numbers of seconds."""
     for name, value in timeouts.items():
-        if not 0 < value <= LONGEST:
-            raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {value!r}.")
+        if not isinstance(value, (int, float)) or not 0 < value <= LONGEST:
+            raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {brief(value)}.")
+
+
+def check_kinds(module: Any, overlap: Any, **switches: Any) -> None:
+    """Refuse what is no model, and switches that are neither on nor off: a text such as "no" would count as on."""
+    if module is not None and not isinstance(module, torch.nn.Module):
+        raise InputError(f"module must be the model whose buffers rank 0 gives to all, but is {brief(module)}.")
+    if overlap is not None:
+        flag("overlap", overlap)
+    for name, value in switches.items():
+        flag(name, value)
+
+
+def checked_seed(seed: Any) -> int:
+    """The seed of what compressors draw."""
+    try:
+        return operator.index(seed)
+    except TypeError:
+        raise InputError(f"seed must be a whole number, but is {brief(seed)}.") from None
 
 
 def checked_draws(draws: Any) -> Draws:
@@ -31,6 +53,10 @@ def checked_draws(draws: Any) -> Draws:
 
 def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
     """Parameter groups, each with no more than it may have."""
+    if isinstance(params, torch.Tensor):
+        raise InputError("params must be parameters or groups of them, but is one tensor: give a list, [tensor].")
+    if isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList):
+        raise InputError("params must be parameters or groups of them, but is a model: give model.parameters().")
     given = list(params)
     groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
     for k, group in enumerate(groups):
@@ -41,6 +67,10 @@ def groups_of(params: Iterable[Any]) -> list[dict[str, Any]]:
                 'own lr and weight_decay, and options of the inner optimizer in a dict, "inner": {"lr": …}; all other '
                 "hyper-parameters are the rule's."
             )
+        if "params" not in group:
+            raise InputError(f'parameter group {k} has no parameters: give them as "params".')
+        if "lr" in group:
+            checked_rate(group["lr"], f"lr of parameter group {k}")
     return groups
 
 
@@ -72,7 +102,7 @@ def overlapping(wanted: bool | None, rule: Any, network: Network) -> bool:
         why = "a hyper-parameter other than eta is a schedule, and its rounds would be mixed up"
     if wanted and why:
         raise InputError(f"overlap=True cannot be: {why}. Leave overlap out.")
-    return why is None and wanted is not False
+    return why is None and (wanted is None or bool(wanted))
 
 
 def sleepy(rule: Any, network: Network) -> bool:

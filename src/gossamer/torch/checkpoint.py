@@ -51,8 +51,8 @@ def save(
     used = step if batches is None else batches
     if sampler is not None:
         sampler.check_used(used)
-    optimizer.together(lambda: _met(optimizer))
     folder = Path(folder)
+    optimizer.together(lambda: _met(optimizer, folder))
     folder.mkdir(parents=True, exist_ok=True)
     path = _path(folder, step, optimizer)
     content = {
@@ -95,6 +95,7 @@ def resume(
     world, folder = optimizer.world, Path(folder)
     if optimizer.elastic is not None and optimizer.elastic.joined:  # others on their way, who do not resume
         return optimizer.steps
+    world.refuse(_unfit(folder, optimizer))
     stored = [set(json.loads(text)) for text in world.texts(json.dumps(sorted(_steps(folder, optimizer))))]
     common = set.intersection(*stored)
     if not common:
@@ -107,17 +108,8 @@ def resume(
             )
         return 0
     content = _newest(folder, sorted(common, reverse=True), optimizer)
-    path = _path(folder, content["step"], optimizer)
-    if set(content["others"]) != set(others):
-        raise InputError(
-            f"{path.name} was saved with {sorted(content['others']) or 'nothing'} besides model and optimizer, but is "
-            f"resumed with {sorted(others) or 'nothing'}: give resume what save was given."
-        )
-    if content["sampler"] != (present := None if sampler is None else sampler.fingerprint()):
-        raise InputError(
-            f"{path.name} was saved with {_rows(content['sampler'])}, but is resumed with {_rows(present)}: the place "
-            "in the data would be another. Give resume the sampler that save was given, made with the same arguments."
-        )
+    # before any of them is changed
+    world.refuse(_misfit(content, _path(folder, content["step"], optimizer).name, model, optimizer, sampler, others))
     _load(model, content["model"])
     for name, other in others.items():
         other.load_state_dict(content["others"][name])
@@ -158,9 +150,42 @@ def _held(path: Path, step: int, rank: int) -> tuple[dict[str, Any], str, str]:
     return content, "", ""
 
 
-def _met(optimizer: Decentralized) -> None:
+def _misfit(
+    content: dict[str, Any],
+    name: str,
+    model: torch.nn.Module,
+    optimizer: Decentralized,
+    sampler: SplitSampler | None,
+    others: dict[str, Any],
+) -> str:
+    """Why what a file of this name holds cannot be loaded into these; "" if it can."""
+    if set(content["others"]) != set(others):
+        return (
+            f"{name} was saved with {sorted(content['others']) or 'nothing'} besides model and optimizer, but is "
+            f"resumed with {sorted(others) or 'nothing'}: give resume what save was given."
+        )
+    if content["sampler"] != (present := None if sampler is None else sampler.fingerprint()):
+        return (
+            f"{name} was saved with {_rows(content['sampler'])}, but is resumed with {_rows(present)}: the place "
+            "in the data would be another. Give resume the sampler that save was given, made with the same arguments."
+        )
+    saved, here = _shapes(content["model"]), _shapes(model.state_dict())
+    if odd := sorted(key for key in {*saved, *here} if saved.get(key, "nothing") != here.get(key, "nothing")):
+        return (
+            f"{name} has {saved.get(odd[0], 'nothing')} for {odd[0]} of the model, which here is "
+            f"{here.get(odd[0], 'not there')} ({len(odd)} differ in all): give resume the model that save was given."
+        )
+    return optimizer.misfit(content["optimizer"])
+
+
+def _shapes(state: dict[str, Any]) -> dict[str, str]:
+    return {key: str(tuple(getattr(held(value), "shape", ()))) for key, value in state.items()}
+
+
+def _met(optimizer: Decentralized, folder: Path) -> None:
     optimizer.exchange.meet()  # names a rank that is missing, as no all-gather can
     optimizer.check_together()
+    optimizer.world.refuse(_unfit(folder, optimizer))
 
 
 def _rows(sampler: str | None) -> str:
@@ -172,17 +197,23 @@ def _path(folder: Path, step: int, optimizer: Decentralized) -> Path:
 
 
 def _steps(folder: Path, optimizer: Decentralized) -> set[int]:
-    """The steps that this rank holds, or an error where the folder is of a world of another size."""
-    rank, size = optimizer.world.rank, optimizer.world.size
-    files = [names[:3] for _, *names in _files(folder) if names[3] == optimizer.world.part]
-    others = {ranks for _, _, ranks in files} - {size}
-    if others and not (optimizer.elastic is not None and optimizer.steps):  # else there were more or fewer before
-        raise InputError(
-            f"{folder} holds checkpoints of {others.pop()} ranks, but there are {size}: start as many, or begin from "
-            f"their mean, model.load_state_dict(gossamer.torch.mean_model({str(folder)!r})), before Decentralized is "
-            "made, and save into another folder."
-        )
-    return {step for step, owner, ranks in files if owner == rank and ranks == size}
+    """The steps that this rank holds."""
+    here = optimizer.world.rank, optimizer.world.size, optimizer.world.part
+    return {step for _, step, *of in _files(folder) if tuple(of) == here}
+
+
+def _unfit(folder: Path, optimizer: Decentralized) -> str:
+    """Why checkpoints of this run cannot be in a folder; "" if they can."""
+    if folder.exists() and not folder.is_dir():
+        return f"{folder} is a file, but checkpoints need a folder: give another path."
+    sizes = {size for _, _, _, size, part in _files(folder) if part == optimizer.world.part} - {optimizer.world.size}
+    if not sizes or (optimizer.elastic is not None and optimizer.steps):  # there were more or fewer before
+        return ""
+    return (
+        f"{folder} holds checkpoints of {sizes.pop()} ranks, but there are {optimizer.world.size}: start as many, or "
+        f"begin from their mean, model.load_state_dict(gossamer.torch.mean_model({str(folder)!r})), before "
+        "Decentralized is made, and save into another folder."
+    )
 
 
 def _files(folder: Path) -> Iterator[tuple[Any, ...]]:

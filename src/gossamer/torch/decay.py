@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.core import InputError, Range, State
+from gossamer.core import InputError, Range, State, brief
 
 AMOUNT = Range(0.0, float("inf"), False, True, "It is the ω of x ← (1 − ηω) x, such as 0.01.")
 
@@ -30,6 +30,11 @@ class WeightDecay:
     """
 
     def __init__(self, rule: Any, amounts: Sequence[float], sizes: Sequence[int], eta: Callable[[int], float]):
+        if any(amounts) and getattr(rule, "decay", 0):
+            raise InputError(
+                f"{rule.name} shrinks the model by itself, decay={brief(rule.decay)}, and weight_decay would do so "
+                "once more: give the rule decay=0, or leave weight_decay out."
+            )
         self.amounts, self._sizes, self._eta = list(amounts), list(sizes), eta
         self._arrays: tuple[str, ...] = rule.decays if any(amounts) else ()
         self._in_gradient = any(amounts) and not rule.decays

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gossamer.core import InputError, bind, counts, parts, ranges
+from gossamer.core import InputError, bind, brief, counts, parts, ranges
 from gossamer.torch.fused import Number
 
 
@@ -69,9 +69,15 @@ class Dials:
 
 def checked_rate(value: Any, where: str) -> float:
     """A step size as a scheduler left it: 0 is fine, as warm-ups begin with it."""
-    rate = float(value)
+    try:
+        rate = float(value)
+    except (TypeError, ValueError):
+        rate = math.nan
     if not (math.isfinite(rate) and rate >= 0):
-        raise InputError(f"{where} must be a finite number of at least 0, but is {value!r}. Check the scheduler.")
+        raise InputError(
+            f"{where} must be a finite number of at least 0, but is {brief(value)}. Check the group, and the scheduler "
+            "that sets it."
+        )
     return rate
 
 

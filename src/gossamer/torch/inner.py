@@ -100,9 +100,24 @@ def made_by(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
     example = "such as partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)"
     if not callable(make):
         raise InputError(f"inner must make an optimizer from parameter groups, {example}, but is {brief(make)}.")
+    given = set().union(*groups) - {"params"}  # before it adds those that it has by default
     optimizer = make(groups)
     if not isinstance(optimizer, Optimizer):
         raise InputError(f"inner must make an optimizer of PyTorch, {example}, but made {brief(optimizer)}.")
+    if unknown := sorted(given - set(optimizer.defaults)):
+        raise InputError(
+            f"a parameter group has {unknown[0]!r} for the inner optimizer, which {type(optimizer).__name__} does not "
+            f"know: it has {', '.join(optimizer.defaults)}."
+        )
+    wanted, taken = (
+        {id(p) for group in some for p in group["params"] if p.requires_grad}
+        for some in (groups, optimizer.param_groups)
+    )
+    if wanted != taken:
+        raise InputError(
+            f"inner must make an optimizer of the parameters that it is given, {example}, but this one has "
+            f"{len(taken - wanted)} others and lacks {len(wanted - taken)} of {len(wanted)}."
+        )
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
         raise InputError(
@@ -118,6 +133,12 @@ def inner_groups(groups: list[dict[str, Any]], options: list[dict[str, Any]], in
         raise InputError('a parameter group has options for an inner optimizer, "inner", but there is none.')
     if inner is None:
         return []
+    for k, own in enumerate(options):
+        if not isinstance(own, dict) or "params" in own:
+            raise InputError(
+                f'"inner" of parameter group {k} must be a dict of options for the inner optimizer, such as '
+                f'{{"lr": 1e-4}}, but is {brief(own)}.'
+            )
     pairs = zip(groups, options, strict=True)
     trained = [{"params": [p for p in group["params"] if p.requires_grad], **own} for group, own in pairs]
     return [group for group in trained if group["params"]]

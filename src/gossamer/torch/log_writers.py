@@ -116,6 +116,30 @@ class TensorBoardLog:
         self._writer.flush()  # by itself it writes every two minutes, and not at the end
 
 
+class WandbLog:
+    """Curves for Weights & Biases, by rank 0: ``Decentralized(…, log=WandbLog(project="digits"))``.
+
+    It goes on in the run that the script has begun, and else begins one, by ``wandb.init`` with these options.
+    """
+
+    def __init__(self, **options: Any):
+        try:
+            import wandb  # pyright: ignore[reportMissingImports]
+        except ImportError as missing:
+            raise MissingTorch(
+                f"WandbLog needs the package wandb, but {missing.name!r} is not installed: pip install wandb, or use "
+                "CSVLog or JSONLinesLog."
+            ) from missing
+        self._wandb, self._options, self._run = wandb, options, None
+
+    def __call__(self, row: Row) -> None:
+        if row["rank"]:
+            return
+        if self._run is None:
+            self._run = self._wandb.run or self._wandb.init(**self._options)
+        self._run.log({name: value for name, value in row.items() if name not in ("step", "rank")}, step=row["step"])
+
+
 STANDARD = (
     *("step", "rank", "round", "lr", "seconds"),
     *("bytes_sent", "messages", "bytes_reduced", "seconds_waiting", "overflows", "skipped"),

@@ -5,7 +5,6 @@
 Each process holds a model of its own, computes gradients on its own data and talks to its neighbours alone.
 """
 
-import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,8 +20,10 @@ from gossamer.torch.agent import Agents
 from gossamer.torch.arguments import (
     Draws,
     asks_at_its_model,
+    check_kinds,
     check_seconds,
     checked_draws,
+    checked_seed,
     groups_of,
     is_ours,
     network_for,
@@ -80,8 +81,8 @@ class Decentralized(Resumable):
             that have ``wake``; end with `finish`.
         overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
             it. The iterates are the same.
-        log: called with a row of numbers after every `log_every` steps: `CSVLog`, `JSONLinesLog`, `ProgressLog` or
-            `TensorBoardLog` of `gossamer.torch`, or any function of a dict. See `note`.
+        log: called with a row of numbers after every `log_every` steps: `CSVLog`, `JSONLinesLog`, `ProgressLog`,
+            `TensorBoardLog` or `WandbLog` of `gossamer.torch`, or any function of a dict. See `note`.
         log_every: how many steps there are between two rows.
         seed: the seed of what randomised compressors draw.
         draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
@@ -118,7 +119,8 @@ class Decentralized(Resumable):
         check_rule(rule, inner)
         local_steps = checked_steps(local_steps, inner)
         check_seconds(timeout=timeout, start_timeout=start_timeout)
-        self.seed, self.draws = operator.index(seed), checked_draws(draws)
+        check_kinds(module, overlap, elastic=elastic, asynchronous=asynchronous)
+        self.seed, self.draws = checked_seed(seed), checked_draws(draws)
         groups = groups_of(params)
         options = [group.pop("inner", {}) for group in groups]
         self._own_rate = ["lr" in group for group in groups]

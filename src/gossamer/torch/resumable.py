@@ -25,6 +25,7 @@ class Resumable(Together):
         """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""
         rule = self._saved_with() | packed(self._rounds.memory)
         rule |= {"finite": self._gradients.finite, "steps": self.guard.step, "counters": asdict(self.counters)}
+        rule["seconds"] = self._log.seconds
         rule["still"] = {k: value.clone() for k, value in self.flat.still.items()}
         rule["inner state"] = None if self.local is None else self.local.state_dict()
         return super().state_dict() | {"rule": rule}
@@ -33,8 +34,8 @@ class Resumable(Together):
         """Go on from a state that this rank saved. All ranks must load the same step together: the round that they
         are in is begun again."""
         self._check_own()
-        saved = state_dict.get("rule", {})
-        self.world.refuse(misfit(saved, self._saved_with(), sum(self.flat.sizes)))
+        self.world.refuse(self.misfit(state_dict))
+        saved = state_dict["rule"]
         super().load_state_dict({key: state_dict[key] for key in ("state", "param_groups")})
         self.world.agree({"round that was loaded": "any" if self.asynchronous else str(saved["round"])})
         if self.asynchronous:
@@ -44,12 +45,17 @@ class Resumable(Together):
         self._gradients.finite = None if finite is None else finite.to(self.world.device, copy=True)
         self.guard.step = saved["steps"]
         vars(self.counters).update(saved["counters"])
+        self._log.seconds = saved.get("seconds", self._log.seconds)
         self.flat.still = {k: value.to(self.world.device, copy=True) for k, value in saved.get("still", {}).items()}
         self._go(unpacked(saved, self.world.device))
         if self.local is not None:
             self.local.load_state_dict(saved["inner state"])
         if self.asynchronous:
             self.exchange.meet()  # or else one might meet another that has not loaded yet
+
+    def misfit(self, state_dict: dict[str, Any]) -> str:
+        """Why this optimizer cannot load a state; "" if it can."""
+        return misfit(state_dict.get("rule", {}), self._saved_with(), sum(self.flat.sizes))
 
     def __getstate__(self) -> dict[str, Any]:
         raise InputError(

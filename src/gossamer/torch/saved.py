@@ -43,7 +43,9 @@ def unpacked(saved: dict[str, Any], device: torch.device) -> Memory:
 
 def misfit(saved: dict[str, Any], facts: dict[str, Any], size: int) -> str:
     """Why a saved state cannot be loaded by an optimizer of these facts and so many numbers; "" if it can."""
-    if (by := saved.get("saved by")) != (here := facts["saved by"]) and "rule" in saved:
+    if "rule" not in saved:
+        return "this is no state of Decentralized, which says what rule it is of: give what its state_dict() returned."
+    if (by := saved.get("saved by")) != (here := facts["saved by"]):
         return (
             f"this state was saved by {by}, but this is {here}: every rank must load its own, since models and "
             "trackers differ between ranks. gossamer.torch.save and resume keep one for each; on another number of "

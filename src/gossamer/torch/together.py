@@ -58,9 +58,9 @@ class Together(Optimizer):
         """What became of this rank's meetings; None where ranks go in rounds."""
         return self._rounds.meetings.tally if isinstance(self._rounds, Waking) else None
 
-    def note(self, **values: float) -> None:
-        """Put values, such as ``loss=loss.item()``, into the next row of the log."""
-        self._log.noted |= values
+    def note(self, **values: float | torch.Tensor) -> None:
+        """Put numbers, such as ``loss=loss``, into the next row of the log."""
+        self._log.note(values)
 
     @contextlib.contextmanager
     def average_model(self, module: torch.nn.Module | None = None) -> Iterator[None]:

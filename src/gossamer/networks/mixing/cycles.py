@@ -5,10 +5,11 @@ import functools
 import math
 from typing import Any, ClassVar
 
+import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float
 
-from gossamer.basics.lazy_jax import Array, jax, jnp
+from gossamer.basics.lazy_jax import Array, is_array, jax, jnp
 from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
 
 
@@ -28,11 +29,14 @@ class Cycle(Mixer):
     def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         return self.turn(t).sparse(t, over)
 
-    def awake(self, t: Any) -> Bool[Array, " agents"] | None:
+    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
         sleepers = [mixer.awake(0) for mixer in self.rounds]
-        everyone = next((jnp.ones_like(awake) for awake in sleepers if awake is not None), None)
-        if everyone is None:
+        asked = next((awake for awake in sleepers if awake is not None), None)
+        if asked is None:
             return None
+        if not is_array(t) and not is_array(asked):  # on the host
+            return np.ones_like(asked) if (awake := self.turn(t).awake(t)) is None else awake
+        everyone = jnp.ones_like(asked)
 
         def awake_with(mixer: Mixer) -> Any:
             return lambda t: everyone if (awake := mixer.awake(t)) is None else awake
@@ -110,7 +114,7 @@ class Every(Mixer):
     def _on(self, t: Any) -> Any:
         return (t // self.stride) % self.rounds == 0
 
-    def awake(self, t: Any) -> Bool[Array, " agents"] | None:
+    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
         return self.base.awake(t)
 
     def union(self) -> sp.csr_array | None:

@@ -11,37 +11,28 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from jaxtyping import Float, Key, UInt
+from jaxtyping import Float, UInt
 
-from gossamer.basics.lazy_jax import Array, jax, jnp
+from gossamer.basics.lazy_jax import Array
 from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
+from gossamer.networks.mixing.sources import HOST, PROGRAM, Source
 from gossamer.networks.mixing.static import Explicit, Full, Neighbours
 
 
-def round_key(seed: UInt[Array | np.ndarray, ""], t: Any) -> Key[Array, ""]:
-    """The key of all that is drawn in round t."""
-    from gossamer.basics.keys import NETWORK, root  # JAX, which a network without draws does not need
-
-    return jax.random.fold_in(root(NETWORK, seed), t)
-
-
 class Drawn(Mixer):
-    """A mixer whose rounds are drawn: `at` says how, inside the compiled program."""
+    """A mixer whose rounds are drawn: `at` says how, inside a compiled program or on the host."""
 
     changes: ClassVar[bool] = True
 
     @abc.abstractmethod
-    def at(self, t: Any, over: MatrixName) -> Explicit:
-        """The mixer of round t."""
+    def at(self, t: Any, over: MatrixName, by: Source = PROGRAM) -> Explicit:
+        """The mixer of round t, drawn by JAX or by NumPy."""
 
     def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
         return self.at(t, over).mix(x)
 
     def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
-        with jax.enable_x64(True):
-            # Copies, because JAX may remember a numpy constant as the float32 that it once made of it.
-            drawn = _draw()(jax.tree.map(np.array, self), np.int32(t), "W" if self.doubly else over)
-        return jax.tree.map(np.asarray, drawn).sparse()
+        return self.at(t, "W" if self.doubly else over, HOST).sparse()
 
     @property
     def random(self) -> bool:
@@ -55,12 +46,6 @@ class Drawn(Mixer):
         return True
 
 
-@functools.cache
-def _draw() -> Any:
-    """What makes a round's mixer, compiled once for all mixers of a shape."""
-    return jax.jit(lambda mixer, t, over: mixer.at(t, over), static_argnames="over")
-
-
 @mixer("seed")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Matching(Drawn):
@@ -70,12 +55,12 @@ class Matching(Drawn):
     agents: int
     seed: UInt[np.ndarray, ""]
 
-    def at(self, t: Any, over: MatrixName) -> Neighbours:
-        everyone = jnp.arange(self.agents, dtype=jnp.int32)
-        order = jax.random.permutation(round_key(self.seed, t), everyone)
+    def at(self, t: Any, over: MatrixName, by: Source = PROGRAM) -> Neighbours:
+        everyone = by.np.arange(self.agents, dtype=np.int32)
+        order = by.permutation(by.key(self.seed, t), everyone)
         # Places 0–1, 2–3, … are pairs; a last place without a partner is its own.
-        partner = everyone.at[order].set(order[jnp.minimum(everyone ^ 1, self.agents - 1)])
-        return Neighbours(jnp.stack([everyone, partner], axis=1), jnp.full((self.agents, 2), 0.5))
+        partner = by.put(everyone, order, order[by.np.minimum(everyone ^ 1, self.agents - 1)])
+        return Neighbours(by.np.stack([everyone, partner], axis=1), by.np.full((self.agents, 2), 0.5))
 
     def sends(self, t: int) -> float:
         return (self.agents - self.agents % 2) / self.agents
@@ -91,14 +76,14 @@ class Redrawn(Drawn):
     probability: Float[np.ndarray, ""]
     seed: UInt[np.ndarray, ""]
 
-    def at(self, t: Any, over: MatrixName) -> Full:
+    def at(self, t: Any, over: MatrixName, by: Source = PROGRAM) -> Full:
         n = self.agents
-        drawn = jax.random.uniform(round_key(self.seed, t), (n, n), jnp.float32)
-        above = jnp.triu(drawn < jnp.asarray(self.probability).astype(jnp.float32), 1)
+        drawn = by.uniform(by.key(self.seed, t), (n, n))
+        above = by.np.triu(drawn < by.np.asarray(self.probability).astype(np.float32), 1)
         linked = above | above.T
         degrees = linked.sum(axis=1)
-        matrix = linked / (1.0 + jnp.maximum(degrees[:, None], degrees))
-        return Full(matrix + jnp.diag(1 - matrix.sum(axis=1)))
+        matrix = linked / (1.0 + by.np.maximum(degrees[:, None], degrees))
+        return Full(matrix + by.np.diag(1 - matrix.sum(axis=1)))
 
     def sends(self, t: int) -> float:
         return float(self.probability) * (self.agents - 1)

@@ -13,12 +13,14 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool, Float, UInt
 
-from gossamer.basics.lazy_jax import Array, jax, jnp
+from gossamer.basics.cipher import FAULTS
+from gossamer.basics.lazy_jax import Array
 from gossamer.core import InputError
 from gossamer.networks.mixing.cycles import Cycle, Every
 from gossamer.networks.mixing.directed import Directed
-from gossamer.networks.mixing.drawn import Drawn, round_key
+from gossamer.networks.mixing.drawn import Drawn
 from gossamer.networks.mixing.mixer import MatrixName, Mixer, mixer
+from gossamer.networks.mixing.sources import PROGRAM, Source, source_for
 from gossamer.networks.mixing.static import DENSE_LIMIT, Explicit, Full, Hubs, Mean, Neighbours, Shifts
 
 
@@ -40,42 +42,39 @@ class Faults(Drawn):
     symmetric: bool
     """Whether all rounds of the base are symmetric, and so stay doubly stochastic."""
 
-    def at(self, t: Any, over: MatrixName) -> Explicit:
+    def at(self, t: Any, over: MatrixName, by: Source = PROGRAM) -> Explicit:
         columns = over == "C" and not self.symmetric
         match self.base:
             case Directed():
                 explicit: Any = self.base.part(over)
             case Drawn():
-                explicit = self.base.at(t, over)
+                explicit = self.base.at(t, over, by)
             case _:
                 explicit = self.base
-        return _mend(explicit, functools.partial(self._up, t), columns)
+        return _mend(explicit, functools.partial(self._up, t, by), columns, by)
 
-    def awake(self, t: Any) -> Bool[Array, " agents"] | None:
-        base = self.base.awake(t)
+    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
+        base, by = self.base.awake(t), source_for(t, self.seed)
         if not self.sleeps:
             return base
-        everyone = jnp.arange(self.agents, dtype=jnp.uint32)
-        mine = self._chance(t, everyone, everyone) >= jnp.asarray(self.asleep).astype(jnp.float32)
+        everyone = by.np.arange(self.agents, dtype=np.uint32)
+        mine = self._chance(t, by, everyone, everyone) >= by.np.asarray(self.asleep).astype(np.float32)
         return mine if base is None else mine & base
 
-    def _up(self, t: Any, i: Array, j: Array) -> Bool[Array, "..."]:
+    def _up(self, t: Any, by: Source, i: Any, j: Any) -> Bool[Array | np.ndarray, "..."]:
         """Whether agents i and j hear each other, which both ends of a link know alike."""
-        up = self._chance(t, i, j) >= jnp.asarray(self.links).astype(jnp.float32)
+        up = self._chance(t, by, i, j) >= by.np.asarray(self.links).astype(np.float32)
         awake = self.awake(t)
         up = up if awake is None else up & awake[i] & awake[j]
         return up | (i == j)
 
-    def _chance(self, t: Any, i: Array, j: Array) -> Float[Array, "..."]:
+    def _chance(self, t: Any, by: Source, i: Any, j: Any) -> Float[Array | np.ndarray, "..."]:
         """A number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
-        from gossamer.basics.keys import of_faults
-
         # Faults of faults take another number, even where both have the same seed.
-        key = of_faults(round_key(self.seed, t), self._depth)
-        low, high = jnp.minimum(i, j).astype(jnp.uint32), jnp.maximum(i, j).astype(jnp.uint32)
-        pairs = low * np.uint32(self.agents) + high
-        hashed = jax.vmap(lambda pair: jax.random.key_data(jax.random.fold_in(key, pair))[0])(pairs.ravel())
-        return (hashed.reshape(pairs.shape) >> 8).astype(jnp.float32) * np.float32(2**-24)
+        key = by.folded(by.key(self.seed, t), FAULTS + self._depth)
+        low, high = by.np.minimum(i, j).astype(np.uint32), by.np.maximum(i, j).astype(np.uint32)
+        words = by.words(key, low * np.uint32(self.agents) + high)
+        return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
 
     @property
     def _depth(self) -> int:
@@ -139,47 +138,47 @@ def _explicit(base: Any) -> Explicit:
             return base
 
 
-def _mend(given: Explicit, up: Any, columns: bool) -> Explicit:
+def _mend(given: Explicit, up: Any, columns: bool, by: Source) -> Explicit:
     """Take away the weights of links that are down, and give them to the receiver or, by columns, to the sender."""
     match given:
         case Full(matrix):
             n = len(matrix)
-            everyone = jnp.arange(n, dtype=jnp.int32)
-            kept, lost = _part(matrix, up(*jnp.broadcast_arrays(everyone[:, None], everyone)))
-            return Full(kept + jnp.diag(lost.sum(axis=0 if columns else 1)))
+            everyone = by.np.arange(n, dtype=np.int32)
+            kept, lost = _part(matrix, up(*by.np.broadcast_arrays(everyone[:, None], everyone)), by)
+            return Full(kept + by.np.diag(lost.sum(axis=0 if columns else 1)))
         case Neighbours():
-            kept, lost = _table_losses(given, up, columns)
-            return _keep(kept, lost)
+            kept, lost = _table_losses(given, up, columns, by)
+            return _keep(kept, lost, by)
         case Hubs(table, hubs, rows):
-            hubs = jnp.asarray(hubs)
-            kept, lost = _table_losses(table, up, columns)
-            everyone = jnp.arange(len(lost), dtype=jnp.int32)
-            kept_rows, lost_rows = _part(rows, up(*jnp.broadcast_arrays(hubs[:, None], everyone)))
-            lost = lost + lost_rows.sum(axis=0) if columns else lost.at[hubs].set(lost_rows.sum(axis=1))
-            rest = _keep(kept, lost.at[hubs].set(0))
-            return Hubs(rest, hubs, kept_rows.at[jnp.arange(len(hubs)), hubs].add(lost[hubs]))
+            hubs = by.np.asarray(hubs)
+            kept, lost = _table_losses(table, up, columns, by)
+            everyone = by.np.arange(len(lost), dtype=np.int32)
+            kept_rows, lost_rows = _part(rows, up(*by.np.broadcast_arrays(hubs[:, None], everyone)), by)
+            lost = lost + lost_rows.sum(axis=0) if columns else by.put(lost, hubs, lost_rows.sum(axis=1))
+            rest = _keep(kept, by.put(lost, hubs, 0), by)
+            return Hubs(rest, hubs, by.add(kept_rows, (by.np.arange(len(hubs)), hubs), lost[hubs]))
 
 
-def _table_losses(table: Neighbours, up: Any, columns: bool) -> tuple[Neighbours, Float[Array, " agents"]]:
+def _table_losses(table: Neighbours, up: Any, columns: bool, by: Source) -> tuple[Neighbours, Any]:
     """The table without its lost weights, and what each agent keeps of them."""
-    indices = jnp.asarray(table.indices)
-    receivers = jnp.broadcast_to(jnp.arange(len(indices), dtype=indices.dtype)[:, None], indices.shape)
-    kept, lost = _part(table.weights, up(receivers, indices))
-    own = jnp.zeros(len(indices), lost.dtype).at[indices].add(lost) if columns else lost.sum(axis=1)
+    indices = by.np.asarray(table.indices)
+    receivers = by.np.broadcast_to(by.np.arange(len(indices), dtype=indices.dtype)[:, None], indices.shape)
+    kept, lost = _part(table.weights, up(receivers, indices), by)
+    own = by.add(by.np.zeros(len(indices), lost.dtype), indices, lost) if columns else lost.sum(axis=1)
     return Neighbours(indices, kept), own
 
 
-def _keep(table: Neighbours, lost: Float[Array, " agents"]) -> Neighbours:
+def _keep(table: Neighbours, lost: Any, by: Source) -> Neighbours:
     """The table with one more entry for each agent: what it keeps for itself."""
-    own = jnp.arange(len(lost), dtype=table.indices.dtype)
+    own = by.np.arange(len(lost), dtype=table.indices.dtype)
     return Neighbours(
-        jnp.concatenate([table.indices, own[:, None]], axis=1),
-        jnp.concatenate([table.weights, lost[:, None]], axis=1),
+        by.np.concatenate([table.indices, own[:, None]], axis=1),
+        by.np.concatenate([table.weights, lost[:, None]], axis=1),
     )
 
 
-def _part(weights: Any, up: Bool[Array, "..."]) -> tuple[Array, Array]:
+def _part(weights: Any, up: Any, by: Source) -> tuple[Any, Any]:
     """The weights that remain and those that are lost."""
-    weights = jnp.asarray(weights)
-    nothing = jnp.zeros_like(weights)
-    return jnp.where(up, weights, nothing), jnp.where(up, nothing, weights)
+    weights = by.np.asarray(weights)
+    nothing = by.np.zeros_like(weights)
+    return by.np.where(up, weights, nothing), by.np.where(up, nothing, weights)

@@ -41,7 +41,7 @@ class Mixer(abc.ABC):
     def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         """The matrix of round t, on the host in float64."""
 
-    def awake(self, t: Any) -> Bool[Array, " agents"] | None:
+    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
         """Who is awake in round t; None where nobody ever sleeps."""
         return None
 

@@ -7,9 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int, UInt
 
-from gossamer.basics.lazy_jax import Array, jax, jnp
-from gossamer.networks.mixing.drawn import Drawn, round_key
+from gossamer.basics.lazy_jax import Array
+from gossamer.networks.mixing.drawn import Drawn
 from gossamer.networks.mixing.mixer import MatrixName, mixer
+from gossamer.networks.mixing.sources import PROGRAM, Source
 from gossamer.networks.mixing.static import Neighbours
 
 
@@ -23,10 +24,10 @@ class Ahead(Drawn):
     share: Float[np.ndarray, ""]
     seed: UInt[np.ndarray, ""]
 
-    def at(self, t: Any, over: MatrixName) -> Neighbours:
-        everyone = jnp.arange(self.agents, dtype=jnp.int32)
-        step = jax.random.randint(round_key(self.seed, t), (), 1, self.agents, jnp.int32)
-        return _halves(everyone, (everyone - step) % self.agents, self.share)
+    def at(self, t: Any, over: MatrixName, by: Source = PROGRAM) -> Neighbours:
+        everyone = by.np.arange(self.agents, dtype=np.int32)
+        step = by.between(by.key(self.seed, t), 1, self.agents)
+        return _halves(everyone, (everyone - step) % self.agents, self.share, by)
 
     def sends(self, t: int) -> float:
         return 1.0
@@ -54,13 +55,13 @@ class Paired(Drawn):
     share: Float[np.ndarray, ""]
     seed: UInt[np.ndarray, ""]
 
-    def at(self, t: Any, over: MatrixName) -> Neighbours:
-        far, near = jax.random.split(round_key(self.seed, t))
-        step = jax.random.randint(far, (), 1, self.agents, jnp.int32)
-        first = jax.random.randint(near, (), 0, self.agents, jnp.int32)
-        everyone = jnp.arange(self.agents, dtype=jnp.int32)
-        partner = (first + partners(self.agents, step, (everyone - first) % self.agents)) % self.agents
-        return _halves(everyone, partner, self.share)
+    def at(self, t: Any, over: MatrixName, by: Source = PROGRAM) -> Neighbours:
+        far, near = by.split(by.key(self.seed, t))
+        step = by.between(far, 1, self.agents)
+        first = by.between(near, 0, self.agents)
+        everyone = by.np.arange(self.agents, dtype=np.int32)
+        partner = (first + partners(self.agents, step, (everyone - first) % self.agents, by)) % self.agents
+        return _halves(everyone, partner, self.share, by)
 
     def sends(self, t: int) -> float:
         return float(2 * pairs(self.agents).mean() / self.agents)
@@ -75,12 +76,14 @@ class Paired(Drawn):
         return float((1 - s) ** 2 + s**2 + 2 * s * (1 - s) * seen)
 
 
-def partners(n: int, step: Any, place: Int[Array, " agents"]) -> Int[Array, " agents"]:
+def partners(
+    n: int, step: Any, place: Int[Array | np.ndarray, " agents"], by: Source
+) -> Int[Array | np.ndarray, " agents"]:
     """Whom each agent is paired with at this distance, or itself; places count from the first agent on."""
-    back = n - step
-    beyond = _in_row(n - 2 * back, back, place - back) + back
-    wrapped = jnp.where(place < back, place + step, jnp.where(place >= step, place - step, beyond))
-    return jnp.where(2 * step <= n, _in_row(n, step, place), wrapped)
+    back, where = n - step, by.np.where
+    beyond = _in_row(n - 2 * back, back, place - back, by) + back
+    wrapped = where(place < back, place + step, where(place >= step, place - step, beyond))
+    return where(2 * step <= n, _in_row(n, step, place, by), wrapped)
 
 
 def pairs(n: int) -> Int[np.ndarray, " distances"]:
@@ -90,16 +93,16 @@ def pairs(n: int) -> Int[np.ndarray, " distances"]:
     return np.where(2 * step <= n, _pairs_in_row(n, step), back + _pairs_in_row(np.maximum(n - 2 * back, 0), back))
 
 
-def _in_row(length: Any, step: Any, place: Any) -> Any:
+def _in_row(length: Any, step: Any, place: Any, by: Source) -> Any:
     """Places in a row, paired with those `step` ahead: blocks of that length, the first with the second and so on."""
     ahead, even = place + step, place // step % 2 == 0
-    return jnp.where(even, jnp.where(ahead < length, ahead, place), place - step)
+    return by.np.where(even, by.np.where(ahead < length, ahead, place), place - step)
 
 
 def _pairs_in_row(length: Any, step: Any) -> Any:
     return length // (2 * step) * step + np.maximum(length % (2 * step) - step, 0)
 
 
-def _halves(everyone: Int[Array, " agents"], other: Int[Array, " agents"], share: Any) -> Neighbours:
-    s = jnp.asarray(share)
-    return Neighbours(jnp.stack([everyone, other], axis=1), jnp.stack([1 - s, s])[None].repeat(len(everyone), axis=0))
+def _halves(everyone: Any, other: Any, share: Any, by: Source) -> Neighbours:
+    s, stack = by.np.asarray(share), by.np.stack
+    return Neighbours(stack([everyone, other], axis=1), stack([1 - s, s])[None].repeat(len(everyone), axis=0))
