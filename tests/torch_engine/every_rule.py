@@ -54,13 +54,13 @@ def looped(name):
 
 
 def trained(rank, agents):
-    """The parameters of this rank after `STEPS` steps of every rule: straight, and through a state that is loaded by an
-    optimizer that computes block by block, as long vectors are."""
+    """The parameters of this rank after `STEPS` steps of every rule: straight, by messages that are sent, and through a
+    state that is loaded by an optimizer that computes block by block, as long vectors are, and reads what is near."""
     from gossamer.torch import Decentralized, fused
 
     def made(halves, kind, shortest):
         fused.SHORTEST, fused.BLOCK = shortest, 2
-        return Decentralized(halves, setting(kind), network_for(kind), timeout=30)
+        return Decentralized(halves, setting(kind), network_for(kind), timeout=30, direct=shortest == 1)
 
     found = {}
     for name, kind in ALGORITHMS.items():

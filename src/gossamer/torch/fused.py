@@ -187,7 +187,10 @@ def _compute(wanted: list[Vector], kept: set[int], last: bool, finite: set[int] 
         program.append((vector.op, given, chunks[id(vector)]))
     # of results that are not looked at, nothing is added up; else it is done while a block is at hand
     totals = memory.like.new_zeros(0 if finite is None else len(wanted), memory.count)
-    looks = [(chunks[id(vector)], total.unbind()) for vector, total in zip(wanted, totals, strict=False)]
+    looks = [
+        (memory.wholes[id(vector)].split(memory.length), total.unbind())
+        for vector, total in zip(wanted, totals, strict=False)
+    ]
     for k in range(memory.count):
         for op, given, out in program:
             op(*[a[k] for a in given], out=out[k])
