@@ -54,8 +54,9 @@ def contestants() -> dict[str, Callable[[Any], tuple[Any, Any]]]:
     return {
         "ddp, adamw": ddp,
         "d-psgd": ours(gs.DPSGD(eta=1e-4)),
-        "d-psgd, overlap=False": ours(gs.DPSGD(eta=1e-4), overlap=False),
+        "d-psgd, direct=False": ours(gs.DPSGD(eta=1e-4), direct=False),
         "biased-dmt": ours(dmt),
+        "biased-dmt, direct=False": ours(dmt, direct=False),
         "biased-dmt, overlap=False": ours(dmt, overlap=False),
         "d-psgd, adamw inside": ours(gs.DPSGD(eta=1.0), inner=adamw),
     }

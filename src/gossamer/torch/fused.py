@@ -149,24 +149,23 @@ def lend(arrays: Iterable[Any]) -> None:
             a.spent = False
 
 
-def computed(arrays: Iterable[Any], last: bool = False, finite: set[int] | None = None) -> tuple[Tensor, ...]:
+def computed(arrays: Iterable[Any], last: bool = False) -> tuple[Tensor, ...]:
     """The arrays, of which some may only be noted.
 
     Args:
         arrays: vectors and tensors.
         last: whether what is `spent` is needed for nothing else, so that results may be put there.
-        finite: if given, results are looked at as they are computed, and the ids of those that are finite put in here.
     """
     given = list(arrays)
     kept = {id(a): a for a in given if isinstance(a, Vector)}
     wanted = [a for a in kept.values() if a.value is None]
     for size in {a.size for a in wanted}:
-        _compute([a for a in wanted if a.size == size], set(kept), last, finite)
+        _compute([a for a in wanted if a.size == size], set(kept), last)
     values: list[Any] = [a.value if isinstance(a, Vector) else a for a in given]
     return tuple(values)
 
 
-def _compute(wanted: list[Vector], kept: set[int], last: bool, finite: set[int] | None) -> None:
+def _compute(wanted: list[Vector], kept: set[int], last: bool) -> None:
     """Compute vectors of one size; those that are kept must stay as they are, also where they are there already."""
     order = _in_order(wanted)
     uses = Counter(id(a) for vector in order for a in vector.args if isinstance(a, Vector))
@@ -185,22 +184,11 @@ def _compute(wanted: list[Vector], kept: set[int], last: bool, finite: set[int] 
                     memory.give_back(a, chunks[id(a)], last)
         chunks[id(vector)] = memory.split(memory.whole(vector)) if id(vector) in results else memory.block()
         program.append((vector.op, given, chunks[id(vector)]))
-    # of results that are not looked at, nothing is added up; else it is done while a block is at hand
-    totals = memory.like.new_zeros(0 if finite is None else len(wanted), memory.count)
-    looks = [
-        (memory.wholes[id(vector)].split(memory.length), total.unbind())
-        for vector, total in zip(wanted, totals, strict=False)
-    ]
     for k in range(memory.count):
         for op, given, out in program:
             op(*[a[k] for a in given], out=out[k])
-        for out, total in looks:
-            torch.sum(out[k], 0, out=total[k])
     for vector in wanted:
         vector.value, vector.args = memory.wholes[id(vector)], ()
-    if finite is not None:
-        good = torch.isfinite(totals.sum(1)).tolist()
-        finite.update(id(vector.value) for vector, is_so in zip(wanted, good, strict=True) if is_so)
 
 
 class Memory:

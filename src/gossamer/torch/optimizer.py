@@ -10,7 +10,6 @@ from typing import Any
 
 import networkx as nx
 import torch
-from torch.optim import Optimizer
 
 from gossamer.core import InputError, State, is_rule, parts
 from gossamer.networks import Network
@@ -84,6 +83,8 @@ class Decentralized(Resumable):
         log: called with a row of numbers after every `log_every` steps: `CSVLog`, `JSONLinesLog`, `ProgressLog`,
             `TensorBoardLog` or `WandbLog` of `gossamer.torch`, or any function of a dict. See `note`.
         log_every: how many steps there are between two rows.
+        direct: whether processes of one machine read each other's arrays in memory, where the system lets them, in
+            place of sending them; they then wait for each other in every step. Not with `elastic` or `asynchronous`.
         seed: the seed of what randomised compressors draw.
         draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
             for which every process imports JAX.
@@ -108,18 +109,18 @@ class Decentralized(Resumable):
         elastic: bool = False,
         asynchronous: bool = False,
         overlap: bool | None = None,
+        direct: bool = True,
         log: Callable[[dict[str, Any]], None] | None = None,
         log_every: int = 1,
         seed: int = 0,
         draws: Draws = "torch",
-        direct: bool = True,
     ):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
         check_rule(rule, inner)
         local_steps = checked_steps(local_steps, inner)
         check_seconds(timeout=timeout, start_timeout=start_timeout)
-        check_kinds(module, overlap, elastic=elastic, asynchronous=asynchronous)
+        check_kinds(module, overlap, direct=direct, elastic=elastic, asynchronous=asynchronous)
         self.seed, self.draws = checked_seed(seed), checked_draws(draws)
         groups = groups_of(params)
         options = [group.pop("inner", {}) for group in groups]
@@ -226,11 +227,6 @@ class Decentralized(Resumable):
                 self.guard.tell(error)
             raise
         return loss
-
-    @property
-    def inner(self) -> Optimizer | None:
-        """The optimizer that takes the local steps."""
-        return None if self.local is None else self.local.optimizer
 
     def _asked(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
         """The loss, the points where the rule asks, and the gradients there; none within local steps."""

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from gossamer.core import InputError, State
 
-ROW, BLOCK = 1 << 10, 1 << 17
-"""How many numbers have one checksum, and how many are copied at a time."""
+ROW = 1 << 12
+"""How many numbers have one checksum."""
 
 
 class Flat:
@@ -104,7 +104,8 @@ class Flat:
         """Put a vector into the parameters."""
         if self.vector is not None:
             if x is not self.vector:
-                self._sums = self._checksums(x)
+                self.vector.copy_(x)
+                self._sums = self._checksums()
             return
         with torch.no_grad():
             for part, p in zip(x.split(self._lengths), map(local, self.params), strict=True):
@@ -151,22 +152,14 @@ class Flat:
         spans = itertools.pairwise(itertools.accumulate(self._lengths, initial=0))
         return [k for k, (start, end) in enumerate(spans) if any(start < row + ROW and row < end for row in rows)]
 
-    def _checksums(self, x: Tensor | None = None) -> Tensor:
-        """The bits of each row of the vector, added up; where `x` is given, it is copied there before.
-
-        Both are done a block at a time, so that a block is read while it is at hand.
-        """
+    def _checksums(self) -> Tensor:
+        """The bits of each row of the vector, added up."""
         assert self.vector is not None
-        words, sums = torch.int32 if self.dtype == torch.float32 else torch.int64, list[Tensor]()
-        for k, block in enumerate(self.vector.split(BLOCK)):
-            if x is not None:
-                block.copy_(x[k * BLOCK : (k + 1) * BLOCK])
-            bits, whole = block.view(words), block.numel() // ROW * ROW
-            # in the same type, or else a copy would be made; what overflows counts as well
-            sums.append(bits[:whole].view(-1, ROW).sum(1, dtype=words))
-            if whole < block.numel():
-                sums.append(bits[whole:].sum(dtype=words).view(1))
-        return torch.cat(sums)
+        words = torch.int32 if self.dtype == torch.float32 else torch.int64
+        bits, whole = self.vector.view(words), self.vector.numel() // ROW * ROW
+        # in the same type, or else a copy would be made; what overflows counts as well
+        sums = bits[:whole].view(-1, ROW).sum(1, dtype=words)
+        return torch.cat([sums, bits[whole:].sum(dtype=words).view(1)])
 
     def check_gradients(self) -> None:
         """Refuse a step without gradients, or with those of parameters that have no part in it."""

@@ -4,6 +4,8 @@ from abc import abstractmethod
 from dataclasses import asdict
 from typing import Any
 
+from torch.optim import Optimizer
+
 from gossamer.core import InputError
 from gossamer.torch import facts
 from gossamer.torch.exchange import Counters
@@ -20,6 +22,11 @@ class Resumable(Together):
     counters: Counters
     local: LocalSteps | None
     _gradients: Gradients
+
+    @property
+    def inner(self) -> Optimizer | None:
+        """The optimizer that takes the local steps."""
+        return None if self.local is None else self.local.optimizer
 
     def state_dict(self) -> dict[str, Any]:
         """The state of any optimizer, and where the rule stands: its state, the rates in force, and the round."""

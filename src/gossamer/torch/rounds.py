@@ -91,8 +91,8 @@ class Course:
     """A state that is about to begin a round, in the memory that it is to be held in."""
     stilled: Callable[[Tensor], Tensor]
     """A point where gradients are asked for, with what does not move."""
-    check: Callable[..., None]
-    """Refuses a state, made at these rates, before any of it is sent: see `Guard.check`."""
+    check: Callable[[State, Rates], None]
+    """Refuses a state, made at these rates, before any of it is sent."""
 
 
 class Rounds:
@@ -147,7 +147,6 @@ class Rounds:
         course, (t, state, rates, _) = self._course, self.memory
         course.dial(max(t, 0), rates)
         dial = partial(course.dial, max(t, 0))
-        finite = None if state.x.is_cuda else set[int]()
         agent = Replaying(self.memory, self._agent, self._heard, dial, course.fused)
         if t < 0:
             state, t = _computed(course.rule.init(agent.seen(state).x, agent)), 0
@@ -157,12 +156,12 @@ class Rounds:
         else:
             before = agent.before(state, course.shrunk(state, t, rates))
             after = (course.rule.ahead if course.overlap else course.rule.step)(before, agent)
-            state, t = (_computed(after, finite) if course.awake(t) else state), t + 1
+            state, t = (_computed(after) if course.awake(t) else state), t + 1
             del before, after
         now = agent.rates
         del agent
         self._agent.exchange.release()
-        course.check(state, now, finite or ())
+        course.check(state, now)
         self._begin(Memory(t, state, now, []))
 
 
@@ -291,6 +290,6 @@ class Replaying:
         return Vector(a) if self._fused and isinstance(a, Tensor) else a
 
 
-def _computed(state: State, finite: set[int] | None = None) -> State:
-    """The state that a rule made of what it was given, which nobody needs any more; see `fused.computed`."""
-    return State(**dict(zip(state, computed(state.values(), last=True, finite=finite), strict=True)))
+def _computed(state: State) -> State:
+    """The state that a rule made of what it was given, which nobody needs any more."""
+    return State(**dict(zip(state, computed(state.values(), last=True), strict=True)))
