@@ -112,15 +112,12 @@ class Nearby:
     def _connect(self, world: ProcessWorld, path: Path) -> None:
         """Look whom this rank can read, and connect with those of them that can read it."""
         proof = torch.tensor(list(secrets.token_bytes(PROOF)), dtype=torch.uint8)
-        about = {"machine": _machine(world), "pid": os.getpid(), "at": proof.data_ptr(), "door": str(path)}
         with socket.socket(socket.AF_UNIX) as door:
-            if about["machine"]:
-                _let_in()
-                door.bind(str(path))
-                door.listen(world.size)
+            machine = _machine() if world.device.type == "cpu" and _opened(door, path, world.size) else ""
+            about = {"machine": machine, "pid": os.getpid(), "at": proof.data_ptr(), "door": str(path)}
             told = [json.loads(text) for text in world.texts(json.dumps(about | {"proof": proof.tolist()}))]
             for rank, of in enumerate(told):
-                if rank != world.rank and about["machine"] and of["machine"] == about["machine"] and _shows(of):
+                if rank != world.rank and machine and of["machine"] == machine and _shows(of):
                     if rank < world.rank:  # the higher one of two connects
                         with contextlib.suppress(OSError):
                             self._lines[rank] = _called(of, world.rank)
@@ -212,19 +209,26 @@ def _shows(of: dict[str, Any]) -> bool:
     return seen.tolist() == of["proof"]
 
 
-def _machine(world: ProcessWorld) -> str:
-    """The same for all processes that one kernel runs; empty where they cannot read each other's arrays."""
-    if sys.platform != "linux" or world.device.type != "cpu":
+def _machine() -> str:
+    """The same for all processes that one kernel runs; empty where they cannot read each other's memory."""
+    if sys.platform != "linux" or not hasattr(_libc(), "process_vm_readv"):
         return ""
+    # let the process that started this one, and what it started, read its memory, where Yama would refuse it
+    _libc().prctl(PR_SET_PTRACER, os.getppid(), 0, 0, 0)
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text()
     except OSError:
         return ""
 
 
-def _let_in() -> None:
-    """Let the process that started this one, and what it started, read its memory, where Yama would refuse it."""
-    _libc().prctl(PR_SET_PTRACER, os.getppid(), 0, 0, 0)
+def _opened(door: socket.socket, path: Path, size: int) -> bool:
+    """Whether others can knock at this door: the path of a temporary directory may be too long for a socket."""
+    try:
+        door.bind(str(path))
+    except OSError:
+        return False
+    door.listen(size)
+    return True
 
 
 class _Span(ctypes.Structure):
@@ -246,8 +250,9 @@ _LIBC: list[Any] = []
 def _libc() -> Any:
     if not _LIBC:
         libc = ctypes.CDLL(None, use_errno=True)
-        libc.process_vm_readv.restype = ctypes.c_ssize_t
-        libc.process_vm_readv.argtypes = [ctypes.c_int, *[ctypes.c_void_p, ctypes.c_ulong] * 2, ctypes.c_ulong]
+        if hasattr(libc, "process_vm_readv"):
+            libc.process_vm_readv.restype = ctypes.c_ssize_t
+            libc.process_vm_readv.argtypes = [ctypes.c_int, *[ctypes.c_void_p, ctypes.c_ulong] * 2, ctypes.c_ulong]
         libc.prctl.argtypes = [ctypes.c_int, *[ctypes.c_ulong] * 4]
         _LIBC.append(libc)
     return _LIBC[0]

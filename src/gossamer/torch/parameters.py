@@ -9,9 +9,6 @@ from torch import Tensor
 
 from gossamer.core import InputError, State
 
-ROW = 1 << 12
-"""How many numbers have one checksum."""
-
 
 class Flat:
     """Reads and writes all trained parameters as one vector, group by group; their own memory stays as it is.
@@ -48,7 +45,7 @@ class Flat:
         self._kinds = [_kind(p) for p in self.params]
         self.vector: Tensor | None = None
         """What the parameters are views of, after `unite`."""
-        self._sums, self._places = torch.zeros(0), list[int]()
+        self._sums, self._bits = torch.zeros(0), tuple[Tensor, ...]()
         self.still: dict[int, Tensor] = {}
         """Parameters that were frozen since, by number, and the values that they keep."""
 
@@ -63,7 +60,8 @@ class Flat:
             self.vector = self.read()
             for p, part in zip(self.params, self.vector.split(self._lengths), strict=True):
                 p.data = part.view_as(p)
-            self._places = [p.data_ptr() for p in self.params]
+            words = torch.int32 if self.dtype == torch.float32 else torch.int64
+            self._bits = self.vector.view(words).split(self._lengths)
 
     def held(self, state: State) -> State:
         """A state whose model is the parameters themselves, after `unite`."""
@@ -144,22 +142,18 @@ class Flat:
             )
 
     def _touched(self) -> list[int]:
-        """The parameters that are no views of the vector any more, or else those with rows whose bits have changed."""
-        moved = [k for k, p in enumerate(self.params) if p.data_ptr() != self._places[k]]
-        if moved or torch.equal(now := self._checksums(), self._sums):
-            return moved
-        rows = [ROW * row for row in torch.nonzero(now != self._sums).view(-1).tolist()]
-        spans = itertools.pairwise(itertools.accumulate(self._lengths, initial=0))
-        return [k for k, (start, end) in enumerate(spans) if any(start < row + ROW and row < end for row in rows)]
+        """The parameters that are no views of the vector any more, or whose bits have changed."""
+        moved = [
+            k
+            for k, (p, bits) in enumerate(zip(self.params, self._bits, strict=True))
+            if p.data_ptr() != bits.data_ptr()
+        ]
+        return moved or torch.nonzero(self._checksums() != self._sums).view(-1).tolist()
 
     def _checksums(self) -> Tensor:
-        """The bits of each row of the vector, added up."""
-        assert self.vector is not None
-        words = torch.int32 if self.dtype == torch.float32 else torch.int64
-        bits, whole = self.vector.view(words), self.vector.numel() // ROW * ROW
+        """The bits of each parameter, added up."""
         # in the same type, or else a copy would be made; what overflows counts as well
-        sums = bits[:whole].view(-1, ROW).sum(1, dtype=words)
-        return torch.cat([sums, bits[whole:].sum(dtype=words).view(1)])
+        return torch.stack([bits.sum(dtype=bits.dtype) for bits in self._bits])
 
     def check_gradients(self) -> None:
         """Refuse a step without gradients, or with those of parameters that have no part in it."""
