@@ -5,6 +5,7 @@ a message fails to come or the next step begins, so that they cost nothing while
 group without it has none.
 """
 
+import atexit
 import contextlib
 import itertools
 import json
@@ -27,6 +28,8 @@ MOMENT = timedelta(milliseconds=1)
 """A wait that is too short for anything to arrive."""
 GRACE = 0.05
 """Seconds that words may be behind the loss of the rank that said them: torchrun soon ends those that are left."""
+PAUSE = 0.1
+"""Seconds for the threads of a group that somebody else keeps to give back what they hold, at the end of a process."""
 
 
 class NeighborLost(RuntimeError):
@@ -81,7 +84,7 @@ class LastWords:
     """Hears the last words of all ranks of a group, and says those of this one."""
 
     def __init__(self, group: Any, rank: int, size: int):
-        self._group, self._rank = group, rank
+        self._group, self._rank = weakref.ref(group), rank
         self._others = [peer for peer in range(size) if peer != rank] if _has_gloo(group) else []
         self.carried = size == 1 or bool(self._others)
         """Whether words reach the others."""
@@ -100,7 +103,7 @@ class LastWords:
         sent, works = words.packed(), []
         for peer in self._others:
             with contextlib.suppress(RuntimeError):  # it may have gone itself
-                works.append(self._group.send([sent], peer, TAG))
+                works.append(alive(self._group).send([sent], peer, TAG))
         for work in works:
             with contextlib.suppress(RuntimeError):
                 work.wait(HEARING)
@@ -113,7 +116,7 @@ class LastWords:
         """
         for peer in self._others:
             with contextlib.suppress(RuntimeError):
-                self._group.recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
+                alive(self._group).recv([torch.zeros(1)], peer, TAG + 1).wait(MOMENT)
         for line in self.others:
             line.hang_up()
 
@@ -147,7 +150,7 @@ class LastWords:
 
     def _listen(self, peer: int) -> Any:
         try:
-            return self._group.recv([self._rows[peer]], peer, TAG)
+            return alive(self._group).recv([self._rows[peer]], peer, TAG)
         except RuntimeError:  # it has gone since
             return None
 
@@ -157,6 +160,30 @@ def _has_gloo(group: Any) -> bool:
 
 
 _OF_GROUPS: list[tuple[Any, Any, LastWords]] = []
+"""Groups with their world. All others hold them weakly, so that they can be let go."""
+
+
+def alive(group: "weakref.ref[Any]") -> Any:
+    """The group that is referred to."""
+    if (found := group()) is None:
+        raise RuntimeError("this process group is gone: its world was left, or the process ends.")
+    return found
+
+
+@atexit.register  # when this is imported, and so after all that leaves groups at the end
+def let_go() -> None:
+    """Let go of all groups, which ends their threads while the interpreter is whole, unless somebody else keeps them.
+
+    A thread of gloo may give back the tensors of a collective later than that is over. PyTorch asks for the lock of the
+    interpreter then; if that ends just now, CPython ends the thread, inside of a destructor, and the process aborts:
+    "terminate called without an active exception" (pytorch issue 190489). `destroy_process_group` waits for the threads
+    only where nobody else holds the group; PyTorch itself does, as default of functions of torch.distributed.nn, where
+    the first optimizer is made after the group, and so does DistributedDataParallel.
+    """
+    groups = [weakref.ref(group) for _, group, _ in _OF_GROUPS]
+    _OF_GROUPS.clear()
+    if any(group() is not None for group in groups):
+        time.sleep(PAUSE)
 
 
 def last_words(group: Any) -> LastWords:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import weakref
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -12,7 +13,7 @@ import torch.distributed as dist
 from gossamer.core import InputError
 from gossamer.torch.gpus import check_device
 from gossamer.torch.joining import join
-from gossamer.torch.stopping import GRACE, LastWords, NeighborLost, last_words
+from gossamer.torch.stopping import GRACE, LastWords, NeighborLost, alive, last_words
 
 
 class ProcessWorld:
@@ -42,17 +43,21 @@ class ProcessWorld:
         self.part = "" if group is None else f"-part-{self.everywhere(0)}"
         """Tells apart the files of groups that train the same model together, in nodes of several processes."""
 
+    @property
+    def group(self) -> Any:
+        """The group, for a call: whoever keeps it keeps its threads, see `gossamer.torch.stopping.let_go`."""
+        return alive(self._group)
+
     def enter(self, group: Any) -> None:
         """Be one of this group from now on."""
-        self.group: Any = group
         self.rank, self.size = _place(group)
+        self._group = weakref.ref(group)
         self.words: LastWords = last_words(group)
 
     def leave(self) -> None:
         """Leave all groups, so that the others notice at once."""
         if dist.is_initialized():
             self.words.hang_up()
-            self.group = None
             dist.destroy_process_group()
 
     def everywhere(self, rank: int) -> int:
