@@ -133,6 +133,7 @@ bench-quick: $(READY)
 performance: bench
 	$(BIN)/python docs/performance.py runs/bench
 	$(BIN)/python docs/clock.py runs/bench
+	$(BIN)/python docs/training_costs.py runs/bench
 
 soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py

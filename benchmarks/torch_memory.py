@@ -1,6 +1,6 @@
 """How many copies of the model a process holds under `gossamer.torch`, between steps and at the peak of one.
 
-    python benchmarks/torch_memory.py [--json FILE]
+    python benchmarks/torch_memory.py [--out DIRECTORY]
 
 It starts 4 processes on a ring on this machine, each with a layer of 4 million parameters in float32. Copies are
 resident memory beyond that of the process before it had a model, parameters and gradients included, divided by the size
@@ -121,7 +121,7 @@ def main() -> int:
     from gossamer.torch.launch import command, environment
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--json", metavar="FILE", help="write the numbers there")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="where memory.json goes")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "found.json"
@@ -140,8 +140,9 @@ def main() -> int:
         aim = AIMS.get(name)
         shown = (verdict(between, aim.between), verdict(peak, aim.peak)) if aim else (f"{between:5.1f}", f"{peak:5.1f}")
         print(f"{name:<28}{shown[0]:<24}{shown[1]}")
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=2))
+    options.out.mkdir(parents=True, exist_ok=True)
+    content = {"numbers": SIDE * SIDE, "processes": PROCESSES, "copies": found, "aims": AIMS}
+    (options.out / "memory.json").write_text(json.dumps(content, indent=2) + "\n")
     return 0
 
 

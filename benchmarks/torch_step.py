@@ -1,6 +1,6 @@
 """What a step of `gossamer.torch` costs, against local SGD, DistributedDataParallel, Decent-DP and bare messages.
 
-    python benchmarks/torch_step.py [--quick] [--json FILE]
+    python benchmarks/torch_step.py [--quick] [--out DIRECTORY]
 
 It starts 2 and then 4 processes on this machine. Contestants take turns in one run, and every ratio is of neighbours in
 time: read the ratios, not the milliseconds. Processes of one machine read each other's arrays; "sent" is the same with
@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -187,7 +188,7 @@ def main() -> int:
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a third of the repetitions, and no 1e7")
-    parser.add_argument("--json", metavar="FILE", help="write the numbers there")
+    parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="where step.json goes")
     options = parser.parse_args()
     found = []
     for processes in (2, 4):
@@ -201,8 +202,14 @@ def main() -> int:
                 return code
             found += json.loads(target.read_text())
     print_found(found)
-    if options.json:
-        Path(options.json).write_text(json.dumps(found, indent=2))
+    options.out.mkdir(parents=True, exist_ok=True)
+    content = {
+        "machine": f"{os.cpu_count()} cores",
+        "batch": BATCH,
+        "rows": found,
+        "aims": [*map(Aim.asdict, aims(found))],
+    }
+    (options.out / "step.json").write_text(json.dumps(content, indent=2) + "\n")
     return 0
 
 
@@ -216,11 +223,15 @@ def print_found(found: list[dict[str, Any]]) -> None:
         print(
             f"{name:<32}" + "".join(f"{r['median']:>9.2f} [{r['low']:.2f}, {r['high']:.2f}]".rjust(21) for r in ratios)
         )
-    print()
+    print("", *aims(found), sep="\n")
+
+
+def aims(found: list[dict[str, Any]]) -> Iterator[Aim]:
+    """The aims, each with what was found."""
     for (ours, theirs, side), bound in AIMS.items():
         row = next(row for row in found if (row["processes"], row["d"]) == (4, side * side + side))
         ratio = Spread(**row["ratios"][f"{ours} / {theirs}"])
-        print(Aim(f"{ours} / {theirs}, 4 processes, {row['d']:,} numbers", ratio, bound, least=False))
+        yield Aim(f"{ours} / {theirs}, 4 processes, {row['d']:,} numbers", ratio, bound, least=False)
 
 
 if __name__ == "__main__":
