@@ -64,3 +64,34 @@ def lost(rank, agents, how):
         raise ValueError("no more data")
     time.sleep(0.5)
     optimizer.step()
+
+
+def kept(rank, agents):
+    """Rank 1 keeps its first optimizer, with a message on its way, and the others do not."""
+    from gossamer.torch import Decentralized
+
+    optimizers = []
+    for _ in range(2):
+        halves, loss = quadratics.model(rank, agents)
+        optimizers.append(Decentralized(halves, gs.BiasedDMT(eta=0.05, lam=0.3), "ring", timeout=5))
+        quadratics.train(optimizers[-1], loss, 3)
+        if rank != 1:
+            optimizers.clear()
+    return "trained"
+
+
+def doorless(rank, agents, without):
+    """Whom each rank can read where rank 1 has no Unix sockets, or no temporary directory."""
+    import socket
+    import tempfile
+
+    from gossamer.torch import Decentralized
+
+    if rank == 1 and without == "socket":
+        del socket.AF_UNIX
+    if rank == 1 and without == "folder":
+        tempfile.tempdir = "/nowhere"
+    halves, loss = quadratics.model(rank, agents)
+    optimizer = Decentralized(halves, gs.BiasedDMT(eta=0.05, lam=0.3), "complete", timeout=20)
+    quadratics.train(optimizer, loss, 3)
+    return sorted(optimizer.exchange.nearby.pids)

@@ -30,6 +30,12 @@ def test_the_blocks_of_a_vector_are_the_vector(size, length, dtype):
     assert torch.equal(torch.cat([nearby.read(block) for block in blocks]), a)
 
 
+def test_what_is_too_long_for_one_call_is_copied_in_parts(monkeypatch):
+    monkeypatch.setattr(nearby, "LONGEST_COPY", 12)  # the kernel copies less than 2 GiB at a time
+    a = torch.arange(10.0)
+    assert torch.equal(nearby.read(mine(a)), a)
+
+
 def test_what_is_not_there_is_an_error_of_its_own():
     told = []
     elsewhere = nearby.Elsewhere(os.getpid(), 8, 4, torch.float32, lambda error: told.append(error) or KeyError("gone"))
@@ -75,3 +81,13 @@ def test_one_that_is_lost_is_noticed_at_once(how):
     for rank in (0, 2):
         assert found[rank].kind == "NeighborLost", found[rank].message
         assert 1 in found[rank].ranks
+
+
+def test_an_optimizer_that_only_some_ranks_keep_keeps_nobody_waiting():
+    assert forked.run(near_ranks.kept, 2) == ["trained", "trained"]
+
+
+@pytest.mark.parametrize("without", ["socket", "folder"])
+def test_one_without_a_door_sends(without):
+    for rank, found in enumerate(forked.run(near_ranks.doorless, 3, without)):
+        assert found == [[2], [], [0]][rank]

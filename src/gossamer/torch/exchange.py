@@ -137,11 +137,13 @@ class Exchange:
     def release(self) -> None:
         """Say to neighbours that what they lent was read, and wait until they have read what this rank lent."""
         while self._lent:
-            self._await(self._lent.pop(0).given_back())
+            sent = self._lent.pop(0)  # whose arrays must stay while they are waited for
+            self._await(sent.given_back())
 
     def drain(self) -> None:
         """Let messages arrive that nobody will wait for. All ranks must do it."""
         self._drained(self._flying)
+        self.release()
 
     def settle(self) -> None:
         """Wait until what is on its way has arrived, at both ends; it is read later. All ranks must do it."""
@@ -150,16 +152,19 @@ class Exchange:
         self.release()
 
     def _let_go(self) -> None:
-        """Free the messages of exchanges that are gone. Ranks that step equally often have all sent theirs by now."""
+        """Free the messages of exchanges that are gone. Ranks that step equally often have all sent theirs by now.
+
+        None of them will read what was lent, but some may still keep their exchange: nothing is given back.
+        """
         for owner, flying in list(_KEPT):
             if owner() is None:
                 self._drained(flying)
+                self._lent.clear()
                 _KEPT.remove((owner, flying))
 
     def _drained(self, flying: list[Sent]) -> None:
         while flying:
             self._arrived(flying.pop(0))
-        self.release()
 
     def swap(self, message: Tensor, t: int) -> tuple[dict[int, Tensor], RankWeights]:
         """Send encoded bytes, and return those of every neighbour and the weights of W."""

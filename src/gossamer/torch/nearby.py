@@ -34,6 +34,8 @@ from gossamer.torch.world import ProcessWorld
 PR_SET_PTRACER = 0x59616D61
 PROOF = 16
 """Bytes that show whose memory was read, and who may connect."""
+LONGEST_COPY = 1 << 30
+"""Bytes that are copied at a time: the kernel copies less than 2 GiB in one call."""
 
 
 class Elsewhere(NamedTuple):
@@ -89,10 +91,11 @@ class Nearby:
         self._words: dict[int, deque[Word]] = {}
         """What each of them is to say, in the order in which it will."""
         if wanted and world.size > 1:
-            with tempfile.TemporaryDirectory() as folder:  # nobody else may look into it
+            with _folder() as folder:
                 self._connect(world, Path(folder) / "door")
             world.words.others.add(self)
             _ALL.add(self)
+            weakref.finalize(self, _close, self._lines)
 
     def say(self, peer: int, *numbers: int) -> None:
         """Say some numbers to a neighbour."""
@@ -112,7 +115,7 @@ class Nearby:
     def _connect(self, world: ProcessWorld, path: Path) -> None:
         """Look whom this rank can read, and connect with those of them that can read it."""
         proof = torch.tensor(list(secrets.token_bytes(PROOF)), dtype=torch.uint8)
-        with socket.socket(socket.AF_UNIX) as door:
+        with socket.socket(getattr(socket, "AF_UNIX", socket.AF_INET)) as door:
             machine = _machine() if world.device.type == "cpu" and _opened(door, path, world.size) else ""
             about = {"machine": machine, "pid": os.getpid(), "at": proof.data_ptr(), "door": str(path)}
             told = [json.loads(text) for text in world.texts(json.dumps(about | {"proof": proof.tolist()}))]
@@ -180,8 +183,12 @@ _ALL: "weakref.WeakSet[Nearby]" = weakref.WeakSet()
 def _leave() -> None:
     """A fork, such as a worker of a DataLoader, is nobody's neighbour, and must not keep connections of its parent."""
     for one in _ALL:
-        for line in one._lines.values():
-            line.close()
+        _close(one._lines)
+
+
+def _close(lines: dict[int, socket.socket]) -> None:
+    for line in lines.values():
+        line.close()
 
 
 if hasattr(os, "register_at_fork"):
@@ -221,8 +228,18 @@ def _machine() -> str:
         return ""
 
 
+def _folder() -> Any:
+    """A directory for a door, into which nobody else may look; where none can be made, one that holds nothing."""
+    try:
+        return tempfile.TemporaryDirectory()
+    except OSError:
+        return contextlib.nullcontext(os.devnull)
+
+
 def _opened(door: socket.socket, path: Path, size: int) -> bool:
     """Whether others can knock at this door: the path of a temporary directory may be too long for a socket."""
+    if not hasattr(socket, "AF_UNIX"):  # as under Windows
+        return False
     try:
         door.bind(str(path))
     except OSError:
@@ -237,11 +254,13 @@ class _Span(ctypes.Structure):
 
 def _copy(pid: int, source: int, target: int, length: int) -> None:
     """Copy bytes of another process, all or it is an error."""
-    to, of = _Span(target, length), _Span(source, length)
-    copied = _libc().process_vm_readv(pid, ctypes.byref(to), 1, ctypes.byref(of), 1, 0)
-    if copied != length:
-        number = ctypes.get_errno() if copied < 0 else 0
-        raise OSError(number, os.strerror(number) if number else f"{copied} of {length} bytes could be read")
+    for start in range(0, length, LONGEST_COPY):
+        wanted = min(LONGEST_COPY, length - start)
+        to, of = _Span(target + start, wanted), _Span(source + start, wanted)
+        copied = _libc().process_vm_readv(pid, ctypes.byref(to), 1, ctypes.byref(of), 1, 0)
+        if copied != wanted:
+            number = ctypes.get_errno() if copied < 0 else 0
+            raise OSError(number, os.strerror(number) if number else f"{copied} of {wanted} bytes could be read")
 
 
 _LIBC: list[Any] = []
