@@ -122,6 +122,8 @@ recommend: $(READY)
 	$(BIN)/python -m benchmarks.recommending
 
 bench: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[peers]' \
+		|| echo "Decent-DP could not be installed: steps are measured without it"
 	$(BIN)/python -m benchmarks
 	$(BIN)/python benchmarks/torch_step.py
 	$(BIN)/python benchmarks/torch_memory.py

@@ -100,15 +100,16 @@ ROWS = {
 
 def page(step: dict[str, Any], memory: dict[str, Any]) -> str:
     """The page of these measurements."""
+    columns = {name: shown for name, shown in COLUMNS.items() if f"{name} / ddp" in step["rows"][0]["ratios"]}
     times = [
-        (row["processes"], f"{row['d']:,}", *(spread(row["ratios"][f"{name} / ddp"]) for name in COLUMNS))
+        (row["processes"], f"{row['d']:,}", *(spread(row["ratios"][f"{name} / ddp"]) for name in columns))
         for row in step["rows"]
     ]
     largest = max((row for row in step["rows"] if row["d"] < 2e6), key=lambda row: (row["processes"], row["d"]))
     words = {
         "MACHINE": step["machine"],
         "BATCH": str(step["batch"]),
-        "TIMES": table(["processes", "parameters", *COLUMNS.values()], times),
+        "TIMES": table(["processes", "parameters", *columns.values()], times),
         "AIMS": "".join(f"- {aim(one)}\n" for one in step["aims"]),
         "LEAST": f"{largest['ratios']['least / ddp']['median']:.2f}",
         "NUMBERS": f"{memory['numbers']:,}",
