@@ -50,7 +50,8 @@ def lost(rank, agents, how):
     from gossamer.torch import Decentralized
 
     x = torch.nn.Parameter(torch.ones(1000))
-    optimizer = Decentralized([x], gs.BiasedDMT(eta=0.1, lam=0.5), "complete", timeout=30)
+    # in phase, so that the others wait for a word of rank 1, and do not read in memory that is gone
+    optimizer = Decentralized([x], gs.BiasedDMT(eta=0.1, lam=0.5), "complete", timeout=30, overlap=False)
     for _ in range(3):
         optimizer.zero_grad()
         (x + rank).square().sum().backward()

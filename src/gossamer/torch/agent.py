@@ -95,7 +95,8 @@ class ProcessAgent:
 
         On a network that changes, arrays of different rounds go to the neighbours of their own round each: by messages
         of their own, in the order of the arrays at both ends. What waits gives sums that are only noted down, if they
-        may be: see `gossamer.torch.fused`.
+        may be: see `gossamer.torch.fused`. It is called after the last gradient that the round asks for, since what is
+        noted is read in the memory of neighbours before the round ends, and not between two steps.
         """
         letters = over if over == "RC" else over * len(arrays)
         if any(late) and self.exchange.network.changes:
