@@ -5,6 +5,8 @@ none here ever does: threads wait for as long as it takes, and time-outs are kep
 neighbour that is stopped holds up two threads and nothing else; one that dies ends its connection, which both notice.
 """
 
+import atexit
+import contextlib
 import enum
 import queue
 import threading
@@ -18,11 +20,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.torch.arguments import LONGEST
+from gossamer.torch.stopping import MOMENT
 from gossamer.torch.world import ProcessWorld
 
-HEAD, BODY = 1, 2
-"""Tags of the two parts of a letter."""
+HEAD, BODY, NEVER = 1, 2, 3
+"""Tags of the two parts of a letter, and of what nobody sends."""
 FOREVER = timedelta(seconds=LONGEST)
+SECONDS = 1.0
+"""How long the process waits at its end for each thread that it has ended."""
 
 
 class Kind(enum.IntEnum):
@@ -91,7 +96,7 @@ class Letters:
         self._group: Any = dist.new_group(
             members, timeout=world.timeout, backend="gloo", use_local_synchronization=True
         )
-        self._queues: dict[int, queue.SimpleQueue[Letter]] = {peer: queue.SimpleQueue() for peer in neighbours}
+        self._queues: dict[int, queue.SimpleQueue[Letter | None]] = {peer: queue.SimpleQueue() for peer in neighbours}
         self._threads = [
             threading.Thread(target=run, args=(peer,), daemon=True, name=f"gossamer-{run.__name__}-{peer}")
             for peer in self._queues
@@ -100,6 +105,7 @@ class Letters:
 
     def begin(self) -> None:
         """Read, and write, from now on."""
+        atexit.register(self._hang_up)
         for thread in self._threads:
             thread.start()
 
@@ -113,10 +119,24 @@ class Letters:
         for thread in self._threads:
             if thread.name not in left:
                 thread.join(seconds)
+        if not any(thread.is_alive() for thread in self._threads):
+            atexit.unregister(self._hang_up)
+
+    def _hang_up(self) -> None:
+        """End all connections and threads before the interpreter ends, where a script ends without `end`.
+
+        A wait of gloo that returned while the interpreter ends, since a neighbour goes at the same time, would abort
+        the process: see `gossamer.torch.stopping.let_go`.
+        """
+        for peer, letters in self._queues.items():
+            letters.put(None)
+            with contextlib.suppress(RuntimeError):
+                self._group.recv([torch.zeros(1)], peer, NEVER).wait(MOMENT)
+        for thread in self._threads:
+            thread.join(SECONDS)
 
     def _writes(self, peer: int) -> None:
-        while True:
-            letter = self._queues[peer].get()
+        while letter := self._queues[peer].get():
             try:
                 self._group.send([letter.head()], peer, HEAD).wait(FOREVER)
                 if letter.body is not None:
