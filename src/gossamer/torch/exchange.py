@@ -2,7 +2,7 @@ r"""Messages between neighbours: $\sum_j w_{ij} a_j$ where every $a_j$ lives in 
 
 One call is one message to each neighbour, whatever it carries. Messages are posted and awaited apart, so that they can
 travel while a gradient is computed. An agent adds its neighbours to itself by ascending rank, so that a run repeats to
-the bit. Long messages to processes of the same machine say where the arrays stand, and are read there: see
+the bit. Messages to processes of the same machine say where the arrays stand, which are read there: see
 `gossamer.torch.nearby`.
 """
 
