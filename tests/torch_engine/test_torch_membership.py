@@ -177,6 +177,7 @@ def test_one_that_joins_does_not_disturb_those_that_form(three):
     for process in processes:
         process.join(20)
         assert process.formed == [(2, [0, 1, 2])]
+    forked.wait_until(members[0]._is_over, 20)  # or else, if it is slow, the others form the next one without it
     run(*(more := [Process(one) for one in members]))
     come.join(20)
     assert come.formed == more[0].formed == [(3, [0, 1, 2, 3])]
@@ -212,7 +213,7 @@ def test_one_that_joins_waits_for_what_members_do_together(three):
     ends = [threading.Thread(target=members[place].meet, args=("work",)) for place in (0, 2)]
     for thread in ends:
         thread.start()
-        time.sleep(0.2)  # until one that joins has come again
+        forked.wait_until(members[0]._is_over, 20)  # one that joins has come again
     for thread in ends:
         thread.join(20)
     for place in (0, 2):
