@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gossamer.torch import spare
 from gossamer.torch.nearby import Elsewhere, here, read
 
-BLOCK = 1 << 17
+BLOCK = 1 << 18
 """How many numbers a thread computes at a time: a multiple of what a processor computes at once."""
 SHORTEST = 1 << 18
 """Models of fewer numbers are computed as they are written: there is little to save."""
@@ -196,8 +197,7 @@ class Memory:
 
     def __init__(self, order: list[Vector], size: int):
         self.like = next(v.value for v in order if isinstance(v.value, Tensor) and v.size == size)
-        # what is launched on a GPU costs more than what it computes on a block
-        self.length = size if self.like.is_cuda else min(size, BLOCK * torch.get_num_threads())
+        self.length = min(size, _length(self.like))
         self.size, self.count = size, -(-size // self.length)
         self.wholes: dict[int, Tensor] = {}
         """The results, by vector."""
@@ -219,14 +219,27 @@ class Memory:
             self._free.append(a.value)
 
     def whole(self, result: Vector) -> Tensor:
-        made = self.wholes[id(result)] = self._free.pop() if self._free else torch.empty_like(self.like)
+        made = self.wholes[id(result)] = self._free.pop() if self._free else spare.empty(self.size, self.like)
         return made
 
     def block(self) -> Chunks:
         if self._blocks:
             return self._blocks.pop()
-        made = self.like.new_empty(self.length)
+        made = spare.empty(self.length, self.like)
         return (*self.all(made)[1:], made[: self.size - (self.count - 1) * self.length])
+
+
+def spared(like: Tensor) -> list[spare.Spares]:
+    """What keeps memory for vectors of this length and for blocks of them, where they are long."""
+    if like.is_cuda or like.numel() < SHORTEST:
+        return []
+    return [spare.spares(length, like.dtype) for length in {like.numel(), min(like.numel(), _length(like))}]
+
+
+def _length(like: Tensor) -> int:
+    """How many numbers are computed at a time."""
+    # what is launched on a GPU costs more than what it computes on a block
+    return like.numel() if like.is_cuda else BLOCK * torch.get_num_threads()
 
 
 def _in_order(wanted: list[Vector]) -> list[Vector]:

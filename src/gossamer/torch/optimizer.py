@@ -129,6 +129,7 @@ class Decentralized(Resumable):
         self.flat = Flat([group["params"] for group in self.param_groups])
         x = self.flat.read()
         notes = is_ours(rule) and x.numel() >= fused.SHORTEST
+        self._spares = fused.spared(x)
         self._dials = Dials(rule, self.flat.sizes, x, notes)
         for group in self.param_groups:
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from gossamer.core import InputError, State
+from gossamer.torch import spare
 
 
 class Flat:
@@ -57,7 +58,7 @@ class Flat:
         """
         plain = [not is_sharded(p) and p.is_contiguous() and not (p.is_cpu and p.is_shared()) for p in self.params]
         if all(plain) and self.params[0].dtype == self.dtype:
-            self.vector = self.read()
+            self.vector = spare.copied(self.read())
             for p, part in zip(self.params, self.vector.split(self._lengths), strict=True):
                 p.data = part.view_as(p)
             words = torch.int32 if self.dtype == torch.float32 else torch.int64
@@ -168,8 +169,8 @@ class Flat:
     def gradient(self) -> Tensor:
         """The gradients, as a new vector; parameters that had no part in the loss have 0."""
         self.check_gradients()
-        rows = (_of(p, k in self.still) for k, p in enumerate(self.params))
-        return torch.cat([row.to(self.dtype) for row in rows])
+        rows = [_of(p, k in self.still).to(self.dtype) for k, p in enumerate(self.params)]
+        return torch.cat(rows, out=spare.empty(sum(self._lengths), rows[0]))
 
 
 def local(p: Tensor) -> Tensor:
