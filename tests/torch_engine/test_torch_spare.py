@@ -48,7 +48,7 @@ def test_only_a_few_are_kept_and_none_after_their_owner(kept):
     many = [kept.take() for _ in range(spare.MOST + 5)]
     del many
     assert len(kept._free) == spare.MOST
-    assert spare.empty(SIZE, torch.zeros(1, dtype=torch.float64)).shape == (SIZE,)
+    assert spare.empty(SIZE, torch.float64, torch.device("cpu")).shape == (SIZE,)
     assert spare.spares(SIZE, torch.float64) is kept
     assert (SIZE, torch.float64) in spare._ALL
     assert (SIZE + 1, torch.float64) not in spare._ALL

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from gossamer.basics.pytrees import taken_apart
 from gossamer.networks import Network
+from gossamer.torch import spare
 from gossamer.torch.fused import Vector, weighted
 from gossamer.torch.gpus import keep_for_stream
 from gossamer.torch.messages import Sent, begun, fails
@@ -259,7 +260,7 @@ class Exchange:
         )
 
     def _room(self, size: int, dtype: torch.dtype) -> Tensor:
-        return torch.empty(size, dtype=dtype, device=self.world.device)
+        return spare.empty(size, dtype, self.world.device)
 
 
 def fingerprint(network: Network) -> str:

@@ -20,7 +20,7 @@ from torch import Tensor
 from gossamer.torch import spare
 from gossamer.torch.nearby import Elsewhere, here, read
 
-BLOCK = 1 << 18
+BLOCK = 1 << 17
 """How many numbers a thread computes at a time: a multiple of what a processor computes at once."""
 SHORTEST = 1 << 18
 """Models of fewer numbers are computed as they are written: there is little to save."""
@@ -219,14 +219,17 @@ class Memory:
             self._free.append(a.value)
 
     def whole(self, result: Vector) -> Tensor:
-        made = self.wholes[id(result)] = self._free.pop() if self._free else spare.empty(self.size, self.like)
+        made = self.wholes[id(result)] = self._free.pop() if self._free else self._empty(self.size)
         return made
 
     def block(self) -> Chunks:
         if self._blocks:
             return self._blocks.pop()
-        made = spare.empty(self.length, self.like)
+        made = self._empty(self.length)
         return (*self.all(made)[1:], made[: self.size - (self.count - 1) * self.length])
+
+    def _empty(self, size: int) -> Tensor:
+        return spare.empty(size, self.like.dtype, self.like.device)
 
 
 def spared(like: Tensor) -> list[spare.Spares]:

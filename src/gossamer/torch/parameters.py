@@ -170,7 +170,7 @@ class Flat:
         """The gradients, as a new vector; parameters that had no part in the loss have 0."""
         self.check_gradients()
         rows = [_of(p, k in self.still).to(self.dtype) for k, p in enumerate(self.params)]
-        return torch.cat(rows, out=spare.empty(sum(self._lengths), rows[0]))
+        return torch.cat(rows, out=spare.empty(sum(self._lengths), self.dtype, self.device))
 
 
 def local(p: Tensor) -> Tensor:

@@ -2,8 +2,7 @@
 
 A round makes some new vectors and lets as many old ones go. The C library would give their memory back to the system
 and ask for it anew, and the system hands it out page by page, which costs about as much as what is computed there. So
-an optimizer keeps a few, in huge pages where there are any. While they are spare, the system may take their pages away
-if it is short of memory. On GPUs PyTorch does all this by itself.
+an optimizer keeps a few, in huge pages where there are any. On GPUs PyTorch does this by itself.
 
 A vector is lent as an array of NumPy, around which PyTorch puts a tensor: when the last tensor on that memory is gone,
 so is the array, and the memory may be lent again. So nobody can see a vector change that they still hold.
@@ -12,7 +11,9 @@ so is the array, and the memory may be lent again. So nobody can see a vector ch
 import contextlib
 import mmap
 import weakref
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,20 +28,18 @@ class Spares:
 
     def __init__(self, size: int, dtype: torch.dtype):
         self._size, self._dtype = size, dtype
-        self._free: list[mmap.mmap] = []
+        self._free: list[np.ndarray[Any, Any]] = []
 
     def take(self) -> Tensor:
         """A vector with anything in it."""
-        room = self._free.pop() if self._free else _room(self._size * self._dtype.itemsize)
-        lent = _inside(room, self._size, self._dtype).numpy()
-        weakref.finalize(lent, self._back, room).atexit = False
+        memory = self._free.pop() if self._free else _room(self._size, self._dtype).numpy()
+        lent = memory.view()
+        weakref.finalize(lent, self._back, memory).atexit = False
         return torch.from_numpy(lent)
 
-    def _back(self, room: mmap.mmap) -> None:
+    def _back(self, memory: np.ndarray[Any, Any]) -> None:
         if len(self._free) < MOST:
-            if len(room) > 2 * HUGE:  # long, and not a block
-                _advise(room, "MADV_FREE", 0, len(room))
-            self._free.append(room)
+            self._free.append(memory)
 
 
 _ALL: "weakref.WeakValueDictionary[tuple[int, torch.dtype], Spares]" = weakref.WeakValueDictionary()
@@ -53,40 +52,27 @@ def spares(size: int, dtype: torch.dtype) -> Spares:
     return known
 
 
-def empty(size: int, like: Tensor) -> Tensor:
-    """A vector with anything in it, of the type of another one: a spare one where vectors of this length are kept."""
-    known = _ALL.get((size, like.dtype)) if like.is_cpu else None
-    return like.new_empty(size) if known is None else known.take()
+def empty(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """A vector with anything in it: a spare one where vectors of this length are kept."""
+    known = _ALL.get((size, dtype)) if device.type == "cpu" else None
+    return torch.empty(size, dtype=dtype, device=device) if known is None else known.take()
 
 
 def copied(a: Tensor) -> Tensor:
-    """A vector in memory of its own that it keeps: huge pages, if it is long."""
-    if not a.is_cpu or a.nbytes < HUGE:
-        return a.clone()
-    return _inside(_room(a.nbytes), a.numel(), a.dtype).copy_(a)
+    """A vector in memory of its own, in huge pages if it is long."""
+    return _room(a.numel(), a.dtype).copy_(a) if a.is_cpu and a.nbytes >= HUGE else a.clone()
 
 
-def _room(length: int) -> mmap.mmap:
-    """New memory of this length, from its first huge page on."""
-    if not hasattr(mmap, "MAP_PRIVATE"):  # Windows
-        return mmap.mmap(-1, length + HUGE)
+def _room(size: int, dtype: torch.dtype) -> Tensor:
+    """A new vector that begins at a huge page."""
+    length = size * dtype.itemsize
     up = -(-length // HUGE) * HUGE
-    room = mmap.mmap(-1, up + HUGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    kind = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}  # not under Windows
+    room = mmap.mmap(-1, up + HUGE, **kind)
+    start = -torch.frombuffer(room, dtype=torch.uint8).data_ptr() % HUGE
     # of the last huge page, nearly all must be used
-    _advise(room, "MADV_HUGEPAGE", _start(room), up if 16 * (up - length) <= length else up - HUGE)
-    return room
-
-
-def _start(room: mmap.mmap) -> int:
-    return -torch.frombuffer(room, dtype=torch.uint8).data_ptr() % HUGE
-
-
-def _inside(room: mmap.mmap, size: int, dtype: torch.dtype) -> Tensor:
-    return torch.frombuffer(room, dtype=dtype, offset=_start(room), count=size)
-
-
-def _advise(room: mmap.mmap, what: str, start: int, length: int) -> None:
-    """Tell the system what will become of memory, if it knows the word."""
-    if hasattr(mmap, what) and length:
-        with contextlib.suppress(OSError):
-            room.madvise(getattr(mmap, what), start, length)
+    whole = up if 16 * (up - length) <= length else up - HUGE
+    if whole and hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):  # the system has none
+            room.madvise(mmap.MADV_HUGEPAGE, start, whole)
+    return torch.frombuffer(room, dtype=dtype, offset=start, count=size)
