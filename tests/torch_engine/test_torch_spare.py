@@ -86,11 +86,13 @@ def test_a_fork_has_memory_of_its_own(kept):
 def test_an_optimizer_trains_the_same_in_spare_memory_and_what_a_script_holds_stays(monkeypatch):
     monkeypatch.setattr(fused, "SHORTEST", 1)
     (mine, f), (theirs, g) = problem(), problem()
+    kept = fused.spared(12, torch.float64)
     optimizer = Decentralized(mine, gs.BiasedDMT(eta=0.1, lam=0.3))
     steps(optimizer, f, count=3)
     before = [optimizer.memory.state[name] for name in ("m", "v")]
     copies = [a.clone() for a in before]
     steps(optimizer, f, count=5, first=3)
     assert all(map(torch.equal, before, copies))
+    assert len(kept[0]._free) == spare.MOST
     steps(torch.optim.SGD(theirs, 0.1, 0.7, 0.7), g)
     same(mine, theirs)

@@ -197,7 +197,8 @@ class Memory:
 
     def __init__(self, order: list[Vector], size: int):
         self.like = next(v.value for v in order if isinstance(v.value, Tensor) and v.size == size)
-        self.length = min(size, _length(self.like))
+        # what is launched on a GPU costs more than what it computes on a block
+        self.length = size if self.like.is_cuda else min(size, BLOCK * torch.get_num_threads())
         self.size, self.count = size, -(-size // self.length)
         self.wholes: dict[int, Tensor] = {}
         """The results, by vector."""
@@ -232,17 +233,12 @@ class Memory:
         return spare.empty(size, self.like.dtype, self.like.device)
 
 
-def spared(like: Tensor) -> list[spare.Spares]:
+def spared(size: int, dtype: torch.dtype) -> list[spare.Spares]:
     """What keeps memory for vectors of this length and for blocks of them, where they are long."""
-    if like.is_cuda or like.numel() < SHORTEST:
+    if size < SHORTEST:
         return []
-    return [spare.spares(length, like.dtype) for length in {like.numel(), min(like.numel(), _length(like))}]
-
-
-def _length(like: Tensor) -> int:
-    """How many numbers are computed at a time."""
-    # what is launched on a GPU costs more than what it computes on a block
-    return like.numel() if like.is_cuda else BLOCK * torch.get_num_threads()
+    block, kept = BLOCK * torch.get_num_threads(), [spare.spares(size, dtype)]
+    return [*kept, spare.spares(block, dtype, spare.MOST_BLOCKS)] if block < size else kept
 
 
 def _in_order(wanted: list[Vector]) -> list[Vector]:

@@ -129,7 +129,6 @@ class Decentralized(Resumable):
         self.flat = Flat([group["params"] for group in self.param_groups])
         x = self.flat.read()
         notes = is_ours(rule) and x.numel() >= fused.SHORTEST
-        self._spares = fused.spared(x)
         self._dials = Dials(rule, self.flat.sizes, x, notes)
         for group in self.param_groups:
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
@@ -184,6 +183,8 @@ class Decentralized(Resumable):
         """Begin as the other ranks do, with what rank 0 has."""
         self.world.agree(about)
         self.exchange.nearby = Nearby(self.world, self.direct)
+        if self.exchange.nearby.pids:  # others hold what they receive meanwhile, and have less to spare
+            self._spares = fused.spared(sum(self.flat.sizes), self.flat.dtype)
         averaging.give_out(besides, self.world)
         start = State(x=self.world.broadcast(self.flat.read()))
         self.guard.check(start, [])

@@ -17,17 +17,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-MOST = 4
-"""How many vectors of one length are kept. A round of Biased-DMT makes three."""
+MOST = 3
+"""How many long vectors are kept: a round of Biased-DMT makes three."""
+MOST_BLOCKS = 8
+"""How many blocks of them are kept."""
 HUGE = 1 << 21
 """Bytes of a huge page."""
 
 
 class Spares:
-    """Vectors of one length and type."""
+    """Vectors of one length and type, of which so many are kept."""
 
-    def __init__(self, size: int, dtype: torch.dtype):
-        self._size, self._dtype = size, dtype
+    def __init__(self, size: int, dtype: torch.dtype, most: int):
+        self._size, self._dtype, self._most = size, dtype, most
         self._free: list[np.ndarray[Any, Any]] = []
 
     def take(self) -> Tensor:
@@ -38,17 +40,17 @@ class Spares:
         return torch.from_numpy(lent)
 
     def _back(self, memory: np.ndarray[Any, Any]) -> None:
-        if len(self._free) < MOST:
+        if len(self._free) < self._most:
             self._free.append(memory)
 
 
 _ALL: "weakref.WeakValueDictionary[tuple[int, torch.dtype], Spares]" = weakref.WeakValueDictionary()
 
 
-def spares(size: int, dtype: torch.dtype) -> Spares:
+def spares(size: int, dtype: torch.dtype, most: int = MOST) -> Spares:
     """Those of a length, which last as long as somebody holds them."""
     if (known := _ALL.get((size, dtype))) is None:
-        known = _ALL[size, dtype] = Spares(size, dtype)
+        known = _ALL[size, dtype] = Spares(size, dtype, most)
     return known
 
 
@@ -70,8 +72,8 @@ def _room(size: int, dtype: torch.dtype) -> Tensor:
     kind = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}  # not under Windows
     room = mmap.mmap(-1, up + HUGE, **kind)
     start = -torch.frombuffer(room, dtype=torch.uint8).data_ptr() % HUGE
-    # of the last huge page, nearly all must be used
-    whole = up if 16 * (up - length) <= length else up - HUGE
+    # the last huge page is used only in part: where there are few it counts, and so it does where it is nearly empty
+    whole = up if length < 4 * HUGE and 16 * (up - length) <= length else up - HUGE
     if whole and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # the system has none
             room.madvise(mmap.MADV_HUGEPAGE, start, whole)
