@@ -1,9 +1,12 @@
 """Arithmetic that is noted down and done block by block: the same bits, in memory that nobody needs any more."""
 
 import gc
+from functools import partial
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer.torch import Decentralized, fused
@@ -20,6 +23,10 @@ def blocks(monkeypatch):
 def some(count, size=999):
     generator = torch.Generator().manual_seed(0)
     return [torch.randn(size, generator=generator) for _ in range(count)]
+
+
+def vectors():
+    return sum(type(one) is Vector for one in gc.get_objects())
 
 
 EXPRESSIONS = [
@@ -54,6 +61,45 @@ def test_results_stand_where_nobody_needs_it_and_what_is_kept_stays():
     assert torch.equal(y, g - m)
 
 
+STEPS = [
+    lambda a, b: a + b,
+    lambda a, b: a - 0.0 * b,
+    lambda a, b: (1 - Number(0.3)) * a + -b,
+    lambda a, b: abs(a) * b,
+    lambda a, b: a / b,
+    lambda a, b: 2 / a,
+    lambda a, b: b**-2,
+    lambda a, b: a * (b > 0),
+    lambda a, b: fused._noted(partial(torch.add, alpha=0.5), a, b),  # as what is received is added up
+]
+BAD = st.sampled_from([0.0, 1.0, -2.0, 3e38, float("inf"), float("-inf"), float("nan")])
+BRANCHES = st.tuples(st.integers(0, len(STEPS) - 1), st.integers(0, 20), st.integers(0, 20))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # which is the same for all
+@given(
+    st.lists(st.lists(BAD, min_size=7, max_size=7), min_size=2, max_size=3), st.lists(BRANCHES, min_size=1), st.data()
+)
+def test_what_is_not_finite_shows_in_an_array_that_is_looked_at(rows, branches, data):
+    """Any program, and any of its arrays as the state: what is in one that is not looked at is in one that is."""
+    made = [Vector(torch.tensor(row)) for row in rows]
+    for step, one, other in branches:
+        made.append(STEPS[step](made[one % len(made)], made[other % len(made)]))
+    state = data.draw(st.lists(st.sampled_from(made), min_size=1, max_size=4, unique_by=id))
+    bad = [~a.isfinite() for a in computed(state, last=True)]
+    seen = torch.stack([torch.zeros(7, dtype=torch.bool), *(b for a, b in zip(state, bad, strict=True) if not a.shows)])
+    assert all((b <= seen.any(dim=0)).all() for b in bad)
+
+
+def test_one_sum_is_enough_for_biased_dmt():
+    x, v, m, g = map(Vector, some(4))
+    new = (1 - 0.1) * m + 0.1 * g
+    tracker = v + new - m
+    state = [x - 0.2 * tracker, new, tracker]
+    computed(state, last=True)
+    assert [a.shows for a in state] == [False, True, True]
+
+
 @pytest.mark.parametrize("overlap", [None, False])
 def test_groups_with_rates_of_their_own_and_nothing_is_left_behind(overlap):
     (mine, f), (theirs, g) = problem(), problem()
@@ -61,10 +107,11 @@ def test_groups_with_rates_of_their_own_and_nothing_is_left_behind(overlap):
     groups = [{"params": mine[:1]}, {"params": mine[1:], "lr": 0.02}]
     optimizer = Decentralized(groups, gs.BiasedDMT(eta=0.1, lam=0.3), overlap=overlap)
     gc.collect()
+    before = vectors()
     gc.disable()
     try:
         steps(optimizer, f, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 7))
-        left = sum(type(one) is Vector for one in gc.get_objects())
+        left = vectors() - before
     finally:
         gc.enable()
     steps(sgd, g, torch.optim.lr_scheduler.CosineAnnealingLR(sgd, 7))

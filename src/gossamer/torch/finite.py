@@ -5,7 +5,7 @@ that all is well, and numbers are looked at one by one only if it does not.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Literal
 
 import torch
@@ -132,11 +132,19 @@ class Guard:
                 self.step,
             )
 
-    def check(self, state: Mapping[str, Tensor], rates: Sequence[float | None]) -> None:
-        """Refuse a state that is not finite."""
+    def check(self, state: Mapping[str, Tensor], rates: Sequence[float | None], telling: Collection[str] = ()) -> None:
+        """Refuse a state that is not finite.
+
+        Args:
+            state: its arrays.
+            rates: the rates at which it was made.
+            telling: the arrays that are enough to look at, if not all must be.
+        """
         if self.late is not None and self.step:
-            for value in state.values():
-                self.late.put(_suspect(value))
+            for name in telling or state:
+                self.late.put(_suspect(state[name]))
+            return
+        if telling and not any(_bad(state[name]) for name in telling):
             return
         for name, value in state.items():
             if not (bad := _bad(value)):

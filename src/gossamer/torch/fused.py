@@ -49,10 +49,12 @@ class Vector:
         spent: whether its memory may be used for something else at the end of the round.
     """
 
-    __slots__ = ("args", "op", "size", "spent", "value")
+    __slots__ = ("args", "op", "shows", "size", "spent", "value")
 
     def __init__(self, value: Any = None, spent: bool = False, op: Any = None, args: tuple[Any, ...] = ()):
         self.value, self.spent, self.op, self.args = value, spent, op, args
+        self.shows = False
+        """Whether a number that is not finite in it shows in another array that was computed last in a round."""
         self.size: int = value.numel() if value is not None else max(_size(a) for a in args)
 
     @property
@@ -172,6 +174,8 @@ def _compute(wanted: list[Vector], kept: set[int], last: bool) -> None:
     uses = Counter(id(a) for vector in order for a in vector.args if isinstance(a, Vector))
     uses.update(kept)
     results = set(map(id, wanted))
+    if last:
+        _show_in_others(order, results)
     memory, chunks, program = Memory(order, wanted[0].size), dict[int, Chunks](), []
     for vector in order:
         if vector.value is not None:
@@ -190,6 +194,18 @@ def _compute(wanted: list[Vector], kept: set[int], last: bool) -> None:
             op(*[a[k] for a in given], out=out[k])
     for vector in wanted:
         vector.value, vector.args = memory.wholes[id(vector)], ()
+
+
+SPREADING = (torch.add, torch.sub, torch.mul, torch.neg, torch.abs)
+"""What is not finite stays so in a sum, and in a product whatever the other factor is."""
+
+
+def _show_in_others(order: list[Vector], results: set[int]) -> None:
+    seen = set[int]()
+    for vector in reversed(order):
+        vector.shows = id(vector) in seen
+        if (vector.shows or id(vector) in results) and getattr(vector.op, "func", vector.op) in SPREADING:
+            seen |= {id(a) for a in vector.args if isinstance(a, Vector) and a.size == vector.size}
 
 
 class Memory:

@@ -12,7 +12,7 @@ What can be saved is the `State` between two rounds, the rates in force, and wha
 they are sent again, and draws depend on the round alone, so that all ranks hear the same once more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -91,8 +91,8 @@ class Course:
     """A state that is about to begin a round, in the memory that it is to be held in."""
     stilled: Callable[[Tensor], Tensor]
     """A point where gradients are asked for, with what does not move."""
-    check: Callable[[State, Rates], None]
-    """Refuses a state, made at these rates, before any of it is sent."""
+    check: Callable[[State, Rates, Collection[str]], None]
+    """Refuses a state, made at these rates, before any of it is sent; to look at these arrays is enough."""
 
 
 class Rounds:
@@ -149,19 +149,20 @@ class Rounds:
         dial = partial(course.dial, max(t, 0))
         agent = Replaying(self.memory, self._agent, self._heard, dial, course.fused)
         if t < 0:
-            state, t = _computed(course.rule.init(agent.seen(state).x, agent)), 0
+            after, t = course.rule.init(agent.seen(state).x, agent), 0
             if course.overlap and hasattr(course.rule, "shift"):
-                shrunk = agent.seen(course.shrunk(state, 0, agent.rates))
-                state, t = _computed(course.rule.shift(shrunk, agent)), 1
+                shrunk = agent.seen(course.shrunk(_computed(after), 0, agent.rates))
+                after, t = course.rule.shift(shrunk, agent), 1
         else:
             before = agent.before(state, course.shrunk(state, t, rates))
             after = (course.rule.ahead if course.overlap else course.rule.step)(before, agent)
-            state, t = (_computed(after) if course.awake(t) else state), t + 1
-            del before, after
-        now = agent.rates
-        del agent
+            after, t = after if course.awake(t) else state, t + 1
+            del before
+        state, now = _computed(after), agent.rates
+        telling = [name for name, a in after.items() if not (isinstance(a, Vector) and a.shows)]
+        del agent, after
         self._agent.exchange.release()
-        course.check(state, now)
+        course.check(state, now, telling)
         self._begin(Memory(t, state, now, []))
 
 

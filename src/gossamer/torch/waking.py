@@ -95,7 +95,7 @@ class Waking:
         except Asked as asked:
             self.points = self._shown(*asked.points)
             return
-        self._course.check(state, rates)
+        self._course.check(state, rates, ())
         self._go_on(0, state, rates)
         self.meetings.put(state)
 
@@ -110,7 +110,7 @@ class Waking:
                 break
             except Anew:
                 continue
-        course.check(new, rates)
+        course.check(new, rates, ())
         self._go_on(t + 1, self.meetings.commit(new), rates)
 
     def _go_on(self, t: int, state: State, rates: Rates) -> None:
@@ -122,7 +122,7 @@ class Waking:
 
     def met(self, arrays: dict[str, Tensor], order: Iterator[int], rates: Rates) -> dict[str, Tensor]:
         """The means with the first of these neighbours that says yes; the arrays themselves where none does."""
-        self._course.check(State(**arrays), rates)
+        self._course.check(State(**arrays), rates, ())
         for peer in order:
             theirs = self.meetings.ask(peer, arrays)
             if theirs is not None:
