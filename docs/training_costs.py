@@ -60,7 +60,7 @@ AIMS
 Where the quartiles lie on both sides of 1, read nothing into it. With four processes on two cores everything is paid in
 time of the processor, and large models in that of the memory: Biased-DMT reads, adds and writes more vectors than DDP.
 D-PSGD and Biased-DMT also look in every step whether gradients and states are finite and whether the script wrote into
-the parameters, which is four to six times reading a vector; Decent-DP does not. A gradient and bare messages of the
+the parameters, which is four times reading a vector; Decent-DP does not. A gradient and bare messages of the
 bytes of Biased-DMT by gloo, with nothing else, take LEAST of DDP with a million parameters on four processes.
 
 ## Memory
@@ -69,9 +69,10 @@ Copies of the model that a process holds, parameters and gradients included, wit
 PROCESSES processes on a ring, by their resident memory:
 
 MEMORY
-Between steps Biased-DMT has the model, its momentum, its tracker and the gradients; where arrays are sent, also what
-two neighbours send of models and trackers. At the peak the gradients as one vector and the new arrays come to it. A
-rule is written as its paper's equations, but on models of 262,144 numbers and more (`fused.SHORTEST`) its products and
+Between steps Biased-DMT has the model, its momentum, its tracker and the gradients. Where neighbours are read, the
+memory of the three vectors that a step makes is kept for the next one, in huge pages if the system has them; where
+arrays are sent, it holds what two neighbours send of models and trackers. At the peak the gradients as one vector and
+the new arrays come to it. A rule is written as its paper's equations, but on models of 262,144 numbers and more (`fused.SHORTEST`) its products and
 sums are computed block by block, with the same bits, and arrays of neighbours are read block by block as well. A rule
 of your own gets plain tensors, and every product in it is a vector for a moment.
 
