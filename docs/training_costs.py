@@ -72,9 +72,9 @@ MEMORY
 Between steps Biased-DMT has the model, its momentum, its tracker and the gradients. Where neighbours are read, the
 memory of the three vectors that a step makes is kept for the next one, in huge pages if the system has them; where
 arrays are sent, it holds what two neighbours send of models and trackers. At the peak the gradients as one vector and
-the new arrays come to it. A rule is written as its paper's equations, but on models of 262,144 numbers and more (`fused.SHORTEST`) its products and
-sums are computed block by block, with the same bits, and arrays of neighbours are read block by block as well. A rule
-of your own gets plain tensors, and every product in it is a vector for a moment.
+the new arrays come to it. A rule is written as its paper's equations, but on models of 262,144 numbers and more
+(`fused.SHORTEST`) its products and sums are computed block by block, with the same bits, and arrays of neighbours are
+read block by block as well. A rule of your own gets plain tensors, and every product in it is a vector for a moment.
 
 With glibc, large models gain if memory is kept. `gossamer launch` sets `MALLOC_MMAP_MAX_=0` and
 `MALLOC_TRIM_THRESHOLD_` for that; with torchrun, set them yourself.

@@ -17,6 +17,8 @@ from tests.torch_engine import forked, worlds
         ("dtype", r"disagree on the type of the parameters: rank 0 has torch.float32, but rank 2 has torch.float64"),
         ("rule", r"disagree on the rule: rank 0 has d-psgd with eta=0.1, but rank 2 has d-psgd with eta=0.2"),
         ("network", r"disagree on the network: rank 0 has ring.* of 4 agents.* but rank 2 has complete"),
+        ("asynchronous", r"disagree on the choice of asynchronous: rank 0 has False, but rank 2 has True"),
+        ("inner", r"disagree on the options of the inner optimizer: rank 0 has lr=0.01, .* but rank 2 has lr=0.02, "),
         ("later", r"disagree on the network: rank 0 has sequence.* but rank 2 has sequence"),
     ],
 )

@@ -1,5 +1,6 @@
 """What four ranks see of each other."""
 
+from functools import partial
 from typing import Any
 
 import gossamer as gs
@@ -20,7 +21,10 @@ def differing(rank, size, what):
     if what == "later":
         rounds = [networks.ring(4)] * 5 + [networks.complete(4) if odd else networks.ring(4)]
         network = networks.sequence(rounds)
-    Decentralized([torch.nn.Parameter(torch.zeros(shape, dtype=dtype))], rule, network, timeout=10)
+    options: dict[str, Any] = {"asynchronous": odd} if what == "asynchronous" else {}
+    if what == "inner":
+        options["inner"] = partial(torch.optim.AdamW, lr=0.02 if odd else 0.01)
+    Decentralized([torch.nn.Parameter(torch.zeros(shape, dtype=dtype))], rule, network, timeout=10, **options)
 
 
 def together(rank, size):

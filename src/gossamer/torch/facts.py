@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from gossamer.core import setting, shown
+from gossamer.core import brief, setting, shown
 from gossamer.torch.exchange import fingerprint
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def agreed_on(optimizer: "Decentralized", module: torch.nn.Module | None) -> dic
         "seed": str(optimizer.seed),
         "draws": optimizer.draws,
         "inner optimizer": inner_of(optimizer),
+        "options of the inner optimizer": _options(optimizer),
         "choice of on_nonfinite": optimizer.guard.mode,
         "choice of direct": str(optimizer.direct),
     }
@@ -55,6 +56,14 @@ def inner_of(optimizer: "Decentralized") -> str:
     """The inner optimizer in a few words."""
     local = optimizer.local
     return "none" if local is None else f"{type(local.optimizer).__name__}, {local.steps} steps a round"
+
+
+def _options(optimizer: "Decentralized") -> str:
+    """What the inner optimizer was made with, such as its lr, group by group."""
+    groups = [] if optimizer.local is None else optimizer.local.optimizer.param_groups
+    plain = (int, float, str, tuple, torch.Tensor)
+    rows = [[f"{key}={brief(value)}" for key, value in group.items() if isinstance(value, plain)] for group in groups]
+    return "; ".join(", ".join(row) for row in rows) or "none"
 
 
 def in_short(optimizer: "Decentralized") -> str:

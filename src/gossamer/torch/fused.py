@@ -250,7 +250,10 @@ class Memory:
 
 
 def spared(size: int, dtype: torch.dtype) -> list[spare.Spares]:
-    """What keeps memory for vectors of this length and for blocks of them, where they are long."""
+    """What keeps memory for vectors of this length and for blocks of them, where they are long.
+
+    It is for ranks that read what others have: those that receive it hold that meanwhile, and have less to spare.
+    """
     if size < SHORTEST:
         return []
     block, kept = BLOCK * torch.get_num_threads(), [spare.spares(size, dtype)]

@@ -121,7 +121,7 @@ class Decentralized(Resumable):
         local_steps = checked_steps(local_steps, inner)
         check_seconds(timeout=timeout, start_timeout=start_timeout)
         check_kinds(module, overlap, direct=direct, elastic=elastic, asynchronous=asynchronous)
-        self.seed, self.draws = checked_seed(seed), checked_draws(draws)
+        self.rule, self.seed, self.draws = rule, checked_seed(seed), checked_draws(draws)
         groups = groups_of(params)
         options = [group.pop("inner", {}) for group in groups]
         self._own_rate = ["lr" in group for group in groups]
@@ -137,9 +137,10 @@ class Decentralized(Resumable):
         self.elastic = elastic_of(elastic, rule, network, x.device, process_group, start_timeout, timeout)
         form = None if self.elastic is None else self.elastic.start
         self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group, form)
-        self.rule = rule
         self.network = network_for(network, self.world.size) if self.elastic is None else self.elastic.network()
         self.asynchronous = asynchronous or self.network.asynchronous
+        if self.elastic is None:  # else they may come one by one
+            self.world.agree({"choice of asynchronous": str(self.asynchronous)})
         if self.asynchronous:
             self.network = without_rounds(self.network, overlap, on_nonfinite, elastic)
         suits(rule, self.network)
@@ -183,8 +184,7 @@ class Decentralized(Resumable):
         """Begin as the other ranks do, with what rank 0 has."""
         self.world.agree(about)
         self.exchange.nearby = Nearby(self.world, self.direct)
-        if self.exchange.nearby.pids:  # others hold what they receive meanwhile, and have less to spare
-            self._spares = fused.spared(sum(self.flat.sizes), self.flat.dtype)
+        self._spares = fused.spared(sum(self.flat.sizes), self.flat.dtype) if self.exchange.nearby.pids else []
         averaging.give_out(besides, self.world)
         start = State(x=self.world.broadcast(self.flat.read()))
         self.guard.check(start, [])
@@ -234,9 +234,8 @@ class Decentralized(Resumable):
         """The loss, the points where the rule asks, and the gradients there; none within local steps."""
         points = self._rounds.points
         check_way(self.rule.name, len(points), self._rounds.full, closure, full, self.local is not None)
-        if self.local is not None and self.local.taken:
-            self.flat.check_kinds()
-        elif looks(self.guard.step, self.flat.device):
+        within = self.local is not None and self.local.taken
+        if not within and looks(self.guard.step, self.flat.device):
             self.flat.check_untouched(points[0])
         else:
             self.flat.check_kinds()
