@@ -46,7 +46,8 @@ class Flat:
         self._kinds = [_kind(p) for p in self.params]
         self.vector: Tensor | None = None
         """What the parameters are views of, after `unite`."""
-        self._sums, self._bits = torch.zeros(0), tuple[Tensor, ...]()
+        self._words = self._sums = self._total = torch.zeros(0)
+        self._bits: tuple[Tensor, ...] = ()
         self.still: dict[int, Tensor] = {}
         """Parameters that were frozen since, by number, and the values that they keep."""
 
@@ -61,8 +62,8 @@ class Flat:
             self.vector = spare.copied(self.read())
             for p, part in zip(self.params, self.vector.split(self._lengths), strict=True):
                 p.data = part.view_as(p)
-            words = torch.int32 if self.dtype == torch.float32 else torch.int64
-            self._bits = self.vector.view(words).split(self._lengths)
+            self._words = self.vector.view(torch.int32 if self.dtype == torch.float32 else torch.int64)
+            self._bits = self._words.split(self._lengths)
 
     def held(self, state: State) -> State:
         """A state whose model is the parameters themselves, after `unite`."""
@@ -105,6 +106,7 @@ class Flat:
             if x is not self.vector:
                 self.vector.copy_(x)
                 self._sums = self._checksums()
+                self._total = _checksum(self._sums)
             return
         with torch.no_grad():
             for part, p in zip(x.split(self._lengths), map(local, self.params), strict=True):
@@ -149,12 +151,13 @@ class Flat:
             for k, (p, bits) in enumerate(zip(self.params, self._bits, strict=True))
             if p.data_ptr() != bits.data_ptr()
         ]
-        return moved or torch.nonzero(self._checksums() != self._sums).view(-1).tolist()
+        if moved or torch.equal(_checksum(self._words), self._total):
+            return moved
+        return torch.nonzero(self._checksums() != self._sums).view(-1).tolist()
 
     def _checksums(self) -> Tensor:
-        """The bits of each parameter, added up."""
-        # in the same type, or else a copy would be made; what overflows counts as well
-        return torch.stack([bits.sum(dtype=bits.dtype) for bits in self._bits])
+        """Those of the parameters."""
+        return torch.stack([*map(_checksum, self._bits)])
 
     def check_gradients(self) -> None:
         """Refuse a step without gradients, or with those of parameters that have no part in it."""
@@ -171,6 +174,11 @@ class Flat:
         self.check_gradients()
         rows = [_of(p, k in self.still).to(self.dtype) for k, p in enumerate(self.params)]
         return torch.cat(rows, out=spare.empty(sum(self._lengths), self.dtype, self.device))
+
+
+def _checksum(bits: Tensor) -> Tensor:
+    """Whole numbers, added up; what overflows counts as well, so that parts may be added up in any order."""
+    return bits.sum(dtype=bits.dtype)  # or else a copy would be made
 
 
 def local(p: Tensor) -> Tensor:
