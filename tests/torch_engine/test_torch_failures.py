@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from datetime import timedelta
@@ -62,7 +63,8 @@ def test_torchrun_restarts_and_leaves_no_process_behind(tmp_path, tmp_path_facto
     )
     assert done.returncode == 0, done.stderr[-5000:]
     assert [json.loads((tmp_path / f"result-{rank}").read_text()) for rank in range(2)] == undisturbed
-    assert "lost its neighbour rank 1, gone" in done.stderr
+    # torchrun looks every 0.5 s, and may end the other rank before that could say whom it lost
+    assert re.search(r"exitcode: -9\) local_rank: 1 ", done.stderr), done.stderr[-5000:]
     assert "lost its neighbour rank 0, silent" in done.stderr
     pids = [int(path.read_text()) for path in tmp_path.glob("pid-*")]
     assert len(pids) == 6
