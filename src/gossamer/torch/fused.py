@@ -201,6 +201,7 @@ SPREADING = (torch.add, torch.sub, torch.mul, torch.neg, torch.abs)
 
 
 def _show_in_others(order: list[Vector], results: set[int]) -> None:
+    """Find out which vectors need not be looked at, since what is not finite in them shows in a result made of them."""
     seen = set[int]()
     for vector in reversed(order):
         vector.shows = id(vector) in seen

@@ -156,7 +156,7 @@ class Flat:
         return torch.nonzero(self._checksums() != self._sums).view(-1).tolist()
 
     def _checksums(self) -> Tensor:
-        """Those of the parameters."""
+        """That of each parameter."""
         return torch.stack([*map(_checksum, self._bits)])
 
     def check_gradients(self) -> None:
@@ -177,7 +177,7 @@ class Flat:
 
 
 def _checksum(bits: Tensor) -> Tensor:
-    """Whole numbers, added up; what overflows counts as well, so that parts may be added up in any order."""
+    """The words of some parameters, added up; what overflows counts as well, so that parts may be added up in any order."""
     return bits.sum(dtype=bits.dtype)  # or else a copy would be made
 
 

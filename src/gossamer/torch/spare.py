@@ -1,8 +1,8 @@
 """The memory of long vectors that nobody holds any more, kept for the next ones of the same length.
 
 A round makes some new vectors and lets as many old ones go. The C library would give their memory back to the system
-and ask for it anew, and the system hands it out page by page, which costs about as much as what is computed there. So
-an optimizer keeps a few, in huge pages where there are any. On GPUs PyTorch does this by itself.
+and ask for it anew, and the system hands it out page by page, each of which costs some microseconds. So an optimizer
+keeps a few, in huge pages where there are any. On GPUs PyTorch does this by itself.
 
 A vector is lent as an array of NumPy, around which PyTorch puts a tensor: when the last tensor on that memory is gone,
 so is the array, and the memory may be lent again. So nobody can see a vector change that they still hold.
@@ -72,7 +72,7 @@ def _room(size: int, dtype: torch.dtype) -> Tensor:
     kind = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}  # not under Windows
     room = mmap.mmap(-1, up + HUGE, **kind)
     start = -torch.frombuffer(room, dtype=torch.uint8).data_ptr() % HUGE
-    # the last huge page is used only in part: where there are few it counts, and so it does where it is nearly empty
+    # the last huge page would be used in part: it is taken where there are few others and little of it is left empty
     whole = up if length < 4 * HUGE and 16 * (up - length) <= length else up - HUGE
     if whole and hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):  # the system has none
