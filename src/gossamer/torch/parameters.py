@@ -177,7 +177,7 @@ class Flat:
 
 
 def _checksum(bits: Tensor) -> Tensor:
-    """The words of some parameters, added up; what overflows counts as well, so that parts may be added up in any order."""
+    """Words of parameters, added up; what overflows counts as well, so that parts may be added up in any order."""
     return bits.sum(dtype=bits.dtype)  # or else a copy would be made
 
 
