@@ -99,6 +99,12 @@ LONG = ("test_reproduction.py", "test_examples.py", "test_readme.py", "test_cont
 """Files that take longest, which begin first, so that no process waits for another at the end."""
 
 
+def pytest_collection_finish():
+    """What was imported stays: it need not be looked through whenever memory is collected."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_terminal_summary(terminalreporter):
     if seed := os.environ.get("GOSSAMER_SHUFFLE"):
         terminalreporter.write_line(f"in shuffled order; make shuffled SEED={seed} repeats it")

@@ -17,8 +17,11 @@ from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 from tests.commands import gossamer
 from tests.data.images import write_idx
+from tests.seldom import seldom
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
+APART = ("fashion-mnist", "own-parts")
+"""Those whose parts need files of data, or code of one's own."""
 
 
 @pytest.fixture
@@ -68,9 +71,16 @@ def ends(result, metric):
     return dict(zip(last["algorithm"], last[metric], strict=True))
 
 
-@pytest.mark.parametrize("name", ["digits-neural", "own-data", "own-network"])
+@pytest.mark.parametrize("name", seldom(["digits-neural", "own-network"], always=["own-network"]))
 def test_other_examples_run(name, run):
     run(name)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in EXAMPLES.glob("*.toml") if path.stem not in APART))
+def test_the_parts_of_every_example_can_be_made(name):
+    """Which are also run always, and which by `make slow` alone, is marked here."""
+    made = [one.parts() for one in Spec.read(EXAMPLES / f"{name}.toml").variants().values()]
+    assert all(parts.candidates for parts in made)
 
 
 def test_the_paper_s_problem_runs(run):
@@ -86,6 +96,7 @@ def test_a_process_of_its_own_runs_an_example(tmp_path):
     judged(spec, tmp_path / "out", done.stdout, done.stderr)
 
 
+@pytest.mark.slow
 def test_convolutions_learn_digits_of_which_each_agent_sees_two(run):
     """For a fifth of the rounds: chance is a tenth."""
     assert ends(run("digits-cnn", only=("biased-dmt",), steps=60, every=60).result, "accuracy")["biased-dmt"] > 0.3
@@ -97,7 +108,7 @@ def test_every_example_is_run_here():
         "digits-cnn",
         "digits-neural",
         "fashion-mnist",
-        "own-data",
+        "own-data",  # by tests/cli/test_cli.py
         "own-network",
         "own-parts",  # by tests/specs/test_own_code.py
         "quadratic",
@@ -119,6 +130,7 @@ def test_every_example_is_run_here():
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
 
+@pytest.mark.slow
 def test_fashion_mnist_runs_on_a_sample_and_its_page_is_written(run, tmp_path, monkeypatch):
     """A thousand images of the same size, few settings, few rounds: from files to a table with intervals."""
     data = write_idx(tmp_path / "images", 1000, 100, 28, 10)
@@ -149,6 +161,7 @@ def test_compressed_rules_that_track_are_exact_and_pay_for_what_they_send(run):
     assert sent["cedas"] == sent["lead"] + 4 * 30 * 8  # and its first models, whole
 
 
+@pytest.mark.slow
 def test_the_floor_of_forward_differences_falls_as_the_square_of_their_step(run):
     study = run("zeroth-order")
     floors = [ends(result, "grad_norm_sq")["biased-dmt"] for result in study.results.values()]
@@ -159,6 +172,7 @@ def test_the_floor_of_forward_differences_falls_as_the_square_of_their_step(run)
         assert floor <= 30 * L**2 * h**2 / 4
 
 
+@pytest.mark.slow
 def test_directed_forms_settle_where_the_gradient_is_minus_the_mean_bias(run):
     study = run("directed")
     left, gradient = ends(study.result, "stationarity"), ends(study.result, "grad_norm_sq")
@@ -168,11 +182,13 @@ def test_directed_forms_settle_where_the_gradient_is_minus_the_mean_bias(run):
     assert left["sgp"] > 1e-8
 
 
+@pytest.mark.slow
 def test_adaptive_steps_are_exact_where_what_they_scale_is_tracked(run):
     left = ends(run("adaptive").result, "grad_norm_sq")
     assert max(left["gt-adam"], left["gt-nsgdm"]) < 1e-6 * min(left["d-amsgrad"], left["d-adamw"])
 
 
+@pytest.mark.slow
 def test_full_gradients_now_and_then_make_the_noise_vanish(run):
     result = run("finite-samples").result
     left, asked = ends(result, "grad_norm_sq"), ends(result, "queries")
@@ -180,6 +196,7 @@ def test_full_gradients_now_and_then_make_the_noise_vanish(run):
     assert asked["gt-sarah"] == asked["gt-svrg"] > 400 * 20
 
 
+@pytest.mark.slow
 def test_a_table_of_gradients_makes_the_noise_vanish_at_no_more_queries(run):
     results = run("saga").results.values()
     plain, saga = (ends(result, "grad_norm_sq")["gnsd"] for result in results)
@@ -187,6 +204,7 @@ def test_a_table_of_gradients_makes_the_noise_vanish_at_no_more_queries(run):
     assert [ends(result, "queries")["gnsd"] for result in results] == [6001, 6001]
 
 
+@pytest.mark.slow
 def test_sums_along_a_tree_are_exact_and_gossip_without_tracking_is_not(run):
     result = run("tree").result
     left, sent = ends(result, "stationarity"), ends(result, "bytes_sent")
@@ -194,6 +212,7 @@ def test_sums_along_a_tree_are_exact_and_gossip_without_tracking_is_not(run):
     assert sent["biased-dmt"] == 2 * sent["d-psgd"]
 
 
+@pytest.mark.slow
 def test_all_graphs_agree_and_those_that_average_exactly_send_least(run):
     """The same messages of two vectors of thirty numbers: a graph's bytes are its links'."""
     results = run("graphs", steps=20, every=20).results
@@ -203,6 +222,7 @@ def test_all_graphs_agree_and_those_that_average_exactly_send_least(run):
     assert sent["EquiDyn, one way"] == sent["ring"] / 2 < sent["EquiStatic, one way"]
 
 
+@pytest.mark.slow
 def test_floors_of_what_is_no_gradient_and_what_removes_them(run):
     left = {
         name: ends(result, "grad_norm_sq")["biased-dmt"] for name, result in run("pseudo-gradients").results.items()
@@ -212,6 +232,7 @@ def test_floors_of_what_is_no_gradient_and_what_removes_them(run):
     assert left["ten local steps"] > 1e-9
 
 
+@pytest.mark.slow
 def test_a_graph_that_changes_costs_bytes_less_and_accuracy_nothing(run):
     study = run("time-varying")
     sent = {}
@@ -223,6 +244,7 @@ def test_a_graph_that_changes_costs_bytes_less_and_accuracy_nothing(run):
     assert sent["one peer"] == sent["random matching"] == sent["static"] / 4
 
 
+@pytest.mark.slow
 def test_failures_cost_time_and_no_accuracy(run):
     study = run("faulty")
     for result in study.results.values():
@@ -234,6 +256,7 @@ def test_failures_cost_time_and_no_accuracy(run):
     assert sent["local steps"] == pytest.approx(whole / 5)
 
 
+@pytest.mark.slow
 def test_local_steps_cost_queries_and_no_bytes_and_average_the_noise(run):
     result = run("local-steps").result
     asked, sent = ends(result, "queries"), ends(result, "bytes_sent")
@@ -257,6 +280,7 @@ def test_more_noise_protects_more_and_costs_accuracy(run):
         assert ends.mean() > quiet.final("loss")[name].mean() + 0.01
 
 
+@pytest.mark.slow
 def test_robust_averages_hold_for_as_long_as_they_leave_out_as_many_as_attack(run):
     """Two of the variants and three of the methods: each is another program."""
     dmt, robust = ("biased-dmt", "eta=0.05, lam=0.1"), "eta=0.05, lam=0.1, aggregator={}".format

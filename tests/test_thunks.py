@@ -12,6 +12,7 @@ from gossamer import networks, oracles, problems
 from gossamer.engines import program
 from gossamer.engines.block import LEGS, Block
 
+pytestmark = pytest.mark.slow
 FREE = ("parameter", "constant", "get-tuple-element", "tuple", "bitcast")
 """What costs nothing when a program runs."""
 

@@ -128,7 +128,7 @@ def scaled_by(number):
     return Fixed()
 
 
-@pytest.fixture(params=[False, True], ids=["optimised", "not optimised"])
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.slow)], ids=["optimised", "not optimised"])
 def _compiled_both_ways(request):
     before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", request.param)

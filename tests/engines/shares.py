@@ -1,6 +1,6 @@
 """Runs that test_devices.py starts in processes of their own, which have more devices: what they give, in one file.
 
-python -m tests.engines.shares FILE DEVICES [COORDINATOR PROCESSES PROCESS]
+python -m tests.engines.shares FILE DEVICES CASE,… [COORDINATOR PROCESSES PROCESS]
 """
 
 import sys
@@ -48,6 +48,8 @@ ORACLES = {
     | gs.oracles.error_feedback(gs.compressors.top_k(1))
 }
 """Of cases whose gradients are not those of mini-batches."""
+FEW = ("irregular", "failing", "directed", "full gradients in a loop", "attacked", "private")
+"""Those that every run of the tests goes through."""
 TOGETHER = ("failing",)
 """The cases of several processes."""
 
@@ -89,13 +91,12 @@ def choices() -> list[str]:
 
 
 if __name__ == "__main__":
-    file, count, *meeting = sys.argv[1:]
+    file, count, cases, *meeting = sys.argv[1:]
     several = int(meeting[1]) if meeting else 1
     gs.devices(int(count) // several)
     if meeting:
         processes.join(meeting[0], several, int(meeting[2]))
-    cases = TOGETHER if meeting else CASES
-    saved = {case: simulated(case, devices=int(count), split="agents") for case in cases}
+    saved = {case: simulated(case, devices=int(count), split="agents") for case in cases.split(",")}
     if not meeting:
         rounds: list[int] = []
         saved["runs"] = simulated("ring", 4, devices=4, callback=lambda t, rows: rounds.append(t))

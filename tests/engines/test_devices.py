@@ -29,28 +29,38 @@ def environment() -> dict[str, str]:
     return os.environ | {"XLA_FLAGS": HASTE, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": str(ROOT / "src")}
 
 
-def start(file: Path, devices: int, *meeting: object) -> "subprocess.Popen[bytes]":
-    given = [str(file), str(devices), *map(str, meeting)]
+def start(file: Path, devices: int, cases: tuple[str, ...], *meeting: object) -> "subprocess.Popen[bytes]":
+    given = [str(file), str(devices), ",".join(cases), *map(str, meeting)]
     command = [sys.executable, "-m", "tests.engines.shares", *given]
     return subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.DEVNULL)
 
 
 @pytest.fixture(scope="module")
 def alone():
-    return {case: shares.simulated(case) for case in shares.CASES}
+    return {case: shares.simulated(case) for case in shares.FEW}
 
 
 @pytest.fixture(scope="module")
 def eight(tmp_path_factory):
     file = tmp_path_factory.mktemp("devices") / "eight.npz"
-    assert start(file, 8).wait() == 0
+    assert start(file, 8, shares.FEW).wait() == 0
     return dict(np.load(file))
 
 
 def test_agents_over_eight_devices_do_what_they_do_on_one(alone, eight):
-    for case in shares.CASES:
+    for case in shares.FEW:
         np.testing.assert_allclose(eight[case], alone[case], rtol=0, atol=1e-12, err_msg=case)
         assert np.abs(alone[case]).max() > 1e-3
+
+
+@pytest.mark.slow
+def test_other_rules_and_networks_over_eight_devices_do_what_they_do_on_one(tmp_path):
+    others = tuple(case for case in shares.CASES if case not in shares.FEW)
+    assert start(tmp_path / "x.npz", 8, others).wait() == 0
+    made = np.load(tmp_path / "x.npz")
+    for case in others:
+        np.testing.assert_allclose(made[case], shares.simulated(case), rtol=0, atol=1e-12, err_msg=case)
+        assert np.abs(made[case]).max() > 1e-3
 
 
 @pytest.mark.parametrize(("count", "devices"), [(2, 2), pytest.param(4, 8, marks=pytest.mark.slow)])
@@ -58,7 +68,7 @@ def test_agents_over_processes_do_what_they_do_on_one(count, devices, alone, eig
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{tried.getsockname()[1]}"
-    started = [start(tmp_path / "x.npz", devices, address, count, process) for process in range(count)]
+    started = [start(tmp_path / "x.npz", devices, shares.TOGETHER, address, count, process) for process in range(count)]
     assert [process.wait() for process in started] == [0] * count
     made = np.load(tmp_path / "x.npz")
     for case in shares.TOGETHER:

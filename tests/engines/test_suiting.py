@@ -10,6 +10,7 @@ import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import hyperparameters, kinds_of_parts
 from tests import plain
+from tests.seldom import seldom
 
 PROBLEM, E = plain.heterogeneous()
 
@@ -107,7 +108,7 @@ CHANGING = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGING)
+@pytest.mark.parametrize("name", seldom(CHANGING, always=["both", "directed"]))
 def test_agents_with_one_common_loss_stay_at_its_optimum(name):
     """Started there, under any rate of failure, every rule that may run on the network stays."""
     network = CHANGING[name]

@@ -6,6 +6,7 @@ import pytest
 
 import gossamer as gs
 
+pytestmark = pytest.mark.slow
 RULES = [gs.BiasedDMT(eta=0.1, lam=0.05), gs.DPSGD(eta=0.02)]
 
 

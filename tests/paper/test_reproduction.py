@@ -17,8 +17,8 @@ import gossamer as gs
 from gossamer.experiments import running as experiment
 from gossamer.paper import EXPERIMENTS, QUICK, finish, refuse_runaways, spec_of, text_of, which
 from gossamer.paper.claims import CLAIMS
-from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
+from tests.seldom import seldom
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -44,6 +44,7 @@ def test_a_bias_without_a_fixed_point_is_refused_before_any_run():
 
 
 SMALL = Path(__file__).with_name("small_reproduction.py")
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def command(folder, *program):
@@ -74,15 +75,21 @@ def quick(tmp_path_factory):
     return folder
 
 
-def test_quick_and_whole_never_contradict_each_other(quick):
-    """The whole run's verdicts are those that the page of findings was written from."""
-    page = Path(__file__).parents[2] / "docs"
-    whole = json.loads((page / "assets" / "reproduction" / "verdicts.json").read_text(encoding="utf-8"))
-    assert [row["claim"] for row in whole] == [claim.claim for claim in CLAIMS]
-    written = (page / "reproduction.md").read_text(encoding="utf-8")
-    for row in whole:
+def found():
+    """The verdicts of the whole run that the page of findings was written from."""
+    return json.loads((DOCS / "assets" / "reproduction" / "verdicts.json").read_text(encoding="utf-8"))
+
+
+def test_the_page_of_findings_says_what_was_found():
+    assert [row["claim"] for row in found()] == [claim.claim for claim in CLAIMS]
+    written = (DOCS / "reproduction.md").read_text(encoding="utf-8")
+    for row in found():
         assert f"{row['verdict']}</span> **{row['claim']}.** Measured: {row['measured']}. *The paper:" in written
-    said = {row["claim"]: row["verdict"] for row in whole}
+
+
+@pytest.mark.slow
+def test_quick_and_whole_never_contradict_each_other(quick):
+    said = {row["claim"]: row["verdict"] for row in found()}
     opposite = {("holds", "does not hold"), ("does not hold", "holds")}
     verdicts, _ = outcome(quick)
     assert [row["claim"] for row in verdicts if (row["verdict"], said[row["claim"]]) in opposite] == []
@@ -93,14 +100,15 @@ def cells(folder):
     return len(list(folder.glob("*/cells/*")))
 
 
-def test_a_killed_reproduction_ends_as_if_nothing_had_happened(tmp_path):
-    """Killed three times, each time at another part of what it computes."""
+@pytest.mark.parametrize("times", seldom([1, 3], always=[1]))
+def test_a_killed_reproduction_ends_as_if_nothing_had_happened(times, tmp_path):
+    """Killed each time at another part of what it computes."""
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     whole = small(undisturbed)
     assert whole.communicate(timeout=900)[1] is not None
     assert whole.returncode == 0
     rng = random.Random(0)
-    for enough in sorted(rng.sample(range(1, cells(undisturbed) * 3 // 4), 3)):
+    for enough in sorted(rng.sample(range(1, cells(undisturbed) * 3 // 4), times)):
         with small(killed) as process:
             while cells(killed) < enough and process.poll() is None:
                 time.sleep(0.02)
@@ -118,17 +126,9 @@ def test_a_killed_reproduction_ends_as_if_nothing_had_happened(tmp_path):
     assert not list(killed.rglob("*.part"))
 
 
-def test_a_study_is_judged_by_what_it_is_and_not_by_its_name(quick):
-    study = Study.load(quick / "fig2")
-    assert which(study) == "fig2"
-    assert which(dataclasses.replace(study, name="mine", title="Another title")) == "fig2"
-    other = study.spec.replace("eta = 0.1", "eta = 0.2")
-    assert other != study.spec
-    assert which(dataclasses.replace(study, spec=other)) is None
-    assert which(dataclasses.replace(study, spec="not = [a spec")) is None
-
-
-def test_any_spec_of_that_name_gets_no_verdicts(tmp_path):
+@pytest.fixture
+def plain(tmp_path):
+    """A study of a spec that is none of the paper's, by the name of one."""
     spec = Spec.of(
         {
             "problem": {"name": "quadratic", "A": [[2.0, 0.0], [0.0, 0.5]], "b": [[1.0, 0.0], [0.0, 1.0]]},
@@ -137,8 +137,21 @@ def test_any_spec_of_that_name_gets_no_verdicts(tmp_path):
             "algorithm": [{"name": "biased-dmt", "eta": 0.1, "lam": 0.5}],
         }
     )
-    study = experiment.run(spec, tmp_path, name="fig2", progress=False)
-    assert finish({"fig2": study}, tmp_path, (), "Not the paper", "gossamer run") == []
+    return experiment.run(spec, tmp_path, name="fig2", progress=False)
+
+
+def test_a_study_is_judged_by_what_it_is_and_not_by_its_name(plain):
+    study = dataclasses.replace(plain, name="mine", title="Another title", spec=text_of("fig2"))
+    assert which(study) == "fig2"
+    assert which(plain) is None
+    other = study.spec.replace("eta = 0.1", "eta = 0.2")
+    assert other != study.spec
+    assert which(dataclasses.replace(study, spec=other)) is None
+    assert which(dataclasses.replace(study, spec="not = [a spec")) is None
+
+
+def test_any_spec_of_that_name_gets_no_verdicts(plain, tmp_path):
+    assert finish({"fig2": plain}, tmp_path, (), "Not the paper", "gossamer run") == []
 
 
 def test_an_error_in_one_experiment_ends_the_others(tmp_path):

@@ -7,6 +7,7 @@ from gossamer.data import load_a9a
 from gossamer.problems import logistic
 from gossamer.problems.inputs import Bits, Rows, hold, native, products
 from gossamer.results.fingerprint import made_by
+from tests.seldom import seldom
 
 pytest.importorskip("numba")
 
@@ -32,9 +33,12 @@ def matrix(kind, dim):
     return dense.astype(np.int8) if kind == "integers" else dense * draw.normal(size=dense.shape)
 
 
+NUMBERS = [("ones", np.float32, 33), ("integers", np.float64, 5000), ("values", np.float32, 33)]
+
+
 @pytest.mark.parametrize(
     ("kind", "dtype", "dim"),
-    [("ones", np.float32, 33), ("integers", np.float64, 5000), ("values", np.float32, 33)],
+    seldom(NUMBERS, always=NUMBERS[:2]),
 )
 def test_kernels_compute_what_xla_computes(kind, dtype, dim):
     assert native.ready()

@@ -10,6 +10,7 @@ import pytest
 from gossamer.core import InputError
 from gossamer.torch import tether
 from gossamer.torch.launch import command, environment, launch
+from tests.seldom import seldom
 from tests.torch_engine import forked
 
 ONE_STEP = """
@@ -42,7 +43,9 @@ def test_torchrun_as_it_is(tmp_path):
     assert sorted(done.stdout.splitlines()) == [f"mean of rank {rank} [-0.5, -0.5]" for rank in range(2)]
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", seldom([signal.SIGTERM, signal.SIGINT, signal.SIGKILL], always=[signal.SIGINT, signal.SIGKILL])
+)
 def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
     (tmp_path / "sleeps.py").write_text(SLEEPS)
     call = [sys.executable, "-m", "gossamer", "launch", "--processes", "2", "sleeps.py", str(tmp_path)]
