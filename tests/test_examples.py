@@ -147,6 +147,7 @@ def test_fashion_mnist_runs_on_a_sample_and_its_page_is_written(run, tmp_path, m
     assert "| `d-psgd` | " in text
 
 
+@pytest.mark.slow
 def test_compressed_rules_that_track_are_exact_and_pay_for_what_they_send(run):
     result = run("compressed").result
     gradient, sent = ends(result, "grad_norm_sq"), ends(result, "bytes_sent")
@@ -268,6 +269,7 @@ def test_local_steps_cost_queries_and_no_bytes_and_average_the_noise(run):
     assert max(floor["local-biased-dmt"], floor["k-gt"]) < floor["biased-dmt"] / 3
 
 
+@pytest.mark.slow
 def test_more_noise_protects_more_and_costs_accuracy(run):
     study = run("private")
     loud, quiet = study.results["noise 4"], study.results["noise 1"]

@@ -63,7 +63,8 @@ def test_other_rules_and_networks_over_eight_devices_do_what_they_do_on_one(tmp_
         assert np.abs(made[case]).max() > 1e-3
 
 
-@pytest.mark.parametrize(("count", "devices"), [(2, 2), pytest.param(4, 8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("count", "devices"), [(2, 2), (4, 8)])
 def test_agents_over_processes_do_what_they_do_on_one(count, devices, alone, eight, tmp_path):
     with socket.socket() as tried:
         tried.bind(("127.0.0.1", 0))

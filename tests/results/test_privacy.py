@@ -102,6 +102,7 @@ def test_every_query_counts_also_that_of_the_start(result):
     assert frame.filter(frame["round"] == 3)["releases"].to_list() == [4, 3]
 
 
+@pytest.mark.slow
 def test_local_steps_count_each_and_sleepers_as_if_awake():
     network = gs.networks.failing(gs.networks.complete(3), agents=0.5)
     stages = private(1.0, 2.0, 0.5) | local_training(4, 0.1)

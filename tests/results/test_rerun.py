@@ -81,6 +81,7 @@ def test_a_run_that_finds_everything_done_changes_nothing_on_disk(tmp_path):
         assert again.results[variant].frame().equals(result.frame())
 
 
+@pytest.mark.slow
 def test_pieces_of_two_codes_are_never_joined(tmp_path, monkeypatch, capsys):
     """A longer run after a method changed starts anew, and ends as if the old had never run."""
     monkeypatch.setattr(runs, "SEGMENT", 10)
@@ -126,6 +127,7 @@ def test_another_line_in_an_algorithm_is_another_run(tmp_path):
     assert len(list((tmp_path / "runs" / "own" / "cells").iterdir())) == 4
 
 
+@pytest.mark.slow
 def test_two_commands_that_end_at_once_leave_one_whole_study(tmp_path):
     """Both write at the same moment, each its own seconds; the files that are left belong together."""
     study, start = fig2(), threading.Barrier(2)

@@ -29,6 +29,7 @@ def test_biased_dmt_learns_digits_that_no_process_sees_all_of():
     assert found["biased-dmt"] >= 95
 
 
+@pytest.mark.slow
 def test_two_nodes_of_two_learn_digits_that_no_node_sees_all_of():
     first, *others = forked.run(example, 4, "torch_nodes.py", seconds=240)
     assert others == ["", "", ""]
