@@ -29,7 +29,7 @@ define environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gossamer needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON=…")'
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '$(2)'
-@$(1)/bin/python -m compileall -q -j 0 -x '/tests/|/transformers/models/' $(1)/lib >/dev/null 2>&1; true
+@$(1)/bin/python -m compileall -q -j 0 -x /tests/ $(1)/lib >/dev/null 2>&1; true
 $(1)/bin/python -c 'from gossamer.problems.inputs import native; native.ready()'
 @touch $(1)/ready
 endef
@@ -49,8 +49,13 @@ shapes: $(READY)
 	GOSSAMER_SHAPES=1 $(PYTEST) $(MEASURED) -m 'not slow' $(ROOMS)
 
 # worlds of many processes, popular trainers, and what trains for long: before a release, and where these are changed
-slow: $(READY)
+slow: .venv/trainers
 	$(PYTEST) -m slow
+
+# Lightning, Accelerate and Hugging Face's Trainer, whose recipes slow tests follow
+.venv/trainers: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[recipes]'
+	@touch $@
 
 # in another order each time; SEED=7 repeats one
 SEED := $(or $(SEED),$(shell date +%s))

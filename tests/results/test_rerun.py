@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import jax
+import pytest
 
 import gossamer as gs
 from gossamer.core import State

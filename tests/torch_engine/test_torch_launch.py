@@ -43,9 +43,7 @@ def test_torchrun_as_it_is(tmp_path):
     assert sorted(done.stdout.splitlines()) == [f"mean of rank {rank} [-0.5, -0.5]" for rank in range(2)]
 
 
-@pytest.mark.parametrize(
-    "number", seldom([signal.SIGTERM, signal.SIGINT, signal.SIGKILL], always=[signal.SIGKILL])
-)
+@pytest.mark.parametrize("number", seldom([signal.SIGTERM, signal.SIGINT, signal.SIGKILL], always=[signal.SIGKILL]))
 def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
     (tmp_path / "sleeps.py").write_text(SLEEPS)
     call = [sys.executable, "-m", "gossamer", "launch", "--processes", "2", "sleeps.py", str(tmp_path)]
