@@ -15,8 +15,9 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 
-# The tests of a file share what they compile, so they run in one process; one more than there are cores, as some wait.
-PYTEST = $(BIN)/pytest -n $(shell expr $$(nproc 2>/dev/null || echo 2) + 1) --dist loadfile --no-loadscope-reorder
+# The tests of a file share what they compile, so they run in one process; with more processes than cores, compilation
+# takes longer than is gained where some wait.
+PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile --no-loadscope-reorder
 
 .PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony language recommend bench bench-quick performance soak clean
 .DELETE_ON_ERROR:

@@ -18,7 +18,6 @@ from gossamer.experiments import running as experiment
 from gossamer.paper import EXPERIMENTS, QUICK, finish, refuse_runaways, spec_of, text_of, which
 from gossamer.paper.claims import CLAIMS
 from gossamer.specs.spec import Spec
-from tests.seldom import seldom
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -100,15 +99,15 @@ def cells(folder):
     return len(list(folder.glob("*/cells/*")))
 
 
-@pytest.mark.parametrize("times", seldom([1, 3], always=[1]))
-def test_a_killed_reproduction_ends_as_if_nothing_had_happened(times, tmp_path):
-    """Killed each time at another part of what it computes."""
+@pytest.mark.slow
+def test_a_killed_reproduction_ends_as_if_nothing_had_happened(tmp_path):
+    """Killed three times, each time at another part of what it computes."""
     undisturbed, killed = tmp_path / "undisturbed", tmp_path / "killed"
     whole = small(undisturbed)
     assert whole.communicate(timeout=900)[1] is not None
     assert whole.returncode == 0
     rng = random.Random(0)
-    for enough in sorted(rng.sample(range(1, cells(undisturbed) * 3 // 4), times)):
+    for enough in sorted(rng.sample(range(1, cells(undisturbed) * 3 // 4), 3)):
         with small(killed) as process:
             while cells(killed) < enough and process.poll() is None:
                 time.sleep(0.02)
