@@ -49,7 +49,8 @@ others: $(READY)
 shapes: $(READY)
 	GOSSAMER_SHAPES=1 $(PYTEST) $(MEASURED) -m 'not slow' $(ROOMS)
 
-# worlds of many processes, popular trainers, and what trains for long: before a release, and where these are changed
+# worlds of many processes, popular trainers, most examples, rarer cases, and what trains for long: before a release, and
+# where these are changed
 slow: .venv/trainers
 	$(PYTEST) -m slow
 

@@ -139,8 +139,9 @@ def plain(tmp_path):
     return experiment.run(spec, tmp_path, name="fig2", progress=False)
 
 
-def test_a_study_is_judged_by_what_it_is_and_not_by_its_name(plain):
-    study = dataclasses.replace(plain, name="mine", title="Another title", spec=text_of("fig2"))
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_study_is_judged_by_what_it_is_and_not_by_its_name(plain, quick):
+    study = dataclasses.replace(plain, name="mine", title="Another title", spec=spec_of("fig2", quick=quick).toml())
     assert which(study) == "fig2"
     assert which(plain) is None
     other = study.spec.replace("eta = 0.1", "eta = 0.2")
