@@ -108,6 +108,34 @@ def further(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[V
     return [top | {step: eta, second: value} for value in values for eta in new]
 
 
+def around(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[Values]:
+    """Return `count` settings between the best one and its neighbours, in the step size and in the other number.
+
+    The other number takes the middles, in logarithms of the distance from its end, between its best value and the two
+    beside it, and the best value itself; a whole number keeps its best value.
+    """
+    top, step, second = best(candidate, trials).values, candidate.step, candidate.second
+    columns = [top[second]] if second else []
+    allowed = candidate.open[second] if second else None
+    if second and isinstance(allowed, Range):
+        tried = sorted({trial.values[second] for trial in trials})
+        place = tried.index(top[second])
+        for beside in (*tried[max(0, place - 1) : place], *tried[place + 1 : place + 2]):
+            ends = [allowed.distance(value) for value in (top[second], beside)]
+            if min(ends) > 0:
+                columns.append(allowed.at_distance(float(np.sqrt(ends[0] * ends[1]))))
+    # the neighbours in step size of those settings that have the best value of the other number
+    etas = sorted({trial.values[step] for trial in trials if not second or trial.values[second] == top[second]})
+    place = etas.index(top[step])
+    low, high = etas[max(0, place - 1)], etas[min(place + 1, len(etas) - 1)]
+    shares = [count // len(columns) + (k < count % len(columns)) for k in range(len(columns))] if columns else [count]
+    grid = []
+    for share, column in zip(shares, columns or [None], strict=True):
+        for eta in np.geomspace(low, high, share + 2)[1:-1].tolist():
+            grid.append(top | {step: eta} | ({second: column} if second else {}))
+    return grid
+
+
 def best(candidate: Candidate, trials: Sequence[Trial]) -> Trial:
     """The setting with the best criterion; the first of equals."""
     judged = [trial for trial in trials if trial.value is not None]

@@ -5,7 +5,8 @@ has one, such as λ or β: those that the spec gives, or that the annotation of 
 with a step size alone gets as many settings as a finer grid of it. If some algorithm's best setting lies on an edge of
 its grid, all algorithms get half as many settings again: beyond the edge, or around the best for one that lies inside.
 That happens at most twice. λ = 1 and β = 0 are no edges, for there is nothing beyond; nor is a setting whose neighbour
-diverged.
+diverged. After that, each of the spec's `refinements` gives all algorithms half as many settings again, between their
+best setting and its neighbours, so that the step of the grid does not decide a comparison.
 
 A setting is judged by a metric, its mean over the last tenth of the rounds of its runs, or by the rounds that it takes
 to a target. One that diverged, never got there or has no finite criterion is never chosen. Tuning may be repeated in
@@ -25,7 +26,7 @@ from gossamer.basics.progress import Report, reporting, saying
 from gossamer.core import InputError, Rule, setting
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute, fits
 from gossamer.engines.simulator import check, network_for, planned, timed_by
-from gossamer.experiments.grids import Trial, best, extended, first_grid, further
+from gossamer.experiments.grids import Trial, around, best, extended, first_grid, further
 from gossamer.experiments.tried import column_of, tuning_html, tuning_line
 from gossamer.metrics import METRICS, targets
 from gossamer.oracles import Oracle, completed
@@ -171,11 +172,20 @@ class Trying(NamedTuple):
                     grid = further(candidate, trials[number], section.budget // 2)
                 else:
                     grid = first_grid(candidate, section)
-                runs = self._runs(candidate, grid, store, report, replicate)
-                trials[number] += [
-                    _judged(values, own, section, extension) for values, own in zip(grid, runs, strict=True)
-                ]
+                trials[number] += self._tried(candidate, grid, extension, store, report, replicate)
+        for refinement in range(section.refinements):
+            for number, candidate in open_ones.items():
+                grid = around(candidate, trials[number], section.budget // 2)
+                number_of_grid = section.extensions + 1 + refinement
+                trials[number] += self._tried(candidate, grid, number_of_grid, store, report, replicate)
         return Tuned(open_ones, trials, replicate, section.criterion)
+
+    def _tried(
+        self, candidate: Candidate, grid: list[Values], extension: int, store: Store, report: Report, replicate: int
+    ) -> list[Trial]:
+        """Run the settings of a grid and judge each."""
+        runs = self._runs(candidate, grid, store, report, replicate)
+        return [_judged(values, own, self.section, extension) for values, own in zip(grid, runs, strict=True)]
 
     def fits(self) -> None:
         """Refuse a first grid whose runs would not fit into memory, before any begins."""
@@ -188,7 +198,8 @@ class Trying(NamedTuple):
     def _sized(self, replicate: int = 0) -> tuple[RunPlan, Width, list[int]]:
         """How long tuning runs are, what runs together, and the tuning seeds of a replicate."""
         section, steps = self.section, self.steps
-        every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 100), max(1, steps // 10))
+        # rounds to a target are read between two marks, so these are dense where fast methods arrive
+        every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 500), max(1, steps // 10))
         first = section.first_seed + replicate * section.seeds
         plan = RunPlan(steps, every, self.dtype, until=targets(section.until), metrics=_judged_by(section))
         return plan, Width(section.together, 1), list(range(first, first + section.seeds))

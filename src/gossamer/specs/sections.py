@@ -66,6 +66,8 @@ class TuningSection(Section):
     budget: int = pydantic.Field(default=32, ge=4, le=WIDEST)
     """Settings of the first grid, the same number for every algorithm."""
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
+    refinements: int = pydantic.Field(default=0, ge=0, le=4)
+    """How often every algorithm gets half as many settings again, between its best setting and the neighbours."""
     criterion: str = "loss"
     """A metric that is measured along a run, one's own too, or rounds."""
     target: float | None = pydantic.Field(default=None, allow_inf_nan=False)
