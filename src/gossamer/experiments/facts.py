@@ -23,6 +23,7 @@ def facts_of(parts: Parts, result: Result) -> dict[str, Any]:
         "edges": _edges(parts) if network.agents <= 200 else None,
         "smoothness": problem.smoothness,
         "heterogeneity": problem.heterogeneity(problem.start),
+        "heterogeneity_at_end": _heterogeneity_at_end(problem, result),
     }
     if isinstance(problem, Empirical):
         held = [problem.own_targets(agent) for agent in range(problem.agents)]
@@ -33,6 +34,14 @@ def facts_of(parts: Parts, result: Result) -> dict[str, Any]:
         facts["bias_sq"] = float((result.mean_bias**2).sum(1).mean())
     # JSON has no infinity, which the numbers of an absurd problem may reach
     return {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in facts.items()}
+
+
+def _heterogeneity_at_end(problem: Any, result: Result) -> float | None:
+    """Return ζ² at the mean model at the end of the first method's runs, the mean over seeds."""
+    means = next(iter(result.states.values())).mean(1).astype(float)
+    if not np.isfinite(means).all():
+        return None
+    return float(np.mean([problem.heterogeneity(mean) for mean in means]))
 
 
 def _has_gap(network: Network) -> bool:

@@ -47,7 +47,18 @@ PAPER = (
 
 RESUMED = ", going on from what was finished before"
 
-LONGEST_FIRST = ("fig1", "speedup", "topology", "fig2", "sensitivity", "heterogeneity")
+LONGEST_FIRST = (
+    "horizon",
+    "descent",
+    "fig2",
+    "start",
+    "fig1",
+    "heterogeneity",
+    "topology",
+    "sensitivity",
+    "speedup",
+    "corollary",
+)
 """The order in which processes take experiments, so that none is left with a long one at the end."""
 
 
@@ -225,12 +236,11 @@ def _shortened(name: str, spec: Spec) -> Spec:
     update: dict[str, Any] = {"run": spec.run.model_copy(update=changed)}
     if spec.tuning:
         fewer: dict[str, Any] = {"budget": 16, "grids": {"lam": [1.0, 0.1], "beta": [0.0, 0.9]}, "extensions": 0}
-        fewer |= {"replicates": 5, "together": 8}
+        fewer |= {"replicates": 5, "together": 8, "refinements": 0}
         update["tuning"] = spec.tuning.model_copy(update=fewer)
     if name == "fig1":
         kept = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd")
         update["algorithm"] = [options for options in spec.algorithm if options["name"] in kept]
-        update["variant"] = spec.variant[:1]
     if name == "fig2":
         once = [variant for variant in spec.variant if not variant.name.startswith("redrawn")]
         update["variant"] = [variant.model_copy(update={"run": {}}) for variant in once]

@@ -12,7 +12,7 @@ from gossamer.basics.text import counted, short
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
-Word = Literal["holds", "does not hold", "tie", "undecided", "not run", "not tested"]
+Word = Literal["holds", "does not hold", "tie", "undecided", "not run"]
 WORDS: tuple[Word, ...] = get_args(Word)
 """Everything that a verdict can say."""
 
@@ -38,12 +38,6 @@ class NotRun(Unanswered):
     word = "not run"
 
 
-class NotTested(Unanswered):
-    """Nothing that was run meets the claim's own conditions."""
-
-    word = "not tested"
-
-
 class Question(NamedTuple):
     """Whether the means of some numbers lie in a region."""
 
@@ -58,6 +52,8 @@ class Question(NamedTuple):
     ratio: bool = False
     """Whether the values are logarithms of what the regions are about."""
     note: str = ""
+    wider: float = 0.0
+    """What is added to both ends of every interval, for readings that are known to the step of a grid only."""
     doubted: Mapping[str, Sequence[Word]] = {}
     """Answers that cannot be trusted, by part: where a run never arrived, its rounds are only known to be many."""
 
@@ -68,9 +64,13 @@ class Verdict:
 
     experiment: str
     claim: str
-    """What was judged, with its margin."""
+    """The region that was judged, with its margin."""
+    section: str
+    """The place in the paper, or that the claim is ours."""
     paper: str
-    """What the paper says, in our words."""
+    """The paper's sentence, in our words."""
+    why: str
+    """The reason why the claim could fail."""
     measured: str
     """One line with the numbers, or the reason why there is no verdict."""
     interval: tuple[float, float] | None
@@ -116,7 +116,9 @@ class Claim:
     experiment: str
     """The study that it needs."""
     claim: str
+    section: str
     paper: str
+    why: str
     ask: Callable[[Study], Question]
     short: str = ""
     """The claim in a few words; what stands before its first colon or parenthesis if it is not given."""
@@ -129,7 +131,11 @@ class Claim:
             return self._answered(self.ask(study), error)
         except Unanswered as reason:
             said = str(reason)
-            return Verdict(self.experiment, self.claim, self.paper, said, None, None, reason.word, self.brief)
+            return Verdict(*self._said, said, None, None, reason.word, self.brief)
+
+    @property
+    def _said(self) -> tuple[str, ...]:
+        return self.experiment, self.claim, self.section, self.paper, self.why
 
     @property
     def brief(self) -> str:
@@ -145,7 +151,7 @@ class Claim:
         closest, texts = [], []
         for name, values in question.parts.items():
             mean, half = interval(values, level)
-            low, high = mean - half, mean + half
+            low, high = mean - half - question.wider, mean + half + question.wider
             answer = _answer(low, high, above, below, tie)
             answer = "undecided" if answer in question.doubted.get(name, ()) else answer
             parts.append({"name": name, "value": undo(mean), "low": undo(low), "high": undo(high), "verdict": answer})
@@ -159,7 +165,7 @@ class Claim:
         measured = f"{question.quantity}: {', '.join(texts)} ({of})" + (question.note and f"; {question.note}")
         deciding = parts[decides]["low"], parts[decides]["high"]
         evidence = _evidence(question, [part | {"decides": k == decides} for k, part in enumerate(parts)])
-        return Verdict(self.experiment, self.claim, self.paper, measured, deciding, level, word, self.brief, evidence)
+        return Verdict(*self._said, measured, deciding, level, word, self.brief, evidence)
 
 
 def _evidence(question: Question, parts: list[dict[str, Any]]) -> dict[str, Any]:

@@ -83,18 +83,21 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
 
     $$ f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i) $$
 
-    ``A`` is [agents, d, d], or [d, d] for a Hessian that all share; ``b`` is [agents, d]. The A_i are symmetric and
-    their mean positive definite, so that F has one minimum. `start` is zero unless given.
+    ``A`` is [agents, d, d], [d, d] for a Hessian that all share, or [agents] for numbers times the identity; ``b`` is
+    [agents, d]. The A_i are symmetric and their mean positive definite, so that F has one minimum. `start` is zero
+    unless given.
     """
     A, b = numbers("A", A), numbers("b", b)
     if b.ndim != 2 or not b.size:
         raise InputError(f"b must be [agents, d], one row an agent, but has shape {b.shape}.")
     agents, dim = b.shape
+    if A.shape == (agents,):
+        A = A[:, None, None] * np.eye(dim)
     if A.shape == (dim, dim):
         A = np.repeat(A[None], agents, axis=0)
     if A.shape != (agents, dim, dim):
         raise InputError(
-            f"A must be [agents, d, d] = {(agents, dim, dim)} or [d, d] to go with b of shape {b.shape}, "
+            f"A must be [agents, d, d] = {(agents, dim, dim)}, [d, d] or [agents] to go with b of shape {b.shape}, "
             f"but has shape {A.shape}."
         )
     skew = np.abs(A - A.transpose(0, 2, 1))

@@ -27,7 +27,7 @@ def write(
         studies: a section for each.
         verdicts: what became of a paper's claims, each with `experiment` (a study's name), `claim`, `paper` (what it
             says), `measured`, `interval` ([low, high] or None), `level` (of the interval) and `verdict` ("holds",
-            "does not hold", "tie", "undecided", "not run" or "not tested"); `evidence` and `short`, as
+            "does not hold", "tie", "undecided" or "not run"); `evidence` and `short`, as
             `gossamer.paper.Verdict` has them, make its picture.
         file: the HTML file; its directory is made if it is missing.
         title: the page's title.

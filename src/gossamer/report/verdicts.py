@@ -9,7 +9,7 @@ from gossamer.core import InputError, nearest
 from gossamer.report.markup import Markup, joined, tag
 from gossamer.report.tables import four
 
-SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–", "not tested": "–"}
+SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–"}
 """Verdicts, and the sign that says them without colour."""
 
 KEYS = ("experiment", "claim", "paper", "measured", "interval", "level", "verdict")
@@ -111,11 +111,12 @@ def _row(verdict: dict[str, Any]) -> Markup:
     between = "–" if bounds is None else f"{_number(bounds[0])} to {_number(bounds[1])}"
     told = {
         "Claim": verdict["claim"],
-        "The paper says": verdict["paper"],
+        "The paper says": f"{verdict['paper']} ({verdict['section']})" if verdict.get("section") else verdict["paper"],
+        "It could fail": verdict.get("why"),
         "Measured": _number(verdict["measured"]),
         "Interval": between + (f", at {100 * level:.4g} %" if level else ""),
     }
-    listed = [joined(tag("dt", name), tag("dd", text)) for name, text in told.items()]
+    listed = [joined(tag("dt", name), tag("dd", text)) for name, text in told.items() if text]
     return tag("details", summary, tag("dl", *listed), class_=f"claim {_kind(word)}")
 
 

@@ -10,11 +10,15 @@ class Experiment(StrEnum):
     """The experiments, in the order in which they run."""
 
     fig1 = "fig1"
+    descent = "descent"
+    horizon = "horizon"
     sensitivity = "sensitivity"
     fig2 = "fig2"
-    speedup = "speedup"
-    topology = "topology"
     heterogeneity = "heterogeneity"
+    speedup = "speedup"
+    corollary = "corollary"
+    topology = "topology"
+    start = "start"
 
 
 EXPERIMENTS = tuple(experiment.value for experiment in Experiment)

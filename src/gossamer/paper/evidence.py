@@ -73,8 +73,20 @@ class Runs:
         return values.mean(1)
 
     def floor(self, metric: str = "grad_norm_sq") -> Readings:
-        """The mean over the last half of the rounds, of runs that have settled."""
-        values, losses = self.values(metric), None
+        """Return the mean over the last half of the rounds, of runs that have settled."""
+        return self._settled_mean(metric, self.values(metric))
+
+    def floor_of_gradient(self, bias_sq: Readings) -> Readings:
+        """Return the floor of ‖∇F‖² as ‖ē‖² plus that of ‖∇F + ē‖², which has less noise.
+
+        ‖∇F‖² = ‖ē‖² + ‖∇F + ē‖² − 2ē·(∇F + ē), and where runs have settled the last term has no mean: the mean momentum,
+        whose mean is that of ∇F + ē, moves them nowhere. That term is noise alone, and left out.
+        """
+        known = np.array([bias_sq[replicate] for replicate in self.replicates])
+        return self._settled_mean("‖ē‖² + stationarity", known[:, None] + self.values("stationarity"))
+
+    def _settled_mean(self, metric: str, values: np.ndarray) -> Readings:
+        losses = None
         with suppress(Insufficient):  # without losses, the values alone must show that runs have settled
             losses = self.values("loss")
         if why := statistics.unsettled(self.rounds, values, losses):
@@ -93,13 +105,23 @@ class Runs:
         rounds, values = self.rounds[kept].astype(float), self.values(metric)[:, kept]
         return self._readings(np.trapezoid(values, rounds, axis=1) / (rounds[-1] - rounds[0]))
 
-    def arrivals(self, target: float) -> Readings:
-        """The round from which on the loss stays at the target or below, on a straight line between measured rounds.
+    def arrivals(self, target: float, by: str = "round") -> Readings:
+        """Return the round from which on the loss stays at the target or below, on a straight line between marks.
 
-        A run that never gets there counts as its number of rounds + 1.
+        A run that never gets there counts as its number of rounds + 1. `by` names what is paid until then: a column
+        that grows along a run, such as messages, in which the start counts.
         """
+        paid = self.rounds.astype(float)[None] if by == "round" else self.values(by)
         rounds = [statistics.arrival(self.rounds, losses, target) for losses in self.values("loss")]
-        return self._readings(np.array([self.last + 1 if t is None else t for t in rounds]))
+        ends = [self.last + 1 if t is None else t for t in rounds]
+        costs = [np.interp(t, self.rounds, paid[min(k, len(paid) - 1)]) for k, t in enumerate(ends)]
+        return self._readings(
+            np.where([t > self.last for t in ends], ends, costs) if by == "round" else np.array(costs)
+        )
+
+    def never_arrives(self, target: float) -> bool:
+        """Tell if some replicate does not reach the target."""
+        return any(statistics.arrival(self.rounds, losses, target) is None for losses in self.values("loss"))
 
     @property
     def last(self) -> int:
@@ -130,6 +152,8 @@ def target(runs: list[Runs], share: float = 0.95) -> float:
 
 def bias_sq(study: Study, variant: str = "") -> Readings:
     """‖ē‖², the square of the agents' mean bias as drawn, the mean over the seeds of each replicate."""
+    if variant not in study.results:
+        raise NotRun(f'the study has no variant "{variant}"')
     result = study.results[variant]
     if (bias := result.mean_bias) is None or len(bias) != len(result.seeds):
         raise Insufficient(f'the mean bias of "{variant}" is not known' if variant else "the mean bias is not known")
@@ -147,26 +171,35 @@ def fact(study: Study, variant: str, name: str) -> float:
     return float(value)
 
 
-def grid_step(study: Study, algorithm: str, variant: str) -> float:
-    """The ratio of a chosen step size to the next that was tried, the largest over replicates: how finely it is known.
+def chosen(study: Study, algorithm: str, name: str, variant: str = "") -> list[float]:
+    """Return what tuning chose for a hyper-parameter, replicate by replicate."""
+    if study.tuning is None or name not in study.tuning.columns:
+        raise Insufficient(f"what was chosen for {name} of {algorithm} is not known")
+    rows = study.tuning.filter((pl.col("variant") == variant) & (pl.col("algorithm") == algorithm) & pl.col("chosen"))
+    return rows.sort("replicate")[name].to_list()
 
-    What speeds a method up by less than this, a finer grid could have given to another.
+
+def resolution(study: Study, algorithm: str, variant: str = "") -> float:
+    """Return the ratio of the criterion at the better neighbour to that at the chosen setting, the largest one.
+
+    A neighbour is the nearest smaller or larger step size that was tried with the same other number. What speeds a
+    method up by less than this ratio, a finer grid could have given to another.
     """
     if study.tuning is None:
         raise Insufficient("it is not known which step sizes were tried")
     tried = study.tuning.filter((pl.col("variant") == variant) & (pl.col("algorithm") == algorithm))
-    steps = []
+    ratios = []
     for _, trials in tried.group_by("replicate"):
         second = [name for name in ("lam", "beta") if name in trials.columns]
-        for chosen in trials.filter("chosen").to_dicts():
-            alike = [pl.col(name).eq_missing(chosen[name]) for name in second]
-            etas = sorted(trials.filter(*alike)["eta"].unique().to_list())
-            place = etas.index(chosen["eta"])
-            beside = [etas[place + 1] / etas[place]] if place + 1 < len(etas) else []
-            steps += [max([*beside, *([etas[place] / etas[place - 1]] if place else [])], default=1.0)]
-    if not steps:
+        for best in trials.filter("chosen").to_dicts():
+            alike = trials.filter(*(pl.col(name).eq_missing(best[name]) for name in second)).sort("eta")
+            etas, values = alike["eta"].to_list(), alike["value"].to_list()
+            place = etas.index(best["eta"])
+            beside = [values[k] for k in (place - 1, place + 1) if 0 <= k < len(values) and values[k] is not None]
+            ratios.append(min(beside) / best["value"] if beside else math.inf)
+    if not ratios:
         raise Insufficient(f"it is not known which step sizes of {algorithm} were tried")
-    return max(steps)
+    return max(ratios)
 
 
 def average(readings: Readings) -> float:
