@@ -8,10 +8,10 @@ $$ u^{t} = W \tilde u^t, \qquad X^{t+1} = W X^t - \eta \frac{m^{t+1}}{\sqrt{\max
 
 Each agent runs AMSGrad on its own gradients, coordinate by coordinate, but all divide by $u$, which tracks the mean of
 their second moments: agents that scaled the same coordinate differently need not come to a stationary point of $F$.
-Gradients are not tracked, so where losses differ it stalls as D-PSGD does. Among honest agents
-$\max(u, \epsilon)$ is $u$, which starts at $\epsilon$ and whose $\hat v$ never falls; attackers may send an $u$ below 0,
-which has no root. While all $(g^t)^2$ stay below $\epsilon$, and with $\beta_1 = 0$, it is D-PSGD with step
-$\eta / \sqrt\epsilon$. Two vectors to each neighbour a round, in one message.
+Gradients are not tracked, so where losses differ it stalls as D-PSGD does. Among honest agents $\max(u, \epsilon)$ is
+$u$, which starts at $\epsilon$ and whose $\hat v$ never falls. Attackers may send a $u$ below 0, which has no root.
+While all $(g^t)^2$ stay below $\epsilon$, and with $\beta_1 = 0$, it is D-PSGD with step $\eta / \sqrt\epsilon$. Two
+vectors to each neighbour a round, in one message.
 
 Reference: X. Chen, B. Karimi, W. Zhao and P. Li, "On the convergence of decentralized adaptive gradient methods", 2021,
 arXiv 2109.03194.
