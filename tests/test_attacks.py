@@ -78,6 +78,30 @@ def test_a_run_under_alie_agrees_with_a_plain_loop_and_is_measured_on_honest_age
     assert last["worst_loss"] == pytest.approx(max(map(loss, x[HONEST])), rel=1e-12)
 
 
+@pytest.mark.parametrize(("kind", "scale"), [("flip", 4.0), ("constant", -1.0), ("alie", 3.0)])
+def test_second_moments_that_attackers_make_negative_give_no_nan(kind, scale):
+    """D-AMSGrad divides by the root of max(u, ε), where u is gossip: the loop says how far models go, all finite."""
+    problem, _ = plain.heterogeneous()
+    network, given = gs.networks.ring(N), {"eta": 1e-4, "beta1": 0.8, "beta2": 0.9, "eps": 1e-3}
+    attacked = gs.networks.attacked(network, kind, agents=BAD, scale=scale)
+    rule = gs.DAMSGrad(**given)
+    found = gs.simulate(rule, problem, attacked, steps=30, dtype="float64", start=np.ones(D))
+    lowest = []
+
+    class Attacked:
+        def __matmul__(self, a):
+            mixed = network.mixing @ lies(kind, scale, a)
+            mixed[BAD] = (network.mixing @ a)[BAD]
+            lowest.append(mixed.min())
+            return mixed
+
+    expected = reference.d_amsgrad(np.ones((N, D)), Attacked(), plain.gradient_of(problem), 30, **given)
+    assert min(lowest[::2]) < 0
+    assert np.isfinite(expected).all()
+    np.testing.assert_allclose(found.iterates["d-amsgrad"][0], expected, rtol=1e-10)
+    assert "diverged" not in {*found.table["status"]}
+
+
 @pytest.mark.parametrize("problem", [sites.PROBLEM, gs.problems.quadratic(np.eye(4), sites.POINTS)], ids=repr)
 def test_f_among_some_agents_is_the_mean_of_their_losses(problem):
     some, x = problem.among(np.array([0, 2])), sites.POINTS[1]

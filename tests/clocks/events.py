@@ -8,8 +8,8 @@ from gossamer.clocks.operations import Query, Receive, Reduce, Send
 class Plain:
     """Agents that work through their operations; whatever happens is an event in a queue."""
 
-    def __init__(self, agents, times, latency, bandwidth, uplink, neighbours):
-        self.agents, self.times = agents, times
+    def __init__(self, agents, times, absences, latency, bandwidth, uplink, neighbours):
+        self.agents, self.times, self.absences = agents, times, absences
         self.latency, self.bandwidth, self.uplink, self.neighbours = latency, bandwidth, uplink, neighbours
         self.queue, self.count = [], 0
         self.inbox, self.free = {}, {}
@@ -63,7 +63,8 @@ class Plain:
             if isinstance(operation, Send):
                 self.send(now, agent, (program, operation.slot), operation.bytes)
             if isinstance(operation, Query):
-                took = operation.number * self.times[self.query[agent]][agent]
+                piece = self.query[agent]
+                took = self.absences[piece][agent] + operation.number * self.times[piece][agent]
                 self.query[agent] += 1
                 self.put(now + took, agent, None)
                 self.computing.add(agent)

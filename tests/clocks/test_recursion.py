@@ -74,6 +74,42 @@ def test_reductions_of_equal_agents(kind, n):
     assert got.tolist() == (QUERY + np.arange(9) * (QUERY + closed)).tolist()
 
 
+def test_a_server_with_a_slow_line_receives_every_message_through_it():
+    """Agents send eight times as fast as the server receives, so that all of its 8 messages wait for its line."""
+    n, one = 9, BYTES / UPLINK
+    links = clocks.matrix(LATENCY * (1 - np.eye(n)), uplink=[UPLINK, *[8 * UPLINK] * (n - 1)])
+    got = ends((Query(1), Reduce(BYTES)), gs.networks.ring(n), gs.clock(links, compute=QUERY, reduce="server"))[0]
+    assert got.tolist() == (QUERY + np.arange(9) * (QUERY + 2 * (LATENCY + (n - 1) * one))).tolist()
+
+
+@pytest.mark.parametrize("each", [(Query(64),), (Query(64), Reduce(0.0))], ids=["alone", "together"])
+def test_an_agent_fails_once_in_a_piece_of_work_of_many_queries(each):
+    n, away = 4, 8.0
+    clock = gs.clock(clocks.uniform(0.0), compute=QUERY, outages={"chance": 0.5, "seconds": away}, seeds=3)
+    for seed, got in enumerate(seconds(Orders((), (), each), gs.networks.ring(n), clock, range(9))):
+        absent = clock.absences(seed, 0, 8, n)
+        assert {*absent.ravel()} == {0.0, away}
+        worked = 64 * QUERY + absent
+        apart = worked.cumsum(0).max(1) if len(each) == 1 else worked.max(1).cumsum()
+        assert got.tolist() == [0.0, *apart]
+
+
+def test_seconds_of_passes_over_all_samples_grow_by_one_outage_each_at_most():
+    """GT-SVRG: 5 rounds of 2 pieces of work, 1 of them a pass over all samples, and 4 s of outage for each piece."""
+    problem = gs.problems.logistic("breast-cancer", agents=4)
+    both = [
+        gs.clock(clocks.uniform(0.0), compute=0.0, outages={"chance": chance, "seconds": 4.0})
+        for chance in (0.0, 0.999)
+    ]
+    rule = gs.GTSVRG(eta=0.05, corrections=1)
+    never, always = (
+        gs.simulate(rule, problem, gs.networks.ring(4), gs.oracles.minibatch(1), steps=5, clock=clock).table["seconds"]
+        for clock in both
+    )
+    assert never[-1] == 0
+    assert 36 < always[-1] <= 40
+
+
 def test_a_model_that_is_a_round_ahead_is_there_a_round_earlier():
     turn = (Send(BYTES, 1), Receive(1))
     got = ends(OVERLAPPED, gs.networks.ring(8), binary(), lead=1, turn=turn)[0]
@@ -124,8 +160,8 @@ def test_random_times_are_those_of_a_plain_event_simulation(name):
         return [int(i) for i in np.flatnonzero(held) if i != agent]
 
     for seed in range(2):
-        times = clock.times(seed, 0, 1 + 2 * rounds, n) + clock.absences(seed, 0, 1 + 2 * rounds, n)
-        plain = Plain(n, times, latency, bandwidth, uplink, neighbours).run([FIRST] + [TWICE] * rounds)
+        times, absences = (draw(seed, 0, 1 + 2 * rounds, n) for draw in (clock.times, clock.absences))
+        plain = Plain(n, times, absences, latency, bandwidth, uplink, neighbours).run([FIRST] + [TWICE] * rounds)
         np.testing.assert_allclose(got[seed], [max(end) for end in plain], rtol=1e-9)
 
 

@@ -3,15 +3,15 @@ r"""Decentralized AMSGrad.
 $$ m^{t+1} = \beta_1 m^t + (1-\beta_1) g^t, \qquad v^{t+1} = \beta_2 v^t + (1-\beta_2) (g^t)^2, \qquad
    \hat v^{t+1} = \max ( \hat v^t, v^{t+1} ), $$
 
-$$ u^{t} = W \tilde u^t, \qquad X^{t+1} = W X^t - \eta \frac{m^{t+1}}{\sqrt{u^t}}, \qquad
+$$ u^{t} = W \tilde u^t, \qquad X^{t+1} = W X^t - \eta \frac{m^{t+1}}{\sqrt{\max(u^t, \epsilon)}}, \qquad
    \tilde u^{t+1} = u^t - \hat v^t + \hat v^{t+1}, \qquad m^0 = 0, \quad v^0 = \hat v^0 = \tilde u^0 = \epsilon $$
 
 Each agent runs AMSGrad on its own gradients, coordinate by coordinate, but all divide by $u$, which tracks the mean of
 their second moments: agents that scaled the same coordinate differently need not come to a stationary point of $F$.
-Gradients are not tracked, so where losses differ it stalls as D-PSGD does. The authors also take $\max(u, \epsilon)$,
-which changes nothing: $u$ starts at $\epsilon$, and $\hat v$ never falls. While all $(g^t)^2$ stay below $\epsilon$,
-and with $\beta_1 = 0$, it is D-PSGD with step $\eta / \sqrt\epsilon$. Two vectors to each neighbour a round, in one
-message.
+Gradients are not tracked, so where losses differ it stalls as D-PSGD does. Among honest agents $\max(u, \epsilon)$ is
+$u$, which starts at $\epsilon$ and whose $\hat v$ never falls. Attackers may send a $u$ below 0, which has no root.
+While all $(g^t)^2$ stay below $\epsilon$, and with $\beta_1 = 0$, it is D-PSGD with step $\eta / \sqrt\epsilon$. Two
+vectors to each neighbour a round, in one message.
 
 Reference: X. Chen, B. Karimi, W. Zhao and P. Li, "On the convergence of decentralized adaptive gradient methods", 2021,
 arXiv 2109.03194.
@@ -42,7 +42,9 @@ class DAMSGrad:
         v = self.beta2 * s.v + (1 - self.beta2) * g**2
         vhat = v * (v > s.vhat) + s.vhat * (s.vhat >= v)
         wx, u = agent.gossip(s.x, s.u)
-        return State(x=wx - self.eta * m / u**0.5, m=m, v=v, vhat=vhat, u=u - s.vhat + vhat)
+        eps = 0 * vhat + self.eps
+        size = u * (u > eps) + eps * (u <= eps)
+        return State(x=wx - self.eta * m / size**0.5, m=m, v=v, vhat=vhat, u=u - s.vhat + vhat)
 
     def restart(self, s: State) -> State:
         return State(x=s.x, m=s.m, v=s.v, vhat=s.vhat, u=s.vhat)

@@ -18,7 +18,7 @@ Reduction = Literal["ring", "tree", "server"]
 MOST_SEEDS = 1_000
 
 FACTOR = Range(0, 1e9, low_open=True, advice="Times as long as other agents take; 5 is five times slower.")
-CHANCE = Range(0, 1, high_open=True, advice="It is the chance that an agent fails when it begins a query.")
+CHANCE = Range(0, 1, high_open=True, advice="It is the chance that an agent fails when it begins a piece of work.")
 
 OUTAGES, PARTNERS = 1, 2
 """What is drawn besides times, in the seeds of generators."""
@@ -26,7 +26,8 @@ OUTAGES, PARTNERS = 1, 2
 
 @dataclass(frozen=True)
 class Outages:
-    """Agents that fail and come back: how likely one is to fail when it begins a query, and for how many seconds."""
+    """Agents that fail and come back: how likely one is to fail when it begins a piece of work,
+    and for how many seconds."""
 
     chance: float
     seconds: float
@@ -73,7 +74,7 @@ class Clock:
         return times * self.factors(agents)
 
     def absences(self, seed: int, first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
-        """The seconds that every agent is away before each of these queries."""
+        """The seconds that every agent is away before each of these pieces of work."""
         if not self.outages.chance:
             return np.zeros((count, agents))
         fails = Uniform().times((self.seed, seed, OUTAGES), first, count, agents) < self.outages.chance
@@ -85,7 +86,7 @@ class Clock:
         told = [f"links: {self.links}", f"a query: {self.compute}", f"all-reduce: {self.reduce}"]
         told += [f"{count} slow, {factor:g} times"] if count and factor != 1 else []
         if self.outages.chance:
-            told.append(f"away for {self.outages.seconds:g} s with chance {self.outages.chance:g} a query")
+            told.append(f"away for {self.outages.seconds:g} s with chance {self.outages.chance:g} a piece of work")
         return "; ".join(told)
 
     @property
@@ -120,7 +121,8 @@ def clock(
             times as long.
         reduce: how an all-reduce is done: over a "ring", along a "tree", or by a parameter "server".
         server: the agent that is the server.
-        outages: ``{"chance": 0.01, "seconds": 5.0}``: an agent that begins a query fails with this chance, for so long.
+        outages: ``{"chance": 0.01, "seconds": 5.0}``: an agent that begins a piece of work fails with this
+            chance, once, for so long.
         seeds: how many times random times are drawn, for the mean and its interval; those of the run are others.
         seed: another one draws other times.
     """

@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.clocks.clock import Clock
-from gossamer.clocks.operations import Average, Operation, Order, Orders, Receive, Send, pieces
+from gossamer.clocks.operations import Average, Operation, Order, Orders, Query, Receive, Send, pieces
 from gossamer.clocks.reductions import REDUCTIONS, Routes, kind_of
 from gossamer.networks import Network
 
@@ -121,16 +121,14 @@ class _Run:
         return ends
 
     def _go(self, order: Order, count: int) -> np.ndarray:
-        n, work = self.network.agents, pieces(order)
-        drawn = np.stack([self._times(seed, count * work) for seed in self.seeds], axis=1)
-        self._queries += count * work
-        times = drawn.reshape(count, work, len(self.seeds), n)
+        queries = [operation.number for operation in order if isinstance(operation, Query)]
+        times = self._times(count, np.array(queries))
+        self._queries += count * len(queries)
         if self.network.activity < 1:
             awake = [np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)]
             times = times * np.stack(awake)[:, None, None, :]
-        if work == len(order):  # nobody waits for anybody
-            worked = np.einsum("p,rpsn->rsn", [_number(operation) for operation in order], times).cumsum(0)
-            ready = np.asarray(self._standing.ready) + worked
+        if len(queries) == len(order):  # nobody waits for anybody
+            ready = np.asarray(self._standing.ready) + times.sum(1).cumsum(0)
             self._standing = self._standing._replace(ready=ready[-1])
             return ready.max(2)
         with jax.enable_x64(True):
@@ -140,9 +138,15 @@ class _Run:
             self._standing, ends = _rounds(form, self._reduction, *given)
             return np.asarray(ends)
 
-    def _times(self, seed: int, count: int) -> np.ndarray:
-        given = seed, self._queries, count, self.network.agents
-        return self.clock.times(*given) + self.clock.absences(*given)
+    def _times(self, rounds: int, queries: np.ndarray) -> Float[np.ndarray, "rounds pieces clock_seeds agents"]:
+        """Return the seconds of the next pieces of work, each with so many queries and one chance of an outage."""
+        shape = rounds, len(queries), len(self.seeds), self.network.agents
+        given = [(seed, self._queries, rounds * len(queries), self.network.agents) for seed in self.seeds]
+        worked, absent = (
+            np.stack([draw(*each) for each in given], axis=1).reshape(shape)
+            for draw in (self.clock.times, self.clock.absences)
+        )
+        return queries[:, None, None] * worked + absent
 
     def _wires(self, count: int) -> Wires:
         """The links, and which of them are used in the next rounds."""
@@ -246,7 +250,7 @@ def _round(
     for (kind, slot), number in zip(form, numbers, strict=True):
         match kind:
             case "Query":
-                ready, work = ready + number * times[work], work + 1
+                ready, work = ready + times[work], work + 1
             case "Send":
                 takes = jnp.maximum(number / wires.bandwidth, number * sharing / wires.uplink)
                 sent = jnp.maximum(ready[wires.source], free) + takes

@@ -108,10 +108,15 @@ def tree(routes: Routes, size: Any, ready: Array) -> Array:
 
 
 def server(routes: Routes, size: Any, ready: Array) -> Array:
-    """All agents send to one, whose line takes one message after the other; then it sends to all, over its uplink."""
+    """All agents send to one, whose line takes one message after the other; then it sends to all, over its uplink.
+
+    A message arrives as fast as its sender and the server's line allow. The line takes the next one when it has the
+    message before it.
+    """
     others, hub = len(ready) - 1, routes.hub
     away = jnp.arange(len(ready)) != hub
-    arrival = jnp.where(away, ready + size / routes.out.rate + routes.out.latency, -jnp.inf)
+    takes = size / jnp.minimum(routes.out.rate, routes.line)
+    arrival = jnp.where(away, ready + takes + routes.out.latency, -jnp.inf)
     queue = jnp.arange(others, -1, -1) * size / routes.line  # the server's own part comes first, and is there already
     done = jnp.maximum((jnp.sort(arrival) + queue).max(), ready[hub])
     takes = jnp.maximum(size / routes.back.rate, others * size / routes.line)

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
+from gossamer.basics.sparse import checked
 from gossamer.core import InputError
 
 Sparse = scipy.sparse.csr_array
@@ -18,7 +19,7 @@ def canonical(given: Any, what: str) -> Sparse:
         raise InputError(f"{what} needs at least one row and one column, but has shape {given.shape}.")
     if given.dtype.kind not in "biuf":
         raise InputError(f"{what} must be a matrix of numbers [rows, d], but its type is {given.dtype}.")
-    matrix = Sparse(given)
+    matrix = checked(given, what)
     if not matrix.has_canonical_format or not matrix.data.all():
         matrix = matrix.copy()  # the caller's matrix stays as it is
         matrix.sum_duplicates()

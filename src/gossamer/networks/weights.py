@@ -13,6 +13,7 @@ import scipy.sparse as sp
 
 from gossamer.basics.lazy_networkx import is_graph, nx
 from gossamer.basics.lazy_scipy import csgraph
+from gossamer.basics.sparse import checked
 from gossamer.core import InputError, Range, brief, nearest
 from gossamer.networks.spectrum import double_cover, size
 
@@ -98,7 +99,7 @@ def check_graph(graph: Any) -> None:
 def as_matrix(matrix: Any) -> Any:
     """Whatever was given, as a numpy or a scipy matrix."""
     if sp.issparse(matrix):
-        return matrix
+        return checked(matrix, "mixing matrix") if matrix.ndim == 2 else matrix
     try:
         return np.asarray(matrix)
     except ValueError:
@@ -198,7 +199,9 @@ def check_averages(matrix: sp.csr_array) -> None:
 
 def _links(graph: "nx.Graph | sp.csr_array") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Both ends of every link, each link in both directions and without self-loops, and all degrees."""
-    if not sp.issparse(graph):
+    if sp.issparse(graph):
+        graph = checked(graph, "graph")
+    else:
         check_graph(graph)
         graph = nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64)  # pyright: ignore
     entries = sp.coo_array(graph)

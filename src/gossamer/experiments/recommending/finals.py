@@ -88,7 +88,7 @@ def _ranked(question: Question, entered: list[Finalist]) -> Finals:
 
     def apart(other: Finalist) -> Difference:
         ours = [first.scored[seed] for seed in other.scored]
-        return compared(ours, other.scores, length, question.matters, len(entered) - 1)
+        return compared(ours, other.scores, length, question.matters, len(entered))
 
     pairs = [(apart(other), other) for other in entered if other is not first]
     pairs.sort(key=lambda pair: (pair[0].mean, pair[1].value))

@@ -15,7 +15,7 @@ LOOKS = 3
 """How often finalists are looked at, with twice as many seeds each time, before it is left undecided."""
 
 ERROR = 0.05
-"""The chance that some interval of a difference misses it, over all finalists and looks."""
+"""The chance that some interval of a difference misses it, over all pairs of finalists and all looks."""
 
 Verdict = Literal["first", "worse", "tie", "undecided", "diverged"]
 
@@ -64,18 +64,19 @@ class Difference(NamedTuple):
 
 
 def compared(
-    first: Sequence[Score], other: Sequence[Score], length: float, matters: float, comparisons: int
+    first: Sequence[Score], other: Sequence[Score], length: float, matters: float, finalists: int
 ) -> Difference:
     """Another way against the first on the same seeds.
 
     It is worse if the whole interval lies above what matters, and a tie if all of it lies within; else there is no
-    telling. The level is such that all these intervals, at every look, hold together with 95 %.
+    telling. The first was chosen on these seeds, too, so that it may be any of the finalists: the level is such that
+    the intervals of all pairs of them, at every look, hold together with 95 %.
     """
     if any(score.failed != one.failed for score, one in zip(other, first, strict=True)):
         lost = any(score.failed == 2 for score in other)
         return Difference(math.inf, math.nan, math.nan, "diverged" if lost else "worse")
     values = [np.array([score.value for score in scores]) for scores in (first, other)]
-    level = 1 - ERROR / (LOOKS * max(1, comparisons))
+    level = 1 - ERROR / (LOOKS * math.comb(max(2, finalists), 2))
     mean, half = difference(*values, paired=True, level=level)
     shares = [share / length if length else math.copysign(math.inf, share) if share else 0.0 for share in (mean, half)]
     low, high = shares[0] - shares[1], shares[0] + shares[1]

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.lib import format as npy
 
+from gossamer.basics.sparse import checked
 from gossamer.core import InputError
 from gossamer.networks.files.text import decoded
 
@@ -88,7 +89,7 @@ def read_npz(content: bytes) -> sp.csr_array:
                     _check_length(stream.read(member.file_size + 1))
         matrix: Any = sp.load_npz(io.BytesIO(content))
         _check_rows(matrix.shape[0], matrix.nnz)
-        return sp.csr_array(matrix)
+        return checked(matrix, "the mixing matrix")
     except InputError:
         raise
     except (zipfile.BadZipFile, zlib.error, *DAMAGED) as error:

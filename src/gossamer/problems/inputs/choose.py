@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Int
 
+from gossamer.basics.sparse import checked
 from gossamer.data.sparse import Sparse
 from gossamer.problems.inputs import native
 from gossamer.problems.inputs.bits import Bits
@@ -42,6 +43,8 @@ def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = N
     if divisor != 1:
         return Bytes(features if order is None else features[order], divisor)
     sparse = isinstance(features, Sparse)
+    if sparse:  # whoever gave their arrays may have changed these since, and kernels read without a check
+        features = checked(features, "features")
     rows, dim = features.shape
     values = features.data if sparse else features
     zero_or_one = _zero_or_one(values)
