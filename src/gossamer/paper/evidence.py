@@ -79,8 +79,8 @@ class Runs:
     def floor_of_gradient(self, bias_sq: Readings) -> Readings:
         """Return the floor of ‖∇F‖² as ‖ē‖² plus that of ‖∇F + ē‖², which has less noise.
 
-        ‖∇F‖² = ‖ē‖² + ‖∇F + ē‖² − 2ē·(∇F + ē), and where runs have settled the last term has no mean: the mean momentum,
-        whose mean is that of ∇F + ē, moves them nowhere. That term is noise alone, and left out.
+        ‖∇F‖² = ‖ē‖² + ‖∇F + ē‖² − 2ē·(∇F + ē), and where runs have settled the last term has no mean: the mean
+        momentum, whose mean is that of ∇F + ē, moves them nowhere. That term is noise alone, and left out.
         """
         known = np.array([bias_sq[replicate] for replicate in self.replicates])
         return self._settled_mean("‖ē‖² + stationarity", known[:, None] + self.values("stationarity"))

@@ -10,7 +10,7 @@ from gossamer.problems.logistic import logistic
 from gossamer.problems.neural import neural
 from gossamer.problems.problem import Problem
 from gossamer.problems.quadratic import Quadratic, quadratic
-from gossamer.problems.settling import settling_point
+from gossamer.problems.settling import dpsgd_fixed_point, settling_point
 from gossamer.problems.softmax import softmax
 
 PROBLEMS: Registry[Callable[..., Problem]] = Registry(
@@ -37,6 +37,7 @@ __all__ = [
     "Problem",
     "Quadratic",
     "cnn",
+    "dpsgd_fixed_point",
     "empirical",
     "least_squares",
     "logistic",

@@ -1,4 +1,4 @@
-"""Where a constant bias lets a method settle: the points with ∇F = −ē."""
+"""Fixed points under a constant bias: of trackers, where ∇F = −ē, and of D-PSGD, which depends on its step size."""
 
 from typing import Any
 
@@ -61,6 +61,57 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
     return answer.x
 
 
+def dpsgd_fixed_point(problem: Problem, W: Any, eta: float, bias: Any = 0.0) -> np.ndarray:
+    r"""Return the models, [agents, d], at which D-PSGD stays: $(I - W) X + \eta (\nabla f(X) + e) = 0$.
+
+    `W` is the mixing matrix, dense or sparse, and `bias` holds a row $e_i$ for each agent, or one vector for all. Found
+    by Newton's method from the point where a tracker would settle, with steps halved until the residual falls; the step
+    size is led up to `eta` from a sixteenth of it, so that the point found is the one that a run from there follows.
+    """
+    check_problem(problem)
+    n, d = problem.agents, problem.dim
+    e = numbers("bias", bias)
+    if e.shape not in ((), (d,), (n, d)):
+        raise InputError(f"bias must have shape {(n, d)}, one row an agent, or {(d,)}, but has shape {e.shape}.")
+    mixing = np.asarray(W.todense() if hasattr(W, "todense") else numbers("W", W), float)
+    if mixing.shape != (n, n):
+        raise InputError(f"W must have shape {(n, n)} for {n} agents, but has shape {mixing.shape}.")
+    if not 0 < eta < np.inf:
+        raise InputError(f"eta must be a number above 0, but is {eta}.")
+    e = np.broadcast_to(e, (n, d))
+    refuse_beyond_memory(f"Newton's method on {n * d:,} numbers", 4 * 8 * (n * d) ** 2, "use fewer agents or features")
+    laplacian = np.kron(np.eye(n) - mixing, np.eye(d))
+    X = np.repeat(settling_point(problem, e.mean(0))[None], n, axis=0)
+    with jax.enable_x64(True):
+        held = cast(problem, np.float64)
+
+        def residual(X: np.ndarray, step: float) -> np.ndarray:
+            return laplacian @ X.ravel() + step * (np.asarray(_gradients(held, jnp.asarray(X))) + e).ravel()
+
+        for step in eta * 2.0 ** np.arange(-4, 1):
+            left = residual(X, step)
+            for _ in range(50):
+                if np.linalg.norm(left) <= 1e-13 * step * max(1.0, np.linalg.norm(e), np.linalg.norm(X)):
+                    break
+                jacobian = laplacian.copy()
+                for agent, hessian in enumerate(np.asarray(_hessians(held, jnp.asarray(X)))):
+                    block = slice(agent * d, (agent + 1) * d)
+                    jacobian[block, block] += step * hessian
+                move, size = np.linalg.solve(jacobian, left).reshape(n, d), 1.0
+                while size > 1e-6 and np.linalg.norm(residual(X - size * move, step)) >= np.linalg.norm(left):
+                    size /= 2
+                if size <= 1e-6:  # rounding is all that is left
+                    break
+                X = X - size * move
+                left = residual(X, step)
+    if np.linalg.norm(left) > 1e-8 * eta:
+        raise InputError(
+            f"D-PSGD has no fixed point near with eta = {eta:g}: ‖(I − W)X + η(∇f(X) + e)‖ is still "
+            f"{np.linalg.norm(left):.3g}. Use a smaller step size."
+        )
+    return X
+
+
 def _one_step(problem: Problem, start: np.ndarray, e: np.ndarray) -> np.ndarray | None:
     """Where Newton's method arrives in one step if F is quadratic, however far away that is; else None."""
     hessian, slope = np.asarray(_hessian(problem, jnp.asarray(start))), _slope(problem, start, e)
@@ -89,6 +140,20 @@ def _loss(problem: Problem, x: Any) -> Any:
 @jax.jit
 def _gradient(problem: Problem, x: Any) -> Any:
     return problem.mean_gradient(x)
+
+
+@jax.jit
+def _gradients(problem: Problem, X: Any) -> Any:
+    return jax.vmap(problem.local_gradient)(jnp.arange(problem.agents, dtype=jnp.int32), X)
+
+
+@jax.jit
+def _hessians(problem: Problem, X: Any) -> Any:
+    def of_agent(given: Any) -> Any:
+        agent, x = given
+        return jax.jacfwd(lambda x: problem.local_gradient(agent, x))(x)
+
+    return jax.lax.map(of_agent, (jnp.arange(problem.agents, dtype=jnp.int32), X))
 
 
 @jax.jit
