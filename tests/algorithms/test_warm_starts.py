@@ -6,7 +6,7 @@ import pytest
 import gossamer as gs
 from gossamer.core import State
 from tests import plain
-from tests.algorithms.test_identities import G, W, X0, begun, path, same
+from tests.algorithms.test_identities import X0, G, W, begun, path, same
 
 PROBLEM, E = plain.heterogeneous()
 VECTOR, DEGREE = 5 * 8, 18 / 8
@@ -134,5 +134,5 @@ def test_nobody_averages_a_start_where_nobody_waits():
     network = gs.networks.asynchronous(gs.networks.ring(8))
     simulated(gs.BiasedDMT(0.05, 0.3, warm=0), network, clock=gs.clock(compute=0.1))
     for warm in (3, "mean"):
-        with pytest.raises(gs.InputError, match="nobody waits on .* Use warm=0, or the network without asynchronous"):
+        with pytest.raises(gs.InputError, match=r"nobody waits on .* Use warm=0, or the network without asynchronous"):
             simulated(gs.BiasedDMT(0.05, 0.3, warm=warm), network, clock=gs.clock(compute=0.1))

@@ -41,7 +41,7 @@ CASES = {name: (setting(kind), network_for(kind)) for name, kind in ALGORITHMS.i
         ("k-gt", 0, networks.ring(4)),
         ("k-gt", "mean", networks.ring(4)),
         ("gt-nsgdm", "mean", networks.ring(4)),
-        ("push-pull", 3, networks.directed_exponential(4)),
+        ("push-pull", 3, networks.failing(networks.directed_ring(4), links=0.3, seed=3)),
     )
 }
 """Every rule, its tracker after two gossips if it has one, and other starts of a few."""
