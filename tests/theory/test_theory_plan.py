@@ -168,12 +168,18 @@ def test_plan_of_the_papers_problem():
 def test_plan_says_what_cannot_be_had():
     problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
     low = plan(problem, network, gs.oracles.additive_bias(vectors=[1.0, 1.0]), target=1.0, trial=False)
-    assert low.floor == pytest.approx(32)
+    assert (low.floor, low.sharp_floor) == pytest.approx((32, 2))
+    assert low.asdict()["sharp_floor"] == low.sharp_floor
+    assert "settle at ‖∇F‖² ≤ (M_f ζ² + σ_f²)/(1 − M_f) = 2." in str(low)
     assert [prescription.bound for prescription in low.prescriptions] == [None, None]
     assert "No T reaches 1: the bound never goes below 32." in str(low)
     uncovered = plan(problem, network, gs.oracles.relative_bias(0.5), steps=100, trial=False)
-    assert "The theory says nothing here: M_f is 0.25" in str(uncovered)
+    assert "Theorem 1 says nothing here: M_f is 0.25" in str(uncovered)
     assert "missed by a factor of 64" in str(uncovered)
+    assert uncovered.sharp_floor == pytest.approx(uncovered.constants.heterogeneity / 3)
+    unbounded = plan(problem, network, gs.oracles.relative_bias(factors=[1.0, 0, 0, 0]), steps=100, trial=False)
+    assert unbounded.sharp_floor == math.inf
+    assert "No bound holds for ‖∇F‖² where a tracker settles" in str(unbounded)
     reached = plan(problem, network, target=0.01, trial=False)
     assert all(prescription.bound.total == pytest.approx(0.01, rel=1e-4) for prescription in reached.prescriptions)
 

@@ -27,6 +27,7 @@ from gossamer.theory.theorem import (
     floor,
     kappa_of,
     lam_limit,
+    sharp_floor,
     steps_limit,
 )
 from gossamer.theory.trial import Practical, practical
@@ -75,7 +76,9 @@ class Plan:
     steps: float | None
     target: float | None
     floor: float
-    """What the bound never goes below, however many rounds there are."""
+    """The limit of the theorem's bound, however many rounds there are."""
+    sharp_floor: float
+    """The largest ‖∇F‖² at which a tracker without noise can settle: see `gossamer.theory.sharp_floor`."""
     prescriptions: tuple[Prescription, ...]
     practical: Practical | None
 
@@ -93,7 +96,7 @@ class Plan:
             "theory": {prescription.form: prescription.asdict() for prescription in self.prescriptions},
             "practical": None if self.practical is None else self.practical.asdict(),
         }
-        kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor")}
+        kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor", "sharp_floor")}
         return plain(kept | nested)
 
     def __str__(self) -> str:
@@ -103,13 +106,13 @@ class Plan:
         ]
         lines = [f"Biased-DMT on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
         lines += table(["constant", "value", "source"], known)
-        lines += [f"Of the oracle: {c.note}"] * bool(c.note) + ["", *self._theory()]
+        lines += [f"Of the oracle: {c.note}"] * bool(c.note) + ["", *self._theory(), "", *self._floors()]
         return "\n".join([*lines, "", *self._practice()])
 
     def _theory(self) -> list[str]:
         if self.constants.relative > COVERED:
             return [
-                f"The theory says nothing here: M_f is {self.constants.relative:.4g}, and Theorem 1 covers up to 1/256 "
+                f"Theorem 1 says nothing here: M_f is {self.constants.relative:.4g}, and it covers up to 1/256 "
                 f"(missed by a factor of {self.constants.relative / COVERED:.3g})."
             ]
         rows = [
@@ -131,6 +134,16 @@ class Plan:
             )
         if self.target is not None and self.target <= self.floor:
             lines.append(f"No T reaches {self.target:.4g}: the bound never goes below {self.floor:.4g}.")
+        return lines
+
+    def _floors(self) -> list[str]:
+        if self.constants.relative >= 1:
+            return ["No bound holds for ‖∇F‖² where a tracker settles: M_f is 1 or more."]
+        lines = [f"Trackers without noise settle at ‖∇F‖² ≤ (M_f ζ² + σ_f²)/(1 − M_f) = {self.sharp_floor:.4g}."]
+        if self.constants.relative <= 1 / 2:
+            lines.append("No algorithm has a better worst case.")
+        if self.constants.relative <= COVERED:
+            lines.append(f"The bound of Theorem 1 stays above 64 M_f ζ² + 16 σ_f² = {self.floor:.4g}.")
         return lines
 
     def _practice(self) -> list[str]:
@@ -182,7 +195,7 @@ def plan(
     c = constants_of(problem, network, oracle, **given)
     prescriptions = tuple(_prescribed(c, form, steps, target) for form in FORMS)
     tried = practical(problem, network, oracle, c.smoothness) if trial else None
-    return Plan(network.name, c, steps, target, floor(c), prescriptions, tried)
+    return Plan(network.name, c, steps, target, floor(c), sharp_floor(c), prescriptions, tried)
 
 
 def best_bound(c: Constants, steps: float, form: Form) -> Bound:
