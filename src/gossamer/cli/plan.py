@@ -37,7 +37,8 @@ def plan(
 
     def planned(one: Spec) -> theory.Plan:
         parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
-        return theory.plan(parts.problem, parts.network, parts.oracle, steps=rounds, target=target, trial=trial)
+        told = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial}
+        return theory.plan(parts.problem, parts.network, parts.oracle, **told)
 
     with resumable(), working("measuring the constants of the problem and trying settings"):
         found = read.each(planned)

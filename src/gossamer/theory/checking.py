@@ -174,7 +174,7 @@ def _exactly(
     given: dict[str, float],
 ) -> Certificate:
     eta, lam = float(rule.eta), float(rule.lam)
-    c = constants_of(problem, network, oracle, **(affine.constants | given))
+    c = constants_of(problem, network, oracle, seeds=(), **(affine.constants | given))
     m = propagate(problem, network, affine, eta, lam, steps, start=np.asarray(problem.start))
     known = {name: "exact" for name in (*affine.constants, "heterogeneity") if name not in given}
     c = replace(c, sources={**c.sources, **known})
@@ -228,7 +228,7 @@ def _simulated(
 ) -> Certificate:
     if len(seeds) < 2:
         raise InputError("an interval over seeds needs at least two of them: give seeds=5.")
-    c = constants_of(problem, network, oracle, **given)
+    c = constants_of(problem, network, oracle, seeds=seeds, **given)
     eta, lam = float(rule.eta), float(rule.lam)
     every = max(1, steps // MEASURED_ROUNDS)
     result = simulate(rule, problem, network, oracle, steps=steps, every=every, seeds=seeds, progress=False)

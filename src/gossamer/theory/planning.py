@@ -6,12 +6,14 @@ repaired: see `gossamer.theory.theorem`.
 """
 
 import math
+import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from gossamer.basics.html import tag
 from gossamer.core import InputError, Range
-from gossamer.engines.simulator import check
+from gossamer.engines.simulator import check, planned
 from gossamer.networks import Network
 from gossamer.oracles import COVERED, Oracle, completed, exact
 from gossamer.problems import Problem
@@ -106,7 +108,8 @@ class Plan:
         ]
         lines = [f"Biased-DMT on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
         lines += table(["constant", "value", "source"], known)
-        lines += [f"Of the oracle: {c.note}"] * bool(c.note) + ["", *self._theory(), "", *self._floors()]
+        lines += textwrap.wrap(f"Of the oracle: {c.note}", 120) if c.note else []
+        lines += ["", *self._theory(), "", *self._floors()]
         return "\n".join([*lines, "", *self._practice()])
 
     def _theory(self) -> list[str]:
@@ -171,6 +174,7 @@ def plan(
     *,
     steps: float | None = None,
     target: float | None = None,
+    seeds: int | Sequence[int] = 1,
     trial: bool = True,
     **given: float,
 ) -> Plan:
@@ -182,6 +186,7 @@ def plan(
         oracle: where gradients come from; the exact ones if it is not given.
         steps: the rounds that the run may take; those of Corollary 1 if neither this nor a target is given.
         target: a mean of ‖∇F(x̄)‖² over the run that the bound should promise.
+        seeds: of the run, or how many: σ_f² is the largest over them where it depends on what an oracle draws once.
         trial: whether to try settings on a short run.
         given: constants that are taken as they are: `smoothness`, `excess`, `relative`, `absolute`, `variance` and
             `heterogeneity`.
@@ -192,7 +197,8 @@ def plan(
     target = None if target is None else _ABOVE_0.check("plan(target=…)", target)
     oracle = completed(oracle or exact())
     check([], problem, network, oracle, tuned=1)
-    c = constants_of(problem, network, oracle, **given)
+    _, numbers = planned(1, None, seeds, "float64")
+    c = constants_of(problem, network, oracle, seeds=numbers, **given)
     prescriptions = tuple(_prescribed(c, form, steps, target) for form in FORMS)
     tried = practical(problem, network, oracle, c.smoothness) if trial else None
     return Plan(network.name, c, steps, target, floor(c), sharp_floor(c), prescriptions, tried)
