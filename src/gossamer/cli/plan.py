@@ -40,8 +40,8 @@ def plan(
     def planned(one: Spec) -> theory.Plan:
         parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
         warm = next((each.fixed.get("warm", 0) for each in parts.candidates if each.name == "biased-dmt"), 0)
-        made_of = parts.problem, parts.network, parts.oracle
-        return theory.plan(*made_of, steps=rounds, target=target, trial=trial, warm=warm)
+        told = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial, "warm": warm}
+        return theory.plan(parts.problem, parts.network, parts.oracle, **told)
 
     with resumable(), working("measuring the constants of the problem and trying settings"):
         found = read.each(planned)

@@ -21,7 +21,7 @@ from gossamer.oracles.custom import Custom, custom
 from gossamer.oracles.delayed import Delay, delay
 from gossamer.oracles.feedback import ErrorFeedback, error_feedback
 from gossamer.oracles.local import LocalTraining, local_training
-from gossamer.oracles.measuring import Measured, measure
+from gossamer.oracles.measuring import Measured, drawn_constants, measure
 from gossamer.oracles.oracle import Oracle, Privacy, Site, Stage
 from gossamer.oracles.private import Private, private
 from gossamer.oracles.relative import GivenFactors, RelativeBias, relative_bias
@@ -88,6 +88,7 @@ __all__ = [
     "compressed",
     "custom",
     "delay",
+    "drawn_constants",
     "error_feedback",
     "exact",
     "local_training",

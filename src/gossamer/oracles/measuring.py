@@ -8,6 +8,7 @@ which is unbiased. Its standard error is the jackknife's: the spread of the esti
 left out. Where an oracle is known to draw nothing, one query is exact.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,13 +22,13 @@ from jaxtyping import Array, Float, Key
 
 from gossamer.basics.arrays import numbers
 from gossamer.basics.cipher import MEASUREMENT, RUN
-from gossamer.basics.keys import root
+from gossamer.basics.keys import keys_of, root
 from gossamer.basics.lazy_scipy import special
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.basics.text import counted
 from gossamer.core import InputError, brief, whole
-from gossamer.oracles.constants import COVERED
+from gossamer.oracles.constants import COVERED, ErrorBounds
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.oracles.sampling import completed
 from gossamer.problems import Problem
@@ -198,6 +199,38 @@ def measure(
         drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))
         moments = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
         return Measured(*(np.asarray(values).T for values in moments), queries=asked)
+
+
+def drawn_constants(oracle: Oracle, problem: Problem, seeds: Sequence[int] = (0,)) -> ErrorBounds:
+    """Return the constants that an oracle states, and σ_f² too where only what is drawn once decides on it.
+
+    Such an oracle has the same bias at every point. As soon as it is drawn, its size needs no measurement: σ_f² is then
+    the largest of all agents in runs with these seeds.
+    """
+    oracle = completed(oracle)
+    stated = oracle.constants(problem)
+    # other oracles without a σ_f² state no M_f, or have a bias that depends on the point
+    if stated.relative != 0 or stated.absolute is not None:
+        return stated
+    with jax.enable_x64(True):
+        keys = keys_of(list(seeds), problem.agents)[:, 0]
+        found = _bias_sq(cast(oracle, np.float64), cast(problem, np.float64), keys)
+    if found is None:
+        return stated
+    largest = float(np.asarray(found).max())
+    note = stated.noted(f"Over the draws of {counted(len(seeds), 'seed')} it is {largest:.4g}.")
+    return dataclasses.replace(stated, absolute=largest, note=note)
+
+
+@jax.jit
+def _bias_sq(oracle: Oracle, problem: Problem, keys: Key[Array, "seeds agents"]) -> Float[Array, "seeds agents"] | None:
+    def one_agent(agent: Array, key: Array) -> Any:
+        site = Site(problem, agent, key, jnp.int32(0))
+        bias = oracle.bias(site, oracle.init(site))
+        return None if bias is None else bias @ bias
+
+    agents = jnp.arange(problem.agents, dtype=jnp.int32)
+    return jax.lax.map(lambda row: _mapped(one_agent, (agents, row), 100), keys)
 
 
 def count_of(queries: Any) -> int:

@@ -20,6 +20,7 @@ from gossamer.theory.theorem import (
     floor,
     kappa_of,
     lam_limit,
+    sharp_floor,
     steps_limit,
 )
 
@@ -55,6 +56,7 @@ __all__ = [
     "orders_of",
     "plan",
     "propagate",
+    "sharp_floor",
     "step_limit",
     "steps_for",
     "steps_limit",

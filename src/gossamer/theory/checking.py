@@ -177,7 +177,7 @@ def _exactly(
     given: dict[str, float],
 ) -> Certificate:
     eta, lam = float(rule.eta), float(rule.lam)
-    c = constants_of(problem, network, oracle, warm=rule.warm, **(affine.constants | given))
+    c = constants_of(problem, network, oracle, seeds=(), warm=rule.warm, **(affine.constants | given))
     start = np.asarray(problem.start)
     m = propagate(problem, network, affine, eta, lam, steps, start=start, warm=rule.warm)
     known = {name: "exact" for name in (*affine.constants, "heterogeneity") if name not in given}
@@ -233,7 +233,7 @@ def _simulated(
 ) -> Certificate:
     if len(seeds) < 2:
         raise InputError("an interval over seeds needs at least two of them: give seeds=5.")
-    c = constants_of(problem, network, oracle, warm=rule.warm, **given)
+    c = constants_of(problem, network, oracle, seeds=seeds, warm=rule.warm, **given)
     eta, lam = float(rule.eta), float(rule.lam)
     every = max(1, steps // MEASURED_ROUNDS)
     result = simulate(rule, problem, network, oracle, steps=steps, every=every, seeds=seeds, progress=False)

@@ -11,7 +11,7 @@ r"""The numbers that the theory speaks of, for a problem, a network and an oracl
 | `warm` | $k$ | how often the tracker is gossiped before round 0, or "mean": $V^0 = W^k M^0$ or $\bar M^0$ |
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -20,16 +20,23 @@ import numpy as np
 from gossamer import oracles
 from gossamer.core import InputError, Range, WarmStart, nearest
 from gossamer.networks import Network
-from gossamer.oracles import COVERED, Oracle
+from gossamer.oracles import COVERED, Measured, Oracle
 from gossamer.problems import Problem, Quadratic
 from gossamer.theory.landscape import Landscape, survey
 from gossamer.theory.lyapunov import Weights
 
 Source = Literal["exact", "bound", "estimate", "given"]
-"""A bound holds for certain and may be loose; an estimate was measured at a few points and may be too small."""
+"""A bound holds for certain and may be loose. An estimate was measured at a few points and may be too small elsewhere;
+that of σ_f² is the upper end of a 95 % interval there."""
 
 QUERIES_AT_A_POINT = 32
 """How often an oracle that states no constants is asked at a point."""
+
+WIDTH = 0.2
+"""The widest interval of σ_f², as a share of its upper end, for which these queries are enough; else there are more."""
+
+MOST_QUERIES, MOST_NUMBERS = 4096, 2**30
+"""How many queries there are then: so many, or fewer if these would return more numbers in all."""
 
 _AT_LEAST_0 = Range(0, float("inf"), False, True, "It is a squared norm, or a ratio of two.")
 _ABOVE_0 = Range(0, float("inf"), True, True, "It is how fast gradients change.")
@@ -107,16 +114,25 @@ GIVEN = ("smoothness", "excess", "relative", "absolute", "variance", "heterogene
 
 
 def constants_of(
-    problem: Problem, network: Network, oracle: Oracle, *, warm: int | Literal["mean"] = 0, **given: float
+    problem: Problem,
+    network: Network,
+    oracle: Oracle,
+    *,
+    seeds: Sequence[int] = (0,),
+    warm: int | Literal["mean"] = 0,
+    **given: float,
 ) -> Constants:
-    """Find the constants; those that are `given` (by the names of `GIVEN`) are taken as they are."""
+    """Find the constants; those that are `given` (by the names of `GIVEN`) are taken as they are.
+
+    What an oracle draws once is drawn as in runs with these seeds.
+    """
     warm = WarmStart().check("warm=…", warm)
     taken, gap = _checked(given), gap_of(network)
     if oracle.attackers(problem.agents):
         raise InputError("the oracle has attackers, but the theory is about honest agents: leave the attack out.")
     known = taken.get("smoothness", problem.smoothness)
     seen = survey(problem, known)
-    bias, note = _of_oracle(problem, oracle, taken, seen)
+    bias, note = _of_oracle(problem, oracle, seeds, taken, seen)
     exact = isinstance(problem, Quadratic)
     sourced: dict[str, tuple[float, Source]] = {
         "smoothness": (seen.smoothness, "estimate") if known is None else (known, "exact" if exact else "bound"),
@@ -172,28 +188,45 @@ def _heterogeneity(problem: Problem, seen: Landscape) -> tuple[float, Source]:
 
 
 def _of_oracle(
-    problem: Problem, oracle: Oracle, taken: Mapping[str, float], seen: Landscape
+    problem: Problem, oracle: Oracle, seeds: Sequence[int], taken: Mapping[str, float], seen: Landscape
 ) -> tuple[dict[str, tuple[float, Source]], str]:
     """M_f, σ_f² and σ² as the oracle states them, or as measured at the start and at the lowest point; and its note."""
     names = ("relative", "absolute", "variance")
     if all(name in taken for name in names):
         return {}, ""
-    stated = oracle.constants(problem)
+    stated, drawn = oracle.constants(problem), oracles.drawn_constants(oracle, problem, seeds)
     bounds: dict[str, tuple[float, Source]] = {
-        name: (float(value), "bound") for name in names if (value := getattr(stated, name)) is not None
+        name: (float(value), "bound" if value == getattr(stated, name) else "exact")
+        for name in names
+        if (value := getattr(drawn, name)) is not None
     }
     missing = [name for name in names if name not in bounds and name not in taken]
-    if missing:
-        measured = oracles.measure(
-            oracle, problem, np.stack([np.asarray(problem.start), seen.bottom]), queries=QUERIES_AT_A_POINT
-        )
-        # as much of the bias as the theorem covers counts as relative, the rest as absolute
-        known = taken.get("relative", bounds.get("relative", (None,))[0])
-        relative = min(measured.relative, COVERED) if known is None else known
-        estimates = {
-            "relative": relative,
-            "absolute": measured.absolute_at(relative),
-            "variance": measured.variance,
-        }
-        bounds |= {name: (float(estimates[name]), "estimate") for name in missing}
-    return bounds, stated.note if missing else ""
+    if not missing:
+        return bounds, "" if drawn == stated else drawn.note
+    points = np.stack([np.asarray(problem.start), seen.bottom])
+    known = taken.get("relative", bounds.get("relative", (None,))[0])
+    measured = oracles.measure(oracle, problem, points, queries=QUERIES_AT_A_POINT)
+    relative, low, high = _frontier(measured, known, seen.heterogeneity)
+    most = min(MOST_QUERIES, MOST_NUMBERS // (points.size * problem.agents))
+    if "absolute" in missing and high - low > WIDTH * high and most > QUERIES_AT_A_POINT:
+        measured = oracles.measure(oracle, problem, points, queries=most)
+        relative, low, high = _frontier(measured, known, seen.heterogeneity)
+    estimates = {"relative": relative, "absolute": high, "variance": measured.variance}
+    bounds |= {name: (float(estimates[name]), "estimate") for name in missing}
+    if "absolute" not in missing or measured.queries == 1:
+        return bounds, drawn.note
+    measuring = (
+        f"σ_f² is the upper end of a 95 % interval, {low:.4g} to {high:.4g}, from {measured.queries:,} queries of each "
+        "agent at the start and at the lowest point."
+    )
+    return bounds, drawn.noted(measuring)
+
+
+def _frontier(measured: Measured, relative: float | None, heterogeneity: float) -> tuple[float, float, float]:
+    """M_f and the 95 % interval of the σ_f² that goes with it.
+
+    Where M_f is not known it is 0, or as much of the bias as the theorem covers: whichever has the lower floor.
+    """
+    choices = [0.0, min(measured.relative_interval[1], COVERED)] if relative is None else [relative]
+    found = [(m, *measured.absolute_interval(m)) for m in choices]
+    return min(found, key=lambda one: 64 * one[0] * heterogeneity + 16 * one[2])

@@ -6,12 +6,14 @@ repaired: see `gossamer.theory.theorem`.
 """
 
 import math
+import textwrap
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from gossamer.basics.html import tag
 from gossamer.core import InputError, Range
-from gossamer.engines.simulator import check
+from gossamer.engines.simulator import check, planned
 from gossamer.networks import Network
 from gossamer.oracles import COVERED, Oracle, completed, exact
 from gossamer.problems import Problem
@@ -27,6 +29,7 @@ from gossamer.theory.theorem import (
     floor,
     kappa_of,
     lam_limit,
+    sharp_floor,
     steps_limit,
 )
 from gossamer.theory.trial import Practical, practical
@@ -75,7 +78,9 @@ class Plan:
     steps: float | None
     target: float | None
     floor: float
-    """What the bound never goes below, however many rounds there are."""
+    """The limit of the theorem's bound, however many rounds there are."""
+    sharp_floor: float
+    """The largest ‖∇F‖² at which a tracker without noise can settle: see `gossamer.theory.sharp_floor`."""
     prescriptions: tuple[Prescription, ...]
     practical: Practical | None
 
@@ -93,7 +98,7 @@ class Plan:
             "theory": {prescription.form: prescription.asdict() for prescription in self.prescriptions},
             "practical": None if self.practical is None else self.practical.asdict(),
         }
-        kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor")}
+        kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor", "sharp_floor")}
         return plain(kept | nested)
 
     def __str__(self) -> str:
@@ -104,13 +109,14 @@ class Plan:
         start = f", warm = {c.warm}," * (c.warm != 0)
         lines = [f"Biased-DMT{start} on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
         lines += table(["constant", "value", "source"], known)
-        lines += [f"Of the oracle: {c.note}"] * bool(c.note) + ["", *self._theory()]
+        lines += textwrap.wrap(f"Of the oracle: {c.note}", 120) if c.note else []
+        lines += ["", *self._theory(), "", *self._floors()]
         return "\n".join([*lines, "", *self._practice()])
 
     def _theory(self) -> list[str]:
         if self.constants.relative > COVERED:
             return [
-                f"The theory says nothing here: M_f is {self.constants.relative:.4g}, and Theorem 1 covers up to 1/256 "
+                f"Theorem 1 says nothing here: M_f is {self.constants.relative:.4g}, and it covers up to 1/256 "
                 f"(missed by a factor of {self.constants.relative / COVERED:.3g})."
             ]
         rows = [
@@ -132,6 +138,16 @@ class Plan:
             )
         if self.target is not None and self.target <= self.floor:
             lines.append(f"No T reaches {self.target:.4g}: the bound never goes below {self.floor:.4g}.")
+        return lines
+
+    def _floors(self) -> list[str]:
+        if self.constants.relative >= 1:
+            return ["No bound holds for ‖∇F‖² where a tracker settles: M_f is 1 or more."]
+        lines = [f"Trackers without noise settle at ‖∇F‖² ≤ (M_f ζ² + σ_f²)/(1 − M_f) = {self.sharp_floor:.4g}."]
+        if self.constants.relative <= 1 / 2:
+            lines.append("No algorithm has a better worst case.")
+        if self.constants.relative <= COVERED:
+            lines.append(f"The bound of Theorem 1 stays above 64 M_f ζ² + 16 σ_f² = {self.floor:.4g}.")
         return lines
 
     def _practice(self) -> list[str]:
@@ -160,6 +176,7 @@ def plan(
     *,
     steps: float | None = None,
     target: float | None = None,
+    seeds: int | Sequence[int] = 1,
     trial: bool = True,
     warm: int | Literal["mean"] = 0,
     **given: float,
@@ -172,6 +189,7 @@ def plan(
         oracle: where gradients come from; the exact ones if it is not given.
         steps: the rounds that the run may take; those of Corollary 1 if neither this nor a target is given.
         target: a mean of ‖∇F(x̄)‖² over the run that the bound should promise.
+        seeds: of the run, or how many: σ_f² is the largest over them where it depends on what an oracle draws once.
         trial: whether to try settings on a short run.
         warm: how the tracker starts, as in ``BiasedDMT(warm=…)``: the bound is without the part of Φ⁰ that it removes.
         given: constants that are taken as they are: `smoothness`, `excess`, `relative`, `absolute`, `variance` and
@@ -183,10 +201,11 @@ def plan(
     target = None if target is None else _ABOVE_0.check("plan(target=…)", target)
     oracle = completed(oracle or exact())
     check([], problem, network, oracle, tuned=1)
-    c = constants_of(problem, network, oracle, warm=warm, **given)
+    _, numbers = planned(1, None, seeds, "float64")
+    c = constants_of(problem, network, oracle, seeds=numbers, warm=warm, **given)
     prescriptions = tuple(_prescribed(c, form, steps, target) for form in FORMS)
     tried = practical(problem, network, oracle, c.smoothness, warm=c.warm) if trial else None
-    return Plan(network.name, c, steps, target, floor(c), prescriptions, tried)
+    return Plan(network.name, c, steps, target, floor(c), sharp_floor(c), prescriptions, tried)
 
 
 def best_bound(c: Constants, steps: float, form: Form) -> Bound:

@@ -157,6 +157,17 @@ def floor(c: Constants, factors: Factors = PAPER) -> float:
     return factors.relative * c.relative * c.heterogeneity + factors.absolute * c.absolute
 
 
+def sharp_floor(c: Constants) -> float:
+    r"""Return the largest $\|\nabla F\|^2$ at which a tracker without noise can settle; infinite for $M_f \ge 1$.
+
+    $$ \frac{M_f \zeta^2 + \sigma_f^2}{1 - M_f} $$
+
+    It is attained, and for $M_f \le 1/2$ no algorithm has a better worst case: docs/theory.md has both proofs.
+    """
+    least = c.relative * c.heterogeneity + c.absolute
+    return least / (1 - c.relative) if c.relative < 1 else math.inf
+
+
 def _eta_limits(c: Constants, lam: float, form: Form) -> dict[str, float]:
     limits = {"λ/(16L(1+M_f))": lam / (16 * c.smoothness * (1 + c.relative))}
     if form == "printed":
