@@ -37,6 +37,7 @@ from gossamer.paper.evidence import (
     fact,
     log_ratio,
     log_slope,
+    named,
     paired,
     resolution,
     slope_question,
@@ -307,26 +308,38 @@ def same_rounds(study: Study) -> Question:
     return slope_question(gaps, rounds, "rounds to the target", "ρ", above=-FLAT, below=FLAT)
 
 
-SPARSE = ("torus", "random", "ring", "path")
-"""The graphs on which a cold start takes much longer than on the complete one."""
+SPARSEST = ("ring", "path")
+"""The graphs on which k = 1/ρ gossips are fewer than the rounds that a cold start loses."""
 
-
-def cost_of_start(by: str, start: str, study: Study) -> Question:
-    parts, told = {}, []
-    ideal = _paid(study, "complete", "cold", by)
-    for graph in SPARSE:
-        cold, better, least = paired(_paid(study, graph, "cold", by), _paid(study, graph, start, by), ideal)
-        if not (cold > least).all():
-            raise Insufficient(f"on {graph} a cold start costs no more than on the complete graph")
-        parts[graph] = (cold - better) / (cold - least)
-        told.append(f"{graph} {cold.mean():.4g} cold, {better.mean():.4g} {start}")
-    note = f"complete {average(ideal):.4g}; {'; '.join(told)}"
-    quantity = f"share of the network's cost, in {WORDS_OF[by]}, that a {start} start saves"
-    return Question(quantity, parts, above=0.5, note=note)
-
-
-WORDS_OF = {"messages": "rounds of messages", "bytes_sent": "bytes", "seconds": "seconds of the clock"}
+PAID = {"messages": "rounds of messages", "bytes_sent": "bytes", "seconds": "seconds of the clock"}
 """What a run pays, the start included."""
+
+
+def cost_of_start(study: Study) -> Question:
+    parts, ideal = {}, _paid(study, "complete", "cold")
+    for graph in SPARSEST:
+        cold, mean, least = paired(_paid(study, graph, "cold"), _paid(study, graph, "mean"), ideal)
+        if not (cold > least).all():
+            raise Insufficient(f"on {graph} a cold start takes no more rounds than on the complete graph")
+        parts[graph] = (cold - mean) / (cold - least)
+    kinds = {name: ("cold", "warm", *(("mean",) if name in SPARSEST else ())) for name in STARTED[1:]}
+    told = "; ".join(
+        f"{name} " + ", ".join(f"{average(_paid(study, name, kind)):.4g} {kind}" for kind in some)
+        for name, some in kinds.items()
+    )
+    note = f"rounds, without those of the start: complete {average(ideal):.4g} cold; {told}"
+    return Question(
+        "share of the rounds beyond the complete graph's that a mean start saves", parts, above=0.5, note=note
+    )
+
+
+def warm_start_pays(by: str, study: Study) -> Question:
+    costs = {name: {kind: _paid(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
+    parts = {name: log_ratio(costs[name]["warm"], costs[name]["cold"]) for name in SPARSEST}
+    told = "; ".join(
+        f"{name} {average(each['cold']):.4g} cold, {average(each['warm']):.4g} warm" for name, each in costs.items()
+    )
+    return _smaller(f"ratio of {PAID[by]}, warm to cold", parts, FACTOR, told)
 
 
 # --- step sizes, in common units --------------------------------------------------------------------------------------
@@ -340,7 +353,7 @@ def largest_step(study: Study) -> Question:
         raise NotRun("no step sizes were tried")
     tried = study.step_sizes()
     names = (DMT, "gt-dsgd", "gnsd", "momentum-tracking")
-    tops = {name: _tops(tried.filter(pl.col("algorithm") == name), name) for name in names}
+    tops = {name: _tops(tried.filter(named(name)), name) for name in names}
     etas = sorted(tried["eta"].unique().to_list())
     step = max(b / a for a, b in pairwise(etas))
     if any(top == etas[-1] for each in tops.values() for top in each.values()):
@@ -572,19 +585,30 @@ CLAIMS: list[Claim] = [
         same_rounds,
         "The network does not slow it down when it is tuned",
     ),
+    Claim(
+        "start",
+        "Most of what a sparse network costs Biased-DMT is its start: from the mean gradient it saves more than half "
+        "of the "
+        "rounds that ring and path take beyond the complete graph",
+        OURS,
+        "Algorithm 1 starts each tracker from the agent's own gradient.",
+        "Rounds may be lost to slow mixing all along, and not to the start alone.",
+        cost_of_start,
+        "Most of what a sparse network costs is the start",
+    ),
     *(
         Claim(
             "start",
-            f"Most of what the network costs Biased-DMT is its start, in {WORDS_OF[by]}: a start from Wᵏg⁰ with k = "
-            "1/ρ, whose "
-            "gossips count, saves more than half of what sparse graphs cost beyond the complete one",
+            f"A warm start pays on ring and path, in {PAID[by]}: from Wᵏg⁰ with k = 1/ρ, whose gossips count, the "
+            "target "
+            "takes less than from g⁰ (margin 10 %)",
             OURS,
             "Algorithm 1 starts each tracker from the agent's own gradient.",
-            "The k gossips may cost as much as they save, or rounds be lost to slow mixing all along.",
-            partial(cost_of_start, by, "warm"),
-            f"Most of what the network costs is the start, in {WORDS_OF[by]}",
+            "The k gossips may cost as much as they save.",
+            partial(warm_start_pays, by),
+            f"A warm start pays on ring and path, in {PAID[by]}",
         )
-        for by in WORDS_OF
+        for by in PAID
     ),
 ]
 """Every claim, by experiment: figures first, then theorems."""

@@ -171,11 +171,16 @@ def fact(study: Study, variant: str, name: str) -> float:
     return float(value)
 
 
+def named(algorithm: str) -> pl.Expr:
+    """Select the rows of an algorithm in a table of settings, whose names also say how a tracker starts."""
+    return (pl.col("algorithm") == algorithm) | pl.col("algorithm").str.starts_with(f"{algorithm} (")
+
+
 def chosen(study: Study, algorithm: str, name: str, variant: str = "") -> list[float]:
     """Return what tuning chose for a hyper-parameter, replicate by replicate."""
     if study.tuning is None or name not in study.tuning.columns:
         raise Insufficient(f"what was chosen for {name} of {algorithm} is not known")
-    rows = study.tuning.filter((pl.col("variant") == variant) & (pl.col("algorithm") == algorithm) & pl.col("chosen"))
+    rows = study.tuning.filter((pl.col("variant") == variant) & named(algorithm) & pl.col("chosen"))
     return rows.sort("replicate")[name].to_list()
 
 
@@ -187,7 +192,7 @@ def resolution(study: Study, algorithm: str, variant: str = "") -> float:
     """
     if study.tuning is None:
         raise Insufficient("it is not known which step sizes were tried")
-    tried = study.tuning.filter((pl.col("variant") == variant) & (pl.col("algorithm") == algorithm))
+    tried = study.tuning.filter((pl.col("variant") == variant) & named(algorithm))
     ratios = []
     for _, trials in tried.group_by("replicate"):
         second = [name for name in ("lam", "beta") if name in trials.columns]
