@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from tests.reference import biased_dmt, largest
+from tests.reference import biased_dmt, largest, warmed
 
 
-def local_biased_dmt(X, W, g, T, eta, lam, inner, local):
-    M = V = g(X)
+def local_biased_dmt(X, W, g, T, eta, lam, inner, local, warm=0):
+    M = g(X)
+    V = warmed(M, W, warm)
     for _ in range(T):
         X, c = W @ X - eta * V, V - M
         Y = X
@@ -29,8 +30,8 @@ def pseudo_gradients(X, W, g, T, eta, lam, inner, local):
     return biased_dmt(X, W, walked, T, eta, lam)
 
 
-def k_gt(X, W, g, T, eta, inner, local):
-    c = g(X).mean(0) - g(X)
+def k_gt(X, W, g, T, eta, inner, local, warm="mean"):
+    c = warmed(g(X), W, warm) - g(X)
     for _ in range(T):
         Y = X
         for _ in range(local):
@@ -40,9 +41,10 @@ def k_gt(X, W, g, T, eta, inner, local):
     return X
 
 
-def gt_adam(X, W, g, T, eta, beta1, beta2, eps, cap):
+def gt_adam(X, W, g, T, eta, beta1, beta2, eps, cap, warm=0):
     m = u = np.zeros_like(X)
-    S = G = g(X)
+    G = g(X)
+    S = warmed(G, W, warm)
     for _ in range(T):
         m = beta1 * m + (1 - beta1) * S
         u = np.minimum(beta2 * u + (1 - beta2) * S**2, cap)
@@ -74,8 +76,9 @@ def d_amsgrad(X, W, g, T, eta, beta1, beta2, eps):
     return X
 
 
-def gt_nsgdm(X, W, g, T, eta, lam):
-    M = V = np.zeros_like(X)
+def gt_nsgdm(X, W, g, T, eta, lam, warm=0):
+    M = g(X) if warm else np.zeros_like(X)
+    V = warmed(M, W, warm)
     for _ in range(T):
         new = (1 - lam) * M + lam * g(X)
         V, M = W @ (V + new - M), new
@@ -83,8 +86,9 @@ def gt_nsgdm(X, W, g, T, eta, lam):
     return X
 
 
-def gt_sarah(X, W, g, T, eta, recursions):
-    Y = V = np.zeros_like(X)
+def gt_sarah(X, W, g, T, eta, recursions, warm=0):
+    V = g(X) if warm else np.zeros_like(X)
+    Y = warmed(V, W, warm)
     before = X
     for _ in range(T):
         for k in range(recursions + 1):
@@ -94,8 +98,9 @@ def gt_sarah(X, W, g, T, eta, recursions):
     return X
 
 
-def gt_svrg(X, W, g, T, eta, corrections):
-    Y = V = np.zeros_like(X)
+def gt_svrg(X, W, g, T, eta, corrections, warm=0):
+    V = g(X) if warm else np.zeros_like(X)
+    Y = warmed(V, W, warm)
     for _ in range(T):
         snapshot, full = X, g(X)
         for k in range(corrections + 1):

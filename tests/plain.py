@@ -10,9 +10,9 @@ from tests import further_reference as reference
 class NumpyAgents:
     """All agents stacked, with any matrix and any gradient function: what a rule needs, in a few lines."""
 
-    def __init__(self, W, gradient, R=None, C=None):
+    def __init__(self, W, gradient, R=None, C=None, rounds=None):
         self.matrices = {"W": W, "R": W if R is None else R, "C": W if C is None else C}
-        self._gradient = gradient
+        self._gradient, self._rounds = gradient, rounds
 
     def gradient(self, *points):
         return _like(points, tuple(self._gradient(x) for x in points))
@@ -36,6 +36,13 @@ class NumpyAgents:
 
     def mean(self, *arrays):
         return _like(arrays, tuple(np.broadcast_to(a.mean(0), a.shape) for a in arrays))
+
+    def average(self, a, warm, over="W"):
+        if warm == "mean":
+            return self.mean(a)
+        for t in range(warm):
+            a = (self.matrices[over] if self._rounds is None else self._rounds[t]) @ a
+        return a
 
     def ones(self):
         return np.ones((len(self.matrices["C"]), 1))
@@ -71,7 +78,7 @@ def states(rule, X, W, gradient, steps):
     """The states of a rule at rounds 0 … steps; `W` may be one matrix or one for each round, or a pair (R, C)."""
     pair = {"R": W[0], "C": W[1]} if isinstance(W, tuple) else {}
     matrices = W if isinstance(W, list) else [None if pair else W] * max(steps, 1)
-    found = [rule.init(X, NumpyAgents(matrices[0], gradient, **pair))]
+    found = [rule.init(X, NumpyAgents(matrices[0], gradient, **pair, rounds=None if pair else matrices))]
     for t in range(steps):
         found.append(rule.step(found[-1], NumpyAgents(matrices[t], gradient, **pair)))
     return found

@@ -7,6 +7,11 @@ whose steps adapt.
 import numpy as np
 
 
+def warmed(A, W, warm):
+    """The rows after so many gossips, or all of them their mean."""
+    return np.tile(A.mean(0), (len(A), 1)) if warm == "mean" else np.linalg.matrix_power(W, warm) @ A
+
+
 def d_psgd(X, W, g, T, eta):
     for _ in range(T):
         X = W @ X - eta * g(X)
@@ -36,9 +41,9 @@ def dsgdm_gossip(X, W, g, T, eta, beta):
     return X
 
 
-def gnsd(X, W, g, T, eta):
+def gnsd(X, W, g, T, eta, warm=0):
     G = g(X)
-    Y = G
+    Y = warmed(G, W, warm)
     for _ in range(T):
         X, old = W @ X - eta * Y, G
         G = g(X)
@@ -46,9 +51,9 @@ def gnsd(X, W, g, T, eta):
     return X
 
 
-def dsgt(X, W, g, T, eta):
+def dsgt(X, W, g, T, eta, warm=0):
     G = g(X)
-    Y = G
+    Y = warmed(G, W, warm)
     for _ in range(T):
         X, old = W @ (X - eta * Y), G
         G = g(X)
@@ -56,9 +61,9 @@ def dsgt(X, W, g, T, eta):
     return X
 
 
-def gt_dsgd(X, W, g, T, eta):
+def gt_dsgd(X, W, g, T, eta, warm=0):
     G = g(X)
-    Y = W @ G
+    Y = warmed(W @ G, W, warm)
     for _ in range(T):
         X, old = W @ (X - eta * Y), G
         G = g(X)
@@ -66,9 +71,9 @@ def gt_dsgd(X, W, g, T, eta):
     return X
 
 
-def momentum_tracking(X, W, g, T, eta, beta):
+def momentum_tracking(X, W, g, T, eta, beta, warm="mean"):
     G = g(X)
-    u = c = (G - G.mean(0)) / (1 - beta)
+    u = c = (G - warmed(G, W, warm)) / (1 - beta)
     for _ in range(T):
         u = beta * u + g(X)
         X = W @ X - eta * (u - c)
@@ -76,8 +81,9 @@ def momentum_tracking(X, W, g, T, eta, beta):
     return X
 
 
-def biased_dmt(X, W, g, T, eta, lam):
-    M = V = g(X)
+def biased_dmt(X, W, g, T, eta, lam, warm=0):
+    M = g(X)
+    V = warmed(M, W, warm)
     for _ in range(T):
         X = W @ X - eta * V
         new = (1 - lam) * M + lam * g(X)
@@ -100,9 +106,9 @@ def centralized_momentum(X, W, g, T, eta, lam):
     return X
 
 
-def biased_dmt_atc(X, W, g, T, eta, lam):
+def biased_dmt_atc(X, W, g, T, eta, lam, warm=0):
     M = g(X)
-    V = W @ M
+    V = warmed(W @ M, W, warm)
     for _ in range(T):
         X = W @ (X - eta * V)
         new = (1 - lam) * M + lam * g(X)
@@ -142,9 +148,9 @@ def stem(X, W, g, T, eta, a):
     return X
 
 
-def gt_hsgd(X, W, g, T, eta, a):
+def gt_hsgd(X, W, g, T, eta, a, warm=0):
     d = g(X)
-    Y = W @ d
+    Y = warmed(W @ d, W, warm)
     for _ in range(T):
         X, before = W @ (X - eta * Y), X
         new = g(X) + (1 - a) * (d - g(before))
@@ -152,9 +158,9 @@ def gt_hsgd(X, W, g, T, eta, a):
     return X
 
 
-def gt_storm(X, W, g, T, eta, a):
+def gt_storm(X, W, g, T, eta, a, warm=0):
     d = g(X)
-    Y = d
+    Y = warmed(d, W, warm)
     for _ in range(T):
         X, before = W @ X - eta * Y, X
         new = g(X) + (1 - a) * (d - g(before))
@@ -196,8 +202,9 @@ def choco_sgd(X, W, g, T, eta, gamma, compressor):
     return X
 
 
-def motef(X, W, g, T, eta, lam, gamma, compressor):
-    M = V = g(X)
+def motef(X, W, g, T, eta, lam, gamma, compressor, warm=0):
+    M = g(X)
+    V = warmed(M, W, warm)
     H = G = np.zeros_like(X)
     for _ in range(T):
         X = X + gamma * (W @ H - H) - eta * V
@@ -208,12 +215,13 @@ def motef(X, W, g, T, eta, lam, gamma, compressor):
     return X
 
 
-def beer(X, W, g, T, eta, gamma, compressor):
-    return motef(X, W, g, T, eta, 1.0, gamma, compressor)
+def beer(X, W, g, T, eta, gamma, compressor, warm=0):
+    return motef(X, W, g, T, eta, 1.0, gamma, compressor, warm)
 
 
-def docom(X, W, g, T, eta, a, gamma, compressor):
-    D = Y = g(X)
+def docom(X, W, g, T, eta, a, gamma, compressor, warm=0):
+    D = g(X)
+    Y = warmed(D, W, warm)
     H = G = np.zeros_like(X)
     for _ in range(T):
         before, half = X, X - eta * Y
@@ -249,9 +257,10 @@ def sgp(X, W, g, T, eta, beta):
     return U / w
 
 
-def push_pull(X, W, g, T, eta):
+def push_pull(X, W, g, T, eta, warm=0):
     R, C = W
-    Y = G = g(X)
+    G = g(X)
+    Y = warmed(G, C, warm)
     for _ in range(T):
         X, old = R @ (X - eta * Y), G
         G = g(X)
@@ -259,9 +268,10 @@ def push_pull(X, W, g, T, eta):
     return X
 
 
-def push_pull_dmt(X, W, g, T, eta, lam):
+def push_pull_dmt(X, W, g, T, eta, lam, warm=0):
     R, C = W
-    M = V = g(X)
+    M = g(X)
+    V = warmed(M, C, warm)
     for _ in range(T):
         X = R @ X - eta * V
         new = (1 - lam) * M + lam * g(X)
@@ -269,9 +279,10 @@ def push_pull_dmt(X, W, g, T, eta, lam):
     return X
 
 
-def push_diging(X, W, g, T, eta):
+def push_diging(X, W, g, T, eta, warm=0):
     C, U, w = W[1], X, np.ones((len(X), 1))
-    Y = G = g(X)
+    G = g(X)
+    Y = warmed(G, C, warm)
     for _ in range(T):
         U, w, old = C @ (U - eta * Y), C @ w, G
         G = g(U / w)
@@ -279,9 +290,10 @@ def push_diging(X, W, g, T, eta):
     return U / w
 
 
-def push_diging_dmt(X, W, g, T, eta, lam):
+def push_diging_dmt(X, W, g, T, eta, lam, warm=0):
     C, U, w = W[1], X, np.ones((len(X), 1))
-    M = V = g(X)
+    M = g(X)
+    V = warmed(M, C, warm)
     for _ in range(T):
         U, w = C @ U - eta * V, C @ w
         new = (1 - lam) * M + lam * g(U / w)

@@ -6,7 +6,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import ranges
+from gossamer.core import WarmStart, hyperparameters, ranges
 from gossamer.engines.block import Block
 from tests import compiled, further_reference, plain, reference
 
@@ -111,6 +111,33 @@ def test_agrees_with_a_plain_loop(name):
     np.testing.assert_allclose(result.iterates[name][0], expected, rtol=1e-12, atol=1e-12)
 
 
+WARM = [name for name, kind in ALGORITHMS.items() if isinstance(hyperparameters(kind).get("warm"), WarmStart)]
+
+
+def test_every_rule_that_tracks_says_how_its_tracker_starts():
+    assert {name for name, row in RULES.items() if row[2]} | {"k-gt"} == set(WARM)
+
+
+@pytest.mark.parametrize("warm", [3, "mean"])
+@pytest.mark.parametrize("name", WARM)
+def test_agrees_with_a_plain_loop_from_a_warm_start(name, warm):
+    problem, E = plain.heterogeneous()
+    network = network_for(name)
+    directed = network.stochastic != "doubly"
+    if directed and warm == "mean":
+        with pytest.raises(gs.InputError, match="column-stochastic weights take a tracker to the share of the sum"):
+            rule(name, warm=warm)
+        return
+    oracle = gs.oracles.exact() | gs.oracles.additive_bias(vectors=E)
+    result = gs.simulate(rule(name, warm=warm), problem, network, oracle, steps=20, dtype="float64", start=np.ones(5))
+    hyper, loop, _ = RULES[name]
+    W = tuple(network.matrix(0, by).toarray() for by in "RC") if directed else network.mixing
+    expected = loop(np.ones((8, 5)), W, plain.gradient_of(problem, E), 20, **hyper, warm=warm)
+    np.testing.assert_allclose(result.iterates[name][0], expected, rtol=1e-12, atol=1e-12)
+    cold = loop(np.ones((8, 5)), W, plain.gradient_of(problem, E), 20, **hyper, warm=0)
+    assert np.abs(expected - cold).max() > 1e-6
+
+
 def dtypes_of(block):
     begun = block.run
     rows = block.advance(0, [1, 2], [True, True])
@@ -132,14 +159,17 @@ def test_compiles_once_for_all_settings_and_keeps_the_dtype(name):
     assert compiled.counted() == before
 
 
+@pytest.mark.parametrize("warm", [0, 3, "mean"])
 @pytest.mark.parametrize("name", [name for name, row in RULES.items() if row[2]])
-def test_mean_of_the_tracker_is_the_mean_of_what_it_tracks(name):
+def test_mean_of_the_tracker_is_the_mean_of_what_it_tracks(name, warm):
     """For every doubly stochastic matrix, another in each round, whatever compression does."""
     problem, E = plain.heterogeneous()
     rng = np.random.default_rng(1)
     permuted = [np.eye(8)[rng.permutation(8)] for _ in range(120)]
     matrices = [(permuted[3 * t] + permuted[3 * t + 1] + permuted[3 * t + 2]) / 3 for t in range(40)]
     changed = {"compressor": Rounded()} if "compressor" in RULES[name][0] else {}
+    if ALGORITHMS[name].needs == "doubly" or warm != "mean":
+        changed["warm"] = warm
     made, tracked = rule(name, **changed), RULES[name][2]
     for s in plain.states(made, np.ones((8, 5)), matrices, plain.gradient_of(problem, E), 40):
         np.testing.assert_allclose(made.tracker(s).mean(0), s[tracked].mean(0), atol=1e-12)

@@ -145,6 +145,13 @@ class Stacked:
     def mean(self, *arrays):
         return like(arrays, [np.broadcast_to(a.mean(0), a.shape) for a in arrays])
 
+    def average(self, a, warm, over="W"):
+        if warm == "mean":
+            return self.mean(a)
+        for t in range(warm):
+            a = self.network.matrix(t, over) @ a
+        return a
+
     def ones(self):
         return np.ones((self.network.agents, 1))
 

@@ -7,7 +7,7 @@ $$ V^{t+1} = V^t + \gamma (W - I) G^t + g^{t+1} - g^t, \qquad G^{t+1} = G^t + C 
 
 MoTEF without momentum, $\lambda = 1$; without compression as well, and with $\gamma = 1$, it is GNSD. The running sums
 $W H$ and $W G$ are right only for one $W$ without losses. Two compressed vectors to each neighbour a round, in one
-message.
+message. What `warm` gossips before round 0 is sent uncompressed.
 
 PORTER (arXiv 2305.09896), which clips gradients before or after they are averaged, is not here by name: neither code
 nor text of its recursion was found. This rule with the oracle `private`, which clips before and adds noise, or with
@@ -17,7 +17,7 @@ Reference: H. Zhao et al., "BEER: fast O(1/T) rate for decentralized nonconvex o
 compression", NeurIPS 2022, arXiv 2201.13320.
 """
 
-from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, rule
+from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, Warm, rule
 
 
 @rule("beer", static=True)
@@ -27,10 +27,11 @@ class BEER:
     eta: StepSize
     gamma: Mixing
     compressor: Compressor
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         d = agent.gradient(x)
-        return State(x=x, d=d, v=d, h=0 * x, wh=0 * x, g=0 * x, wg=0 * x)
+        return State(x=x, d=d, v=agent.average(d, self.warm), h=0 * x, wh=0 * x, g=0 * x, wg=0 * x)
 
     def step(self, s: State, agent: Agent) -> State:
         x = s.x + self.gamma * (s.wh - s.h) - self.eta * s.v

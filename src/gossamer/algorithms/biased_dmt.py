@@ -5,14 +5,16 @@ $$ X^{t+1} = W X^t - \eta V^t, \qquad
    V^{t+1} = W V^t + M^{t+1} - M^t, \qquad V^0 = M^0 = \tilde g(X^0) $$
 
 If $W$ is doubly stochastic then $\bar v^t = \bar m^t$ for every $t$, so the agents descend along the mean momentum
-whatever their own data. With $\lambda = 1$ it is GNSD; in other coordinates it is Momentum Tracking with
-$\beta = 1 - \lambda$ and step $\lambda\eta$. Two vectors to each neighbour a round, in one message.
+whatever their own data. With $\lambda = 1$ it is GNSD; in other coordinates it is Momentum Tracking with $\beta = 1 -
+\lambda$ and step $\lambda\eta$. Two vectors to each neighbour a round, in one message. With `warm` $= k$ the tracker
+starts from $V^0 = W^k M^0$, by $k$ messages of one vector before round 0, and with "mean" from $\bar m^0$: the mean of
+$V$ is that of $M$ all the same, and what the agents' first gradients disagree by is gone before the first step.
 
 Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved convergence for decentralized stochastic optimization
 with biased gradients", 2026, arXiv 2604.08236, Algorithm 1.
 """
 
-from gossamer.core import Agent, Array, MeetingAgent, PostingAgent, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, MeetingAgent, PostingAgent, State, StepSize, Warm, Weight, rule
 
 
 @rule("biased-dmt")
@@ -21,10 +23,11 @@ class BiasedDMT:
 
     eta: StepSize
     lam: Weight
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        return State(x=x, m=g, v=g)
+        return State(x=x, m=g, v=agent.average(g, self.warm))
 
     def step(self, s: State, agent: Agent) -> State:
         wx, wv = agent.gossip(s.x, s.v)

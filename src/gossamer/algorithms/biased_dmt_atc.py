@@ -12,7 +12,7 @@ Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved convergence for
 with biased gradients", 2026, arXiv 2604.08236, for the form that combines first.
 """
 
-from gossamer.core import Agent, Array, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, State, StepSize, Warm, Weight, rule
 
 
 @rule("biased-dmt-atc")
@@ -21,10 +21,11 @@ class BiasedDMTATC:
 
     eta: StepSize
     lam: Weight
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        return State(x=x, m=g, v=agent.gossip(g))
+        return State(x=x, m=g, v=agent.average(agent.gossip(g), self.warm))
 
     def step(self, s: State, agent: Agent) -> State:
         x = agent.gossip(s.x - self.eta * s.v)

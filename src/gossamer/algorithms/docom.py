@@ -13,13 +13,13 @@ $$ Y^0 = D^0 = g^0, \qquad H^0 = G^0 = 0 $$
 GT-HSGD with compressed messages: model and tracker each have a copy that everyone holds, and only compressed
 differences to it travel. Without compression and with $\gamma = 1$ it is GT-HSGD from $Y^0 = D^0$. The running sums $W
 H$ and $W G$ are right only for one $W$ without losses. Two compressed vectors to each neighbour a round, in two
-messages, and two gradients on one sample.
+messages, and two gradients on one sample. What `warm` gossips before round 0 is sent uncompressed.
 
 Reference: C.-Y. Yau and H.-T. Wai, "DoCoM: compressed decentralized optimization with near-optimal sample complexity",
 2022, arXiv 2202.00255.
 """
 
-from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, Warm, Weight, rule
 
 
 @rule("docom", static=True)
@@ -30,10 +30,11 @@ class DoCoM:
     a: Weight
     gamma: Mixing
     compressor: Compressor
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         d = agent.gradient(x)
-        return State(x=x, d=d, y=d, h=0 * x, wh=0 * x, g=0 * x, wg=0 * x)
+        return State(x=x, d=d, y=agent.average(d, self.warm), h=0 * x, wh=0 * x, g=0 * x, wg=0 * x)
 
     def step(self, s: State, agent: Agent) -> State:
         x = s.x - self.eta * s.y

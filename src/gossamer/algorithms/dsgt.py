@@ -8,7 +8,7 @@ stochastic. Two vectors to each neighbour a round, in one message.
 Reference: S. Pu and A. Nedić, "Distributed stochastic gradient tracking methods", 2021, arXiv 1805.11454.
 """
 
-from gossamer.core import Agent, Array, State, StepSize, rule
+from gossamer.core import Agent, Array, State, StepSize, Warm, rule
 
 
 @rule("dsgt")
@@ -16,10 +16,11 @@ class DSGT:
     """DSGT: distributed stochastic gradient tracking."""
 
     eta: StepSize
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        return State(x=x, y=g, g=g)
+        return State(x=x, y=agent.average(g, self.warm), g=g)
 
     def step(self, s: State, agent: Agent) -> State:
         x, wy = agent.gossip(s.x - self.eta * s.y, s.y)

@@ -9,7 +9,7 @@ Reference: S. Lu, X. Zhang, H. Sun and M. Hong, "GNSD: a gradient-tracking based
 decentralized optimization", 2019.
 """
 
-from gossamer.core import Agent, Array, MeetingAgent, State, StepSize, rule
+from gossamer.core import Agent, Array, MeetingAgent, State, StepSize, Warm, rule
 
 
 @rule("gnsd")
@@ -17,10 +17,11 @@ class GNSD:
     """GNSD: gradient tracking, combine then adapt."""
 
     eta: StepSize
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        return State(x=x, y=g, g=g)
+        return State(x=x, y=agent.average(g, self.warm), g=g)
 
     def step(self, s: State, agent: Agent) -> State:
         wx, wy = agent.gossip(s.x, s.y)

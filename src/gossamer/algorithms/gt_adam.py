@@ -19,7 +19,7 @@ momentum for distributed online optimization", 2023, arXiv 2009.01745.
 import math
 from typing import Annotated
 
-from gossamer.core import Agent, Array, Decay, Range, State, StepSize, Value, rule
+from gossamer.core import Agent, Array, Decay, Range, State, StepSize, Value, Warm, rule
 
 
 @rule("gt-adam")
@@ -31,10 +31,11 @@ class GTAdam:
     beta2: Decay = 0.999
     eps: Annotated[Value, Range(0, math.inf, True, True, grid=(1e-8, 1e-4))] = 1e-8
     cap: Annotated[Value, Range(0, math.inf, True, True, grid=(1e6, 1.0))] = 1e6
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        return State(x=x, m=0 * x, u=0 * x, s=g, g=g)
+        return State(x=x, m=0 * x, u=0 * x, s=agent.average(g, self.warm), g=g)
 
     def step(self, s: State, agent: Agent) -> State:
         wx, ws = agent.gossip(s.x, s.s)

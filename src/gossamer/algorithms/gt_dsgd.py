@@ -9,7 +9,7 @@ Reference: R. Xin, U. Khan and S. Kar, "An improved convergence analysis for dec
 optimization", 2021, arXiv 2008.04195.
 """
 
-from gossamer.core import Agent, Array, State, StepSize, rule
+from gossamer.core import Agent, Array, State, StepSize, Warm, rule
 
 
 @rule("gt-dsgd")
@@ -17,10 +17,11 @@ class GTDSGD:
     """GT-DSGD: gradient tracking, adapt then combine."""
 
     eta: StepSize
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        return State(x=x, y=agent.gossip(g), g=g)
+        return State(x=x, y=agent.average(agent.gossip(g), self.warm), g=g)
 
     def step(self, s: State, agent: Agent) -> State:
         x = agent.gossip(s.x - self.eta * s.y)

@@ -12,7 +12,7 @@ Reference: R. Xin, U. Khan and S. Kar, "A hybrid variance-reduced method for dec
 optimization", ICML 2021, arXiv 2102.06752.
 """
 
-from gossamer.core import Agent, Array, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, State, StepSize, Warm, Weight, rule
 
 
 @rule("gt-hsgd")
@@ -21,10 +21,11 @@ class GTHSGD:
 
     eta: StepSize
     a: Weight
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         d = agent.gradient(x)
-        return State(x=x, d=d, y=agent.gossip(d))
+        return State(x=x, d=d, y=agent.average(agent.gossip(d), self.warm))
 
     def step(self, s: State, agent: Agent) -> State:
         x = agent.gossip(s.x - self.eta * s.y)

@@ -6,14 +6,15 @@ $$ x_i^{t+1} = \sum_j w_{ij} \Bigl( x_j^t - \eta \frac{v_j^{t+1}}{\|v_j^{t+1}\|}
 
 Every step has the length $\eta$, whatever the noise, which heavy tails ask for; so it settles only as $\eta$ falls, as
 by a schedule. Where $v_j = 0$ the agent stays (the authors would divide by zero). On a complete graph it is centralised
-momentum SGD with normalised steps, from $m^0 = 0$. Two vectors to each neighbour a round, in two messages: the second
-needs what the first gives.
+momentum SGD with normalised steps, from $m^0 = 0$. With `warm` $= k$ other than 0 it starts from $M^0 = g^0$ and $V^0 =
+W^k g^0$, by one query and $k$ messages. Two vectors to each neighbour a round, in two messages: the second needs what
+the first gives.
 
 Reference: S. Yu, D. Jakovetić and S. Kar, "Decentralized nonconvex optimization under heavy-tailed noise: normalization
 and optimal convergence", 2025, arXiv 2505.03736.
 """
 
-from gossamer.core import Agent, Array, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, State, StepSize, Warm, Weight, rule
 
 
 @rule("gt-nsgdm")
@@ -22,9 +23,11 @@ class GTNSGDm:
 
     eta: StepSize
     lam: Weight
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
-        return State(x=x, m=0 * x, v=0 * x)
+        m = agent.gradient(x) if self.warm else 0 * x
+        return State(x=x, m=m, v=agent.average(m, self.warm))
 
     def step(self, s: State, agent: Agent) -> State:
         m = (1 - self.lam) * s.m + self.lam * agent.gradient(s.x)

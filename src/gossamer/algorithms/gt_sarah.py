@@ -10,14 +10,15 @@ from $X^{q+1}$, $Y^{q+1}$ and $V^{-1} = V^q$, and the first from $Y^0 = V^{-1} =
 the steps, so that with a constant step it reaches a stationary point exactly. Under a biased oracle the full gradient
 goes through the same stages. With exact gradients a round is $q + 1$ rounds of GNSD. $q + 1$ messages a round of two
 vectors each, $2 q$ queries and one gradient over all samples; on a network that changes all of a round use the weights
-of that round. One public code takes both gradients of a correction at the same point, so that nothing is corrected;
-ours takes them at $X^k$ and $X^{k-1}$, as the equation says.
+of that round. With `warm` $= k$ other than 0 the first round goes on from $V^{-1} = \nabla f(X^0)$ and $Y^0 = W^k
+V^{-1}$, by one more gradient over all samples and $k$ messages. One public code takes both gradients of a correction at
+the same point, so that nothing is corrected; ours takes them at $X^k$ and $X^{k-1}$, as the equation says.
 
 Reference: R. Xin, U. Khan and S. Kar, "Fast decentralized nonconvex finite-sum optimization with recursive variance
 reduction", 2022, arXiv 2008.07428.
 """
 
-from gossamer.core import Agent, Array, Count, State, StepSize, rule
+from gossamer.core import Agent, Array, Count, State, StepSize, Warm, rule
 
 
 @rule("gt-sarah")
@@ -26,9 +27,11 @@ class GTSARAH:
 
     eta: StepSize
     recursions: Count
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
-        return State(x=x, y=0 * x, v=0 * x)
+        v = agent.full_gradient(x) if self.warm else 0 * x
+        return State(x=x, y=agent.average(v, self.warm), v=v)
 
     def step(self, s: State, agent: Agent) -> State:
         def move(x: Array, y: Array, change: Array) -> tuple[Array, Array]:

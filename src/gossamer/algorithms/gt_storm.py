@@ -11,7 +11,7 @@ Reference: X. Zhang, J. Liu, Z. Zhu and E. Bentley, "GT-STORM: taming sample, co
 decentralized non-convex learning", 2021, arXiv 2105.01231.
 """
 
-from gossamer.core import Agent, Array, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, State, StepSize, Warm, Weight, rule
 
 
 @rule("gt-storm")
@@ -20,10 +20,11 @@ class GTSTORM:
 
     eta: StepSize
     a: Weight
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         d = agent.gradient(x)
-        return State(x=x, d=d, y=d)
+        return State(x=x, d=d, y=agent.average(d, self.warm))
 
     def step(self, s: State, agent: Agent) -> State:
         wx, wy = agent.gossip(s.x, s.y)

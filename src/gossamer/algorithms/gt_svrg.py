@@ -10,7 +10,9 @@ $Y^{q+1}$ and $V^{-1} = V^q$, and the first from $Y^0 = V^{-1} = 0$. Where GT-SA
 corrects the full gradient, so that every estimate is unbiased and errors do not add up within a round. The noise of $V$
 goes to zero with the steps. Under a biased oracle the full gradient goes through the same stages. With exact gradients
 a round is $q + 1$ rounds of GNSD. $q + 1$ messages a round of two vectors each, $2 q$ queries and one gradient over all
-samples; on a network that changes all of a round use the weights of that round.
+samples; on a network that changes all of a round use the weights of that round. With `warm` $= k$ other than 0 the
+first round goes on from $V^{-1} = \nabla f(X^0)$ and $Y^0 = W^k V^{-1}$, by one more gradient over all samples and $k$
+messages.
 
 No code of the authors is public that we know of. The estimate is as in public code of GT-VR, in which each agent takes
 a new snapshot with some probability in each step and which adapts before it combines; here all take it after $q$ steps
@@ -21,7 +23,7 @@ Reference: R. Xin, U. Khan and S. Kar, "Variance-reduced decentralized stochasti
 convergence", 2020, arXiv 1912.04230.
 """
 
-from gossamer.core import Agent, Array, Count, State, StepSize, rule
+from gossamer.core import Agent, Array, Count, State, StepSize, Warm, rule
 
 
 @rule("gt-svrg")
@@ -30,9 +32,11 @@ class GTSVRG:
 
     eta: StepSize
     corrections: Count
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
-        return State(x=x, y=0 * x, v=0 * x)
+        v = agent.full_gradient(x) if self.warm else 0 * x
+        return State(x=x, y=agent.average(v, self.warm), v=v)
 
     def step(self, s: State, agent: Agent) -> State:
         full = agent.full_gradient(s.x)

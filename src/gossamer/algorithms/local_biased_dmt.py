@@ -17,7 +17,7 @@ Reference: this software; Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, "Improved 
 optimization with biased gradients", 2026, arXiv 2604.08236, for Biased-DMT.
 """
 
-from gossamer.core import Agent, Array, Count, LocalStep, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, Count, LocalStep, State, StepSize, Warm, Weight, rule
 
 
 @rule("local-biased-dmt")
@@ -28,10 +28,11 @@ class LocalBiasedDMT:
     lam: Weight
     inner: LocalStep
     local: Count
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        return State(x=x, m=g, v=g)
+        return State(x=x, m=g, v=agent.average(g, self.warm))
 
     def step(self, s: State, agent: Agent) -> State:
         wx, wv = agent.gossip(s.x, s.v)

@@ -4,14 +4,15 @@ $$ u^{t+1} = \beta u^t + g(X^t), \qquad X^{t+1} = W X^t - \eta ( u^{t+1} - c^t )
    c^{t+1} = W ( c^t - u^{t+1} ) + u^{t+1}, \qquad u^0 = c^0 = \frac{g^0 - \bar g^0}{1-\beta} $$
 
 The correction $c$ has mean zero, so the agents move along the mean momentum. It is Biased-DMT in other coordinates
-($\lambda = 1-\beta$, step $\eta/\lambda$) from another start, which takes one all-reduce. Round 0 uses the sample of
-the start, so that a round costs one query. Two vectors to each neighbour a round, in one message.
+($\lambda = 1-\beta$, step $\eta/\lambda$) from another start, which takes one all-reduce. With `warm` $= k$ that start
+is $u^0 = c^0 = (g^0 - W^k g^0) / (1-\beta)$, by $k$ messages of one vector, and with 0 it is zero. Round 0 uses the
+sample of the start, so that a round costs one query. Two vectors to each neighbour a round, in one message.
 
 Reference: Y. Takezawa et al., "Momentum tracking: momentum acceleration for decentralized deep learning on
 heterogeneous data", TMLR 2023, arXiv 2209.15505.
 """
 
-from gossamer.core import Agent, Array, Decay, State, StepSize, rule
+from gossamer.core import Agent, Array, Decay, State, StepSize, Warm, rule
 
 
 @rule("momentum-tracking")
@@ -20,10 +21,11 @@ class MomentumTracking:
 
     eta: StepSize
     beta: Decay
+    warm: Warm = "mean"
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        u = (g - agent.mean(g)) / (1 - self.beta)
+        u = (g - agent.average(g, self.warm)) / (1 - self.beta)
         return State(x=x, u=u, c=u, g=g)
 
     def step(self, s: State, agent: Agent) -> State:

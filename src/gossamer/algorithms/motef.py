@@ -11,13 +11,14 @@ Biased-DMT with compressed messages: model and tracker each have a copy that eve
 differences to it travel. Without compression, from $H^0 = X^0$ and $G^0 = V^0$, it is Biased-DMT on $I + \gamma (W -
 I)$. In the authors' code for data $M^0$ is zero while $V^0$ is not, so that the mean of $V$ stays apart from that of
 $M$; in their code for quadratics it is as here. The running sums $W H$ and $W G$ are right only for one $W$ without
-losses. Two compressed vectors to each neighbour a round, in one message.
+losses. Two compressed vectors to each neighbour a round, in one message. What `warm` gossips before round 0 is sent
+uncompressed.
 
 Reference: R. Islamov, Y. Gao and S. Stich, "Towards faster decentralized stochastic optimization with communication
 compression", 2024, arXiv 2405.20114.
 """
 
-from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, Warm, Weight, rule
 
 
 @rule("motef", static=True)
@@ -28,10 +29,11 @@ class MoTEF:
     lam: Weight
     gamma: Mixing
     compressor: Compressor
+    warm: Warm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         m = agent.gradient(x)
-        return State(x=x, m=m, v=m, h=0 * x, wh=0 * x, g=0 * x, wg=0 * x)
+        return State(x=x, m=m, v=agent.average(m, self.warm), h=0 * x, wh=0 * x, g=0 * x, wg=0 * x)
 
     def step(self, s: State, agent: Agent) -> State:
         x = s.x + self.gamma * (s.wh - s.h) - self.eta * s.v

@@ -7,13 +7,15 @@ $$ X^{t+1} = R X^t - \eta V^t, \qquad
 Algorithm 1 of the Biased-DMT paper where weights cannot be doubly stochastic, which that paper leaves to the future:
 models are pulled by a row-stochastic $R$, trackers pushed by a column-stochastic $C$, so that $\bar v^t = \bar m^t$ for
 every $t$. It settles where Biased-DMT does, at $\nabla F = -\bar e$; with doubly stochastic weights it is Biased-DMT.
-Two vectors to each neighbour a round, in one message.
+Two vectors to each neighbour a round, in one message. With `warm` $= k$ the tracker starts from $C^k M^0$, which keeps
+the sum; an all-reduce is not offered, since $C$ takes trackers to the shares of the sum that the network gives each
+agent, and not to the mean.
 
 Reference: this software; after S. Pu et al., "Push-pull gradient methods for distributed optimization in networks",
 2021, arXiv 1810.06653, and the paper of Biased-DMT, arXiv 2604.08236.
 """
 
-from gossamer.core import Agent, Array, State, StepSize, Weight, rule
+from gossamer.core import Agent, Array, PushedWarm, State, StepSize, Weight, rule
 
 
 @rule("push-pull-dmt", needs="row+column")
@@ -22,10 +24,11 @@ class PushPullDMT:
 
     eta: StepSize
     lam: Weight
+    warm: PushedWarm = 0
 
     def init(self, x: Array, agent: Agent) -> State:
         g = agent.gradient(x)
-        return State(x=x, m=g, v=g)
+        return State(x=x, m=g, v=agent.average(g, self.warm, over="C"))
 
     def step(self, s: State, agent: Agent) -> State:
         rx, cv = agent.gossip(s.x, s.v, over="RC")

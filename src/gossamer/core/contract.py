@@ -94,6 +94,11 @@ class Agent(Protocol):
         """The mean over all agents (an all-reduce), for the centralised rules and for starts that need it."""
         ...
 
+    def average(self, a: Array, warm: Any, over: Literal["W", "C"] = "W") -> Array:
+        """Return an array after `warm` gossips, by the weights of rounds 0, 1, …, `warm` − 1, or its `mean` where
+        `warm` is "mean": for the start of a tracker. With 0 it is the array itself, and nothing is sent."""
+        ...
+
     def ones(self) -> Array:
         """The number 1 for each agent, shaped to divide its vector: push-sum's weights."""
         ...

@@ -100,6 +100,34 @@ class Whole:
         return self.least
 
 
+@dataclasses.dataclass(frozen=True)
+class WarmStart(Whole):
+    """How a tracker is averaged before round 0: by so many gossips or, where that is allowed, by an all-reduce.
+
+    It is given, and not tuned: what it costs is counted at the start of a run.
+    """
+
+    least: int = 0
+    mean: bool = True
+    """Whether it may be "mean", the exact mean over all agents."""
+
+    def __str__(self) -> str:
+        return super().__str__() + ' or "mean"' * self.mean
+
+    def check(self, where: str, value: Any) -> Any:
+        """Return the value as an int or as "mean", or raise an `InputError` that names `where` it stood."""
+        if self.mean and isinstance(value, str) and value == "mean":
+            return value
+        if isinstance(value, str) and value == "mean":
+            raise InputError(
+                f'{where} cannot be "mean": column-stochastic weights take a tracker to the share of the sum that the '
+                "network gives each agent, and not to the mean, from which it would have to move away again. Give a "
+                "number of gossips, which take it there."
+            )
+        way_out = "Give how often the tracker is gossiped before round 0" + ', or "mean" for an all-reduce.' * self.mean
+        return whole(where, value, least=self.least, most=self.most, advice=f"{way_out.rstrip('.')}.")
+
+
 StepSize = Annotated[
     Value, Range(0, math.inf, True, True, "A common start is 0.1 divided by the smoothness L.", step=True)
 ]
@@ -151,3 +179,9 @@ Mixing = Annotated[
 
 Count = Annotated[int, Whole(least=1, grid=(1, 2, 5, 10))]
 """A whole number of at least 1, such as that of local steps. It is static: a rule may loop over it."""
+
+Warm = Annotated[Any, WarmStart()]
+"""k, how often a tracker is gossiped before round 0; or "mean", for its exact mean over all agents."""
+
+PushedWarm = Annotated[int, WarmStart(mean=False)]
+"""k, how often a tracker is pushed by column-stochastic weights before round 0."""

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from gossamer.core.contract import Array, Needs
 from gossamer.core.errors import InputError, brief
-from gossamer.core.hyperparameters import Range, Whole
+from gossamer.core.hyperparameters import Range, WarmStart, Whole
 
 R = TypeVar("R", bound=type)
 
@@ -34,8 +34,9 @@ def rule(
 
     Hyper-parameters are annotated `StepSize`, `Weight`, `Decay`, `Mixing` or `Count`, or with a `Range` of their own,
     which says what tuning tries. A rule that tracks also defines ``tracker(self, s)``, the array whose mean over agents
-    is the mean of what is tracked. One that can do without rounds defines ``wake(self, s, g, agent)``, what an agent
-    does when its gradient is done. One that can go on after agents were lost defines ``restart(self, s)``.
+    is the mean of what is tracked, and may let users say how it starts by ``warm: Warm = 0``. One that can do without
+    rounds defines ``wake(self, s, g, agent)``, what an agent does when its gradient is done. One that can go on after
+    agents were lost defines ``restart(self, s)``.
 
     Args:
         name: its name in spec files.
@@ -94,9 +95,14 @@ def _wrong(cls: type, name: str) -> str:
 
 def _call(rule: Any) -> str:
     """The call that makes a rule, each number with all its digits and each function by its name."""
-    given = ((field.name, getattr(rule, field.name)) for field in dataclasses.fields(rule))
+    given = ((field.name, getattr(rule, field.name)) for field in dataclasses.fields(rule) if not _usual(rule, field))
     shown = (f"{name}={getattr(value, '__name__', None) or repr(value)}" for name, value in given)
     return f"{type(rule).__name__}({', '.join(shown)})"
+
+
+def _usual(rule: Any, field: dataclasses.Field[Any]) -> bool:
+    """Return whether a field says how the tracker starts, and that is how the method's paper starts it."""
+    return isinstance(_fields(type(rule))[field.name], WarmStart) and getattr(rule, field.name) == field.default
 
 
 def is_rule(kind: Any) -> bool:
@@ -140,7 +146,8 @@ def _fields(kind: type) -> dict[str, Any]:
         if not metadata or (not isinstance(metadata[0], (Range, Whole)) and str(metadata[0]) not in PARTS):
             raise InputError(
                 f"{kind.__name__}.{field.name} is annotated {field.type}: annotate a hyper-parameter as StepSize, "
-                "Weight, Decay, Mixing, Count, Compressor or Aggregator, or as Annotated[Value, Range(low, high)]."
+                "Weight, Decay, Mixing, Count, Warm, Compressor or Aggregator, or as Annotated[Value, Range(low, "
+                "high)]."
             )
         known[field.name] = metadata[0]
     return known
@@ -186,10 +193,12 @@ def setting(rule: Any) -> str:
 
 
 def shown(rule: Any) -> dict[str, str]:
-    """Each hyper-parameter as a reader would write it."""
+    """Each hyper-parameter as a reader would write it; a tracker's start only where it is not that of the paper."""
     texts = {}
+    usual = {field.name for field in dataclasses.fields(rule) if _usual(rule, field)}
     for key in hyperparameters(type(rule)):
         value = getattr(rule, key)
         named = getattr(value, "__name__", None) or getattr(value, "title", "schedule")
-        texts[key] = named if callable(value) else f"{value:g}"
+        if key not in usual:
+            texts[key] = named if callable(value) else value if isinstance(value, str) else f"{value:g}"
     return texts | {key: str(value) for key, value in parts(rule).items()}

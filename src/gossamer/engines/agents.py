@@ -1,5 +1,6 @@
 """All agents of a simulated round, stacked: the `Agent` that a rule sees inside the compiled program."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -213,6 +214,20 @@ class StackedAgents:
         self.cost.reduced += sum(a[0].size for a in arrays)
         self.cost.order += (Reduce(bytes_of(arrays)),)
         return _like(arrays, tuple(jnp.broadcast_to(self._mean(self._sent(a)), a.shape) for a in arrays))
+
+    def average(self, a: Array, warm: Any, over: Literal["W", "C"] = "W") -> Array:
+        if warm == "mean":
+            return self.mean(a)
+        for _ in range(warm):
+            self.cost.sends(bytes_of((a,)))
+            self.cost.gossiped += a[0].size
+
+        def mixed(t: Any, a: Array) -> Array:
+            then = copy.copy(self)
+            then.t = jnp.int32(t)
+            return then._mix(a, over)
+
+        return jax.lax.fori_loop(0, warm, mixed, a) if warm else a
 
     # below: what differs where the agents are shared out over devices
 

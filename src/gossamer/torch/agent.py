@@ -174,6 +174,13 @@ class ProcessAgent:
         split = mean.split([a.numel() for a in arrays])
         return _like(arrays, tuple(part.view_as(a) for part, a in zip(split, arrays, strict=True)))
 
+    def average(self, a: Tensor, warm: Any, over: Over = "W") -> Tensor:
+        if warm == "mean":
+            return self.mean(a)
+        for t in range(warm):
+            a = ProcessAgent(self.exchange, self.codecs, t, self.draw).gossip(a, over=over)
+        return a
+
     def ones(self) -> Tensor:
         return torch.ones(1, dtype=self.exchange.world.dtype, device=self.exchange.world.device)
 

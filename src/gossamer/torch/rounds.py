@@ -238,6 +238,12 @@ class Replaying:
     def mean(self, *arrays: Tensor) -> Any:
         return self._given(self._once(lambda: self._agent.mean(*computed(arrays))))
 
+    def average(self, a: Tensor, warm: Any, over: Any = "W") -> Any:
+        if warm == 0:
+            return a
+        lend([a])
+        return self._given(self._once(lambda: self._agent.average(computed([a])[0], warm, over)))
+
     def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
         if self._place == len(self._told):
             self._told.append(Loop(drawn=self._agent.drawn))

@@ -159,6 +159,9 @@ class Starting:
             raise Asked(points, full=False)
         return self._g
 
+    def average(self, a: Tensor, warm: Any, over: str = "W") -> Tensor:
+        return a if warm == 0 else self.mean(a)  # which is refused
+
     def __getattr__(self, name: str) -> Any:
         raise InputError(
             f"{self._rule} asks for agent.{name} at its start, where agents that wait for nobody have no more than one "
