@@ -169,7 +169,7 @@ def _paid(kind: type, part: Callable[[Cost], float]) -> str:
     once, twice = part(_round(kind, 1)), part(_round(kind, 2))
     if once == twice:
         return f"{once:g}" if once else "–"
-    (count,) = (key for key, allowed in hyperparameters(kind).items() if isinstance(allowed, Whole))
+    (count,) = (key for key, allowed in hyperparameters(kind).items() if type(allowed) is Whole)  # no warm start
     each, fixed = twice - once, 2 * once - twice
     return f"{fixed:g} + " * bool(fixed) + f"{each:g} × " * (each != 1) + f"`{count}`"
 
@@ -212,7 +212,7 @@ def _round(kind: type, count: int) -> Cost:
     """What one agent pays in a round, counted as the simulator counts it, with this for all whole numbers."""
     problem = gs.problems.quadratic(np.eye(DIM), np.zeros((AGENTS, DIM)))
     known = hyperparameters(kind).items()
-    numbers = {key: count if isinstance(allowed, Whole) else allowed.example for key, allowed in known}
+    numbers = {key: count if type(allowed) is Whole else allowed.example for key, allowed in known}
     some = {"compressor": gs.compressors.identity(), "aggregator": gs.aggregators.median()}
     rule = kind(**numbers, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
     return costs(rule, problem, gs.networks.ring(AGENTS), gs.oracles.exact(), "float32")[1]

@@ -139,11 +139,6 @@ def test_one_local_step_is_biased_dmt_whatever_its_size():
     assert not same(path(gs.LocalBiasedDMT(eta=0.05, lam=0.3, inner=0.02, local=2)), dmt)
 
 
-def test_k_gt_with_one_local_step_is_dsgt_from_its_start():
-    kgt = gs.KGT(eta=0.05, inner=0.02, local=1)
-    assert same(begun(kgt, G, c=0 * X0), path(gs.DSGT(eta=0.05)))
-
-
 def test_gt_adam_whose_second_moment_is_bounded_away_is_gnsd():
     adam = gs.GTAdam(eta=0.1, beta1=0, eps=4.0, cap=1e-20)
     assert same(path(adam), path(gs.GNSD(eta=0.05)))
@@ -197,7 +192,7 @@ def test_gt_svrg_is_gt_sarah_up_to_the_second_correction():
 
     def models(corrections):
         rules = gs.GTSVRG(eta=0.05, corrections=corrections), gs.GTSARAH(eta=0.05, recursions=corrections)
-        return [rule.step(rule.init(X0, None), Sampling()).x for rule in rules]
+        return [rule.step(rule.init(X0, plain.NumpyAgents(W, G)), Sampling()).x for rule in rules]
 
     assert same(*models(1))
     assert not same(*models(2))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer import clocks
-from gossamer.clocks.operations import Orders, Query, Receive, Reduce, Send
+from gossamer.clocks.operations import Average, Orders, Query, Receive, Reduce, Send
 from gossamer.clocks.recursion import seconds
 from gossamer.clocks.reductions import Route, Routes, even_ring, ring
 from tests.clocks.events import Plain, ring_all_reduce
@@ -127,6 +127,25 @@ def test_random_times_are_those_of_a_plain_event_simulation(name):
         times = clock.times(seed, 0, 1 + 2 * rounds, n) + clock.absences(seed, 0, 1 + 2 * rounds, n)
         plain = Plain(n, times, latency, bandwidth, uplink, neighbours).run([FIRST] + [TWICE] * rounds)
         np.testing.assert_allclose(got[seed], [max(end) for end in plain], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["ring", "matchings"])
+def test_messages_before_round_0_go_over_the_links_of_the_first_rounds(name):
+    n, rounds, network = 6, 5, NETWORKS[name]
+    links, latency, bandwidth, uplink = uneven(n)
+    clock = gs.clock(links, compute=clocks.log_normal(0.1, 0.8), seeds=2)
+    got = seconds(Orders((*FIRST, Average(BYTES, 4)), (), TWICE), network, clock, range(rounds + 1))
+
+    def neighbours(program, agent):
+        t = program - 1 if program <= 4 else program - 5
+        held = network.matrix(max(t, 0)).toarray()[:, agent]
+        return [int(i) for i in np.flatnonzero(held) if i != agent]
+
+    programs = [FIRST, *[(Send(BYTES, 1), Receive(1))] * 4, *[TWICE] * rounds]
+    for seed in range(2):
+        times = clock.times(seed, 0, 1 + 2 * rounds, n)
+        plain = Plain(n, times, latency, bandwidth, uplink, neighbours).run(programs)
+        np.testing.assert_allclose(got[seed], [max(end) for end in plain[4:]], rtol=1e-9)
 
 
 @pytest.mark.parametrize("differ", ["nothing", "latencies", "uplinks"])

@@ -24,6 +24,7 @@ CASES: dict[str, tuple[Any, gs.networks.Network]] = {
         gs.networks.sequence([gs.networks.torus(4, 4), gs.networks.star(N), gs.networks.complete(N)]),
     ),
     "failing": (DMT, gs.networks.failing(IRREGULAR, links=0.3, agents=0.2, seed=1)),
+    "warm": (gs.BiasedDMT(eta=0.05, lam=0.3, warm=3), gs.networks.failing(IRREGULAR, links=0.3, seed=1)),
     "drawn": (DMT, gs.networks.every(gs.networks.random_matching(N, seed=2), 2)),
     "directed": (SGP, gs.networks.directed_erdos_renyi(N, 0.2, seed=3)),
     "directed failing": (SGP, gs.networks.failing(gs.networks.directed_ring(N), links=0.3, seed=4)),
@@ -48,7 +49,7 @@ ORACLES = {
     | gs.oracles.error_feedback(gs.compressors.top_k(1))
 }
 """Of cases whose gradients are not those of mini-batches."""
-FEW = ("irregular", "failing", "directed", "full gradients in a loop", "attacked", "private")
+FEW = ("irregular", "warm", "failing", "directed", "full gradients in a loop", "attacked", "private")
 """Those that every run of the tests goes through."""
 TOGETHER = ("failing",)
 """The cases of several processes."""

@@ -11,7 +11,9 @@ import gossamer as gs
 from gossamer.engines.runs import Row
 from gossamer.experiments import running as experiment
 from gossamer.experiments.grids import Trial, best, extended, first_grid, further, on_edge
+from gossamer.experiments.tuned_spec import tuned_spec
 from gossamer.experiments.tuning import Tuned, criterion
+from gossamer.report import names
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.sections import FIRST_SEED, TuningSection
 from gossamer.specs.spec import Spec
@@ -300,3 +302,28 @@ def test_seeds_of_the_tuning_are_refused_for_the_evaluation():
     clash = given.model_copy(update={"run": given.run.model_copy(update={"seeds": [FIRST_SEED]})})
     with pytest.raises(gs.InputError, match="seeds from 1,000,000 on are for tuning"):
         experiment.run(clash)
+
+
+@pytest.mark.parametrize("replicates", [1, 2])
+def test_one_algorithm_from_several_starts_is_tuned_for_each_and_told_apart(replicates):
+    given = spec(lam=[1.0, 0.3], extensions=0, replicates=replicates).model_dump(exclude_unset=True)
+    starts = [{}, {"warm": 3}, {"warm": "mean"}, {"warm": 20, "eta": 0.1, "lam": 0.5}]
+    study = experiment.run(
+        Spec.of(given | {"algorithm": [{"name": "biased-dmt"} | start for start in starts]}), progress=False
+    )
+    table = study.tuning
+    assert table is not None
+    counts = dict(table.group_by("algorithm").len().iter_rows())
+    assert counts == dict.fromkeys(["biased-dmt", "biased-dmt (warm=3)", "biased-dmt (warm=mean)"], 8 * replicates)
+    settings = [setting for _, setting in study.result.states]
+    told = [", warm=3", ", warm=mean", ", warm=20"]
+    assert [setting.endswith(told) for setting, told in zip(settings[1:], told, strict=True)] == [True] * 3
+    assert "warm" not in settings[0]
+    shown = names.shown(study.result)
+    assert len({*shown.values()}) == 4
+    assert all(text.startswith("Biased-DMT (") for text in shown.values())
+    assert len(study.summary().table) == 4
+    if replicates == 1:
+        fixed = tuned_spec(Spec.of(given | {"algorithm": [{"name": "biased-dmt"} | start for start in starts]}), table)
+        again = experiment.run(Spec.of(fixed), progress=False)
+        assert [setting for _, setting in again.result.states] == settings

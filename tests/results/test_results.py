@@ -112,7 +112,7 @@ def test_pickles_are_not_read(result, tmp_path):
         gs.Result.load(tmp_path / "run")
 
 
-@pytest.mark.parametrize("x", ["rounds", "queries", "bytes"])
+@pytest.mark.parametrize("x", ["rounds", "queries", "bytes", "messages"])
 def test_figures_show_the_mean_and_no_diverged_values(result, x):
     axes = result.plot("consensus", x)
     lines = {line.get_label(): line for line in axes.get_lines()}

@@ -55,6 +55,13 @@ BAD = {
     "tuned with sums": ('"ring"', '"ring"\nlinks_down = 0.1', '"biased-dmt"\neta = 0.1\nlam = 0.5', CHOCO, "choco-sgd"),
     "tuned k above d": ('"biased-dmt"\neta = 0.1\nlam = 0.5', CHOCO.replace("k = 2", "k = 3"), "more coordinates than"),
     "tuned twice": ('"biased-dmt"\neta = 0.1\nlam = 0.5', '"d-psgd"', 'd-psgd"\neta = 0.1', 'd-psgd"', "given 2 times"),
+    "tuned twice from one start": (B, '"d-psgd"', 'd-psgd"\neta = 0.1', 'd-psgd"', "or a warm of their own"),
+    "tuned start": ("0.01, 0.1]", "0.01, 0.1]\nwarm = [0, 20]", "warm is not tuned, since it costs messages"),
+    "start below 0": ("lam = 0.5", "lam = 0.5\nwarm = -1", r"warm=…\) must be a whole number of at least 0"),
+    "half a gossip": ("lam = 0.5", "lam = 0.5\nwarm = 2.5", r"warm=…\) must be a whole number .* but is 2.5"),
+    "start by a word": ("lam = 0.5", 'lam = 0.5\nwarm = "avg"', "but is 'avg'. Give how often .* or \"mean\" for an"),
+    "start by a flag": ("lam = 0.5", "lam = 0.5\nwarm = true", "must be a whole number .* but is True"),
+    "start of what does not track": ('d-psgd"\neta = 0.1', 'd-psgd"\neta = 0.1\nwarm = 3', "key 'warm' is not known"),
     "no compressor": ('"biased-dmt"\neta = 0.1\nlam = 0.5', '"beer"\ngamma = 0.5', "key 'compressor' is missing"),
     "several values": ("lam = 0.5", "lam = [0.1, 0.5]", r"lam must be one value, but is \[0.1, 0.5\]. To try several"),
     # the grid is refused before anything is written

@@ -11,6 +11,7 @@ import gossamer as gs
 from gossamer.core import InputError
 from gossamer.theory import Factors, certify, corollary, propagate, step_limit, steps_limit, weights
 from gossamer.theory.checking import judged
+from gossamer.theory.constants import Constants
 from gossamer.theory.factors import PAPER
 from gossamer.theory.lemmas import lemmas, lyapunov
 from tests.theory import theory_settings as ts
@@ -230,3 +231,44 @@ def test_what_cannot_be_certified_is_refused():
     oracle = gs.oracles.exact() | gs.oracles.custom(lambda g, x, site: g)
     with pytest.raises(InputError, match="at least two of them: give seeds=5"):
         certify(RULE, problem, network, oracle, steps=10, seeds=1)
+
+
+@pytest.mark.parametrize("warm", [3, "mean"])
+@pytest.mark.parametrize("oracle", [gs.oracles.exact(), gs.oracles.additive_bias(mean=0.5, std=0.2, redraw=True)])
+def test_certificate_of_a_warm_start(warm, oracle):
+    """Everything that holds from V⁰ = M⁰ holds, and Φ⁰ is without what the start took from Ξ_v⁰."""
+    problem, network = ts.quadratics(6, 2), gs.networks.ring(6)
+    eta, lam = ts.allowed(ts.known(problem, network, ts.affine(6, 2)), "printed")
+    cold, three, certificate = (
+        certify(gs.BiasedDMT(eta=eta, lam=lam, warm=k), problem, network, oracle, steps=300) for k in (0, 3, warm)
+    )
+    assert {inequality.verdict for inequality in certificate.checks} == {"holds"}
+    names = [inequality.name for inequality in certificate.checks]
+    assert names == ["Proposition 1, warm start", *(inequality.name for inequality in cold.checks)]
+    left, apart = certificate.checks[0].left, three.checks[0].right / (1 - network.gap) ** 6
+    assert left == pytest.approx(0, abs=1e-15) if warm == "mean" else 0 < left < apart / 2
+    for before, after in zip(cold.bounds, certificate.bounds, strict=True):
+        k = 1.0 if before.form == "printed" else max(1, 1 / (24 * network.gap**2))
+        c2 = weights(6, network.gap, problem.smoothness, 0.0, eta, lam, k).c2
+        saved = 4 * c2 * (apart - left) / (eta * 300)
+        assert before.total - after.total == pytest.approx(saved, rel=1e-9)
+    assert f"warm = {warm}" in str(certificate)
+    assert json.loads(json.dumps(certificate.asdict(), allow_nan=False))["constants"]["warm"] == warm
+
+
+def test_a_start_that_shrinks_less_than_the_gap_says_is_caught(monkeypatch):
+    problem, network = ts.quadratics(6, 2), gs.networks.ring(6)
+    rule = gs.BiasedDMT(eta=0.01, lam=0.1, warm=2)
+    monkeypatch.setattr(Constants, "kept_apart", property(lambda c: (1 - c.gap) ** 8))
+    assert certify(rule, problem, network, steps=5).violated == ["Proposition 1, warm start"]
+
+
+@pytest.mark.parametrize("warm", [0, 4])
+def test_moments_of_a_warm_start_are_those_of_the_runs(warm):
+    problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
+    m = propagate(problem, network, ts.affine(4, 2), 0.05, 0.3, 20, start=problem.start, warm=warm)
+    result = gs.simulate(
+        gs.BiasedDMT(0.05, 0.3, warm=warm), problem, network, steps=20, every=1, dtype="float64", progress=False
+    )
+    assert m.gradient == pytest.approx(result.frame()["grad_norm_sq"].to_numpy(), rel=1e-9)
+    assert m.consensus == pytest.approx(4 * result.frame()["consensus"].to_numpy(), rel=1e-9, abs=1e-20)

@@ -142,3 +142,17 @@ def test_eigenvalues_do_not_say_how_fast_an_asymmetric_network_mixes():
     assert gs.networks.from_matrix(W).gap == pytest.approx(1 - 1 / math.sqrt(3), rel=1e-12)
     x = np.linalg.svd(W - 1 / 3)[2][0]
     assert np.linalg.norm(W @ x - x.mean()) == pytest.approx(np.linalg.norm(x - x.mean()) / math.sqrt(3))
+
+
+def test_from_the_mean_the_bound_is_without_the_first_disagreement_of_the_trackers():
+    c = Constants(20, 0.03, 2.0, 5.0, 0.001, 0.2, 0.5, 3.0, heterogeneity_at_start=4.0, gradients_at_start=6.0)
+    eta, lam, steps = 1e-4, 1e-3, 7_000
+    for form, k in (("printed", 1.0), ("repaired", max(1, 1 / (80 * 0.03**2)))):
+        cold, three, mean = (bound(dataclasses.replace(c, warm=warm), eta, lam, steps, form) for warm in (0, 3, "mean"))
+        saved = 4 * (k * eta / 0.03) * c.start.tracking / (eta * steps)
+        assert cold.total - mean.total == pytest.approx(saved, rel=1e-12)
+        assert cold.total - three.total == pytest.approx((1 - 0.97**6) * saved, rel=1e-12)
+        assert cold.conditions == mean.conditions
+    for warm in (3, "mean"):
+        start = dataclasses.replace(c, warm=warm).start
+        assert (start.average, start.estimation) == (c.start.average, c.start.estimation)

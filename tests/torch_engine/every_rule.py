@@ -1,5 +1,6 @@
 """One setting for each registered rule, made from what its hyper-parameters must be, and runs of it on both sides."""
 
+import dataclasses
 from typing import ClassVar
 
 import numpy as np
@@ -30,6 +31,22 @@ def network_for(kind):
     return networks.ring(4, weights="lazy")
 
 
+CASES = {name: (setting(kind), network_for(kind)) for name, kind in ALGORITHMS.items()} | {
+    f"{name} from {warm} on {network.name}": (dataclasses.replace(setting(ALGORITHMS[name]), warm=warm), network)
+    for name, warm, network in (
+        ("biased-dmt", 0, networks.ring(4)),
+        ("biased-dmt", "mean", networks.ring(4)),
+        ("biased-dmt", 3, networks.random_matching(4, seed=2)),
+        ("momentum-tracking", "mean", networks.ring(4)),
+        ("k-gt", 0, networks.ring(4)),
+        ("k-gt", "mean", networks.ring(4)),
+        ("gt-nsgdm", "mean", networks.ring(4)),
+        ("push-pull", 3, networks.failing(networks.directed_ring(4), links=0.3, seed=3)),
+    )
+}
+"""Every rule, its tracker after two gossips if it has one, and other starts of a few."""
+
+
 class Asked(quadratics.Stacked):
     """All agents in NumPy, and where they ask for gradients."""
 
@@ -44,7 +61,7 @@ class Asked(quadratics.Stacked):
 
 def looped(name):
     """Where a plain loop asks after `STEPS` answers, [agents, d]: what an optimizer then shows."""
-    rule, network = setting(ALGORITHMS[name]), network_for(ALGORITHMS[name])
+    rule, network = CASES[name]
     Asked.asked = []
     state = rule.init(np.tile(quadratics.problem(4)[3], (4, 1)), Asked(4, network, 0))
     for t in range(STEPS + 1):
@@ -58,19 +75,19 @@ def trained(rank, agents):
     state that is loaded by an optimizer that computes block by block, as long vectors are, and reads what is near."""
     from gossamer.torch import Decentralized, fused
 
-    def made(halves, kind, shortest):
+    def made(halves, case, shortest):
         fused.SHORTEST, fused.BLOCK = shortest, 2
-        return Decentralized(halves, setting(kind), network_for(kind), timeout=30, direct=shortest == 1)
+        return Decentralized(halves, *case, timeout=30, direct=shortest == 1)
 
     found = {}
-    for name, kind in ALGORITHMS.items():
+    for name, case in CASES.items():
         halves, loss = quadratics.model(rank, agents)
-        optimizer = made(halves, kind, 1000)
+        optimizer = made(halves, case, 1000)
         quadratics.train(optimizer, loss, 5, twice=True)
         saved = optimizer.state_dict()
         quadratics.train(optimizer, loss, STEPS - 5, twice=True)
         straight = quadratics.joined(halves)
-        optimizer = made(halves, kind, 1)
+        optimizer = made(halves, case, 1)
         optimizer.load_state_dict(saved)
         quadratics.train(optimizer, loss, STEPS - 5, twice=True)
         found[name] = straight, quadratics.joined(halves)

@@ -12,13 +12,13 @@ def ranks():
     return forked.run(every_rule.trained, 4, seconds=240)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", every_rule.CASES)
 def test_four_processes_do_what_a_plain_loop_does(name, ranks):
     found = np.stack([of_rank[name][0] for of_rank in ranks])
     np.testing.assert_allclose(found, every_rule.looped(name), rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS)
+@pytest.mark.parametrize("name", every_rule.CASES)
 def test_a_state_that_is_loaded_goes_on_with_the_same_bits(name, ranks):
     for straight, again in (of_rank[name] for of_rank in ranks):
         assert np.array_equal(straight, again)

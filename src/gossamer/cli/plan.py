@@ -23,6 +23,8 @@ def plan(
 ) -> None:
     """Plan a spec: the step sizes that the theory admits, what it then promises, and what works in practice.
 
+    Where the spec's first biased-dmt has a warm start, the plan is for that.
+
     Examples:
 
         gossamer plan examples/a9a-ring.toml
@@ -37,7 +39,9 @@ def plan(
 
     def planned(one: Spec) -> theory.Plan:
         parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
-        return theory.plan(parts.problem, parts.network, parts.oracle, steps=rounds, target=target, trial=trial)
+        warm = next((each.fixed.get("warm", 0) for each in parts.candidates if each.name == "biased-dmt"), 0)
+        made_of = parts.problem, parts.network, parts.oracle
+        return theory.plan(*made_of, steps=rounds, target=target, trial=trial, warm=warm)
 
     with resumable(), working("measuring the constants of the problem and trying settings"):
         found = read.each(planned)

@@ -21,7 +21,7 @@ def plot(
     directory: Annotated[Path, typer.Argument(help="A finished run.")],
     metric: Annotated[list[str] | None, typer.Option(help="The metric to draw [default: all]")] = None,
     x: Annotated[
-        str, typer.Option(help="What a method pays: rounds, queries, bytes, or, with a clock, seconds.")
+        str, typer.Option(help="What a method pays: rounds, queries, bytes, messages, or, with a clock, seconds.")
     ] = "rounds",
     style: Annotated[str, typer.Option(help="The layout: plain, ieee, acm, icml, neurips or elsevier.")] = "plain",
     columns: Annotated[int, typer.Option(min=1, max=2, help="The width in columns, 1 or 2.")] = 1,

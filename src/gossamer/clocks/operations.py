@@ -30,7 +30,15 @@ class Reduce(NamedTuple):
     bytes: float
 
 
-Operation = Query | Send | Receive | Reduce
+class Average(NamedTuple):
+    """It sends a message of the given size to every neighbour and waits for theirs, over and over, before round 0: by
+    the links of rounds 0, 1, …, `times` − 1."""
+
+    bytes: float
+    times: int
+
+
+Operation = Query | Send | Receive | Reduce | Average
 
 Order = tuple[Operation, ...]
 """Operations of one agent, one after the other."""

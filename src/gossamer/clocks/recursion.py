@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.clocks.clock import Clock
-from gossamer.clocks.operations import Operation, Order, Orders, Receive, Send, pieces
+from gossamer.clocks.operations import Average, Operation, Order, Orders, Receive, Send, pieces
 from gossamer.clocks.reductions import REDUCTIONS, Routes, kind_of
 from gossamer.networks import Network
 
@@ -107,6 +107,11 @@ class _Run:
 
     def before(self, order: Order) -> Float[np.ndarray, " clock_seeds"]:
         """When all agents have done what comes before the first round."""
+        for k, operation in enumerate(order):
+            if isinstance(operation, Average):
+                self._go(order[:k], 1)
+                self._go((Send(operation.bytes, 0), Receive(0)), operation.times)
+                return self.before(order[k + 1 :])
         return self._go(order, 1)[0]
 
     def rounds(self, order: Order, count: int) -> Float[np.ndarray, "rounds clock_seeds"]:

@@ -13,7 +13,7 @@ from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN, Attack
 from gossamer.basics.keys import kept, of_array, of_query
-from gossamer.clocks.operations import Order, Query, Receive, Reduce, Send
+from gossamer.clocks.operations import Average, Order, Query, Receive, Reduce, Send
 from gossamer.core import Over
 from gossamer.engines.apart import Sum, each_round
 from gossamer.networks import Network
@@ -218,16 +218,18 @@ class StackedAgents:
     def average(self, a: Array, warm: Any, over: Literal["W", "C"] = "W") -> Array:
         if warm == "mean":
             return self.mean(a)
-        for _ in range(warm):
-            self.cost.sends(bytes_of((a,)))
-            self.cost.gossiped += a[0].size
+        if warm == 0:
+            return a
+        self.cost.messages += warm
+        self.cost.gossiped += warm * a[0].size
+        self.cost.order += (Average(bytes_of((a,)), warm),)
 
         def mixed(t: Any, a: Array) -> Array:
             then = copy.copy(self)
             then.t = jnp.int32(t)
             return then._mix(a, over)
 
-        return jax.lax.fori_loop(0, warm, mixed, a) if warm else a
+        return jax.lax.fori_loop(0, warm, mixed, a)
 
     # below: what differs where the agents are shared out over devices
 

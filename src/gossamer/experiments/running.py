@@ -142,8 +142,11 @@ def _titles(wanted: list[Wanted]) -> dict[Place, str]:
     taken = set()
     for place, group in groupby(wanted, key=lambda task: (task.variant, task.number)):
         several = list(group)
-        rule = several[0].rule
-        title = f"{TUNED} {len(several)} replicates" if len(several) > 1 else setting(rule)
+        first = several[0]
+        rule, start = first.rule, first.parts.candidates[first.number].start
+        title = setting(rule)
+        if len(several) > 1:
+            title = f"{TUNED} {len(several)} replicates" + f", {start}" * bool(start)
         if (place[0], rule.name, title) in taken:
             title += f", as [[algorithm]] number {place[1] + 1}"
         taken.add((place[0], rule.name, title))

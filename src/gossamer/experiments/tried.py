@@ -56,8 +56,9 @@ def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = N
         "variant", "replicate", "algorithm", maintain_order=True
     ):
         candidate = (candidates or {}).get(str(algorithm))
-        if candidate is None and algorithm in ALGORITHMS:
-            candidate = Candidate.of(algorithm)
+        name = str(algorithm).partition(" (")[0]  # without how its tracker starts
+        if candidate is None and name in ALGORITHMS:
+            candidate = Candidate.of(name)
         yield Search(str(variant), int(str(replicate)), str(algorithm), rows, _allowed(candidate))
 
 

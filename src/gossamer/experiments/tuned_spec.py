@@ -114,7 +114,7 @@ def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | 
     candidate = Candidate(ALGORITHMS[options["name"]], fixed)
     numbers: dict[str, float | int] = {}
     for key, allowed in candidate.open.items():
-        value = chosen[candidate.name][column_of(key, candidate)]
+        value = chosen[candidate.title][column_of(key, candidate)]
         numbers[key] = int(value) if isinstance(allowed, Whole) else value
     return numbers
 

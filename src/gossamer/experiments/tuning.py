@@ -52,7 +52,7 @@ class Tuned:
         return tuning_line(self.table())
 
     def _repr_html_(self) -> str:
-        return tuning_html(self.table(), {candidate.name: candidate for candidate in self.candidates.values()})
+        return tuning_html(self.table(), {candidate.title: candidate for candidate in self.candidates.values()})
 
     @property
     def chosen(self) -> dict[int, Values]:
@@ -71,7 +71,7 @@ class Tuned:
             {
                 "variant": variant,
                 "replicate": self.replicate,
-                "algorithm": candidate.name,
+                "algorithm": candidate.title,
                 "setting": setting(candidate.rule(trial.values)),
                 **_columns(candidate, trial.values),
                 "criterion": self.criterion,
@@ -207,8 +207,8 @@ class Trying(NamedTuple):
             plan,
             width=width,
             store=store,
-            report=lambda done, loss: report(f"tuning {candidate.name}", done, self.steps, loss),
-            say=saying(report, f"tuning {candidate.name}"),
+            report=lambda done, loss: report(f"tuning {candidate.title}", done, self.steps, loss),
+            say=saying(report, f"tuning {candidate.title}"),
         )
         return [[runs[k, seed] for seed in seeds] for k in range(len(grid))]
 

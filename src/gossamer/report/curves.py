@@ -17,7 +17,7 @@ from gossamer.results.study import Study
 POINTS = 1000
 """The most points of a curve."""
 
-SHORT = {"rounds": "rounds", "queries": "queries", "bytes": "MB sent", "seconds": "seconds"}
+SHORT = {"rounds": "rounds", "queries": "queries", "bytes": "MB sent", "messages": "messages", "seconds": "seconds"}
 """The same in a word."""
 
 

@@ -34,6 +34,7 @@ PAID = {
     "rounds": ("rounds", 1.0),
     "queries": ("gradient queries of an agent", 1.0),
     "bytes": ("MB sent by an agent", 1e-6),
+    "messages": ("messages that an agent waits for", 1.0),
     "seconds": ("time by the clock (s)", 1.0),
 }
 """The titles of the x-axes, and by what their columns are multiplied."""
@@ -103,7 +104,7 @@ def curves(
     Args:
         result: what is drawn.
         metric: what is measured.
-        x: what is paid: "rounds", "queries", "bytes" or, with a clock, "seconds".
+        x: what is paid: "rounds", "queries", "bytes", "messages" or, with a clock, "seconds".
         log: whether the metric's axis is logarithmic; as is usual for it if not given.
         style: whose column widths, type and sizes: "plain", "ieee", "acm", "icml", "neurips" or "elsevier".
         columns: how many columns the figure is wide, 1 or 2.
@@ -200,8 +201,8 @@ def _clock_interval(axes: Axes, rows: pl.DataFrame, points: dict[str, np.ndarray
 
 def in_order(tried: pl.DataFrame, order: Sequence[str]) -> list[str]:
     """The methods of which step sizes were tried, in the order that gives them the colours of their curves."""
-    methods = [str(name) for (name,) in tried.select("algorithm").unique(maintain_order=True).iter_rows()]
-    return sorted(methods, key=lambda name: order.index(name) if name in order else len(order))
+    methods = {str(name): str(name).partition(" (")[0] for name in tried["algorithm"].unique(maintain_order=True)}
+    return sorted(methods, key=lambda name: order.index(methods[name]) if methods[name] in order else len(order))
 
 
 def far_apart(tried: pl.DataFrame) -> bool:

@@ -32,11 +32,15 @@ MOST = 30
 
 
 def display_name(algorithm: str) -> str:
-    """How a paper writes an algorithm: ours by their proper name, a user's own by the name it has in specs."""
-    kind = ALGORITHMS.get(algorithm)
+    """How a paper writes an algorithm: ours by their proper name, a user's own by the name it has in specs.
+
+    What a tuning has behind a name in brackets, such as "biased-dmt (warm=20)", stays there.
+    """
+    name, bracket, start = algorithm.partition(" (")
+    kind = ALGORITHMS.get(name)
     if kind is None or not kind.__module__.startswith("gossamer.algorithms."):
         return algorithm
-    return kind.title.partition(":")[0]
+    return kind.title.partition(":")[0] + bracket + start
 
 
 def shown(result: Result) -> dict[str, str]:

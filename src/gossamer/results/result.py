@@ -22,8 +22,9 @@ from gossamer.results.npz import packed, unpacked
 from gossamer.results.records import MOST, Manifest, believed
 from gossamer.results.summary import Summary
 
-PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent"}
-"""What a method pays, as the x-axes of figures, and the columns that count it; a clock adds seconds."""
+PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent", "messages": "messages"}
+"""What a method pays, as the x-axes of figures, and the columns that count it; a clock adds seconds. What the start of
+a method costs is in all of them but rounds."""
 
 SECONDS = "seconds"
 """The column of seconds, and its x-axis."""
@@ -132,8 +133,8 @@ class Result:
         return Privacy(**known) if known and privacy.RELEASES in self.table.columns else None
 
     def plot(self, metric: str = "loss", x: str = "rounds", **options: Any) -> Any:
-        """Draw a metric against what was paid ("rounds", "queries", "bytes" or, with a clock, "seconds"): mean and band
-        over seeds, on axes to go on with. `style="ieee"` and others give a column's width and type: see
+        """Draw a metric against what was paid ("rounds", "queries", "bytes", "messages" or, with a clock, "seconds"):
+        mean and band over seeds, on axes to go on with. `style="ieee"` and others give a column's width and type: see
         `gossamer.report.figures.curves`."""
         from gossamer.report import figures  # figures read results, so results cannot import them first
 

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int, Integer
+from jaxtyping import Float, Int, Integer, Real
 
 from gossamer.basics.lazy_scipy import special
 
@@ -151,10 +151,11 @@ def floor(
     return values[:, rounds > rounds[-1] / 2].mean(1)
 
 
-def arrival(rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float) -> float | None:
+def arrival(rounds: Real[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float) -> float | None:
     """The round from which on a loss stays at the target or below, on a straight line between measured rounds, if any.
 
-    A loss that falls below it in passing, as with too large a step, has not arrived.
+    A loss that falls below it in passing, as with too large a step, has not arrived. With the column ``messages`` in
+    place of the rounds it says after how many messages that is, those of the start among them.
     """
     above = np.flatnonzero(~(losses <= target))
     k = int(above[-1]) + 1 if len(above) else 0

@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass
 from typing import Any
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.core import InputError, Range, Rule, Whole, brief, hyperparameters, is_rule, nearest, parts
+from gossamer.core import InputError, Range, Rule, WarmStart, Whole, brief, hyperparameters, is_rule, nearest, parts
 from gossamer.specs.sections import TuningSection
 
 Values = dict[str, Any]
@@ -24,6 +24,21 @@ class Candidate:
     @property
     def name(self) -> str:
         return self.kind.name
+
+    @property
+    def title(self) -> str:
+        """The name, and how the tracker starts where that is given: "biased-dmt (warm=20)"."""
+        return f"{self.name} ({start})" if (start := self.start) else self.name
+
+    @property
+    def start(self) -> str:
+        """How the tracker starts, such as "warm=20"; "" where that is not given, or is the method's own way."""
+        warm = {field.name: field.default for field in dataclasses.fields(self.kind) if field.name in self._starts}
+        return ", ".join(f"{key}={self.fixed[key]}" for key in warm if self.fixed.get(key, warm[key]) != warm[key])
+
+    @property
+    def _starts(self) -> list[str]:
+        return [key for key, allowed in hyperparameters(self.kind).items() if isinstance(allowed, WarmStart)]
 
     @functools.cached_property
     def open(self) -> dict[str, Range | Whole]:
@@ -110,6 +125,11 @@ def check_grids(section: TuningSection, candidates: list[Candidate]) -> None:
     kinds = [*(candidate.kind for candidate in candidates), *ALGORITHMS.values()]
     names = {key for kind in kinds for key, allowed in hyperparameters(kind).items() if not allowed.step}
     for key, values in section.grids.items():
+        if any(isinstance(hyperparameters(kind).get(key), WarmStart) for kind in kinds):
+            raise InputError(
+                f"{key} is not tuned, since it costs messages before round 0: give it in [[algorithm]], once for each "
+                "value to compare."
+            )
         if key not in names:
             fields = [name for name in TuningSection.model_fields if name != "grids"]
             raise InputError(f"key {brief(key)} is not known; {nearest(key, [*fields, *names])}")

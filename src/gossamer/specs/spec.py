@@ -219,12 +219,12 @@ class Spec(Section):
             if candidate.open:
                 with placed(f"[tuning] of [[algorithm]] number {number}:"):
                     check(candidate.tried(tuning)[:1], problem, network, oracle)
-                names.append(candidate.name)
+                names.append(candidate.title)
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
             raise InputError(
                 f"{twice} is given {names.count(twice)} times with something to tune, and results could not be told "
-                "apart: tune it once, and give the others all their numbers."
+                "apart: tune it once, and give the others all their numbers, or a warm of their own."
             )
 
     def _schedule(self, where: str, given: dict[str, Any], agents: int) -> Schedule:

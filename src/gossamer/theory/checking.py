@@ -24,7 +24,7 @@ from gossamer.results.statistics import interval
 from gossamer.theory.affine import Affine, affine_of
 from gossamer.theory.constants import Constants, constants_of
 from gossamer.theory.factors import PAPER, Factors
-from gossamer.theory.lemmas import Sides, first_phi, lemmas, lyapunov
+from gossamer.theory.lemmas import Sides, first_phi, lemmas, lyapunov, warm_start
 from gossamer.theory.moments import LONGEST_STATE, propagate
 from gossamer.theory.text import plain, table
 from gossamer.theory.theorem import Bound, bound
@@ -99,7 +99,9 @@ class Certificate:
 
     def __str__(self) -> str:
         exactly = "exact second moments" if self.kind == "exact" else "simulated"
-        lines = [f"Biased-DMT, eta = {self.eta:g}, lambda = {self.lam:g}, {self.steps:,} rounds ({exactly})", ""]
+        start = f", warm = {self.constants.warm}" * (self.constants.warm != 0)
+        setting = f"eta = {self.eta:g}, lambda = {self.lam:g}{start}"
+        lines = [f"Biased-DMT, {setting}, {self.steps:,} rounds ({exactly})", ""]
         rows = [
             [
                 *(inequality.name, inequality.verdict, f"{inequality.slack:.3g}", f"{inequality.round:,}"),
@@ -141,7 +143,8 @@ def certify(
     """Check the paper's inequalities on a run of Biased-DMT.
 
     Args:
-        rule: ``BiasedDMT(eta=…, lam=…)``, with numbers and no schedules.
+        rule: ``BiasedDMT(eta=…, lam=…)``, with numbers and no schedules. Where its tracker starts `warm`, Φ⁰ has what
+            is left of Ξ_v⁰, and that is checked too.
         problem: what is minimised.
         network: who talks to whom.
         oracle: where gradients come from; the exact ones if it is not given.
@@ -174,14 +177,16 @@ def _exactly(
     given: dict[str, float],
 ) -> Certificate:
     eta, lam = float(rule.eta), float(rule.lam)
-    c = constants_of(problem, network, oracle, **(affine.constants | given))
-    m = propagate(problem, network, affine, eta, lam, steps, start=np.asarray(problem.start))
+    c = constants_of(problem, network, oracle, warm=rule.warm, **(affine.constants | given))
+    start = np.asarray(problem.start)
+    m = propagate(problem, network, affine, eta, lam, steps, start=start, warm=rule.warm)
     known = {name: "exact" for name in (*affine.constants, "heterogeneity") if name not in given}
     c = replace(c, sources={**c.sources, **known})
     if "heterogeneity" in known:
         c = replace(c, heterogeneity=float(m.heterogeneity[:-1].max()))
     forms = ("printed", "repaired")
-    sides = lemmas(c, m, eta, lam, factors)
+    sides = warm_start(c, m, propagate(problem, network, affine, eta, lam, 0, start=start))
+    sides += lemmas(c, m, eta, lam, factors)
     for form in forms:
         sides += lyapunov(c, m, eta, lam, form, factors)
     bounds = []
@@ -228,7 +233,7 @@ def _simulated(
 ) -> Certificate:
     if len(seeds) < 2:
         raise InputError("an interval over seeds needs at least two of them: give seeds=5.")
-    c = constants_of(problem, network, oracle, **given)
+    c = constants_of(problem, network, oracle, warm=rule.warm, **given)
     eta, lam = float(rule.eta), float(rule.lam)
     every = max(1, steps // MEASURED_ROUNDS)
     result = simulate(rule, problem, network, oracle, steps=steps, every=every, seeds=seeds, progress=False)

@@ -8,6 +8,7 @@ r"""The numbers that the theory speaks of, for a problem, a network and an oracl
 | `variance` | $\sigma^2$ | the mean square of the noise of one gradient is at most this |
 | `heterogeneity` | $\zeta^2$ | the mean over agents of $\|\nabla f_i(x) - \nabla F(x)\|^2$ is at most this |
 | `excess` | $F(x^0) - F^*$ | how far the loss can fall |
+| `warm` | $k$ | how often the tracker is gossiped before round 0, or "mean": $V^0 = W^k M^0$ or $\bar M^0$ |
 """
 
 from collections.abc import Mapping
@@ -17,7 +18,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from gossamer import oracles
-from gossamer.core import InputError, Range, nearest
+from gossamer.core import InputError, Range, WarmStart, nearest
 from gossamer.networks import Network
 from gossamer.oracles import COVERED, Oracle
 from gossamer.problems import Problem, Quadratic
@@ -35,7 +36,7 @@ _ABOVE_0 = Range(0, float("inf"), True, True, "It is how fast gradients change."
 
 
 class Start(NamedTuple):
-    r"""The errors at the start, where all agents stand at one point and $V^0 = M^0 = \tilde g(X^0)$."""
+    r"""The errors at the start, where all agents stand at one point, $M^0 = \tilde g(X^0)$ and $V^0 = W^k M^0$."""
 
     consensus: float
     """Ξ_x⁰ = 0."""
@@ -65,6 +66,8 @@ class Constants:
     sources: Mapping[str, Source] = field(default_factory=dict)
     note: str = ""
     """What the oracle says about its constants."""
+    warm: Any = 0
+    """How the tracker starts."""
 
     @property
     def start(self) -> Start:
@@ -72,17 +75,22 @@ class Constants:
 
         With independent noise and $B = \sum_i \|b_i\|^2 \le n\sigma_f^2 + M_f \sum_i \|\nabla f_i(x^0)\|^2$,
         $\mathcal{G}^0 \le B + n\sigma^2$, $\hat G^0 \le n B + n\sigma^2$, and
-        $\Xi_v^0 \le (\sqrt{n \zeta^2(x^0)} + \sqrt B)^2 + (n - 1)\sigma^2$.
+        $\Xi_v^0 \le (\sqrt{n \zeta^2(x^0)} + \sqrt B)^2 + (n - 1)\sigma^2$, times what `kept_apart` says.
         """
         n = self.agents
         biases = n * (self.absolute + self.relative * self.gradients_at_start)
         apart = (np.sqrt(n * self.heterogeneity_at_start) + np.sqrt(biases)) ** 2
         return Start(
             0.0,
-            float(apart + (n - 1) * self.variance),
+            float(self.kept_apart * (apart + (n - 1) * self.variance)),
             n * biases + n * self.variance,
             biases + n * self.variance,
         )
+
+    @property
+    def kept_apart(self) -> float:
+        r"""The share of $\Xi_v^0$ that a warm start leaves, at most: $(1-\rho)^{2k}$, or 0 from the mean."""
+        return 0.0 if self.warm == "mean" else (1 - self.gap) ** (2 * self.warm)
 
     def phi(self, c: Weights) -> float:
         """Φ⁰, at most."""
@@ -98,8 +106,11 @@ GIVEN = ("smoothness", "excess", "relative", "absolute", "variance", "heterogene
 """The constants that a caller may give instead."""
 
 
-def constants_of(problem: Problem, network: Network, oracle: Oracle, **given: float) -> Constants:
+def constants_of(
+    problem: Problem, network: Network, oracle: Oracle, *, warm: int | Literal["mean"] = 0, **given: float
+) -> Constants:
     """Find the constants; those that are `given` (by the names of `GIVEN`) are taken as they are."""
+    warm = WarmStart().check("warm=…", warm)
     taken, gap = _checked(given), gap_of(network)
     if oracle.attackers(problem.agents):
         raise InputError("the oracle has attackers, but the theory is about honest agents: leave the attack out.")
@@ -121,6 +132,7 @@ def constants_of(problem: Problem, network: Network, oracle: Oracle, **given: fl
         gap=gap,
         heterogeneity_at_start=seen.heterogeneity_at_start,
         gradients_at_start=seen.gradients_at_start,
+        warm=warm,
         sources={name: source for name, (_, source) in sourced.items()},
         note=note,
         **{name: value for name, (value, _) in sourced.items()},

@@ -75,6 +75,14 @@ def lemmas(c: Constants, m: Moments, eta: float, lam: float, factors: Factors = 
     ]
 
 
+def warm_start(c: Constants, m: Moments, cold: Moments) -> list[Sides]:
+    r"""The proposition on warm starts, $\Xi_v^0 \le (1-\rho)^{2k} \, \mathbb{E}\|M^0 - \bar M^0\|^2$, beside a run from
+    $V^0 = M^0$; nothing where this run is one."""
+    left, right = m.tracking[:1], c.kept_apart * cold.tracking[:1]
+    rounding = m.rounding["tracking"][:1] + c.kept_apart * cold.rounding["tracking"][:1]
+    return [] if c.warm == 0 else [Sides("Proposition 1, warm start", left, right, rounding, ())]
+
+
 def lyapunov(c: Constants, m: Moments, eta: float, lam: float, form: Form, factors: Factors = PAPER) -> list[Sides]:
     r"""One step of Φ in full (for any $\eta \le 1/(2L)$), its descent, and Theorem 1 after every number of rounds.
 

@@ -10,6 +10,7 @@ $\mathbb{E}\|Bz + c\|^2 = \|B\mu + c\|^2 + \mathrm{tr}(B C B^\top)$. Nothing is 
 """
 
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -65,11 +66,19 @@ class Moments:
 
 
 def propagate(
-    problem: Quadratic, network: Network, oracle: Affine, eta: float, lam: float, steps: int, *, start: np.ndarray
+    problem: Quadratic,
+    network: Network,
+    oracle: Affine,
+    eta: float,
+    lam: float,
+    steps: int,
+    *,
+    start: np.ndarray,
+    warm: Any = 0,
 ) -> Moments:
-    """Follow Biased-DMT for `steps` rounds from a common start."""
+    """Follow Biased-DMT for `steps` rounds from a common start, with a tracker that starts `warm`."""
     system = System(problem, network.mixing, oracle, eta, lam)
-    mean, cov = system.begin(start)
+    mean, cov = system.begin(start, warm)
     kept: list[tuple[np.ndarray, np.ndarray]] = []
     for t in range(steps + 1):
         kept.append(system.measure(mean, cov))
@@ -104,7 +113,7 @@ class System:
         tilt = _blocks(np.eye(d) + oracle.relative)
         self.slope, self.offset = tilt @ self.hessian, tilt @ self.pull + oracle.bias.ravel()
         self.noise = _blocks(oracle.covariance)
-        self.n = n
+        self.n, self.mix = n, mix
         X, M, V = (np.hstack([eye if j == k else 0 * eye for j in range(3)]) for k in range(3))
         nextX = mix @ X - eta * V
         change = lam * (self.slope @ nextX - M)  # M⁺ − M, but for λ(offset + ξ)
@@ -139,12 +148,17 @@ class System:
         self.grams = np.stack([B.T @ B for B, _ in forms]).reshape(len(forms), -1)
         self.sizes = tuple(np.abs(a) for a in (self.B, self.c, self.grams))
 
-    def begin(self, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """All agents at one point, V⁰ = M⁰ = g̃(X⁰)."""
+    def begin(self, start: np.ndarray, warm: Any = 0) -> tuple[np.ndarray, np.ndarray]:
+        """All agents at one point, M⁰ = g̃(X⁰) and V⁰ = Wᵏ M⁰, or the mean of M⁰."""
         x = np.tile(np.asarray(start, np.float64), self.n)
         g = self.slope @ x + self.offset
-        zero, S = np.zeros_like(self.noise), self.noise
-        return np.concatenate([x, g, g]), np.block([[zero, zero, zero], [zero, S, S], [zero, S, S]])
+        zero, S, n = np.zeros_like(self.noise), self.noise, self.n
+        if warm == "mean":
+            gossiped = np.kron(np.full((n, n), 1 / n), np.eye(len(x) // n))
+        else:
+            gossiped = np.linalg.matrix_power(self.mix, warm)
+        SV, VV = S @ gossiped.T, gossiped @ S @ gossiped.T
+        return np.concatenate([x, g, gossiped @ g]), np.block([[zero, zero, zero], [zero, S, SV], [zero, SV.T, VV]])
 
     def step(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         return self.P @ mean + self.p, self.P @ cov @ self.P.T + self.kick

@@ -7,7 +7,7 @@ repaired: see `gossamer.theory.theorem`.
 
 import math
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from gossamer.basics.html import tag
 from gossamer.core import InputError, Range
@@ -101,7 +101,8 @@ class Plan:
         known = [
             [name, f"{getattr(c, key):.4g}", c.sources.get(key, "given")] for key, name in CONSTANT_SYMBOLS.items()
         ]
-        lines = [f"Biased-DMT on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
+        start = f", warm = {c.warm}," * (c.warm != 0)
+        lines = [f"Biased-DMT{start} on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
         lines += table(["constant", "value", "source"], known)
         lines += [f"Of the oracle: {c.note}"] * bool(c.note) + ["", *self._theory()]
         return "\n".join([*lines, "", *self._practice()])
@@ -145,10 +146,11 @@ class Plan:
             f"In practice (a heuristic, not a theorem), tried for {self.practical.steps} rounds:",
             *table(head, rows),
         ]
-        best = self.practical.best
+        best, warm = self.practical.best, self.constants.warm
+        start = f", warm={warm!r}" * (warm != 0)
         if best is None:
             return [*lines, "None of them lowered the loss."]
-        return [*lines, f"Best of these: BiasedDMT(eta={best.eta:.3g}, lam={best.lam:g})"]
+        return [*lines, f"Best of these: BiasedDMT(eta={best.eta:.3g}, lam={best.lam:g}{start})"]
 
 
 def plan(
@@ -159,6 +161,7 @@ def plan(
     steps: float | None = None,
     target: float | None = None,
     trial: bool = True,
+    warm: int | Literal["mean"] = 0,
     **given: float,
 ) -> Plan:
     """What the theory allows and promises for Biased-DMT, and what a short trial says.
@@ -170,6 +173,7 @@ def plan(
         steps: the rounds that the run may take; those of Corollary 1 if neither this nor a target is given.
         target: a mean of ‖∇F(x̄)‖² over the run that the bound should promise.
         trial: whether to try settings on a short run.
+        warm: how the tracker starts, as in ``BiasedDMT(warm=…)``: the bound is without the part of Φ⁰ that it removes.
         given: constants that are taken as they are: `smoothness`, `excess`, `relative`, `absolute`, `variance` and
             `heterogeneity`.
     """
@@ -179,9 +183,9 @@ def plan(
     target = None if target is None else _ABOVE_0.check("plan(target=…)", target)
     oracle = completed(oracle or exact())
     check([], problem, network, oracle, tuned=1)
-    c = constants_of(problem, network, oracle, **given)
+    c = constants_of(problem, network, oracle, warm=warm, **given)
     prescriptions = tuple(_prescribed(c, form, steps, target) for form in FORMS)
-    tried = practical(problem, network, oracle, c.smoothness) if trial else None
+    tried = practical(problem, network, oracle, c.smoothness, warm=c.warm) if trial else None
     return Plan(network.name, c, steps, target, floor(c), prescriptions, tried)
 
 

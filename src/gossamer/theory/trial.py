@@ -52,11 +52,12 @@ def practical(
     smoothness: float,
     steps: int = TRIAL_STEPS,
     seed: int = FIRST_SEED,
+    warm: Any = 0,
 ) -> Practical:
     """Try λ = 1, 0.3, 0.1 and 0.03, each with a half and an eighth of its largest stable step, all in one program."""
     limits = {lam: step_limit(network, lam, smoothness) for lam in LAMBDAS}
     grid = [(share * limit, lam, limit) for lam, limit in limits.items() for share in SHARES]
-    rules = [BiasedDMT(eta=eta, lam=lam) for eta, lam, _ in grid]
+    rules = [BiasedDMT(eta=eta, lam=lam, warm=warm) for eta, lam, _ in grid]
     whole = [Setting(rule, oracle) for rule in rules]
     fits(whole, problem, network, [seed], RunPlan(steps, max(1, steps // 30), "float32"), Width(len(rules), 1))
     block = Block(rules, problem, network, [oracle] * len(rules), seeds=[seed], steps=steps, dtype="float32")
