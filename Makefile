@@ -19,7 +19,7 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # takes longer than is gained where some wait.
 PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony language recommend bench bench-quick performance soak clean
+.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony who-wins language recommend bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -120,6 +120,10 @@ deep: $(READY)
 # methods where nobody waits, against those that do, in seconds of a clock
 asynchrony: $(READY)
 	$(BIN)/python docs/asynchrony.py
+
+# D-PSGD, GT-DSGD, GNSD and Biased-DMT by graph, heterogeneity, bias and noise, exactly; floors of biases
+who-wins: $(READY)
+	$(BIN)/python docs/who_wins.py
 
 # a language model on four processes: loss against bytes and seconds
 language: $(READY)
