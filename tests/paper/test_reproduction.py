@@ -38,7 +38,7 @@ def test_a_bias_without_a_fixed_point_is_refused_before_any_run():
     given = spec_of("fig1").model_dump(exclude_unset=True)
     given["problem"]["data"] = "breast-cancer"
     given["oracle"]["stages"] = [{"kind": "additive-bias", "mean": 2.0, "std": 0.0}]
-    with pytest.raises(gs.InputError, match=r"fig1, seed 5000: no point has ∇F = −ē"):
+    with pytest.raises(gs.InputError, match=r"fig1, seed 7000: no point has ∇F = −ē"):
         refuse_runaways("fig1", Spec.of(given))
 
 
@@ -83,7 +83,7 @@ def test_the_page_of_findings_says_what_was_found():
     assert [row["claim"] for row in found()] == [claim.claim for claim in CLAIMS]
     written = (DOCS / "reproduction.md").read_text(encoding="utf-8")
     for row in found():
-        assert f"{row['verdict']}</span> **{row['claim']}.** Measured: {row['measured']}. *The paper:" in written
+        assert f"{row['verdict']}</span> **{row['claim']}.** Measured: {row['measured']}. *{row['section']}:" in written
 
 
 @pytest.mark.slow
@@ -163,22 +163,19 @@ def test_an_error_in_one_experiment_ends_the_others(tmp_path):
     assert not (tmp_path / "fig2" / "study.json").exists()
 
 
-def test_the_corollary_s_own_step_sizes_are_what_it_says():
-    spec = spec_of("speedup")
-    chosen = {name: one for name, one in spec.variants().items() if name.startswith("corollary")}
-    assert len(chosen) == 7
-    for one in chosen.values():
-        (rule,) = one.algorithm
-        agents, steps = one.problem["agents"], one.run.steps
-        assert rule["lam"] == pytest.approx((agents / steps) ** 0.5, rel=1e-4)
-        smoothness = one.parts().problem.smoothness
-        assert rule["eta"] == pytest.approx(rule["lam"] / (16 * 1.85), rel=2e-3)  # one L for all sizes
-        assert 1.8 < smoothness <= 1.85
+def test_the_corollary_s_own_step_sizes_are_what_it_says_and_its_start_is_the_minimum():
+    variants = spec_of("corollary").variants()
+    assert len(variants) == 9
+    for one in variants.values():
+        (rule,), parts = one.algorithm, one.parts()
+        assert rule["lam"] == pytest.approx((parts.problem.agents / one.run.steps) ** 0.5)
+        assert rule["eta"] == pytest.approx(rule["lam"] / (16 * parts.problem.smoothness))
+        assert parts.problem.start == pytest.approx(parts.problem.solution())
 
 
 def test_the_quick_list_is_part_of_the_whole():
     assert set(QUICK) < set(EXPERIMENTS)
     for name in QUICK:
         quick, whole = spec_of(name, quick=True), spec_of(name)
-        assert len(quick.variant) < len(whole.variant)
+        assert len(quick.variant) + len(quick.algorithm) < len(whole.variant) + len(whole.algorithm)
         assert quick.problem == whole.problem
