@@ -6,7 +6,7 @@ of compiled programs ``np.asarray(inputs)`` is the dense matrix.
 
 from gossamer.problems.inputs.bits import Bits
 from gossamer.problems.inputs.bytes import Bytes
-from gossamer.problems.inputs.choose import hold, in_blocks, rows_from, sparse_rows
+from gossamer.problems.inputs.choose import hold, in_blocks, in_runs, rows_from, sparse_rows
 from gossamer.problems.inputs.rows import Rows
 
-__all__ = ["Bits", "Bytes", "Rows", "hold", "in_blocks", "rows_from", "sparse_rows"]
+__all__ = ["Bits", "Bytes", "Rows", "hold", "in_blocks", "in_runs", "rows_from", "sparse_rows"]
