@@ -2,5 +2,5 @@
 
 import os
 
-# Before NumPy is imported: two threads wait for each other at products this small, and a run of ours takes one core too.
+# Before NumPy is imported: two threads wait for each other at such small products, and our runs take one core too.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

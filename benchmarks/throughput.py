@@ -129,9 +129,9 @@ def dense(quick: bool) -> Contest:
     turns = {name: partial(run.advance, rounds) for name, run in runs.items()}
     turns[ONE_THREAD] = partial(_in_one_thread, _torch(work, loss=loss), rounds)
     seconds = take_turns(turns, repetitions)
-    best = np.minimum(seconds["PyTorch"], seconds[ONE_THREAD])
-    aims = [Aim("a perceptron, times as fast as the faster PyTorch", Spread.of(best / seconds["Gossamer"]), 1)]
-    return _contest("a perceptron on the digits", "rounds", seconds, rounds, "PyTorch", aims, apart)
+    fastest = _fastest(seconds, ("PyTorch", ONE_THREAD))
+    aims = [Aim("a perceptron, times as fast as the faster PyTorch", _ratio(seconds, fastest, "Gossamer"), 1)]
+    return _contest("a perceptron on the digits", "rounds", seconds, rounds, fastest, aims, apart)
 
 
 def _contest(
