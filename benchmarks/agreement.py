@@ -39,4 +39,4 @@ def check(task: Task, makers: Mapping[str, Callable[..., Any]], reference: str =
 
 def _iterates(contestant: Any, task: Task) -> np.ndarray:
     contestant.advance(ROUNDS)
-    return np.array(contestant.x)[:, : task.problem.dim]
+    return np.array(contestant.x)[..., : task.problem.dim]

@@ -73,7 +73,8 @@ class Compiled:
 
     @property
     def x(self) -> np.ndarray:
-        return self.block.x[0, 0]
+        """``[settings, agents, d]``, of the first seed."""
+        return self.block.x[:, 0]
 
     def advance(self, rounds: int) -> None:
         self.block.advance(self.t, [self.t + rounds], [False])

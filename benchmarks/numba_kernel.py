@@ -10,6 +10,7 @@ import math
 import numpy as np
 from numba import njit
 
+from benchmarks.numpy_loop import ones_of
 from benchmarks.task import ETA, LAM, Task
 
 
@@ -20,7 +21,7 @@ class NumbaKernel:
         problem = task.problem
         n, d = problem.agents, problem.dim
         self.data = (
-            ones_of(np.asarray(problem.inputs)),
+            ones_of(np.asarray(problem.inputs)).astype(np.uint8),  # in one byte each, they fit the cache
             problem.targets.astype(dtype),
             problem.offsets.astype(np.uint64),
             problem.sizes.astype(np.uint64),
@@ -48,17 +49,6 @@ class NumbaKernel:
         self.query += rounds
         if rounds % 2:
             self.x, self.next_x, self.v, self.next_v = self.next_x, self.x, self.next_v, self.v
-
-
-def ones_of(inputs: np.ndarray) -> np.ndarray:
-    """The columns of the ones in each row, padded with the number of columns; in one byte each, they fit the cache."""
-    rows, columns = np.nonzero(inputs)
-    if inputs.shape[1] > 255 or not (inputs[rows, columns] == 1).all():
-        raise ValueError("this kernel is for features that are 0 or 1, in at most 255 columns.")
-    counts = np.bincount(rows, minlength=len(inputs))
-    ones = np.full((len(inputs), counts.max()), inputs.shape[1], np.uint8)
-    ones[rows, np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)] = columns
-    return ones
 
 
 @njit(inline="always")

@@ -93,7 +93,7 @@ def aims(starts: dict[str, Spread]) -> list[Aim]:
 
 def _cpu(command: list[str], home: Path, *, native: bool = False) -> float:
     """Seconds of CPU that a process of Python takes, from its start to its end, or to where it says so."""
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("JAX_")}
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("JAX_", "OPENBLAS_"))}
     environment |= {"GOSSAMER_NATIVE": str(int(native))}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     environment["XDG_CACHE_HOME"] = str(home)

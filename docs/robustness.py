@@ -79,8 +79,8 @@ def main(out: Path) -> None:
     told = f"Verdicts that turn between holds and does not hold: {said or 'none'}."
     page = (
         "# Whether the verdicts depend on what the paper leaves open\n\n"
-        "The experiments of [the reproduction](reproduction.md), repeated with other base seeds, with the other sign of "
-        "the bias's mean, and on another graph. Written by `make robustness`; the measurements are in "
+        "The experiments of [the reproduction](reproduction.md), repeated with other base seeds, with the other sign "
+        "of the bias's mean, and on another graph. Written by `make robustness`; the measurements are in "
         f"[robustness.json](assets/reproduction/robustness.json).\n\n{told}\n\n{head}{rows}"
     )
     (HERE / "robustness.md").write_text(page, encoding="utf-8")

@@ -23,7 +23,10 @@ TESTS = (
     *("report/test_report_artifacts.py", "report/test_report_file.py"),
 )
 
-AGREE = "from benchmarks import agreement, task; print(agreement.check(task.a9a()))"
+AGREE = (
+    "from benchmarks import agreement, task, throughput as t; "
+    "print(agreement.check(task.a9a(), t.LOOPS | {'Gossamer': t.Compiled, 'Numba': t.NumbaKernel}))"
+)
 
 
 class Bounds(NamedTuple):
