@@ -19,7 +19,7 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # takes longer than is gained where some wait.
 PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings deep asynchrony who-wins language recommend bench bench-quick performance soak clean
+.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -106,6 +106,10 @@ reproduce-quick: $(RUN)/ready
 
 findings: reproduce
 	$(RUN)/bin/python docs/findings.py runs/reproduction
+
+# the same with other seeds, the other sign of the bias and another graph: which verdicts turn
+robustness: $(RUN)/ready
+	$(RUN)/bin/python docs/robustness.py runs/robustness
 
 # the examples, each with what it prints and draws
 gallery: $(READY)
