@@ -55,15 +55,21 @@ def run(task: tuple[str, str, str]) -> None:
 
 
 def main(out: Path) -> None:
+    """Run what is missing, and write the page."""
     tasks = [(str(out), change, name) for change in CHANGES for name in EXPERIMENTS if changed(name, change)]
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         for _ in pool.map(run, tasks):
             pass
+    write_page(out)
+
+
+def write_page(out: Path) -> None:
+    """Judge what was run, and write the page: a claim whose experiment was not run has a dash."""
     usual = {row["claim"]: row["verdict"] for row in json.loads((FOUND / "verdicts.json").read_text(encoding="utf-8"))}
     found: dict = {}
     for change in CHANGES:
-        names = [name for name in EXPERIMENTS if changed(name, change)]
-        verdicts = judge({name: Study.load(out / change / name) for name in names})
+        done = [name for name in EXPERIMENTS if (out / change / name / "study.json").is_file()]
+        verdicts = judge({name: Study.load(out / change / name) for name in done})
         found[change] = {verdict.claim: [verdict.verdict, verdict.measured] for verdict in verdicts}
     (FOUND / "robustness.json").write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     words = {(change, claim): word for change in found for claim, (word, _) in found[change].items()}

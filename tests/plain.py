@@ -27,6 +27,10 @@ class NumpyAgents:
         sent = tuple(by.compress(None, a) for a in arrays)
         return _like(arrays, tuple((q, self.matrices["W"] @ q) for q in sent))
 
+    def gossip_copies(self, copy, apart, a, by=None):
+        q = a if by is None else by.compress(None, a)
+        return q, copy + q - self.matrices["W"] @ (copy + q)
+
     def gossip_robust(self, *arrays, by):
         return _like(arrays, tuple(reference.combined(a, self.matrices["W"], by) for a in arrays))
 

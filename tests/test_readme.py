@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import runpy
 from pathlib import Path
@@ -9,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.algorithms import ALGORITHMS, biased_dmt
+from gossamer.paper.claims import OURS
 
 ROOT = Path(__file__).parents[1]
+FOUND = ROOT / "docs" / "assets" / "reproduction"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 NUMBER = re.compile(r"[\d,]*\.?\d+(?:e[+-]\d+)?")
 
@@ -45,14 +48,44 @@ def test_the_readme_is_short_and_opens_with_the_paper_a_figure_and_the_two_comma
     assert all(f"    make {target}" in "\n".join(lines[:40]) for target in ("reproduce", "test"))
 
 
-def test_numbers_of_the_readme_are_those_of_the_pages_that_were_measured():
-    """What it quotes with an interval stands so in the verdicts, the page of performance or that of asynchrony."""
-    said = " ".join(README.split("```")[0].split())
-    quoted = re.findall(r"[\d.]+ \[[\d.]+, [\d.]+\]|[\d.]+ ± [\d.]+", said)
-    sources = ("assets/reproduction/verdicts.json", "performance.md", "asynchrony.md")
-    known = "".join((ROOT / "docs" / source).read_text(encoding="utf-8") for source in sources)
-    assert len(quoted) == 7
-    assert [number for number in quoted if number not in known] == []
+def claims_of_the_paper():
+    rows = json.loads((FOUND / "verdicts.json").read_text(encoding="utf-8"))
+    return rows, [row["verdict"] for row in rows if row["section"] != OURS]
+
+
+def test_every_number_of_the_readme_s_reasons_was_measured():
+    """Each number of "Why" is read back: from the verdicts, from another page that a run wrote, or from its setting."""
+    rows, words = claims_of_the_paper()
+    told = " ".join(README.split("## Why")[1].split("## Two commands")[0].split())
+    told = re.sub(r"\]\([^)]*\)", "]", told)
+    errors = json.loads((FOUND / "horizon.json").read_text(encoding="utf-8"))["errors"]["biased-dsgd"]
+    measured = [row["measured"] for row in rows]
+    pages = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("performance.md", "asynchrony.md")]
+    counts = {word: words.count(word) for word in ("holds", "does not hold", "tie", "undecided")}
+    assert f"Of the paper's {len(words)} claims {counts['holds']} hold and {counts['does not hold']} do not" in told
+    assert re.search(rf"{counts['tie']} (is a tie|are ties) and {counts['undecided']} (is|are) undecided", told)
+    start = next(row["measured"] for row in rows if row["short"].startswith("Most of what a sparse network costs"))
+    path, ring = (re.search(rf"{graph} ([\d.]+) cold, [\d.]+ warm, ([\d.]+) mean", start) for graph in ("path", "ring"))
+    assert path
+    assert ring
+    assert (
+        f"a path of 16 agents takes {path[2]} rounds to its target, not {path[1]}, and a ring {ring[2]}, not {ring[1]}"
+        in told
+    )
+    known = [*measured, *pages, f"{errors['T = 2,000'][0]:.3g} times the floor after 2,000 rounds", "after 32,000"]
+    settings = {"16", "20", "32", *map(str, counts.values()), str(len(words)), *path.groups(), *ring.groups()}
+    spans = re.findall(r"[\d.]+ \[[\d.]+, [\d.]+\]|[\d.]+ ± [\d.]+", told)
+    assert len(spans) >= 7
+    assert [span for span in spans if not any(span in text for text in known)] == []
+    for span in spans:
+        told = told.replace(span, "")
+    left = [number.strip(".,") for number in re.findall(r"(?<![\w‖])\d[\d.,]*", told)]
+    assert [
+        number for number in left if number not in settings and not any(number in text for text in known[-2:])
+    ] == []
+
+
+def test_the_readme_says_how_many_algorithms_there_are():
     (algorithms,) = re.findall(r"^(\d+) \[algorithms\]", README, re.MULTILINE)
     assert 40 <= int(algorithms) <= len(ALGORITHMS)
 

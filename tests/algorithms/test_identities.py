@@ -205,7 +205,7 @@ def test_cedas_is_lead_from_other_copies_and_without_compression_exact_diffusion
             return np.round(a, 1)
 
     given = {"eta": 0.05, "gamma": 0.5, "compressor": Coarse(), "alpha": alpha}
-    assert same(path(gs.CEDAS(**given)), begun(gs.LEAD(**given), G, h=X0, wh=W @ X0))
+    assert same(path(gs.CEDAS(**given)), begun(gs.LEAD(**given), G, h=X0, apart=X0 - W @ X0))
     exact = gs.CEDAS(eta=0.05, gamma=1, compressor=plain.Nothing(), alpha=alpha)
     assert same(path(exact), path(gs.ExactDiffusion(eta=0.05)))
 
@@ -215,7 +215,7 @@ def test_the_dual_of_cedas_is_that_of_lead_times_the_step():
     optimum, agents = np.tile(PROBLEM.solution(E), (8, 1)), plain.NumpyAgents(W, G)
     given = {"gamma": 0.5, "compressor": plain.Nothing()}
     for kind, dual, stays in ((gs.CEDAS, -0.05 * G(optimum), False), (gs.LEAD, -G(optimum), True)):
-        s = State(x=optimum, d=dual, h=optimum, wh=W @ optimum)
+        s = State(x=optimum, d=dual, h=optimum, apart=optimum - W @ optimum)
         assert same(kind(eta=0.05, **given).step(s, agents).x, optimum)
         assert same(kind(eta=0.02, **given).step(s, agents).x, optimum) is stays
 

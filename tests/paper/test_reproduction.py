@@ -17,6 +17,7 @@ import gossamer as gs
 from gossamer.experiments import running as experiment
 from gossamer.paper import EXPERIMENTS, QUICK, finish, refuse_runaways, spec_of, text_of, which
 from gossamer.paper.claims import CLAIMS
+from gossamer.problems import Quadratic
 from gossamer.specs.spec import Spec
 
 
@@ -168,6 +169,7 @@ def test_the_corollary_s_own_step_sizes_are_what_it_says_and_its_start_is_the_mi
     assert len(variants) == 9
     for one in variants.values():
         (rule,), parts = one.algorithm, one.parts()
+        assert isinstance(parts.problem, Quadratic)
         assert rule["lam"] == pytest.approx((parts.problem.agents / one.run.steps) ** 0.5)
         assert rule["eta"] == pytest.approx(rule["lam"] / (16 * parts.problem.smoothness))
         assert parts.problem.start == pytest.approx(parts.problem.solution())

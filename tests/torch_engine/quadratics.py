@@ -135,6 +135,10 @@ class Stacked:
             shrunk = [np.stack([np.asarray(by.compress(None, row)) for row in a]) for a in arrays]
         return like(arrays, [(q, self.network.matrix(self.t) @ q) for q in shrunk])
 
+    def gossip_copies(self, copy, apart, a, by=None):
+        q = a if by is None else self.gossip_compressed(a, by=by)[0]
+        return q, copy + q - self.network.matrix(self.t) @ (copy + q)
+
     def gossip_robust(self, *arrays, by):
         return like(arrays, [reference.combined(a, self.network.matrix(self.t).toarray(), by) for a in arrays])
 

@@ -174,6 +174,16 @@ def test_average_and_consensus_of_one():
     assert optimizer.consensus_error() == 0.0
 
 
+def test_a_long_run_in_float32_of_a_rule_that_adds_up_rounding_is_noted_once(monkeypatch):
+    monkeypatch.setattr("gossamer.torch.optimizer.LONG_RUN", 3)
+    single = torch.nn.Parameter(torch.ones(2, dtype=torch.float32))
+    double = torch.nn.Parameter(torch.ones(2, dtype=torch.float64))
+    with pytest.warns(UserWarning, match="rounding adds up in d2, so that in float32 .* parameters in float64") as told:
+        steps(Decentralized([single], gs.D2(eta=0.1)), lambda k: (single**2).sum())
+    assert len(told) == 1
+    steps(Decentralized([double], gs.D2(eta=0.1)), lambda k: (double**2).sum())  # warnings are errors here
+
+
 def test_grad_mode_is_left_as_it_was():
     params, loss = problem()
     optimizer = Decentralized(params, gs.BiasedDMT(eta=0.1, lam=0.3))

@@ -20,7 +20,7 @@ compression", NeurIPS 2022, arXiv 2201.13320.
 from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, Warm, rule
 
 
-@rule("beer", static=True)
+@rule("beer", static=True, drifts=True)
 class BEER:
     """BEER: gradient tracking with compressed messages."""
 

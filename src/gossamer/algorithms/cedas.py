@@ -10,10 +10,10 @@ Exact Diffusion with compressed messages: without compression, and with $\gamma 
 it is LEAD from other copies $H^0$, whose dual variable is $D / \eta$. With a schedule they differ: LEAD divides what
 it hears by the step of its round, which magnifies the error of compression as the step goes to zero; this one divides
 by nothing. The theory of the authors is for unbiased compressors, such as QSGD, with an $\alpha$ below 1 unless they
-contract. Top-k serves at $\alpha = 1$ if enough is kept; with few coordinates it may diverge at every $\gamma$. The
-running sum $W H$ is right only for one symmetric $W$ without losses. One compressed vector to each neighbour a round.
-The code that this was read in, of others than the authors, takes one step of plain SGD before all this, and ours does
-not.
+contract. Top-k serves at $\alpha = 1$ if enough is kept; with few coordinates it may diverge at every $\gamma$. As in
+LEAD, $(I - W) \hat Y$ is made of differences, and copies are right only for one symmetric $W$ without losses. One
+compressed vector to each neighbour a round. The code that this was read in, of others than the authors, takes one step
+of plain SGD before all this, and ours does not.
 
 Reference: K. Huang and S. Pu, "CEDAS: a compressed decentralized stochastic gradient method with improved convergence",
 IEEE Transactions on Automatic Control, 2023, arXiv 2301.05872.
@@ -34,10 +34,12 @@ class CEDAS:
     alpha: Annotated[Value, Range(0, 1, True, False, grid=(1.0, 0.5, 0.2, 0.1), beyond="low")] = 1.0
 
     def init(self, x: Array, agent: Agent) -> State:
-        return State(x=x, d=0 * x, h=x, wh=agent.gossip(x))
+        _, apart = agent.gossip_copies(0 * x, 0 * x, x)
+        return State(x=x, d=0 * x, h=x, apart=apart)
 
     def step(self, s: State, agent: Agent) -> State:
         x = s.x - self.eta * agent.gradient(s.x)
-        q, wq = agent.gossip_compressed(x - s.d - s.h, by=self.compressor)
-        d = s.d + self.gamma / 2 * (s.h + q - s.wh - wq)
-        return State(x=x - d, d=d, h=s.h + self.alpha * q, wh=s.wh + self.alpha * wq)
+        q, apart = agent.gossip_copies(s.h, s.apart, x - s.d - s.h, by=self.compressor)
+        d = s.d + self.gamma / 2 * apart
+        h, apart = s.h + self.alpha * q, s.apart + self.alpha * (apart - s.apart)
+        return State(x=x - d, d=d, h=h, apart=apart)

@@ -14,7 +14,7 @@ Reference: H. Tang, X. Lian, M. Yan, C. Zhang and J. Liu, "D²: decentralized tr
 from gossamer.core import Agent, Array, State, StepSize, rule
 
 
-@rule("d2", lowest=-1 / 3, decays=())
+@rule("d2", lowest=-1 / 3, decays=(), drifts=True)
 class D2:
     """D²: the last round's difference cancels heterogeneity."""
 

@@ -22,7 +22,7 @@ Reference: C.-Y. Yau and H.-T. Wai, "DoCoM: compressed decentralized optimizatio
 from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, Warm, Weight, rule
 
 
-@rule("docom", static=True)
+@rule("docom", static=True, drifts=True)
 class DoCoM:
     """DoCoM: variance-reduced tracking with compressed messages."""
 

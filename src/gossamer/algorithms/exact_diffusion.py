@@ -13,7 +13,7 @@ algorithm development", 2019, arXiv 1702.05122.
 from gossamer.core import Agent, Array, State, StepSize, rule
 
 
-@rule("exact-diffusion", lowest=-1, decays=())
+@rule("exact-diffusion", lowest=-1, decays=(), drifts=True)
 class ExactDiffusion:
     """Exact Diffusion: adapt, correct, combine."""
 

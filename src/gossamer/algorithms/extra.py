@@ -13,7 +13,7 @@ optimization", 2015, arXiv 1404.6264.
 from gossamer.core import Agent, Array, State, StepSize, rule
 
 
-@rule("extra", lowest=-1, decays=())
+@rule("extra", lowest=-1, decays=(), drifts=True)
 class EXTRA:
     """EXTRA: the exact first-order algorithm."""
 

@@ -21,7 +21,7 @@ compression", 2024, arXiv 2405.20114.
 from gossamer.core import Agent, Array, Compressor, Mixing, State, StepSize, Warm, Weight, rule
 
 
-@rule("motef", static=True)
+@rule("motef", static=True, drifts=True)
 class MoTEF:
     """MoTEF: momentum tracking with compressed messages."""
 

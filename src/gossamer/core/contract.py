@@ -20,7 +20,8 @@ by R and the second by C."""
 
 
 Compressor = Annotated[Any, "compressor"]
-"""What shrinks messages, made by `gossamer.compressors`; a rule only hands it to `Agent.gossip_compressed`."""
+"""What shrinks messages, made by `gossamer.compressors`; a rule only hands it to `Agent.gossip_compressed`
+and `Agent.gossip_copies`."""
 
 Aggregator = Annotated[Any, "aggregator"]
 """What an agent makes of its neighbours' messages, made by `gossamer.aggregators`; a rule only hands it to
@@ -78,6 +79,15 @@ class Agent(Protocol):
 
     def gossip_compressed(self, *arrays: Array, by: Compressor) -> Any:
         """The pair C(a_i), Σ_j w_ij C(a_j) for each array. One call is one message to every neighbour."""
+        ...
+
+    def gossip_copies(self, copy: Array, apart: Array, a: Array, by: Compressor | None = None) -> Any:
+        """The pair C(a_i), Σ_j w_ij (ŷ_i − ŷ_j) of the copies ŷ = h + C(a) that neighbours hold of one another, where
+        `copy` is h and `apart` is Σ_j w_ij (h_i − h_j). One call is one message C(a) to every neighbour, or a itself.
+
+        Made of differences, it has no rounding of its own where copies agree, so that a rule may add it up. An engine
+        that holds all copies takes their differences; one that holds none adds those of the messages to `apart`.
+        """
         ...
 
     def gossip_robust(self, *arrays: Array, by: Aggregator) -> Array:
@@ -155,6 +165,7 @@ class Rule(Protocol):
     lowest: ClassVar[float | None]
     tree: ClassVar[bool]
     decays: ClassVar[tuple[str, ...]]
+    drifts: ClassVar[bool]
 
     def init(self, x: Array, agent: Agent) -> State: ...
 

@@ -13,7 +13,12 @@ from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN, Attack
 from gossamer.basics.keys import kept, of_array, of_query
+<<<<<<< HEAD
 from gossamer.clocks.operations import Average, Order, Query, Receive, Reduce, Send
+=======
+from gossamer.clocks.operations import Order, Query, Receive, Reduce, Send
+from gossamer.compressors import identity
+>>>>>>> faults
 from gossamer.core import Over
 from gossamer.engines.apart import Sum, each_round
 from gossamer.networks import Network
@@ -122,6 +127,22 @@ class StackedAgents:
         self.cost.bits += bits
         shrunk = tuple(self._shrink(by, a) for a in arrays)
         return _like(arrays, tuple((q, self._mix(q, "W")) for q in shrunk))
+
+    def gossip_copies(self, copy: Array, apart: Array, a: Array, by: Any = None) -> Any:
+        by = by or identity()
+        bits = by.bits(a[0].size, a.dtype.itemsize)
+        self.cost.sends(bits / 8)
+        self.cost.bits += bits
+        q = self._shrink(by, a)
+        if self.world.network.attack is not None:  # lies are about messages
+            return q, apart + q - self._mix(q, "W")
+        return q, self._differences(copy + q)
+
+    def _differences(self, a: Array) -> Array:
+        """Return Σ_j w_ij (a_i − a_j), of differences to agent 0, so that rounding is in proportion to these."""
+        first = self._here(jnp.arange(self.world.network.agents) == 0)
+        away = a - self._sum(jnp.where(_column(first, a), a, 0))
+        return away - self._multiply(away, "W")
 
     def _shrink(self, by: Any, a: Array) -> Array:
         number, self._shrunk = self._shrunk, self._shrunk + 1

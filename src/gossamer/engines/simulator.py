@@ -2,6 +2,7 @@
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -14,6 +15,7 @@ from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.clocks.clock import Clock, clock_of
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
+from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.engines.costs import paid
 from gossamer.engines.devices.places import using
 from gossamer.engines.honesty import among_honest
@@ -98,10 +100,19 @@ def simulate(
     for rule in rules:
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
+    warn_of_drift([(rule, plan) for rule in rules])
     with using(devices, split), reporting(progress) as report:
         watched = None if callback is None else _watching(callback, seeds)
         results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, clock) for rule in rules]
     return Result.joined(results)
+
+
+def warn_of_drift(runs: Sequence[tuple[Any, RunPlan]]) -> None:
+    """Say so, once, if rules that add up rounding run for long in float32."""
+    long = {rule.name: plan.steps for rule, plan in runs if rule.drifts and plan.dtype == "float32"}
+    names = sorted(name for name, steps in long.items() if steps >= LONG_RUN)
+    if names:
+        warnings.warn(of_drift(", ".join(names), max(long.values()), 'dtype = "float64"'), stacklevel=3)
 
 
 def network_for(problem: Problem, network: Any) -> Network:

@@ -14,7 +14,7 @@ from gossamer.core import InputError, Rule, parts, setting
 from gossamer.engines.devices import processes
 from gossamer.engines.program import Form
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute
-from gossamer.engines.simulator import result_of
+from gossamer.engines.simulator import result_of, warn_of_drift
 from gossamer.experiments.directory import claim
 from gossamer.experiments.facts import facts_of
 from gossamer.experiments.tuning import Tuned
@@ -69,6 +69,7 @@ def studied(
     with reporting(progress) as report:
         tuned = {label: _tuned(variant, store, report) for label, variant in variants.items()}
         wanted = [each for label in variants for each in _wanted(label, variants[label], tuned[label])]
+        warn_of_drift([(each.rule, each.plan) for each in wanted])
         alone = list(variants) == [""] and variants[""].tuning is None
         tally = Tally(name, sum(len(each.seeds) for each in wanted), several=not alone)
         results = _evaluated(variants, wanted, store, report, tally)

@@ -134,7 +134,7 @@ class Claim:
             return Verdict(*self._said, said, None, None, reason.word, self.brief)
 
     @property
-    def _said(self) -> tuple[str, ...]:
+    def _said(self) -> tuple[str, str, str, str, str]:
         return self.experiment, self.claim, self.section, self.paper, self.why
 
     @property

@@ -11,11 +11,15 @@ import torch
 from torch import Tensor
 
 from gossamer.basics.lazy_jax import jax, jnp
+from gossamer.compressors import identity
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
 from gossamer.torch.fused import computed
 from gossamer.torch.robust import combined
+
+PLAIN = identity()
+"""The compressor of messages that are not compressed; codecs are known by it."""
 
 
 class Agents:
@@ -119,6 +123,20 @@ class ProcessAgent:
         return self.post(*arrays, over=over)()
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
+        codecs, parts, weights = self._swapped(arrays, by)
+        return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
+
+    def gossip_copies(self, copy: Tensor, apart: Tensor, a: Tensor, by: Any = None) -> Any:
+        (codec,), parts, weights = self._swapped((a,), by or PLAIN)
+        rank = self.exchange.world.rank
+        mine, apart = codec.decode(parts[rank][0]), apart.clone()
+        for source, weight in weights.items():  # differences, which cancel in the sum of both ends of a link
+            if source != rank:
+                apart.add_(mine - codec.decode(parts[source][0]), alpha=weight)
+        return mine, apart
+
+    def _swapped(self, arrays: tuple[Tensor, ...], by: Any) -> tuple[list[Codec], dict[int, Any], dict[int, float]]:
+        """Return the codecs of the arrays, what every rank sent of them, this one included, and the weights."""
         codecs = [self._codec(by, a) for a in arrays]
         first, self.drawn = self.drawn, self.drawn + len(arrays)
         encoded = [
@@ -128,7 +146,7 @@ class ProcessAgent:
         received, weights = self.exchange.swap(message, self.t)
         received[self.exchange.world.rank] = message
         parts = {rank: sent.split([codec.size for codec in codecs]) for rank, sent in received.items()}
-        return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
+        return codecs, parts, weights
 
     def gossip_sum(self, *arrays: Tensor) -> Any:
         message = torch.cat([a.reshape(-1) for a in arrays])

@@ -5,6 +5,7 @@
 Each process holds a model of its own, computes gradients on its own data and talks to its neighbours alone.
 """
 
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -12,6 +13,7 @@ import networkx as nx
 import torch
 
 from gossamer.core import InputError, State, is_rule, parts
+from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
 from gossamer.torch import averaging, facts, fused
@@ -216,6 +218,8 @@ class Decentralized(Resumable):
                 self.elastic.listen()
             self.guard.listen()
             self.guard.step += 1
+            if self.guard.step == LONG_RUN:
+                self._warn_of_drift()
             self._check_own()
             loss, points, gradients = self._asked(closure, full)
             self._hand_over(points, gradients)
@@ -229,6 +233,10 @@ class Decentralized(Resumable):
                 self.guard.tell(error)
             raise
         return loss
+
+    def _warn_of_drift(self) -> None:
+        if self.rule.drifts and self.flat.dtype != torch.float64 and self.world.rank == 0:
+            warnings.warn(of_drift(self.rule.name, LONG_RUN, "parameters in float64, or another rule"), stacklevel=3)
 
     def _asked(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
         """The loss, the points where the rule asks, and the gradients there; none within local steps."""

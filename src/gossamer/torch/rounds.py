@@ -229,6 +229,9 @@ class Replaying:
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
         return self._given(self._once(lambda: self._agent.gossip_compressed(*computed(arrays), by=by)))
 
+    def gossip_copies(self, copy: Tensor, apart: Tensor, a: Tensor, by: Any = None) -> Any:
+        return self._given(self._once(lambda: self._agent.gossip_copies(*computed([copy, apart, a]), by=by)))
+
     def gossip_sum(self, *arrays: Tensor) -> Any:
         return self._given(self._once(lambda: self._agent.gossip_sum(*computed(arrays))))
 
