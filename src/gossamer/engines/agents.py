@@ -13,12 +13,8 @@ from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN, Attack
 from gossamer.basics.keys import kept, of_array, of_query
-<<<<<<< HEAD
 from gossamer.clocks.operations import Average, Order, Query, Receive, Reduce, Send
-=======
-from gossamer.clocks.operations import Order, Query, Receive, Reduce, Send
 from gossamer.compressors import identity
->>>>>>> faults
 from gossamer.core import Over
 from gossamer.engines.apart import Sum, each_round
 from gossamer.networks import Network
