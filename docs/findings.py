@@ -197,10 +197,12 @@ def draw_horizons(study: Study, run: Path) -> None:
     assert last.biases is not None
     e = np.asarray(last.biases[0], float)
     floor, W = float((e.mean(0) ** 2).sum()), parts.network.matrix()
-    fixed = {}
-    for eta in FIXED_POINTS:
-        models = dpsgd_fixed_point(parts.problem, W, eta, e)
-        fixed[f"{eta:g}"] = float((parts.problem.gradient(models.mean(0)) ** 2).sum()) / floor
+    solved = run / "fixed_points.json"  # minutes of Newton's method, for the biases of this run alone
+    if not solved.is_file():
+        models = {eta: dpsgd_fixed_point(parts.problem, W, eta, e).mean(0) for eta in FIXED_POINTS}
+        squares = {f"{eta:g}": float((parts.problem.gradient(x) ** 2).sum()) / floor for eta, x in models.items()}
+        solved.write_text(json.dumps(squares), encoding="utf-8")
+    fixed = json.loads(solved.read_text(encoding="utf-8"))
     found: dict = {"fixed_points": fixed, "errors": {}}
     figure, (left, right) = plt.subplots(1, 2, figsize=(7.0, 2.8), sharey=True, layout="constrained")
     titles = {
@@ -209,6 +211,7 @@ def draw_horizons(study: Study, run: Path) -> None:
         "dsgdm-gossip": "DSGDm, gossiped",
         DMT: "Biased-DMT",
     }
+    rounds = [int(horizon.removeprefix("T = ").replace(",", "")) for horizon in HORIZONS]
     for marker, (name, title) in zip("osD^", titles.items(), strict=True):
         values = []
         for horizon in HORIZONS:
@@ -219,7 +222,6 @@ def draw_horizons(study: Study, run: Path) -> None:
             )
         found["errors"][name] = dict(zip(HORIZONS, values, strict=True))
         middle, low, high = np.array(values).T
-        rounds = [int(horizon.removeprefix("T = ").replace(",", "")) for horizon in HORIZONS]
         left.errorbar(
             rounds, middle, [middle - low, high - middle], marker=marker, ms=4, lw=1.2, capsize=2, label=title
         )
@@ -228,6 +230,8 @@ def draw_horizons(study: Study, run: Path) -> None:
         axes.set(xscale="log", yscale="log", xlabel=label)
         axes.axhline(1, color="0.5", lw=0.8, ls="--")
         axes.legend(frameon=False, fontsize=7)
+    left.set_xticks(rounds, [f"{t:,}" for t in rounds])
+    left.minorticks_off()
     left.set_ylabel(r"$\|\nabla F\|^2 / \|\bar e\|^2$")
     figure.savefig(run / "figures" / "horizon.png", dpi=200)
     plt.close(figure)

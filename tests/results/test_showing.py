@@ -89,7 +89,7 @@ def lone_study(result):
         ),
         (Audit([]), "Audit(0 findings)"),
         (
-            Verdict("fig1", "it is faster", "yes", "2 times", (1.5, 2.5), 0.95, "holds"),
+            Verdict("fig1", "it is faster", "Section V", "yes", "it may not", "2 times", (1.5, 2.5), 0.95, "holds"),
             "Verdict(fig1, 'it is faster': holds)",
         ),
     ],
@@ -147,8 +147,8 @@ def test_results_studies_and_summaries_are_tables_in_a_notebook():
 
 
 def test_verdicts_are_a_list_and_a_table():
-    word = Verdict("fig1", HOSTILE, "yes", "2 times", (1.5, 2.5), 0.95, "holds")
-    other = Verdict("fig2", "c", "yes", "none", None, None, "undecided")
+    word = Verdict("fig1", HOSTILE, "Section V", "yes", "it may not", "2 times", (1.5, 2.5), 0.95, "holds")
+    other = Verdict("fig2", "c", "Section V", "yes", "it may not", "none", None, None, "undecided")
     verdicts = Verdicts([word, word, other])
     assert verdicts == [word, word, other]
     assert repr(verdicts) == "Verdicts(3 claims: 2 holds, 1 undecided)"
