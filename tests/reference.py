@@ -9,7 +9,9 @@ import numpy as np
 
 def warmed(A, W, warm):
     """The rows after so many gossips, or all of them their mean."""
-    return np.tile(A.mean(0), (len(A), 1)) if warm == "mean" else np.linalg.matrix_power(W, warm) @ A
+    if warm == "mean":
+        return np.tile(A.mean(0), (len(A), 1))
+    return np.linalg.matrix_power(W, warm) @ A if warm else A
 
 
 def d_psgd(X, W, g, T, eta):

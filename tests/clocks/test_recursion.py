@@ -180,7 +180,7 @@ def test_messages_before_round_0_go_over_the_links_of_the_first_rounds(name):
     programs = [FIRST, *[(Send(BYTES, 1), Receive(1))] * 4, *[TWICE] * rounds]
     for seed in range(2):
         times = clock.times(seed, 0, 1 + 2 * rounds, n)
-        plain = Plain(n, times, latency, bandwidth, uplink, neighbours).run(programs)
+        plain = Plain(n, times, np.zeros_like(times), latency, bandwidth, uplink, neighbours).run(programs)
         np.testing.assert_allclose(got[seed], [max(end) for end in plain[4:]], rtol=1e-9)
 
 

@@ -97,7 +97,11 @@ def changed(array, index, value):
     [
         (np.eye(2), np.zeros(2), r"b must be \[agents, d\], one row an agent, but has shape \(2,\)"),
         (np.eye(2), np.zeros((0, 2)), r"b must be .* but has shape \(0, 2\)"),
-        (np.eye(3), np.zeros((3, 2)), r"A must be .* = \(3, 2, 2\) or \[d, d\] .*\(3, 2\), but has shape \(3, 3\)"),
+        (
+            np.eye(3),
+            np.zeros((3, 2)),
+            r"A must be .* = \(3, 2, 2\), \[d, d\] or \[agents\] .*\(3, 2\), but has shape \(3, 3\)",
+        ),
         (EYES[:2], np.zeros((3, 2)), r"but has shape \(2, 2, 2\)"),
         (changed(EYES, (1, 0, 1), np.nan), np.zeros((3, 2)), r"A must be finite, but is nan at index \(1, 0, 1\)"),
         (EYES, changed(np.zeros((3, 2)), (2, 1), np.inf), r"b must be finite, but is inf at index \(2, 1\)"),

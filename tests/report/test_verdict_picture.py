@@ -17,7 +17,8 @@ VALUES = np.log([3.9, 4.0, 4.1])
 
 def judged(**region):
     question = Question("a ratio", {"far": VALUES, "near": VALUES - math.log(1.9)}, ratio=True, **region)
-    return Claim("e", "It is larger: by far (margin 10 %)", "yes", lambda study: question)(made_up.study()).asdict()
+    claim = Claim("e", "It is larger: by far (margin 10 %)", "Section V", "yes", "it may not", lambda study: question)
+    return claim(made_up.study()).asdict()
 
 
 def places(picture, kind):

@@ -88,7 +88,7 @@ def test_any_changed_bit_is_found(run):
 
 @pytest.mark.parametrize("name", ["result.parquet", "arrays.npz", "manifest.json", "spec.toml"])
 def test_a_result_of_its_own_is_guarded_as_well(tmp_path, name):
-    result = gs.Result(**{**vars(fig1().results["by loss"]), "spec": SPEC})
+    result = gs.Result(**{**vars(fig1().results[""]), "spec": SPEC})
     result.save(tmp_path / "run")
     assert gs.Result.load(tmp_path / "run").spec == SPEC
     path = tmp_path / "run" / name

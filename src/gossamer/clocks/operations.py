@@ -31,7 +31,7 @@ class Reduce(NamedTuple):
 
 
 class Average(NamedTuple):
-    """It sends a message of the given size to every neighbour and waits for theirs, over and over, before round 0: by
+    """Messages of the given size to every neighbour, each after the last was answered, before round 0: by
     the links of rounds 0, 1, …, `times` − 1."""
 
     bytes: float

@@ -109,7 +109,7 @@ class WarmStart(Whole):
 
     least: int = 0
     mean: bool = True
-    """Whether it may be "mean", the exact mean over all agents."""
+    """True if it may be "mean", the exact mean over all agents."""
 
     def __str__(self) -> str:
         return super().__str__() + ' or "mean"' * self.mean

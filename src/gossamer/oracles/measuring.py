@@ -215,19 +215,20 @@ def drawn_constants(oracle: Oracle, problem: Problem, seeds: Sequence[int] = (0,
     with jax.enable_x64(True):
         keys = keys_of(list(seeds), problem.agents)[:, 0]
         found = _bias_sq(cast(oracle, np.float64), cast(problem, np.float64), keys)
-    if found is None:
-        return stated
     largest = float(np.asarray(found).max())
+    if np.isnan(largest):  # there is no constant bias
+        return stated
     note = stated.noted(f"Over the draws of {counted(len(seeds), 'seed')} it is {largest:.4g}.")
     return dataclasses.replace(stated, absolute=largest, note=note)
 
 
 @jax.jit
-def _bias_sq(oracle: Oracle, problem: Problem, keys: Key[Array, "seeds agents"]) -> Float[Array, "seeds agents"] | None:
+def _bias_sq(oracle: Oracle, problem: Problem, keys: Key[Array, "seeds agents"]) -> Float[Array, "seeds agents"]:
     def one_agent(agent: Array, key: Array) -> Any:
         site = Site(problem, agent, key, jnp.int32(0))
         bias = oracle.bias(site, oracle.init(site))
-        return None if bias is None else bias @ bias
+        # a number, because a loop over blocks of agents cannot return None
+        return jnp.nan if bias is None else bias @ bias
 
     agents = jnp.arange(problem.agents, dtype=jnp.int32)
     return jax.lax.map(lambda row: _mapped(one_agent, (agents, row), 100), keys)

@@ -312,7 +312,7 @@ SPARSEST = ("ring", "path")
 """The graphs on which k = 1/ρ gossips are fewer than the rounds that a cold start loses."""
 
 PAID = {"messages": "rounds of messages", "bytes_sent": "bytes", "seconds": "seconds of the clock"}
-"""What a run pays, the start included."""
+"""The columns that count the start, and their names in text."""
 
 
 def cost_of_start(study: Study) -> Question:

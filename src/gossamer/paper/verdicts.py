@@ -53,7 +53,7 @@ class Question(NamedTuple):
     """Whether the values are logarithms of what the regions are about."""
     note: str = ""
     wider: float = 0.0
-    """What is added to both ends of every interval, for readings that are known to the step of a grid only."""
+    """A width that is added to both ends of every interval, for readings that are known to the step of a grid only."""
     doubted: Mapping[str, Sequence[Word]] = {}
     """Answers that cannot be trusted, by part: where a run never arrived, its rounds are only known to be many."""
 
