@@ -2,6 +2,7 @@
 
 import threading
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,12 +58,10 @@ def test_processes_add_up_differences_too():
     """LEAD with the messages of PyTorch in float32, on a ring of 4 with weights ½, ¼, ¼, for 4,000 rounds."""
     size, rounds = 4, 4_000
     rule = gs.LEAD(eta=0.1, gamma=0.5, compressor=TOP_3)
-    sent, barrier, models = [None] * size, threading.Barrier(size), [None] * size
+    sent, barrier, models = [None] * size, threading.Barrier(size), np.zeros((size, D))
 
     def work(rank):
-        agent: ProcessAgent = ProcessAgent(
-            Line(rank, sent, barrier), {}, 0, lambda which: SimpleNamespace(simulated=False)
-        )
+        agent: Any = ProcessAgent(Line(rank, sent, barrier), {}, 0, lambda which: SimpleNamespace(simulated=False))
         slopes, targets = (torch.tensor(a[rank], dtype=torch.float32) for a in (A, B))
         agent.gradient = lambda x: slopes * (x - targets)
         state: State = rule.init(torch.zeros(D), agent)

@@ -46,7 +46,7 @@ FAULTS = {
     "values of LIL": (damaged("lil"), "row 1 has 2 columns, but 3 values"),
     "diagonals": (damaged("dia", offsets=[-2, 0, 2, 1]), "it has 4 offsets, but its data have shape"),
 }
-FAULTS["a column of LIL"][0].rows[1] = [1, 50]
+FAULTS["a column of LIL"][0].rows[1] = [1, 50]  # pyright: ignore[reportAttributeAccessIssue]
 FAULTS["values of LIL"][0].data[1] = [1.0, 2.0, 3.0]
 
 
