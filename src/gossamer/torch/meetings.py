@@ -229,6 +229,8 @@ class Meetings:
             self._state = _without(self._state, added)
 
     def _lose(self, peer: int) -> None:
+        if not threading.main_thread().is_alive():  # this process ends and hangs up itself: its peers are well
+            return
         with self._lock:
             if not self._ended and peer not in self.news.left:
                 self._learn(self.news.lost(peer))
