@@ -181,7 +181,7 @@ def test_a_target_that_moves_tells_what_each_method_pays(browser, file, studies)
     each = rows["bytes_sent"][-1] / rows["round"][-1]
     assert float(cells[1]) == pytest.approx(at, rel=0.02)
     assert float(cells[2]) == pytest.approx(at + 1, rel=0.02)
-    assert float(cells[4]) == pytest.approx(at * each / 1e6, rel=0.02)
+    assert float(cells[3]) == pytest.approx(at * each / 1e6, rel=0.02)
     assert float(cells[5]) == pytest.approx(0.2 * at, rel=0.02)
     assert diverged[1:] == ["diverged"] * 5
     assert later == "not reached" or float(later) > float(cells[1])
