@@ -20,7 +20,7 @@ by R and the second by C."""
 
 
 Compressor = Annotated[Any, "compressor"]
-"""What shrinks messages, made by `gossamer.compressors`; a rule only hands it to `Agent.gossip_compressed`
+"""An operator that shrinks messages, made by `gossamer.compressors`; a rule only hands it to `Agent.gossip_compressed`
 and `Agent.gossip_copies`."""
 
 Aggregator = Annotated[Any, "aggregator"]

@@ -23,8 +23,8 @@ from gossamer.results.records import MOST, Manifest, believed
 from gossamer.results.summary import Summary
 
 PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent", "messages": "messages"}
-"""What a method pays, as the x-axes of figures, and the columns that count it; a clock adds seconds. What the start of
-a method costs is in all of them but rounds."""
+"""The x-axes of figures, and the columns that count each; a clock adds seconds. The start of a method is counted in all
+of them but rounds."""
 
 SECONDS = "seconds"
 """The column of seconds, and its x-axis."""
