@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from gossamer.torch import stopping
+from gossamer.torch import faults
 from gossamer.torch.launch import command, environment
 from tests.seldom import seldom
 from tests.torch_engine import forked
@@ -68,12 +68,12 @@ class Group:
 @pytest.mark.parametrize("kept", [False, True])
 def test_threads_of_a_group_that_somebody_else_keeps_are_given_time(kept, monkeypatch):
     pauses, group = [], Group()
-    monkeypatch.setattr(stopping, "_OF_GROUPS", [(group, group, None)])
-    monkeypatch.setattr(stopping.time, "sleep", pauses.append)
+    monkeypatch.setattr(faults, "_OF_GROUPS", [(group, group, None)])
+    monkeypatch.setattr(faults.time, "sleep", pauses.append)
     if not kept:
         del group
-    stopping.let_go()
-    assert pauses == [stopping.PAUSE] * kept
+    faults.let_go()
+    assert pauses == [faults.PAUSE] * kept
 
 
 def test_ranks_that_wait_for_letters_end_well_without_a_finish(tmp_path):

@@ -12,7 +12,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 
 import gossamer as gs
 from gossamer.torch import CSVLog, Decentralized, JSONLinesLog, ProgressLog, TensorBoardLog, WandbLog, resume, save
-from gossamer.torch.log_writers import STANDARD
+from gossamer.torch.optimizer import PROGRESS, STANDARD
 from tests.torch_engine.small import problem, steps
 
 DMT = gs.BiasedDMT(eta=0.1, lam=0.3)
@@ -137,7 +137,7 @@ def test_what_is_noted_is_a_number_of_its_own_name():
 def test_seconds_go_on_over_the_lives_of_a_run_as_those_of_waiting_do():
     rows, optimizer = [], Decentralized(problem()[0], DMT)
     saved = optimizer.state_dict()
-    saved["rule"]["seconds"] = 5000.0
+    saved["state"][0]["progress@0"][PROGRESS.index("seconds")] = 5000.0
     params, loss = problem()
     other = Decentralized(params, DMT, log=rows.append)
     other.load_state_dict(saved)

@@ -92,7 +92,7 @@ def halves(rank):
         optimizer.zero_grad()
         (x * (1 + torch.randn(4, generator=generator)).bfloat16()).sum().backward()
         optimizer.step()
-    state = optimizer.state_dict()["rule"]["state"]
+    state = optimizer._arrays()
     types = {str(value.dtype) for value in state.values()} | {str(x.dtype)}
     shown = torch.equal(x.detach(), state["x"].bfloat16())
     return types, shown, *(optimizer.world.total(state[key]).tolist() for key in "vm")

@@ -1,12 +1,12 @@
 """Train for real: the rules of Gossamer as a PyTorch optimizer, one agent to a process of torch.distributed."""
 
 from gossamer.torch.available import MissingTorch  # first: it says what to install
-from gossamer.torch.checkpoint import mean_model, resume, save
+from gossamer.torch.checkpoint import mean_model, resume, save, written
 from gossamer.torch.exchange import Counters
 from gossamer.torch.log_writers import CSVLog, JSONLinesLog, ProgressLog, TensorBoardLog, WandbLog
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
-from gossamer.torch.stopping import NeighborLost, NotFinite
+from gossamer.torch.faults import NeighborLost, NotFinite
 
 __all__ = [
     "CSVLog",
@@ -23,4 +23,5 @@ __all__ = [
     "mean_model",
     "resume",
     "save",
+    "written",
 ]
