@@ -29,16 +29,15 @@ def test_two_nodes_of_two_do_what_the_simulator_does_with_two_agents(way, ranks)
 
 
 def test_processes_of_a_sharded_node_send_their_shards_alone(ranks):
-    """Three numbers of six; and three bytes of meetings to save, which the counters saw."""
+    """Three numbers of six; and four bytes of meetings to save, which the counters saw."""
     for found in ranks:
-        assert 2 * (found["fsdp, sent"] - 3) == found["ddp, sent"] - 3 > 0
+        assert 2 * (found["fsdp, sent"] - 4) == found["ddp, sent"] - 4 > 0
 
 
 def test_the_mean_model_of_nodes(folder, ranks):
     mean = (ranks[0]["ddp"] + ranks[2]["ddp"]) / 2
     np.testing.assert_allclose(mean_model(folder / "ddp")["x"], mean, rtol=1e-12)
-    with pytest.raises(gs.InputError, match=r"a model that is sharded .by FSDP2. has no mean in one piece"):
-        mean_model(folder / "fsdp")
+    np.testing.assert_allclose(mean_model(folder / "fsdp")["x"], mean, rtol=1e-12)
 
 
 def test_a_group_must_hold_this_process():

@@ -1,5 +1,6 @@
 """What goes wrong silently elsewhere, on two ranks: states of another rank, wrapped models, random buffers, halves."""
 
+import json
 import warnings
 from typing import Any
 
@@ -123,7 +124,10 @@ def unfit(rank, folder):
     mine = Path(folder, f"of-{rank}")
     mine.mkdir()
     if rank == 0:
-        (mine / "step-000000004-rank-0-of-3.pt").touch()
+        (mine / "step-000000004").mkdir()
+        for k in range(3):
+            told = {"format": 3, "step": 4, "ranks": 3, "agents": 3, "files": {}}
+            (mine / "step-000000004" / f"sum-{k}.json").write_text(json.dumps(told))
     model, optimizer = pair()
     try:
         resume(mine, model, optimizer)

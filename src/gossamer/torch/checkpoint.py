@@ -178,22 +178,29 @@ def _load(
     path: Path, model: torch.nn.Module, optimizer: Decentralized, sampler: SplitSampler | None, others: dict[str, Any]
 ) -> None:
     """Read what this rank has in a checkpoint, and put it into these, unless some rank refuses."""
-    world = optimizer.world
-    reader = _Reader(path)
-    index, problem, content, about = _index(reader), "", {}, {}
+    world, own, about, problem = optimizer.world, _own(optimizer), {}, ""
+    index = _index(reader := _Reader(path))
     try:
-        here = _tensors(model, optimizer)
-        mine = {key: here.get(key, _room(entry)) for key, entry in index.items() if _agent(key) == str(optimizer.place)}
-        mine.pop(_own(optimizer), None)
-        mine = {key: value for key, value in mine.items() if not key.startswith("about/")}
-        mine[_own(optimizer)] = _room(index[_own(optimizer)])
-        dcp.load(mine, storage_reader=reader)
-        content, about = mine, _as_object(mine.pop(_own(optimizer)))
-        problem = _misfit(path.name, content, about, model, optimizer, sampler, others)
-    except (InputError, KeyError, ValueError, RuntimeError) as error:
-        problem = f"{path.name} cannot be read ({in_short(error)}): was it saved from this model and these ranks?"
-    world.refuse(problem)  # before any of them is changed
-    _put(model, content, optimizer)
+        bytes_of = {own: _room(index[own])}
+    except KeyError:
+        bytes_of, problem = {}, f"{path.name} holds nothing of rank {optimizer.place}: was it saved by these ranks?"
+    world.refuse(problem)
+    dcp.load(bytes_of, storage_reader=reader)
+    try:
+        about = _as_object(bytes_of[own])
+        problem = _misfit(path.name, index, about, model, optimizer, sampler, others)
+    except InputError as error:
+        problem = f"{path.name}: {error}"
+    world.refuse(problem)
+    here = _tensors(model, optimizer)
+    content = {
+        key: torch.empty_like(here[key]) if key in here else _room(entry)
+        for key, entry in index.items()
+        if _agent(key) == str(optimizer.place) and not key.startswith("about/")
+    }
+    dcp.load(content, storage_reader=reader)
+    world.refuse(optimizer.misfit({"state": _states(content), "param_groups": about["groups"]}))
+    _put(model, content, optimizer)  # from here on things change
     for name, other in others.items():
         other.load_state_dict(about["others"][name])
     optimizer.load_state_dict({"state": _states(content), "param_groups": about["groups"]})
@@ -212,7 +219,7 @@ def mean_model(folder: str | Path) -> dict[str, Any]:
     """
     folder = Path(folder)
     if not (stored := _steps(folder)):
-        raise InputError(f"{folder} holds no whole checkpoint.")
+        raise InputError(f"{folder} holds no step of which there is a whole checkpoint.")
     path = folder / f"step-{max(stored):09d}"
     for file in sorted(path.glob("sum-*.json")):
         if problem := _damage(path, json.loads(file.read_text())):
@@ -224,7 +231,8 @@ def mean_model(folder: str | Path) -> dict[str, Any]:
     for agent in range(agents):  # one of them in memory at a time, beside the sum
         keys = [key for key in index if key.startswith("model/") and _agent(key) == str(agent)]
         model = {key: _room(index[key]) for key in keys}
-        dcp.load(model, storage_reader=reader, no_dist=True)
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # it says that there is one process
+            dcp.load(model, storage_reader=reader, no_dist=True)
         for key, value in model.items():
             name = key[6:].rpartition("@")[0]
             first.setdefault(name, value)
@@ -320,7 +328,7 @@ def _as_object(a: Tensor) -> Any:
 
 def _misfit(
     name: str,
-    content: dict[str, Any],
+    index: dict[str, TensorStorageMetadata],
     about: dict[str, Any],
     model: torch.nn.Module,
     optimizer: Decentralized,
@@ -338,14 +346,20 @@ def _misfit(
             f"{name} was saved with {_rows(about['sampler'])}, but is resumed with {_rows(present)}: the place "
             "in the data would be another. Give resume the sampler that save was given, made with the same arguments."
         )
-    saved = {key[6:].rpartition("@")[0]: str(tuple(a.shape)) for key, a in content.items() if key.startswith("model/")}
+    of = [key for key in index if _agent(key) == str(optimizer.place)]
+    saved = {key[6:].rpartition("@")[0]: str(tuple(index[key].size)) for key in of if key.startswith("model/")}
     here = {key: str(tuple(value.shape)) for key, value in model.state_dict().items()}
     if odd := sorted(key for key in {*saved, *here} if saved.get(key, "nothing") != here.get(key, "nothing")):
         return (
             f"{name} has {saved.get(odd[0], 'nothing')} for {odd[0]} of the model, which here is "
             f"{here.get(odd[0], 'not there')} ({len(odd)} differ in all): give resume the model that save was given."
         )
-    return optimizer.misfit({"state": _states(content), "param_groups": about["groups"]})
+    rows: dict[int, dict[str, Any]] = {}
+    for key in of:
+        if key.startswith("optimizer/"):
+            _, number, entry = key.split("/", 2)
+            rows.setdefault(int(number), {})[entry] = torch.empty(index[key].size, device="meta")
+    return optimizer.misfit({"state": rows, "param_groups": about["groups"]}, shapes=True)
 
 
 def _met(optimizer: Decentralized, folder: Path) -> None:

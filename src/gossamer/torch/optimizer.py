@@ -361,8 +361,8 @@ class Decentralized(Optimizer):
         if self.asynchronous:
             self.exchange.meet()  # or else one might meet another that has not loaded yet
 
-    def misfit(self, state_dict: dict[str, Any]) -> str:
-        """Return why this optimizer cannot load a state; "" if it can."""
+    def misfit(self, state_dict: dict[str, Any], shapes: bool = False) -> str:
+        """Return why this optimizer cannot load a state, of which there may be the `shapes` alone; "" if it can."""
         groups, agent = state_dict.get("param_groups", []), self.place
         if not groups or "of" not in groups[0]:
             return "this is no state of Decentralized, which says what rule it is of: give what its state_dict() returned."
@@ -375,17 +375,20 @@ class Decentralized(Optimizer):
                     "was saved with."
                 )
         rows = self._rows(state_dict)
-        held = sum(local(a).numel() for row in rows for key, a in row.items() if key.startswith("x@"))
-        if len(groups) != len(self.param_groups) or held != self.flat.size:
-            return f"this state is of a model with {held} numbers, but the optimizer's has {self.flat.size}."
+        held = sum(a.numel() for row in rows for key, a in row.items() if key.startswith("x@"))
+        size = sum(p.numel() for p in self.flat.params)
+        if len(groups) != len(self.param_groups) or held != size:
+            return f"this state is of a model with {held} numbers, but the optimizer's has {size}."
         of = sorted({key.rpartition("@")[2] for row in rows for key in row})
         if f"progress@{agent}" not in rows[0]:
             return (
-                f"this state was saved by agent {', '.join(of)}, but this is agent {agent} of {self.world.size}: every "
+                f"this state was saved by rank {', '.join(of)}, but this is rank {agent} of {self.world.size}: every "
                 "rank must load its own, since models and trackers differ between ranks. gossamer.torch.save and resume "
                 "keep one for each; on another number of ranks begin from the mean model, "
                 "gossamer.torch.mean_model(folder)."
             )
+        if shapes:
+            return ""
         numbers = dict(zip(PROGRESS, rows[0][f"progress@{agent}"].tolist(), strict=True))
         wanted = [f"told.{k}@{agent}" for k in range(int(numbers["told"]))]
         wanted += [f"local@{agent}"] * bool(numbers["taken"])
@@ -435,7 +438,7 @@ class Decentralized(Optimizer):
             "network": fingerprint(self.network),
             "phase": "ahead" if self._ahead else "step",
             "buckets": str(len(self._buckets)),
-            "seed": str(self.seed),
+            "seed": self.seed,
             "draws": self.draws,
             "weight decay": str(self.decay.amounts),
             "inner": self._inner_in_short(),
