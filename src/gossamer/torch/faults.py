@@ -40,7 +40,7 @@ MOMENT = timedelta(milliseconds=1)
 GRACE = 0.05
 """Seconds that words may be behind the loss of the rank that said them: torchrun soon ends those that are left."""
 PAUSE = 0.1
-"""Seconds for the threads of a group that somebody else keeps to give back what they hold, at the end of a process."""
+"""Seconds for others to read the last words, and for the threads of a group that somebody else keeps to let it go."""
 LONG = 0.6
 """The part of the timeout after which a rank says for whom it waits: the others must hear it before theirs is over."""
 WAITS = "waits"
@@ -76,6 +76,8 @@ class Words:
     optimizer: int
     error: str
     message: str
+    lost: tuple[int, ...] = ()
+    """The ranks that it had lost itself, which are to be blamed."""
 
     def packed(self) -> Tensor:
         """Return the words as `LENGTH` bytes; a message that is too long is cut."""
@@ -87,12 +89,15 @@ class Words:
     @classmethod
     def read(cls, row: Tensor) -> "Words":
         """Return what was packed."""
-        return cls(**json.loads(bytes(row.tolist())))
+        told = json.loads(bytes(row.tolist()))
+        return cls(**told | {"lost": tuple(told["lost"])})
 
     def as_error(self, mine: int) -> RuntimeError:
         """Return the error that rank `mine` raises when it hears these words."""
         if self.error == NotFinite.__name__:
             return NotFinite(f"{self.message} (Rank {mine} stops because of it.)", self.rank, self.step)
+        if self.lost:
+            return NeighborLost(f"{self.message} (Rank {mine} stops because of it.)", tuple(self.lost))
         why = f"{self.error}: {self.message}"
         return NeighborLost(
             f"rank {mine} lost rank {self.rank}, which stopped at step {self.step} by {why}", (self.rank,)
@@ -128,6 +133,8 @@ class LastWords:
         for work in self._sent(words):
             with contextlib.suppress(RuntimeError):
                 work.wait(HEARING)
+        # a connection that is closed with messages unread takes with it what the other end has not read yet
+        time.sleep(PAUSE if self._others else 0.0)
         self.hang_up()
 
     def hang_up(self) -> None:
@@ -294,7 +301,8 @@ class Guard:
     def tell(self, error: Exception) -> None:
         """Let the others know why this rank stops, unless it stops because of one of them."""
         if not (isinstance(error, NotFinite) and error.rank != self.world.rank):
-            self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, type(error).__name__, str(error)))
+            what = type(error).__name__, str(error), getattr(error, "ranks", ())
+            self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, *what))
 
     def passes(self, gradients: Sequence[Tensor], local: bool = False) -> bool:
         """Return whether to take the step with these gradients, given in pieces; if not, no rank takes it.
