@@ -137,6 +137,10 @@ class LastWords:
         time.sleep(PAUSE if self._others else 0.0)
         self.hang_up()
 
+    def is_over(self, optimizer: int) -> bool:
+        """Return whether an optimizer has stopped, and all were told."""
+        return optimizer in self._over
+
     def hang_up(self) -> None:
         """End all connections, as gloo does where a wait runs out of time: the others need not wait for the process.
 
@@ -299,8 +303,8 @@ class Guard:
             raise reason
 
     def tell(self, error: Exception) -> None:
-        """Let the others know why this rank stops, unless it stops because of one of them."""
-        if not (isinstance(error, NotFinite) and error.rank != self.world.rank):
+        """Let the others know why this rank stops, unless one of them has said it."""
+        if not self.world.words.is_over(self.exchange.tag):
             what = type(error).__name__, str(error), getattr(error, "ranks", ())
             self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, *what))
 

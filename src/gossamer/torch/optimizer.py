@@ -522,6 +522,7 @@ class Decentralized(Optimizer):
                 self._log(self._row())
         except NeighborLost as lost:
             if self.elastic is None:
+                self.guard.tell(lost)  # those beside this rank would blame it
                 raise
             self.elastic.regroup(self, ended, lost)
         except Exception as error:
