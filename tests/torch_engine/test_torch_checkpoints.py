@@ -94,7 +94,7 @@ def test_nothing_in_a_checkpoint_is_executed(tmp_path, capsys):
             resume(tmp_path, model, optimizer)
     buffer = checkpoint.io.BytesIO()
     torch.save({"step": Evil()}, buffer)
-    with pytest.raises(gs.InputError, match="PyTorch cannot read what belongs to this rank .Weights only load failed"):
+    with pytest.raises(gs.InputError, match=r"PyTorch cannot read what belongs to this rank .Weights only load failed"):
         checkpoint._as_object(torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8))
     assert capsys.readouterr().out == ""
 

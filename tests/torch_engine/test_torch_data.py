@@ -1,6 +1,7 @@
 """Samplers and checkpoints: who trains on what, and how a run goes on."""
 
 import json
+
 import numpy as np
 import pytest
 import torch

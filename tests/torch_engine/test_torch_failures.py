@@ -13,8 +13,8 @@ import pytest
 import torch
 import torch.distributed as dist
 
-from gossamer.torch.launch import command, environment
 from gossamer.torch.faults import last_words
+from gossamer.torch.launch import command, environment
 from tests.torch_engine import failing_run, forked
 from tests.torch_engine.failing_run import EVERY, STEPS, TIMEOUT
 

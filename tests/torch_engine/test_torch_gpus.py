@@ -6,11 +6,11 @@ from unittest import mock
 import numpy as np
 import pytest
 import torch
+from gossamer.torch.gpus import LateFlag, check_device, looks
 
 import gossamer as gs
 from gossamer.torch import Decentralized, NotFinite
 from gossamer.torch.exchange import Exchange
-from gossamer.torch.gpus import LateFlag, check_device, looks
 from gossamer.torch.world import ProcessWorld
 from tests.torch_engine import forked, quadratics
 from tests.torch_engine.small import problem, steps

@@ -4,10 +4,10 @@ import threading
 import time
 
 import pytest
+from gossamer.torch.stopping import NeighborLost
 from torch.distributed import HashStore  # pyright: ignore[reportPrivateImportUsage]
 
 from gossamer.torch.membership import READY, Membership, NotLetIn
-from gossamer.torch.stopping import NeighborLost
 from tests.torch_engine import forked
 
 TIMEOUT = 0.8

@@ -122,7 +122,7 @@ def test_backward_twice_before_a_step_is_refused():
 
 
 def test_a_scaler_cannot_see_gradients_that_backward_took():
-    params, loss, optimizer = made()
+    _, loss, optimizer = made()
     scaler = torch.amp.GradScaler("cpu", init_scale=4.0)
     scaler.scale(loss()).backward()
     with pytest.raises(gs.InputError, match="takes gradients before a GradScaler has seen them"):
@@ -142,7 +142,7 @@ def test_parameters_without_a_gradient_wait_for_the_step():
 
 
 def test_a_gradient_that_is_not_finite_stops_in_backward():
-    params, loss, _ = made()
+    _, loss, _ = made()
     with pytest.raises(NotFinite, match=r"rank 0's gradient at step 1 is not finite"):
         (loss() * float("inf")).backward()
 

@@ -3,10 +3,10 @@
 from gossamer.torch.available import MissingTorch  # first: it says what to install
 from gossamer.torch.checkpoint import mean_model, resume, save, written
 from gossamer.torch.exchange import Counters
+from gossamer.torch.faults import NeighborLost, NotFinite
 from gossamer.torch.log_writers import CSVLog, JSONLinesLog, ProgressLog, TensorBoardLog, WandbLog
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
-from gossamer.torch.faults import NeighborLost, NotFinite
 
 __all__ = [
     "CSVLog",

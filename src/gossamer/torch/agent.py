@@ -217,7 +217,7 @@ def _like(arrays: tuple[Any, ...], results: Any) -> Any:
 
 
 def combined(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
-    """Return the agent's next vector from its own, [d], and its neighbours' messages, [neighbours, d], with their weights."""
+    """Return the agent's next vector from its own, [d], and from messages, [neighbours, d], with their weights."""
     match by:
         case Clipped(radius):
             return _clipped(radius, own, messages, weights)

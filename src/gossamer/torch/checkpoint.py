@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed.checkpoint as dcp
+import torch.distributed.checkpoint as _dcp
 from torch import Tensor
 from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
@@ -28,6 +28,8 @@ from gossamer.core import InputError
 from gossamer.torch.optimizer import Decentralized, random_states, restore_random_states
 from gossamer.torch.sampler import SplitSampler
 from gossamer.torch.world import in_short
+
+dcp: Any = _dcp  # its functions are not declared as exported
 
 NAME = re.compile(r"step-(\d{9})")
 FORMAT = 3
@@ -251,8 +253,6 @@ class _Reader(dcp.FileSystemReader):
                 metadata = _Index(file).load()
         except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError) as error:
             raise InputError(f"{path} is no index of a checkpoint ({in_short(error)}).") from error
-        if getattr(metadata, "storage_meta", None) is None:
-            metadata.storage_meta = dcp.StorageMeta() if hasattr(dcp, "StorageMeta") else None
         if metadata.storage_meta is not None:
             metadata.storage_meta.load_id = self.load_id
         return metadata
@@ -261,7 +261,8 @@ class _Reader(dcp.FileSystemReader):
 class _Index(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         names = INDEX.get(module, set())
-        if names is None or name in names or (module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)):
+        is_type = module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
+        if names is None or name in names or is_type:
             found = super().find_class(module, name)
             if names is not None or getattr(found, "__module__", None) == module:
                 return found

@@ -213,7 +213,9 @@ class Exchange:
             except RuntimeError as error:
                 # others may have failed as well, since a rank that loses a neighbour ends
                 lost = {peer, *(other for other, later in message.works[k + 1 :] if _fails(later))}
-                raise self._lost({rank for rank in lost if rank is not None}, time.monotonic() - began, error) from error
+                raise self._lost(
+                    {rank for rank in lost if rank is not None}, time.monotonic() - began, error
+                ) from error
             finally:
                 words.waiting = None
             self.counters.seconds_waiting += time.monotonic() - began

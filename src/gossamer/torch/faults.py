@@ -187,9 +187,9 @@ class LastWords:
 
     def say_whom(self) -> None:
         """Tell all ranks for whom this one waits, if it has waited for long."""
-        if (waiting := self.waiting) is None or waiting[2] is None:
+        since, timeout, peer = self.waiting or (0.0, 0.0, None)
+        if peer is None:
             return
-        since, timeout, peer = waiting
         if time.monotonic() - since > LONG * timeout and self._waits.get(self._rank) != (since, peer):
             self._waits[self._rank] = since, peer  # once for each wait
             self._said = self._sent(Words(0, self._rank, 0, WAITS, str(peer)))

@@ -196,7 +196,9 @@ def _turned(groups: Sequence[dict[str, Any]], rule: Any) -> float | None:
     key, of = given
     found = {group["momentum"] for group in groups}
     if len(found) > 1:
-        raise InputError(f"the momentum of {rule.name} is one number, but groups have {sorted(found)}: give all the same.")
+        raise InputError(
+            f"the momentum of {rule.name} is one number, but groups have {sorted(found)}: give all the same."
+        )
     value = found.pop()
     own = getattr(rule, key)
     if math.isclose(of(value), own, rel_tol=1e-12):

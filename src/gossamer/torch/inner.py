@@ -110,8 +110,8 @@ def _tensors(state: dict[str, Any], zero: bool) -> dict[str, Tensor]:
     odd = [key for key, value in state.items() if not isinstance(value, Tensor) and value is not None]
     if odd:
         raise InputError(
-            f"the inner optimizer keeps {odd[0]!r}, which is {brief(state[odd[0]])} and no tensor, so that it cannot be "
-            "saved here: use one whose state is tensors, as those of torch.optim are."
+            f"the inner optimizer keeps {odd[0]!r}, which is {brief(state[odd[0]])} and no tensor, so that it cannot "
+            "be saved here: use one whose state is tensors, as those of torch.optim are."
         )
     kept = {key: value.detach() for key, value in state.items() if value is not None}
     return {key: torch.zeros_like(value) if zero else value.clone() for key, value in kept.items()}

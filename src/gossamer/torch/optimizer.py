@@ -147,8 +147,9 @@ class Decentralized(Optimizer):
 
             self.network = without_rounds(self.network, overlap, on_nonfinite, elastic, process_group)
             self.exchange = AsynchronousExchange(self.world, self.network, self.counters)
+            kind: Any = partial(AsynchronousRounds, exchange=self.exchange, seed=self.seed)
         else:
-            self.exchange = Exchange(self.world, self.network, self.counters)
+            self.exchange, kind = Exchange(self.world, self.network, self.counters), Rounds
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(self.flat.size)
@@ -182,10 +183,7 @@ class Decentralized(Optimizer):
                 partial(self.flat.stilled, bucket=bucket),
                 self.guard.check,
             )
-            if self.asynchronous:
-                self._rounds.append(AsynchronousRounds(course, self._kept_of(bucket), self.exchange, self.seed))
-            else:
-                self._rounds.append(Rounds(course, self._kept_of(bucket)))
+            self._rounds.append(kind(course, self._kept_of(bucket)))
         self._hooks = self._hooked(on_nonfinite) if overlap == "backward" else None
         self._expose()
         about, besides = self._agreed_on(module), [*self.flat.frozen, *(module.buffers() if module is not None else ())]
@@ -338,15 +336,17 @@ class Decentralized(Optimizer):
         for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
             rounds.kept.update(self._kept_of(bucket))
         finite = f"finite@{agent}" in rows[0]
-        self._finite = self._joined(rows, f"finite@{agent}", (self.flat.size,)).to(device, copy=True) if finite else None
+        self._finite = (
+            self._joined(rows, f"finite@{agent}", (self.flat.size,)).to(device, copy=True) if finite else None
+        )
         self.flat.still = {
             k: row[f"still@{agent}"].to(device, copy=True) for k, row in enumerate(rows) if f"still@{agent}" in row
         }
         self.guard.step, self._began = int(numbers["steps"]), time.monotonic() - numbers["seconds"]
-        for field in fields(Counters):
-            setattr(self.counters, field.name, field.type(numbers[field.name]) if callable(field.type) else numbers[field.name])
+        for name, before in asdict(self.counters).items():
+            setattr(self.counters, name, type(before)(numbers[name]))
         told = [self._told(rows[0], k) for k in range(int(numbers["told"]))]
-        self._go(t, _unpacked(rows[0][f"rates@{agent}"]), told)
+        self._go(t, _unpacked(rows[0][f"rates@{agent}"].tolist()), told)
         if self.local is not None:
             own = [
                 {key[6:].rpartition("@")[0]: value for key, value in row.items() if key.startswith("inner.")}
@@ -365,7 +365,9 @@ class Decentralized(Optimizer):
         """Return why this optimizer cannot load a state, of which there may be the `shapes` alone; "" if it can."""
         groups, agent = state_dict.get("param_groups", []), self.place
         if not groups or "of" not in groups[0]:
-            return "this is no state of Decentralized, which says what rule it is of: give what its state_dict() returned."
+            return (
+                "this is no state of Decentralized, which says what rule it is of: give what its state_dict() returned."
+            )
         saved, mine = groups[0]["of"], self._saved_with()
         for key, value in mine.items():
             if saved.get(key) != value:
@@ -383,8 +385,8 @@ class Decentralized(Optimizer):
         if f"progress@{agent}" not in rows[0]:
             return (
                 f"this state was saved by rank {', '.join(of)}, but this is rank {agent} of {self.world.size}: every "
-                "rank must load its own, since models and trackers differ between ranks. gossamer.torch.save and resume "
-                "keep one for each; on another number of ranks begin from the mean model, "
+                "rank must load its own, since models and trackers differ between ranks. gossamer.torch.save and "
+                "resume keep one for each; on another number of ranks begin from the mean model, "
                 "gossamer.torch.mean_model(folder)."
             )
         if shapes:
@@ -425,9 +427,11 @@ class Decentralized(Optimizer):
         turns, drawn, count, *rates = row[f"told.{k}@{self.place}"].tolist()
         own = [row[f"told.{k}.{j}@{self.place}"] for j in range(int(count))]
         arrays = tuple(a.to(self.world.device, copy=True) for a in own)
+        then = _unpacked(rates) if rates else None
         if turns < 0:
-            return Answer(arrays, _unpacked(torch.tensor(rates, dtype=torch.float64)))
-        return Loop(int(turns), arrays, _unpacked(torch.tensor(rates, dtype=torch.float64)) if rates else None, int(drawn))
+            assert then is not None
+            return Answer(arrays, then)
+        return Loop(int(turns), arrays, then, int(drawn))
 
     def _saved_with(self) -> dict[str, Any]:
         """Return what a state must have been saved with; the rates go with the parameter groups."""
@@ -587,8 +591,10 @@ class Decentralized(Optimizer):
 
     def _gradient(self, bucket: Bucket, scaling: Scaling, stands_in: bool) -> Tensor:
         """Return the gradient of a bucket in true size."""
+        if stands_in and self._finite is None:
+            return torch.zeros_like(bucket.of(self._kept["x"]))
         if stands_in:
-            return torch.zeros_like(bucket.of(self._kept["x"])) if self._finite is None else bucket.of(self._finite).clone()
+            return bucket.of(self._finite).clone()  # pyright: ignore[reportArgumentType]
         gradient = self.flat.gradient(bucket)
         if scaling.scale is not None:
             gradient.div_(scaling.scale.to(gradient.device))
@@ -673,7 +679,7 @@ class Decentralized(Optimizer):
             self.guard.step -= 1
 
     def _finished(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
-        """End a step whose gradients backward has handed over: the buckets that it did not complete have 0 in places."""
+        """End a step whose gradients backward has handed over; buckets that it did not complete have 0 in places."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -950,8 +956,8 @@ def _packed(rates: Rates) -> Tensor:
     return torch.tensor([math.nan if rate is None else rate for rate in given], dtype=torch.float64)
 
 
-def _unpacked(saved: Tensor) -> Rates:
-    first, *etas = [None if math.isnan(rate) else rate for rate in saved.tolist()]
+def _unpacked(saved: list[float]) -> Rates:
+    first, *etas = [None if math.isnan(rate) else rate for rate in saved]
     return Rates(etas, first)
 
 
