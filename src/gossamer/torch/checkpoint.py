@@ -17,19 +17,22 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-import torch.distributed.checkpoint as _dcp
 from torch import Tensor
-from torch.distributed.checkpoint.metadata import Metadata, TensorStorageMetadata
 
+from gossamer.basics.lazy import Lazy
 from gossamer.core import InputError
 from gossamer.torch.optimizer import Decentralized, random_states, restore_random_states
 from gossamer.torch.sampler import SplitSampler
 from gossamer.torch.world import in_short
 
-dcp: Any = _dcp  # its functions are not declared as exported
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+dcp: Any = Lazy("torch.distributed.checkpoint")
+"""It takes as long to import as all of PyTorch."""
 
 NAME = re.compile(r"step-(\d{9})")
 FORMAT = 3
@@ -181,7 +184,7 @@ def _load(
 ) -> None:
     """Read what this rank has in a checkpoint, and put it into these, unless some rank refuses."""
     world, own, about, problem = optimizer.world, _own(optimizer), {}, ""
-    index = _index(reader := _Reader(path))
+    index = _index(reader := _reader(path))
     try:
         bytes_of = {own: _room(index[own])}
     except KeyError:
@@ -226,7 +229,7 @@ def mean_model(folder: str | Path) -> dict[str, Any]:
     for file in sorted(path.glob("sum-*.json")):
         if problem := _damage(path, json.loads(file.read_text())):
             raise InputError(f"in {folder}, {problem}. Restore it, or remove the folder of this step.")
-    index = _index(reader := _Reader(path))
+    index = _index(reader := _reader(path))
     agents = json.loads((path / "sum-0.json").read_text())["agents"]
     sums: dict[str, Tensor] = {}
     first: dict[str, Tensor] = {}
@@ -243,19 +246,21 @@ def mean_model(folder: str | Path) -> dict[str, Any]:
     return first | {name: (total / agents).to(first[name].dtype) for name, total in sums.items()}
 
 
-class _Reader(dcp.FileSystemReader):
-    """Reads a folder, whose index it unpickles only where that is made of what an index is made of."""
+def _reader(path: Path) -> Any:
+    """Return what reads a folder, whose index it unpickles only where that is made of what an index is made of."""
 
-    def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        path = Path(self.path) / ".metadata"
-        try:
-            with path.open("rb") as file:
-                metadata = _Index(file).load()
-        except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError) as error:
-            raise InputError(f"{path} is no index of a checkpoint ({in_short(error)}).") from error
-        if metadata.storage_meta is not None:
-            metadata.storage_meta.load_id = self.load_id
-        return metadata
+    class Reader(dcp.FileSystemReader):
+        def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                with (path / ".metadata").open("rb") as file:
+                    metadata = _Index(file).load()
+            except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError) as error:
+                raise InputError(f"{path / '.metadata'} is no index of a checkpoint ({in_short(error)}).") from error
+            if metadata.storage_meta is not None:
+                metadata.storage_meta.load_id = self.load_id
+            return metadata
+
+    return Reader(path)
 
 
 class _Index(pickle.Unpickler):
@@ -269,11 +274,13 @@ class _Index(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} has no place in an index")
 
 
-def _index(reader: _Reader) -> dict[str, TensorStorageMetadata]:
+def _index(reader: Any) -> dict[str, "TensorStorageMetadata"]:
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
     entries = reader.read_metadata().state_dict_metadata
     if odd := [key for key, entry in entries.items() if not isinstance(entry, TensorStorageMetadata)]:
         raise InputError(f"{odd[0]} is no tensor: this checkpoint was not written by gossamer.torch.save.")
-    return entries  # pyright: ignore[reportReturnType]
+    return entries
 
 
 def _tensors(model: torch.nn.Module, optimizer: Decentralized) -> dict[str, Any]:
@@ -310,7 +317,7 @@ def _agent(key: str) -> str:
     return key.rpartition("@")[2]
 
 
-def _room(entry: TensorStorageMetadata) -> Tensor:
+def _room(entry: "TensorStorageMetadata") -> Tensor:
     return torch.empty(entry.size, dtype=entry.properties.dtype)
 
 
@@ -329,7 +336,7 @@ def _as_object(a: Tensor) -> Any:
 
 def _misfit(
     name: str,
-    index: dict[str, TensorStorageMetadata],
+    index: dict[str, "TensorStorageMetadata"],
     about: dict[str, Any],
     model: torch.nn.Module,
     optimizer: Decentralized,

@@ -17,12 +17,12 @@ from dataclasses import asdict, fields
 from functools import partial
 from typing import Any, Literal
 
-import networkx as nx
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from gossamer import networks
+from gossamer.basics.lazy_networkx import nx
 from gossamer.core import InputError, brief, flag, is_rule, parts, setting, shown, whole
 from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.networks import Network
@@ -96,7 +96,7 @@ class Decentralized(Optimizer):
         self,
         params: Iterable[Any],
         rule: Any,
-        network: str | Network | nx.Graph = "ring",
+        network: "str | Network | nx.Graph" = "ring",
         *,
         inner: InnerMaker | None = None,
         local_steps: int = 1,
