@@ -82,8 +82,8 @@ class Decentralized(Optimizer):
             a script writes into the parameters in between (a projection, say) is the model. With ``"backward"`` a
             bucket is mixed, moved and sent as soon as backward has made its gradient: nothing may change gradients
             between backward and step then.
-        log: called with a row of numbers after every `log_every` steps: `CSVLog`, or any function of a dict. See
-            `note`.
+        log: called with a row of numbers after every `log_every` steps: `CSVLog("log.csv")`, another writer of
+            `gossamer.logs`, or any function of a dict. See `note`.
         log_every: how many steps there are between two rows.
         seed: the seed of what randomised compressors draw.
         draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
