@@ -5,6 +5,7 @@ from gossamer.torch.available import MissingTorch  # first of these: it says wha
 from gossamer.torch.checkpoint import mean_model, resume, save, written
 from gossamer.torch.exchange import Counters
 from gossamer.torch.faults import NeighborLost, NotFinite
+from gossamer.torch.mesh import decentralize
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
 
@@ -16,6 +17,7 @@ __all__ = [
     "NeighborLost",
     "NotFinite",
     "SplitSampler",
+    "decentralize",
     "mean_model",
     "resume",
     "save",
