@@ -5,10 +5,10 @@
 One process trains on each GPU, with messages by NCCL. Every check prints a line, and the exit code is 1 if one fails:
 
 - equality: iterates on the GPUs are those of the same run on CPUs by gloo, to 1e-10 in float64;
-- no synchronisation: `optimizer.step()` runs under ``torch.cuda.set_sync_debug_mode("error")``, and returns while the GPU
-  is still busy with earlier work, which that mode alone does not show for NCCL's own calls;
-- order: ranks that run apart by random delays, with two optimizers that take turns, end within a minute. All messages of
-  a rank are posted in one order, so that NCCL, which runs them in the order of its stream, cannot wait in a circle;
+- no synchronisation: `optimizer.step()` runs under ``torch.cuda.set_sync_debug_mode("error")``, and returns while the
+  GPU is still busy with earlier work, which that mode alone does not show for NCCL's own calls;
+- order: ranks that run apart by random delays, with two optimizers that take turns, end within a minute. A rank posts
+  all its messages in one order, so that NCCL, which runs them in the order of its stream, cannot wait in a circle;
 - memory: copies of the model at the peak of a step, gradients included.
 
 With ``--device cpu`` the checks that a CPU can show run on two processes: a rehearsal of this script, and no more.

@@ -52,13 +52,17 @@ def main(steps: int = STEPS, folder: str = "checkpoints/huggingface", every: int
     # --8<-- [start:train]
     arguments = TrainingArguments(folder, max_steps=steps, save_steps=every, max_grad_norm=1.0, **settings)
     data: Any = loader.dataset
-    trainer = Trainer(model, arguments, collate, eval_dataset=data, optimizers=(optimizer, scheduler), compute_metrics=right)
+    trainer = Trainer(
+        model, arguments, collate, eval_dataset=data, optimizers=(optimizer, scheduler), compute_metrics=right
+    )
     callbacks.huggingface(trainer, loader)
     trainer.train()
     found = trainer.evaluate()  # of the mean model
     # --8<-- [end:train]
     if optimizer.world.rank == 0:
-        print(f"Hugging Face: {found['eval_right']:.1%} right by the mean model after {trainer.state.global_step} steps")
+        print(
+            f"Hugging Face: {found['eval_right']:.1%} right by the mean model after {trainer.state.global_step} steps"
+        )
     return model
 
 

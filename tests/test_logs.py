@@ -29,7 +29,9 @@ def test_a_table_keeps_the_columns_of_its_first_row(tmp_path):
     log = CSVLog(tmp_path / "log.csv")
     log({"step": 1})
     for again in (log, CSVLog(tmp_path / "log.csv")):
-        with pytest.raises(gs.InputError, match=r"log\.csv has columns step, but a row has step, loss: 'loss' is in one"):
+        with pytest.raises(
+            gs.InputError, match=r"log\.csv has columns step, but a row has step, loss: 'loss' is in one"
+        ):
             again({"step": 2, "loss": 1.0})
     log({"step": 2})
     assert (tmp_path / "log.csv").read_text().split() == ["step", "1", "2"]
@@ -89,5 +91,7 @@ def test_weights_and_biases_gets_the_rows_of_rank_0_in_one_run(monkeypatch):
 )
 def test_a_missing_package_is_named(make, module, package, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(ImportError, match=f"needs the package {package}, which is not installed: pip install {package}"):
+    with pytest.raises(
+        ImportError, match=f"needs the package {package}, which is not installed: pip install {package}"
+    ):
         make()

@@ -2,8 +2,8 @@
 
     Decentralized(model.parameters(), rule, "ring", log=CSVLog("runs/log-{rank}.csv"))
 
-Every row has a ``step``, and a ``rank`` where several processes write. A path that contains ``{rank}`` gives one file for
-each rank; without it, rank 0 writes alone. Files are appended to, so that a run that is resumed goes on in them.
+Every row has a ``step``, and a ``rank`` where several processes write. A path that contains ``{rank}`` gives one file
+for each rank; without it, rank 0 writes alone. Files are appended to, so that a run that is resumed goes on in them.
 """
 
 import csv

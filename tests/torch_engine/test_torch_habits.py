@@ -1,7 +1,7 @@
 """Habits of normal training loops: each works as with PyTorch's own optimizers, or is refused with the way out.
 
-In one process D-PSGD is SGD, Biased-DMT is SGD with momentum, and D-PSGD at η = 1 with AdamW inside is AdamW: so PyTorch
-gives the answers. What takes several ranks stands in `habits.py`.
+In one process D-PSGD is SGD, Biased-DMT is SGD with momentum, and D-PSGD at η = 1 with AdamW inside is AdamW: PyTorch's
+own optimizers give the answers. What takes several ranks stands in `habits.py`.
 """
 
 import copy
@@ -65,7 +65,7 @@ def accumulation(params, loss, optimizer):
         optimizer.step()
 
 
-def clipping(params, loss, optimizer, clip=partial(nn.utils.clip_grad_norm_, max_norm=0.3)):
+def clipping(params, loss, optimizer, clip):
     for k in range(STEPS):
         optimizer.zero_grad()
         loss(k).backward()
@@ -164,7 +164,7 @@ HABITS = {
     "ReduceLROnPlateau": plateau,
     "lr set by hand": lr_by_hand,
     "accumulation": accumulation,
-    "clip_grad_norm_": clipping,
+    "clip_grad_norm_": partial(clipping, clip=partial(nn.utils.clip_grad_norm_, max_norm=0.3)),
     "clip_grad_value_": partial(clipping, clip=partial(nn.utils.clip_grad_value_, clip_value=0.1)),
     "zero_grad(set_to_none=False)": zeros_in_place,
     "step(closure)": closures,
@@ -453,7 +453,7 @@ def ranks(tmp_path_factory):
 @pytest.mark.parametrize("way", [*habits.SAVING])
 @pytest.mark.parametrize("rule", [*habits.RULES])
 def test_what_a_tool_saves_of_every_rank_it_gives_back_to_that_rank(way, rule, ranks):
-    """The next steps of a fresh optimizer that loaded it are those of the run that went on, to the bit, on each rank."""
+    """A fresh optimizer that loaded it takes the next steps of the run that went on, to the bit, on each rank."""
     for found in ranks:
         straight, loaded = found[way, rule]
         assert straight == loaded

@@ -57,7 +57,10 @@ def told():
     ("what", "message"),
     [
         ("two dimensions", r"mesh has 2 dimensions \(across, within\), .* give that across nodes, mesh\[.across.\]"),
-        ("dimensions without names", r"mesh has 2 dimensions, but .* give its dimensions names, as in init_device_mesh"),
+        (
+            "dimensions without names",
+            r"mesh has 2 dimensions, but .* give its dimensions names, as in init_device_mesh",
+        ),
         ("a group", r"mesh must be one dimension of a DeviceMesh, such as .*, but is <torch"),
         ("parameters", r"model must be the module that is trained, but is <generator"),
         ("ddp over all", r"the model is wrapped in DistributedDataParallel over ranks \d, \d, .* process_group=mesh"),

@@ -46,7 +46,9 @@ def test_a_trainer_takes_the_steps_of_a_plain_loop_and_resumes_with_the_same_bit
 )
 def test_a_package_that_is_not_there_is_named(package, call, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=f"needs the package {package}, which is not installed: pip install {package}"):
+    with pytest.raises(
+        ImportError, match=f"needs the package {package}, which is not installed: pip install {package}"
+    ):
         call()
 
 
@@ -74,7 +76,9 @@ def test_an_epoch_of_a_trainer_begins_where_the_sampler_is():
 
 def test_an_optimizer_of_another_kind_is_refused():
     for optimizers in ([], [torch.optim.SGD([weight()], lr=0.1)], [None]):
-        with pytest.raises(gs.InputError, match="configure_optimizers must have one optimizer, which is a Decentralized"):
+        with pytest.raises(
+            gs.InputError, match="configure_optimizers must have one optimizer, which is a Decentralized"
+        ):
             callbacks._decentralized(optimizers, "configure_optimizers")
     optimizer = Decentralized([weight()], gs.DPSGD(0.1))
     assert callbacks._decentralized([optimizer], "") is optimizer

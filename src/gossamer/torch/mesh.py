@@ -1,8 +1,8 @@
 """Gossip across one dimension of a DeviceMesh, beside FSDP2 or DistributedDataParallel inside the others.
 
-    mesh = init_device_mesh("cuda", (nodes, 8), mesh_dim_names=("across", "within"))
-    fully_shard(model, mesh=mesh["within"])
-    optimizer = decentralize(model, mesh["across"], gs.BiasedDMT(eta=0.1, lam=0.1), network="ring")
+mesh = init_device_mesh("cuda", (nodes, 8), mesh_dim_names=("across", "within"))
+fully_shard(model, mesh=mesh["within"])
+optimizer = decentralize(model, mesh["across"], gs.BiasedDMT(eta=0.1, lam=0.1), network="ring")
 """
 
 import warnings
@@ -49,8 +49,8 @@ def decentralize(
         shared = True
         if len(both := sorted(gossiping & ranks)) > 1:
             raise InputError(
-                f"{what} over ranks {', '.join(map(str, both))}, which gossip with each other: their gradients would be "
-                f"the same before the rule sees them. {advice}"
+                f"{what} over ranks {', '.join(map(str, both))}, which gossip with each other: their gradients would "
+                f"be the same before the rule sees them. {advice}"
             )
     if not shared and dist.get_world_size() > len(gossiping) and dist.get_rank() == 0:
         warnings.warn(
