@@ -104,8 +104,8 @@ def lightning(folder: str | Path, every: int = 1000, sampler: SplitSampler | Non
             if not isinstance(trainer.strategy, lightning.strategies.SingleDeviceStrategy):
                 raise InputError(
                     f"{type(trainer.strategy).__name__} would wrap the model and average gradients before the rule "
-                    'sees them: give Trainer(strategy=SingleDeviceStrategy("cpu")), or f"cuda:{local_rank}", and start the '
-                    "processes by torchrun or gossamer launch."
+                    'sees them: give Trainer(strategy=SingleDeviceStrategy("cpu")), or f"cuda:{local_rank}", and '
+                    "start the processes by torchrun or gossamer launch."
                 )
             if stage == "fit" and trainer.checkpoint_callbacks:
                 raise InputError(
