@@ -61,7 +61,7 @@ class ProgressLog:
     def __call__(self, row: Row) -> None:
         if row.get("rank"):
             return
-        shown = [f"{name} {value:.4g}" for name, value in row.items() if name not in _QUIET]
+        shown = [f"{name} {value:.4g}" for name, value in row.items() if name not in _COUNTS]
         if "bytes_sent" in row:
             shown.append(f"{row['bytes_sent'] / 1e6:.1f} MB sent")
             shown.append(f"{row['seconds_waiting']:.1f} of {row['seconds']:.1f} s waiting")
@@ -108,12 +108,9 @@ class WandbLog:
         self._run.log(_curves(row), step=row["step"])
 
 
-STANDARD = (
-    *("step", "rank", "round", "lr", "seconds"),
-    *("bytes_sent", "messages", "bytes_reduced", "seconds_waiting", "overflows", "skipped"),
-)
-"""The names that every row of `gossamer.torch` has; those that a script notes come after them."""
-_QUIET = {*STANDARD} - {"lr"}
+_COUNTS = {"step", "rank", "round", "seconds", "bytes_sent", "messages", "bytes_reduced", "seconds_waiting"}
+_COUNTS |= {"overflows", "skipped"}
+"""Names of rows of `gossamer.torch` that a line of progress sums up or leaves out."""
 
 
 def _path_for(path: str, row: Row) -> Path | None:

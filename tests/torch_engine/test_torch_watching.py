@@ -8,6 +8,7 @@ import pytest
 import torch
 
 import gossamer as gs
+from gossamer import logs
 from gossamer.logs import JSONLinesLog
 from gossamer.torch import CSVLog, Decentralized, resume, save
 from gossamer.torch.optimizer import PROGRESS, STANDARD
@@ -57,6 +58,10 @@ def test_a_table_has_the_columns_of_its_first_row(tmp_path):
     optimizer.note(accuracy=1.0)
     with pytest.raises(gs.InputError, match="'accuracy' is in one of them only"):
         steps(optimizer, loss, count=1)
+
+
+def test_a_line_of_progress_knows_the_names_that_every_row_has():
+    assert {*STANDARD} == logs._COUNTS | {"lr"}
 
 
 def test_what_is_noted_is_a_number_of_its_own_name():
