@@ -102,6 +102,13 @@ class Flat:
         self.vector = vector
         return True
 
+    def gather(self) -> None:
+        """Take in the parameters that a script has put elsewhere since `unite`, by ``p.data = …``."""
+        assert self.vector is not None
+        for p, part in zip(self.params, self.vector.split(self.lengths), strict=True):
+            if p.data_ptr() != part.data_ptr():
+                p.data = part.copy_(p.detach().reshape(-1)).view_as(p)
+
     def stilled(self, x: Tensor, bucket: Bucket) -> Tensor:
         """Return a part of the vector in which the parameters that are still have the values that they keep."""
         if not any(k in self.still for k, *_ in bucket.pieces):

@@ -500,6 +500,7 @@ class Decentralized(Optimizer):
 
     # ---- a step -----------------------------------------------------------------------------------------------------
 
+    @torch._disable_dynamo  # or torch.compile(optimizer.step) would look into it, and fail at its messages
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, closure: Callable[[], Any] | None = None, *, full: Callable[[], Any] | None = None
@@ -625,11 +626,12 @@ class Decentralized(Optimizer):
     def _check_parameters(self) -> None:
         """Refuse to go on where a script wrote into the parameters and the step would overwrite it or miss it."""
         self.flat.check_kinds()
+        late = self._ahead and not self.overlap
+        if late and self.flat.vector is not None:  # they are the model
+            self.flat.gather()
+            return
         if (self.local is not None and self.local.taken) or not looks(self.guard.step, self.flat.device):
             return
-        late = self._ahead and not self.overlap
-        if late and self.flat.vector is not None:
-            return  # they are the model
         x = self._kept["x"] if self._ahead else self._rounds[0].points[0]
         touched = self.flat.touched(x)
         if touched and late:
