@@ -668,9 +668,10 @@ class Decentralized(Optimizer):
         if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
             self.guard.listen()
             self._check_own()
-            self._check_parameters()
         self.guard.step += 1  # the step that is on its way
         try:
+            if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
+                self._check_parameters()
             self.guard.passes([gradient])
             rounds.answer(self.decay.added(bucket, (gradient,), rounds.points), self._rates())
             self.flat.write(rounds.points[0], bucket)
