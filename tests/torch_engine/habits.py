@@ -1,6 +1,7 @@
 """Habits of training loops that take two ranks: checkpoints by tools of PyTorch, a compiled step, wrapped models."""
 
 import warnings
+from typing import Any
 
 import gossamer as gs
 
@@ -57,16 +58,18 @@ def saved(rank, folder, way, rule):
     """Where a run of six steps ends, and where one ends that another process of this rank went on with after three."""
     import torch
     import torch.distributed as dist
-    from torch.distributed import checkpoint as dcp
+    from torch.distributed import checkpoint
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
+    dcp: Any = checkpoint
     model, optimizer = made(rule)
     train(rank, model, optimizer, 0, 3)
     if way.startswith("dcp"):
         state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        dcp.save(state, checkpoint_id=folder) if way == "dcp.save" else dcp.async_save(
-            state, checkpoint_id=folder
-        ).result()
+        if way == "dcp.save":
+            dcp.save(state, checkpoint_id=folder)
+        else:
+            dcp.async_save(state, checkpoint_id=folder).result()
     elif way == "get_state_dict":
         of_model, of_optimizer = get_state_dict(model, optimizer)
         dcp.save({"model": of_model, "optimizer": of_optimizer}, checkpoint_id=folder)

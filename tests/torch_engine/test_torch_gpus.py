@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import gossamer as gs
 from benchmarks import torch_gpu
@@ -46,14 +47,14 @@ class Watched(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        given = [a for a in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor)]
+        given = [a for a in tree_leaves((args, kwargs)) if isinstance(a, torch.Tensor)]
         of_device = [a.untyped_storage().data_ptr() in self._places for a in given]
         if any(of_device) and func.overloadpacket in self.READS:
             self.reads.append(str(func))
         to_host = func.overloadpacket is torch.ops.aten.copy_ and args[2:] == (True,) and not of_device[0]
         made = func(*args, **kwargs)
         if any(of_device) and not to_host:
-            for a in torch.utils._pytree.tree_leaves(made):
+            for a in tree_leaves(made):
                 if isinstance(a, torch.Tensor):
                     self._kept.append(a.untyped_storage())
                     self._places.add(a.untyped_storage().data_ptr())
@@ -140,9 +141,9 @@ class Stream:
                 del stream.waiting[: self.until]
 
         class Pinned(torch.Tensor):
-            def copy_(self, source, non_blocking=False):
+            def copy_(self, other, non_blocking=False):
                 assert non_blocking
-                held = source.clone()
+                held = other.clone()
                 stream.waiting.append(lambda: self.as_subclass(torch.Tensor).copy_(held.as_subclass(torch.Tensor)))
                 return self
 
@@ -221,7 +222,7 @@ def parts_unused(rank, make, overlap):
     for k in range(4):
         optimizer.zero_grad()
         used = [layer for j, layer in enumerate(layers) if j != (rank + k) % 4]
-        sum((layer - rank).square().sum() for layer in (used if rank % 2 else used[::-1])).backward()
+        torch.stack([(layer - rank).square().sum() for layer in (used if rank % 2 else used[::-1])]).sum().backward()
         optimizer.step()
     torch.distributed.barrier()
     return torch.cat([layer.detach()[::100] for layer in layers]).numpy()
