@@ -8,6 +8,7 @@ import copy
 import math
 import pickle
 from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -237,8 +238,8 @@ class Autocast(nn.Module):
 
 
 def channels_last():
-    model = nn.Sequential(nn.Unflatten(1, (2, 1, 2)), nn.Conv2d(2, 4, (1, 2)), nn.Flatten())
-    model.to(memory_format=torch.channels_last)  # pyright: ignore[reportCallIssue]
+    model: Any = nn.Sequential(nn.Unflatten(1, (2, 1, 2)), nn.Conv2d(2, 4, (1, 2)), nn.Flatten())
+    model.to(memory_format=torch.channels_last)
     assert not model[1].weight.is_contiguous()
     return model
 
