@@ -102,6 +102,13 @@ class Flat:
         self.vector = vector
         return True
 
+    def gather(self) -> None:
+        """Take in the parameters that a script has put elsewhere since `unite`, by ``p.data = …``."""
+        assert self.vector is not None
+        for p, part in zip(self.params, self.vector.split(self.lengths), strict=True):
+            if p.data_ptr() != part.data_ptr():
+                p.data = part.copy_(p.detach().reshape(-1)).view_as(p)
+
     def stilled(self, x: Tensor, bucket: Bucket) -> Tensor:
         """Return a part of the vector in which the parameters that are still have the values that they keep."""
         if not any(k in self.still for k, *_ in bucket.pieces):
@@ -230,37 +237,57 @@ class Flat:
 
 
 class Hooks:
-    """Calls what takes a bucket's gradient as soon as backward has made it.
+    """Calls what takes a bucket's gradient once backward has made it, and those of all buckets after it.
 
     A parameter's gradient is complete only after all of its uses in the graph: nothing in this backward reads the
-    parameter any more, and a rule may move it.
+    parameter any more, and a rule may move it. Buckets are taken from the last to the first on all ranks, although
+    backward may complete them in another order on each: a rank that waits for a bucket of a neighbour would else wait
+    for one that the neighbour takes later, and NCCL would take one bucket for another.
     """
 
     def __init__(self, flat: Flat, buckets: Sequence[Bucket], ready: Callable[[Bucket], None]):
-        self._missing = [len(bucket.pieces) for bucket in buckets]
-        self._buckets, self._ready, self.taken = buckets, ready, set[int]()
+        self._flat, self._buckets, self._ready, self.taken = flat, buckets, ready, set[int]()
         """The buckets that were taken since the last step."""
+        self._versions: dict[int, int] = {}
+        """By parameter, which version of its gradient backward has made."""
+        self._missing = [len(bucket.pieces) for bucket in buckets]
         of = [[b for b in buckets if any(k == piece for piece, *_ in b.pieces)] for k in range(len(flat.params))]
         self._handles = [
-            p.register_post_accumulate_grad_hook(lambda _, mine=mine: self._accumulated(mine))
-            for p, mine in zip(flat.params, of, strict=True)
+            p.register_post_accumulate_grad_hook(lambda _, k=k, mine=mine: self._accumulated(k, mine))
+            for k, (p, mine) in enumerate(zip(flat.params, of, strict=True))
         ]
 
-    def _accumulated(self, buckets: Sequence[Bucket]) -> None:
+    def _accumulated(self, k: int, buckets: Sequence[Bucket]) -> None:
+        self._versions[k] = self._version(k)
         for bucket in buckets:
-            if bucket.number in self.taken:
+            if self._missing[bucket.number] == 0:
                 raise InputError(
                     'backward ran twice before a step, but overlap="backward" takes each gradient as soon as it is '
                     "there: leave it out where gradients are accumulated."
                 )
             self._missing[bucket.number] -= 1
-            if self._missing[bucket.number] == 0:
-                self.taken.add(bucket.number)
-                self._ready(bucket)
+        for bucket in self._left():
+            if self._missing[bucket.number]:
+                break
+            self.taken.add(bucket.number)
+            self._ready(bucket)
+
+    def _version(self, k: int) -> int:
+        gradient: Any = self._flat.params[k].grad
+        return -1 if gradient is None else gradient._version
+
+    def _left(self) -> list[Bucket]:
+        return [bucket for bucket in reversed(self._buckets) if bucket.number not in self.taken]
 
     def turn(self) -> list[Bucket]:
-        """Return the buckets that backward did not complete, and begin with the next step."""
-        left = [bucket for bucket in self._buckets if bucket.number not in self.taken]
+        """Return the buckets that were not taken yet, in their order, and begin with the next step."""
+        left = self._left()
+        if changed := sorted(k for k, version in self._versions.items() if self._version(k) != version):
+            raise InputError(
+                f"the gradient of parameter {changed[0]} (from 0; {len(changed)} in all) was changed between backward "
+                'and step, by clipping say, but overlap="backward" has taken it before: leave that out.'
+            )
+        self._versions.clear()
         self._missing, self.taken = [len(bucket.pieces) for bucket in self._buckets], set()
         return left
 

@@ -293,7 +293,7 @@ class Guard:
         self.exchange, self.world, self.mode, self.rule, self.place = exchange, exchange.world, mode, rule, place
         self.step = 0
         """The step that is being taken, counted from 1."""
-        self._row = 0
+        self._row = self._turned = 0
         self.late = LateFlag() if exchange.world.device.type == "cuda" and mode == "stop" else None
         """On a GPU what is not finite is found one step later: the host does not wait for each sum."""
 
@@ -317,7 +317,9 @@ class Guard:
         """
         if self.late is not None:
             self.late.put(~torch.isfinite(_total(gradients)))
-            self._stop_late(self.late.turn())
+            if self._turned != self.step:  # once a step, whose gradients backward may hand over in several calls
+                self._turned = self.step
+                self._stop_late(self.late.turn())
             return True
         bad = 0 if math.isfinite(_total(gradients)) else sum(_bad(gradient) for gradient in gradients)
         if local or (self.mode == "stop" and self.world.words.carried):

@@ -82,8 +82,8 @@ class Decentralized(Optimizer):
             a script writes into the parameters in between (a projection, say) is the model. With ``"backward"`` a
             bucket is mixed, moved and sent as soon as backward has made its gradient: nothing may change gradients
             between backward and step then.
-        log: called with a row of numbers after every `log_every` steps: `CSVLog`, or any function of a dict. See
-            `note`.
+        log: called with a row of numbers after every `log_every` steps: `CSVLog("log.csv")`, another writer of
+            `gossamer.logs`, or any function of a dict. See `note`.
         log_every: how many steps there are between two rows.
         seed: the seed of what randomised compressors draw.
         draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
@@ -500,6 +500,7 @@ class Decentralized(Optimizer):
 
     # ---- a step -----------------------------------------------------------------------------------------------------
 
+    @torch._disable_dynamo  # or torch.compile(optimizer.step) would look into it, and fail at its messages
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, closure: Callable[[], Any] | None = None, *, full: Callable[[], Any] | None = None
@@ -625,11 +626,12 @@ class Decentralized(Optimizer):
     def _check_parameters(self) -> None:
         """Refuse to go on where a script wrote into the parameters and the step would overwrite it or miss it."""
         self.flat.check_kinds()
+        late = self._ahead and not self.overlap
+        if late and self.flat.vector is not None:  # they are the model
+            self.flat.gather()
+            return
         if (self.local is not None and self.local.taken) or not looks(self.guard.step, self.flat.device):
             return
-        late = self._ahead and not self.overlap
-        if late and self.flat.vector is not None:
-            return  # they are the model
         x = self._kept["x"] if self._ahead else self._rounds[0].points[0]
         touched = self.flat.touched(x)
         if touched and late:
@@ -666,9 +668,10 @@ class Decentralized(Optimizer):
         if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
             self.guard.listen()
             self._check_own()
-            self._check_parameters()
         self.guard.step += 1  # the step that is on its way
         try:
+            if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
+                self._check_parameters()
             self.guard.passes([gradient])
             rounds.answer(self.decay.added(bucket, (gradient,), rounds.points), self._rates())
             self.flat.write(rounds.points[0], bucket)
