@@ -10,6 +10,7 @@ import threading
 import time
 from datetime import timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ import torch
 import gossamer as gs
 from gossamer import networks
 from gossamer.torch import asynchronous
-from gossamer.torch.asynchronous import Kind, Meetings, Preempted, StartingAgent, WakingAgent, without_rounds
+from gossamer.torch.asynchronous import Kind, Meetings, Message, Preempted, StartingAgent, WakingAgent, without_rounds
 from gossamer.torch.exchange import Counters
+from gossamer.torch.faults import NeighborLost
 from tests.torch_engine import asynchronous_ranks, forked
 from tests.torch_engine.asynchronous_ranks import DIM, ETA, FAR, LAM, LOST, SHORT, STOPPED, TIMEOUT
 
@@ -31,8 +33,7 @@ def imbalance(found):
 
 def test_every_event_is_that_of_a_loop():
     """One rank steps at a time, so that who meets whom is known."""
-    curvature, minima = problem = asynchronous_ranks.problem(2)
-    gradient = [lambda x, a=a, b=b: a * (x - b) for a, b in zip(*problem, strict=True)]
+    gradient = [lambda x, a=a, b=b: a * (x - b) for a, b in zip(*asynchronous_ranks.problem(2), strict=True)]
     x = np.zeros((2, DIM))
     m, at = np.stack([gradient[i](x[i]) for i in range(2)]), x.copy()
     v = m.copy()
@@ -212,7 +213,7 @@ def test_what_is_tracked_adds_up_whatever_is_late(monkeypatch):
 def test_of_two_requests_that_cross_the_lower_rank_has_its_way(monkeypatch):
     wire, network = Wire(monkeypatch), networks.asynchronous(networks.complete(2))
     low, high = tables = [wire.meetings(rank, network, 60.0) for rank in range(2)]
-    found = [None, None]
+    found: dict[int, Any] = {}
     for rank, table in enumerate(tables):
         table.end_step({"v": torch.full((2,), rank + 1.0, dtype=torch.float64)})
         table.begin_step()
@@ -252,8 +253,32 @@ def test_a_process_that_ends_does_not_report_its_peers_as_lost(monkeypatch):
         (1, Kind.EXITED, 1),
         (2, Kind.EXITED, 1),
     ]
-    with pytest.raises(gs.torch.NeighborLost, match="rank 0 lost rank 1"):
+    with pytest.raises(NeighborLost, match="rank 0 lost rank 1"):
         stays.check_alive()
+
+
+def test_a_peer_may_end_as_soon_as_all_have_arrived(monkeypatch):
+    wire, network = Wire(monkeypatch), networks.asynchronous(networks.complete(2))
+    wire.receivers[1] = lambda *_: None
+    table, errors = wire.meetings(0, network, 60.0), []
+
+    def gather():
+        try:
+            table.gather()
+        except NeighborLost as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=gather, daemon=True)
+    thread.start()
+    forked.wait_until(lambda: wire.sent, 10)
+    with table.lock:  # both are known before the thread that waits goes on
+        table._receive(1, Message(Kind.ARRIVED, 1, 1))
+        table._receive(1, None)
+    thread.join(10)
+    assert not thread.is_alive()
+    assert errors == []
+    with pytest.raises(NeighborLost, match="rank 0 lost rank 1"):
+        table.gather()
 
 
 def test_what_needs_rounds_is_refused():

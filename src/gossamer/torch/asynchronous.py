@@ -268,7 +268,8 @@ class Meetings:
                 if self._missed[peer] * period > self._timeout:
                     self._pass_on(Message(Kind.SILENT, peer))
                 self._send(peer, Kind.PING)
-        self.check_alive()
+        if not is_done():  # a peer may end as soon as it has what it waited for
+            self.check_alive()
 
     def _receive(self, peer: int, message: Message | None) -> None:
         """Answer a message at once, in the thread that has read it."""
