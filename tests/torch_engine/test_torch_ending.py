@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from gossamer.torch import faults
-from gossamer.torch.launch import command, environment
 from tests.seldom import seldom
 from tests.torch_engine import forked
 
@@ -29,22 +28,6 @@ x.square().sum().backward()
 optimizer.step()
 dist.all_reduce(x.data)  # a thread of gloo does it
 seen.append(weakref.ref(dist.group.WORLD))
-"""
-
-
-UNFINISHED = """
-import os
-import torch
-import gossamer as gs
-from gossamer.torch import Decentralized
-
-torch.manual_seed(int(os.environ["RANK"]))
-x = torch.nn.Parameter(torch.ones(2))
-optimizer = Decentralized([x], gs.DPSGD(eta=0.1), "ring", asynchronous=True)
-for _ in range(5):
-    optimizer.zero_grad()
-    (x * torch.rand(2)).sum().backward()
-    optimizer.step()
 """
 
 
@@ -74,17 +57,3 @@ def test_threads_of_a_group_that_somebody_else_keeps_are_given_time(kept, monkey
         del group
     faults.let_go()
     assert pauses == [faults.PAUSE] * kept
-
-
-def test_ranks_that_wait_for_letters_end_well_without_a_finish(tmp_path):
-    """Each loses its neighbours while its interpreter ends, if they go at the same time."""
-    script = tmp_path / "unfinished.py"
-    script.write_text(UNFINISHED)
-    done = subprocess.run(
-        command(3, script, folder=tmp_path),
-        env=environment(3) | forked.LIGHT,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
