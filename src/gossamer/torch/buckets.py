@@ -66,6 +66,7 @@ class Flat:
         self.lengths = [local(p).numel() for p in self.params]
         self.size = sum(self.lengths)
         self._kinds = [_kind(p) for p in self.params]
+        self._sharded = any(map(is_sharded, self.params))
         self.vector: Tensor | None = None
         """The memory that the parameters are views of, after `unite`."""
         self._written: tuple[list[int], Tensor | None] = ([], None)
@@ -111,7 +112,7 @@ class Flat:
 
     def stilled(self, x: Tensor, bucket: Bucket) -> Tensor:
         """Return a part of the vector in which the parameters that are still have the values that they keep."""
-        if not any(k in self.still for k, *_ in bucket.pieces):
+        if not self.still or not any(k in self.still for k, *_ in bucket.pieces):
             return x
         parts = list(x.split([last - first for _, first, last in bucket.pieces]))
         for place, (k, first, last) in enumerate(bucket.pieces):
@@ -159,6 +160,8 @@ class Flat:
     def check_kinds(self) -> None:
         """Refuse to go on if parameters were converted or moved since; those that were frozen are still from now on."""
         for k, (p, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
+            if p.requires_grad and not self.still and (p.dtype, p.device, p.shape) == kind:
+                continue
             if p.requires_grad:
                 self.still.pop(k, None)
             elif k not in self.still:
@@ -205,12 +208,16 @@ class Flat:
                 "a parameter that was frozen when Decentralized was made has a gradient now: make a new optimizer "
                 "after unfreezing, on all ranks."
             )
+        if self.params[0].grad is not None and not self.still:
+            return
         if all(p.grad is None for k, p in enumerate(self.params) if k not in self.still):
             raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
 
     def gradients(self) -> list[Tensor]:
         """Return the gradients that there are, as they are, in the order of the parameters."""
         kept = [p.grad for k, p in enumerate(self.params) if p.grad is not None and k not in self.still]
+        if not self._sharded and not any(g.is_sparse for g in kept):
+            return kept
         return [g.detach().coalesce().values() if g.is_sparse else local(g) for g in kept]
 
     def gradient(self, bucket: Bucket) -> Tensor:
@@ -221,8 +228,8 @@ class Flat:
             if p.grad is None or k in self.still:
                 parts.append(torch.zeros(last - first, dtype=self.dtype, device=self.device))
             else:
-                whole = (p.grad.detach().to_dense() if p.grad.is_sparse else local(p.grad)).reshape(-1)
-                parts.append(whole[first:last].to(self.dtype))
+                whole = p.grad if not self._sharded and not p.grad.is_sparse else _dense(p.grad)
+                parts.append(whole.detach().reshape(-1)[first:last].to(self.dtype))
         return torch.cat(parts)
 
     def as_parameters(self, vector: Tensor) -> list[Tensor]:
@@ -296,6 +303,10 @@ def local(p: Tensor) -> Tensor:
     """Return what this process holds of a tensor, detached: of a sharded one its shard, in the same memory."""
     detached: Any = p.detach()
     return detached.to_local() if is_sharded(detached) else detached
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense() if gradient.is_sparse else local(gradient)
 
 
 def is_sharded(value: Any) -> bool:

@@ -67,7 +67,10 @@ class Dials:
         # one number promotes nothing; one for each coordinate must have the type of what it multiplies
         self._numbers = [{key: torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))} for _ in buckets]
         self.rules = [bind(type(rule), numbers | counts(rule) | parts(rule)) for numbers in self._numbers]
-        self._etas: list[Any] = [None] * len(buckets)
+        self._momentum = momentum(rule)
+        self._varies = any(callable(getattr(rule, key)) for key in ranges(type(rule)))
+        self._turned: list[Rates | None] = [None] * len(buckets)
+        """The rates that each bucket's rule has now; None where a schedule may have changed."""
 
     @property
     def scheduled(self) -> bool:
@@ -80,15 +83,15 @@ class Dials:
 
     def turn(self, bucket: Bucket, t: int, rates: Rates) -> None:
         """Write the numbers of round t for a bucket, with these step sizes for the groups; None is the rule's own."""
-        numbers, given = self._numbers[bucket.number], momentum(self._template)
+        if not self._varies and rates == self._turned[bucket.number]:
+            return
+        self._turned[bucket.number] = rates
+        numbers, given = self._numbers[bucket.number], self._momentum
         for key, number in numbers.items():
             if key != "eta":
                 turned = rates.momentum is not None and given is not None and key == given[0]
                 number.fill_(given[1](rates.momentum) if turned else self._at(key, t))  # pyright: ignore[reportOptionalSubscript]
-        etas = [self.eta(t) if rate is None else rate for rate in rates.eta]
-        if etas == self._etas[bucket.number]:
-            return
-        self._etas[bucket.number], eta = etas, self._by_group(etas, bucket)
+        eta = self._by_group([self.eta(t) if rate is None else rate for rate in rates.eta], bucket)
         if isinstance(eta, Tensor) or numbers["eta"].ndim:
             numbers["eta"].data = eta if isinstance(eta, Tensor) else torch.tensor(eta, dtype=torch.float64)
         else:

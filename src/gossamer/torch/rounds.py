@@ -184,16 +184,16 @@ class Rounds:
 
     def _keep(self, state: State) -> None:
         """Copy a state into the buffers. What stands in one of them and moves to another is copied twice."""
-        places = {a.untyped_storage().data_ptr() for a in self.kept.values()}
-        made = {
-            name: a.clone() if a.untyped_storage().data_ptr() in places and a is not self.kept.get(name) else a
-            for name, a in state.items()
-        }
+        places, kept = {a.untyped_storage().data_ptr() for a in self.kept.values()}, self.kept
+        made = dict(state)
         for name, a in made.items():
-            if name not in self.kept:
-                self.kept[name] = a.clone()
-            elif a is not self.kept[name]:
-                self.kept[name].copy_(a)
+            if a is not kept.get(name) and a.untyped_storage().data_ptr() in places:
+                made[name] = a.clone()
+        for name, a in made.items():
+            if name not in kept:
+                kept[name] = a.clone()
+            elif a is not kept[name]:
+                kept[name].copy_(a)
 
 
 class Replaying:
