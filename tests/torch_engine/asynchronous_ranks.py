@@ -72,7 +72,9 @@ def one_by_one(rank, size):
         if turn == rank:
             train(loss, optimizer, 3)
     optimizer.check_together()
-    return snapshot(model, optimizer)
+    found = snapshot(model, optimizer)
+    optimizer.finish()
+    return found
 
 
 def uneven(rank, size, folder):

@@ -130,15 +130,15 @@ class Wire:
     """Carries messages from thread to thread, each after a random time; those of a pair stay in order."""
 
     def __init__(self, monkeypatch, seed=0):
-        self.random, self.receivers, self.sent = random.Random(seed), {}, []
+        self.random, self.receivers, self.sent, self.said = random.Random(seed), {}, [], []
         self.is_open = threading.Event()
         self.is_open.set()
         monkeypatch.setattr(asynchronous, "Transport", self.transport)
 
     def meetings(self, rank, network, seconds):
-        words = SimpleNamespace(reason=lambda *_: None)
+        words = SimpleNamespace(reason=lambda *_: None, is_over=lambda _: False, say=self.said.append)
         world = SimpleNamespace(rank=rank, timeout=timedelta(seconds=seconds), dtype=torch.float64, words=words)
-        return Meetings(world, network, Counters())  # pyright: ignore[reportArgumentType]
+        return Meetings(world, network, Counters(), 1)  # pyright: ignore[reportArgumentType]
 
     def transport(self, world, peers, receive):
         self.receivers[world.rank] = receive
@@ -238,23 +238,17 @@ def test_of_two_requests_that_cross_the_lower_rank_has_its_way(monkeypatch):
     assert (low.tally.answered, high.tally.answered) == (0, 1)
 
 
-def test_a_process_that_ends_does_not_report_its_peers_as_lost(monkeypatch):
-    """It closes its connections itself, and must not tell rank 2 that rank 1 is gone, or the other way round."""
+def test_a_closed_connection_is_told_only_by_a_script_that_goes_on(monkeypatch):
+    """A process that ends closes its connections itself, and must not tell rank 2 that rank 1 is gone."""
     wire, network = Wire(monkeypatch), networks.asynchronous(networks.complete(3))
-    wire.receivers |= {1: lambda *_: None, 2: lambda *_: None}
-    ends, stays = wire.meetings(0, network, 60.0), wire.meetings(0, network, 60.0)
-    with monkeypatch.context() as patch:
-        patch.setattr(asynchronous.threading, "main_thread", lambda: SimpleNamespace(is_alive=lambda: False))
-        ends._receive(1, None)
+    table = wire.meetings(0, network, 60.0)
+    table._receive(1, None)
+    table._receive(2, None)  # as ranks do that have lost rank 1 as well
     assert wire.sent == []
-    ends.check_alive()
-    stays._receive(1, None)
-    assert [(peer, message.kind, message.number) for _, peer, message in wire.sent] == [
-        (1, Kind.EXITED, 1),
-        (2, Kind.EXITED, 1),
-    ]
-    with pytest.raises(NeighborLost, match="rank 0 lost rank 1"):
-        stays.check_alive()
+    assert wire.said == []
+    with pytest.raises(NeighborLost, match=r"rank 0 lost rank 1, .* ended without optimizer\.finish"):
+        table.check_alive()
+    assert [(words.rank, words.error, words.lost) for words in wire.said] == [(0, "NeighborLost", (1,))]
 
 
 def test_a_peer_may_end_as_soon_as_all_have_arrived(monkeypatch):

@@ -19,7 +19,8 @@ that one of the two abandons is reverted by the other, and Σ v = Σ m holds aga
 accepted meetings are settled. From there until its own next step a rank declines, so that its state stays as it is.
 
 **Failures.** A peer that does not reply within `timeout` is not asked again until it is heard. A process that dies, or
-is silent at a common point, ends the run: who notices it tells the others, so that all name it by `NeighborLost`.
+is silent at a common point, ends the run: who notices it tells all ranks by its last words (`gossamer.torch.faults`),
+so that all raise a `NeighborLost` that names the same rank.
 """
 
 import atexit
@@ -42,13 +43,15 @@ from gossamer import networks
 from gossamer.core import InputError, State
 from gossamer.networks import Network
 from gossamer.torch.exchange import Counters, Exchange
-from gossamer.torch.faults import GRACE, MOMENT, NeighborLost
+from gossamer.torch.faults import GRACE, MOMENT, NeighborLost, Words
 from gossamer.torch.rounds import Answer, Asked, Course, Loop, Memory, Rates, Rounds
 from gossamer.torch.world import ProcessWorld
 
 MAX_REQUESTS = 3  # peers that an agent asks, one after the other, before it steps alone
 HEARTBEATS = 8  # heartbeats that a peer must miss at a common point to be lost
-CLOSING = 1.0  # seconds that a process spends at its end on messages that have not left, and on its threads
+CLOSING = 1.0  # seconds that a process waits at its end for peers to read its messages, and for its threads
+LAST = -1  # the number of a PING after which nothing is sent
+NOTICED = 1 << 62  # the step in the words of a rank that lost another: of several words those of the lowest step count
 FOREVER = timedelta(days=30)
 HEAD, BODY, UNUSED = 1, 2, 3  # tags of the two parts of a message, and of a message that is never sent
 
@@ -63,17 +66,15 @@ class Kind(enum.IntEnum):
     ABORT = 4  # asks to revert the meeting, since ACCEPT came too late
     PING = 5  # asks for a PONG, while the sender waits at a common point
     PONG = 6
-    LEAVE = 7  # ends the messages of the sender
-    ARRIVED = 8  # a rank has arrived at a common point; this and what follows is passed on by all
-    EXITED = 9  # the connection to a rank has closed
-    SILENT = 10  # a rank has missed its heartbeats
+    ARRIVED = 7  # a rank has arrived at a common point; passed on by all
+    LEAVE = 8  # ends the messages of the sender
 
 
 class Message(NamedTuple):
     """A message between two peers: five integers, and arrays in one piece."""
 
     kind: Kind
-    number: int = 0  # of the request; from ARRIVED on the rank that the message is about
+    number: int = 0  # of the request, or the rank that has ARRIVED
     epoch: int = 0  # the number of common points that the sender had passed at its last step; with ARRIVED has reached
     names: int = 0  # the names of the arrays, as bits by their place in the sorted names of the state
     body: Tensor | None = None  # the arrays, in the order of their names
@@ -90,6 +91,7 @@ class Transport:
         self._dtype, self._receive = world.dtype, receive
         self._group: Any = dist.new_group(backend="gloo", timeout=world.timeout)
         self._queues: dict[int, queue.SimpleQueue[Message | None]] = {peer: queue.SimpleQueue() for peer in peers}
+        self._behind = set(peers)  # peers that have not read everything
         self._writers = [threading.Thread(target=self._write, args=(peer,), daemon=True) for peer in peers]
         self._readers = [threading.Thread(target=self._read, args=(peer,), daemon=True) for peer in peers]
         atexit.register(self._close)
@@ -106,10 +108,14 @@ class Transport:
             atexit.unregister(self._close)
 
     def _close(self) -> None:
-        """Write what is queued and end all threads: gloo's, in an interpreter that shuts down, abort the process."""
+        """Close all connections and end all threads: gloo's, in an interpreter that shuts down, abort the process."""
+        for peer in self._queues:
+            self.send(peer, Message(Kind.PING, LAST))
+        end = time.monotonic() + CLOSING
+        while self._behind and time.monotonic() < end:
+            time.sleep(0.002)  # a connection that closes early may discard what the peer has not read yet
         for messages in self._queues.values():
             messages.put(None)
-        _join(self._writers, CLOSING)
         for peer in self._queues:  # the first wait that times out closes all connections; one for a lost peer does not
             with contextlib.suppress(RuntimeError):
                 self._group.recv([torch.zeros(1)], peer, UNUSED).wait(MOMENT)
@@ -139,9 +145,12 @@ class Transport:
                     body = torch.empty(length, dtype=self._dtype)
                     self._group.recv([body], peer, BODY).wait(FOREVER)
             except RuntimeError:
+                self._behind.discard(peer)
                 return self._receive(peer, None)
+            if kind == Kind.PONG and number == LAST:
+                self._behind.discard(peer)
             self._receive(peer, Message(Kind(kind), number, epoch, names, body))
-        return None
+        return self._behind.discard(peer)
 
 
 def _join(threads: list[threading.Thread], seconds: float) -> bool:
@@ -171,8 +180,8 @@ class Preempted(Exception):
 class Meetings:
     """The messages by which peers mix their states with that of this rank."""
 
-    def __init__(self, world: ProcessWorld, network: Network, counters: Counters):
-        self.world, self.counters, self.tally = world, counters, Tally()
+    def __init__(self, world: ProcessWorld, network: Network, counters: Counters, tag: int):
+        self.world, self.counters, self.tally, self._tag = world, counters, Tally(), tag
         self.peers: list[int] = network.neighbors(world.rank).tolist()
         self._timeout = world.timeout.total_seconds()
         self.state: dict[str, Tensor] = {}  # buffers; none before the rule has started
@@ -239,7 +248,7 @@ class Meetings:
                 return  # all have arrived at the end
             rank, self._missed = self.world.rank, dict.fromkeys(self._missed, 0)
             self._wait(lambda: not any(self._unanswered.values()))
-            self._pass_on(Message(Kind.ARRIVED, rank, self._arrivals[rank] + 1))
+            self._arrive(Message(Kind.ARRIVED, rank, self._arrivals[rank] + 1))
             self._wait(lambda: min(self._arrivals) >= self._arrivals[rank])
             # that a peer has arrived may be known, by way of others, before its COMMIT is here
             self._wait(lambda: not self._unsettled)
@@ -253,9 +262,16 @@ class Meetings:
         self._transport.finish(self._timeout)
 
     def check_alive(self) -> None:
-        """Raise the error that ends the run, if there is one. The last words of a rank say more than its silence."""
-        if self._failure is not None:
-            raise self.world.words.reason(GRACE) or self._failure
+        """Raise the error that ends the run, if there is one, after telling all ranks."""
+        if (failure := self._failure) is None:
+            return
+        words, rank = self.world.words, self.world.rank
+        if reason := words.reason(GRACE):
+            raise reason
+        if not words.is_over(self._tag):
+            lost = getattr(failure, "ranks", ())
+            words.say(Words(NOTICED, rank, self._tag, type(failure).__name__, str(failure), lost))
+        raise failure
 
     def _wait(self, is_done: Callable[[], bool]) -> None:
         """Wait, and lose peers that miss their heartbeats. None is counted while this process itself is stopped."""
@@ -266,18 +282,23 @@ class Meetings:
             for peer in self._missed:
                 self._missed[peer] += 1
                 if self._missed[peer] * period > self._timeout:
-                    self._pass_on(Message(Kind.SILENT, peer))
+                    self._lose(peer, f"was silent for longer than timeout={self._timeout:g} s where all ranks meet")
                 self._send(peer, Kind.PING)
         if not is_done():  # a peer may end as soon as it has what it waited for
             self.check_alive()
 
+    def _lose(self, peer: int, why: str) -> None:
+        way_out = "Start all again from the last checkpoint, as `torchrun --max-restarts` does."
+        error = NeighborLost(f"rank {self.world.rank} lost rank {peer}, which {why}. {way_out}", (peer,))
+        self._failure = self._failure or error
+
     def _receive(self, peer: int, message: Message | None) -> None:
         """Answer a message at once, in the thread that has read it."""
-        if message is None:
-            if not threading.main_thread().is_alive():
-                return  # this process ends and has closed its connections itself: its peers are well
-            message = Message(Kind.EXITED, peer)
         with self.lock:
+            if message is None:
+                # only noted: in a process that ends, and closes its connections itself, nobody reads it
+                self._lose(peer, "closed its connections: it died, or ended without optimizer.finish()")
+                return self.lock.notify_all()
             self._silent.discard(peer)
             self._missed[peer] = 0
             try:
@@ -288,17 +309,17 @@ class Meetings:
                         self._take_reply(peer, message)
                     case Kind.COMMIT | Kind.ABORT:
                         self._settle(peer, message)
-                    case Kind.ARRIVED | Kind.EXITED | Kind.SILENT:
-                        self._pass_on(message)
                     case Kind.PING:
-                        self._send(peer, Kind.PONG)
+                        self._send(peer, Kind.PONG, message.number)
+                    case Kind.ARRIVED:
+                        self._arrive(message)
                     case Kind.LEAVE:
                         del self._missed[peer]
                     case _:  # a PONG, which has been counted above
                         pass
             except Exception as error:  # such as no memory, which the script must see
                 self._failure = self._failure or error
-            self.lock.notify_all()
+            return self.lock.notify_all()
 
     def _answer(self, peer: int, message: Message) -> None:
         """Accept a request, or decline it."""
@@ -338,25 +359,12 @@ class Meetings:
         else:
             self._revert(added)
 
-    def _pass_on(self, message: Message) -> None:
-        """Take in what a message tells about a rank and, if it is new, tell all peers."""
-        if message.kind == Kind.ARRIVED:
-            is_new = message.epoch > self._arrivals[message.number]
-            self._arrivals[message.number] = max(message.epoch, self._arrivals[message.number])
-        else:
-            is_new = self._failure is None and not self._has_left
-            self._failure = self._describe(message) if is_new else self._failure
-        for peer in self.peers if is_new else ():
-            self._post(peer, message)
-
-    def _describe(self, message: Message) -> NeighborLost:
-        """Return the error that names the rank that is lost."""
-        lost, why = message.number, "closed its connections: it died, or ended without optimizer.finish()"
-        if message.kind == Kind.SILENT:
-            why = f"was silent for longer than timeout={self._timeout:g} s where all ranks meet: stopped or hanging"
-        who = f"rank {lost}" if lost == self.world.rank else f"rank {self.world.rank} lost rank {lost}, which"
-        way_out = "Start all again from the last checkpoint, as `torchrun --max-restarts` does."
-        return NeighborLost(f"{who} {why}. {way_out}", (lost,))
+    def _arrive(self, message: Message) -> None:
+        """Note that a rank has arrived and, if it is new, tell all peers."""
+        if message.epoch > self._arrivals[message.number]:
+            self._arrivals[message.number] = message.epoch
+            for peer in self.peers:
+                self._post(peer, message)
 
     def _send(self, peer: int, kind: Kind, number: int = 0, arrays: dict[str, Tensor] | None = None) -> None:
         names, body = 0, None
@@ -510,7 +518,7 @@ class AsynchronousExchange(Exchange):
 
     def __init__(self, world: ProcessWorld, network: Network, counters: Counters):
         super().__init__(world, network, counters)
-        self.meetings = Meetings(world, network, counters)
+        self.meetings = Meetings(world, network, counters, self.tag)
 
     def meet(self) -> None:
         """Wait until all ranks are here, answering those that are not."""
