@@ -16,7 +16,7 @@ def main(folder, fault):
     import gossamer as gs
     from tests.torch_engine.elastic_ranks import ETA, LAM, optimum, trained
 
-    rank = int(os.environ["RANK"])
+    rank = int(os.environ["REPLICA_GROUP_ID"])
     Path(folder, f"pid-{os.getpid()}").touch()
     lost, step, kind = fault
     faults = {lost: (step, getattr(signal, kind, kind))}
