@@ -1,4 +1,4 @@
-"""Processes that meet at a store of the test itself, of which some are lost and others join."""
+"""Processes with a Lighthouse of the test itself, of which some are lost and others join."""
 
 import os
 import signal
@@ -39,8 +39,9 @@ class ElasticRanks(forked.Ranks):
         """Start a process; `env` is put into its environment."""
         context = forked._context()
         mine, theirs = context.Pipe(duplex=False)
-        env = {"TORCHFT_LIGHTHOUSE": self.address, "GOSSAMER_RUN_KEY": "secret", "NUM_REPLICA_GROUPS": str(self._work[1])} | (env or {})
-        given = theirs, env | {"REPLICA_GROUP_ID": str(rank)}, *self._work, rank, self._options | other
+        about = {"TORCHFT_LIGHTHOUSE": self.address, "GOSSAMER_RUN_KEY": "secret", "REPLICA_GROUP_ID": str(rank)}
+        about |= {"NUM_REPLICA_GROUPS": str(self._work[1])} | (env or {})
+        given = theirs, about, *self._work, rank, self._options | other
         process = context.Process(target=_main, args=given, daemon=True)
         process.start()
         theirs.close()

@@ -185,7 +185,7 @@ def environment(processes: int, *, loopback: bool = True) -> dict[str, str]:
 
 
 def _run(commands: Mapping[str, tuple[list[str], dict[str, str]]], said: "_Said | None", folder: str) -> int:
-    """Run one torchrun, or several by the name of their agent, and return the exit code: 0 if one of them ended well."""
+    """Run one torchrun, or several by the name of their agent, and return the exit code: 0 if one ended well."""
     running, codes = dict[str, subprocess.Popen[str]](), list[int]()
     pipe = None if said is None else subprocess.PIPE
     with _handing_on(running) as told:
