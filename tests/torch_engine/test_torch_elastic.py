@@ -16,21 +16,20 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.torch.elastic import Member, decide
+from gossamer.torch.elastic import Member, decide, import_torchft
 from tests.torch_engine import forked, quadratics
 from tests.torch_engine.elastic_ranks import ETA, HEARTBEAT, LAM, ElasticRanks, optimum, serve, trained, walked
 
 DMT = gs.BiasedDMT(eta=ETA, lam=LAM)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def torchft():
     """Skips a test where torchft is not installed."""
     try:
-        from torchft import coordination  # pyright: ignore[reportMissingImports]
-    except ImportError as missing:
-        pytest.skip(f'needs torchft, from `pip install "gossamer[elastic]"` ({missing.name} is missing)')
-    return coordination
+        import_torchft("LighthouseClient")
+    except gs.InputError as missing:
+        pytest.skip(str(missing))
 
 
 def gone_on(found):
@@ -86,6 +85,11 @@ def test_one_that_joins_and_cannot_connect_is_refused_unless_a_member_vanished_m
     assert decide([*told, new]).refused == ("j",)
     assert decide([*told, new]).names == ["a", "b", "c"]
     assert decide([*told[:2], new]).refused == ()  # c may have been the reason
+
+
+def test_nobody_joins_while_members_are_busy_together():
+    plan = decide([replace(VETERANS[0], busy=True), *VETERANS[1:], member("j", place=3)])
+    assert (plan.names, plan.refused) == (["a", "b", "c"], ())
 
 
 def test_addresses_of_loopback_and_others_are_not_mixed():
@@ -159,14 +163,14 @@ def test_survivors_go_on_to_the_last_one(torchft):
 
 
 @pytest.fixture(scope="module")
-def replaced():
+def replaced(torchft, tmp_path_factory):
     """Four on a graph lose one, whose place another takes while they train; one of another run is refused."""
-    pytest.importorskip("torchft", reason='needs torchft, from `pip install "gossamer[elastic]"`')
-    graph = quadratics.irregular(4)
-    faults = {1: (20, signal.SIGKILL)}
-    with ElasticRanks(trained, 4, DMT, graph, faults=faults, steps=400, full=4) as ranks:
+    options = {"faults": {1: (20, signal.SIGKILL)}, "steps": 400, "full": 4}
+    folder = tmp_path_factory.mktemp("replaced")
+    with ElasticRanks(trained, 4, DMT, quadratics.irregular(4), folder=str(folder), **options) as ranks:
         ranks.processes[1].join(60)
         killed = time.monotonic()
+        forked.wait_until(lambda: len(list(folder.glob("2-*"))) == 3, 60)
         ranks.start(3, rule=gs.BiasedDMT(eta=0.2, lam=LAM))
         refused = ranks.pipes.pop()
         assert refused.poll(60)
@@ -180,6 +184,7 @@ def test_a_given_graph_is_cut_down_to_those_that_are_left(replaced):
     """0–1–2–3 with 0–2 loses 1: a path 0–2–3, with Metropolis weights; soon after its heartbeats have ceased."""
     after = next(row for row in replaced[1][0]["seen"] if row["places"] == [0, 2, 3])
     np.testing.assert_allclose(after["W"], np.array([[2, 1, 0], [1, 1, 1], [0, 1, 2]]) / 3)
+    assert after["when"] - replaced[2] < HEARTBEAT / 1000 + 3.0
 
 
 @pytest.mark.slow
@@ -273,14 +278,14 @@ def test_those_that_lose_one_before_anything_is_trained_begin_again_with_its_suc
 
 
 @pytest.mark.slow
-def test_a_lighthouse_that_restarts_is_waited_for_and_nobody_is_lost(torchft, tmp_path):
+@pytest.mark.parametrize("away", [0.0, 3.0])
+def test_a_lighthouse_that_restarts_is_waited_for_and_nobody_is_lost(torchft, tmp_path, away):
     with ElasticRanks(slowly, 3, DMT, "ring", folder=str(tmp_path), seconds=12.0) as ranks:
         forked.wait_until(lambda: len(list(tmp_path.glob("begun-*"))) == 3, 90)
         ranks.lighthouse.shutdown()
-        port = int(ranks.address.rpartition(":")[2])
-        time.sleep(3.0)
-        ranks.lighthouse = None  # ends its listener
-        ranks.lighthouse, _ = serve(port)
+        ranks.lighthouse = None  # ends its connections, too
+        time.sleep(away)
+        ranks.lighthouse, _ = serve(int(ranks.address.rpartition(":")[2]))
         found = gone_on(ranks.results())
     assert {one["generation"] for one in found} == {1}
     assert len({one["steps"] for one in found}) == 1
@@ -341,7 +346,7 @@ def test_strangers_reach_loopback_alone_and_neither_end_the_run_nor_get_into_it(
         assert lighthouse in listeners(os.getpid())
         for row in (*(row for rows in of_each for row in rows), lighthouse):
             disturb(*row)
-        client = torchft.LighthouseClient(ranks.address, timedelta(seconds=2))
+        client = import_torchft("LighthouseClient")(ranks.address, timedelta(seconds=2))
         asked = dict[str, list[str]]()
 
         def ask(name, data):

@@ -98,6 +98,7 @@ class Member:
     first: int = 0  # how many agents begin
     size: int = 0  # how many members its last group had
     broken: bool = False  # its group cannot be used any more
+    busy: bool = False  # the members do something together before the next step, so that nobody can join
     sure: bool = True  # the Lighthouse has answered for CALM seconds
     pace: float = 0.0  # seconds a step
     failed: tuple[str, ...] = ()  # the members of a group that it could not connect to
@@ -152,8 +153,11 @@ def decide(asked: Sequence[Member]) -> Plan:
             refused |= set(veteran.failed) - veterans.keys()
         refused |= {one.name for one in asked if one.loopback != veteran.loopback} - veterans.keys()
     taken, members = set[int](), list[Member]()
+    busy = any(one.busy for one in veterans.values())  # Lighthouse's shrink_only is this, but can end in empty quorums
     for one in sorted(asked, key=lambda one: (one.name not in veterans, one.place, one.name)):
-        if one.name not in refused:  # one that joins gets the place that it wants, or else the first that is free
+        if one.name in veterans or not (
+            busy or one.name in refused
+        ):  # one that joins gets the place that it wants, or else the first that is free
             free = next(place for place in itertools.count() if place not in taken)
             members.append(replace(one, place=free if one.place in taken else one.place))
             taken.add(members[-1].place)
@@ -186,6 +190,7 @@ class Elastic:
         self._start, self._longest = start_timeout, max(start_timeout, timeout)
         self._client, self._server, self._pending = None, None, None
         self._socket: socket.socket | None = None
+        self._last = (0, dict[str, Any]().keys())
         self._failed, self._others, self._facts, self._tensors = (), set[str](), {}, []
         self._every = self._left = 1
         self._looked = self._answered = time.monotonic()
@@ -197,8 +202,8 @@ class Elastic:
 
     @property
     def late(self) -> bool:
-        """True if this process has just joined others that have a state."""
-        return bool(self.plan.veterans) and not self.generation
+        """True if this process has no state, and others have one or have tried to begin before."""
+        return not self.generation and any(one.generation or one.size for one in self.plan.members)
 
     @property
     def rank(self) -> int:
@@ -253,7 +258,7 @@ class Elastic:
 
     def enter(self, optimizer: Any, lost: NeighborLost | None) -> None:
         """Go on with those that have a state; if one was lost while all began, begin again."""
-        self.joined = self.late
+        self.joined = bool(self.plan.veterans) and not self.generation
         self.regroup(optimizer, 0, lost)
 
     def listen(self) -> None:
@@ -405,7 +410,8 @@ class Elastic:
     def _confirm(self, *, busy: bool = False) -> Plan:
         """Ask for a quorum; raise NeighborLost if the group must be formed again."""
         plan = self._ask(busy=busy)
-        if plan.names == self.plan.names and not any(member.broken for member in plan.members):
+        same = plan.names == self.plan.names and plan.generation == self.plan.generation + 1
+        if same and not any(member.broken for member in plan.members):
             return plan
         self._pending = plan
         raise NeighborLost("the members regroup, since a process joins or was lost.")
@@ -434,8 +440,8 @@ class Elastic:
                     "this run from its last checkpoint; Decentralized(…, start_timeout=…) waits longer."
                 )
             try:
-                mine = self._described(broken).signed(self._key)
-                quorum = self._connected().quorum(self._name, timedelta(seconds=left), shrink_only=busy, data=mine)
+                mine = self._described(broken=broken, busy=busy).signed(self._key)
+                quorum = self._connected().quorum(self._name, timedelta(seconds=left), data=mine)
             except TimeoutError:
                 continue
             except RuntimeError as error:
@@ -446,6 +452,10 @@ class Elastic:
                 time.sleep(LOOK)
                 continue
             found = {one.replica_id: Member.read(one.replica_id, one.data, self._key) for one in quorum.participants}
+            last, self._last = self._last, (quorum.quorum_id, found.keys())
+            if last[0] > quorum.quorum_id or (last[0] == quorum.quorum_id and last[1] != found.keys()):
+                self._missed = time.monotonic()  # it counts from 0 again: it was started anew, and knows nobody yet
+                continue
             plan = decide([one for one in found.values() if one is not None])
             if self._name in plan.refused:
                 self.close()
@@ -455,14 +465,14 @@ class Elastic:
                     "GLOO_SOCKET_IFNAME; and see that no firewall is between them."
                 )
             if plan.enough and self._name in plan.names:
-                others = found.keys() - set(plan.names)
+                others = {name for name, one in found.items() if one is None or name in plan.refused}
                 if new := others - self._others:
                     says.warning("not let in, without the key of the run or a connection: %s", ", ".join(sorted(new)))
                 self._others = others
                 return plan
             time.sleep(LOOK)
 
-    def _described(self, broken: bool) -> Member:
+    def _described(self, **flags: bool) -> Member:
         if self._socket is None:
             self._socket = socket.socket()  # bound, to have a port; it listens only while it serves a store
             self._socket.bind((self._host, 0))
@@ -472,7 +482,7 @@ class Elastic:
             generation=self.generation,
             first=self._agents,
             size=len(self.plan.members),
-            broken=broken,
+            **flags,
             sure=time.monotonic() - self._missed > CALM,
             pace=self._pace,
             failed=self._failed,
