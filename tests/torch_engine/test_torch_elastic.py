@@ -1,11 +1,14 @@
 """Losses and joins while training: who is left goes on by the rule itself, on the network of those that are left."""
 
 import contextlib
+import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -94,6 +97,8 @@ def test_nobody_joins_while_members_are_busy_together():
 
 def test_addresses_of_loopback_and_others_are_not_mixed():
     assert decide([*VETERANS, replace(member("j"), host="10.0.0.2")]).refused == ("j",)
+    begin = [replace(member(name), host=host) for name, host in (("x", "10.0.0.1"), ("y", "127.0.0.1"))]
+    assert decide(begin).refused == ("y",)
 
 
 def test_what_a_participant_says_counts_only_with_the_key_and_under_its_name():
@@ -124,7 +129,7 @@ def test_what_cannot_be_elastic_is_refused_before_any_work(monkeypatch):
     with pytest.raises(gs.InputError, match="changes or is directed, so that nothing says how its agents talk"):
         make(network=gs.networks.make("one-peer-exponential", 4))
     with monkeypatch.context() as patch:
-        patch.setitem(__import__("sys").modules, "torchft", None)
+        patch.setitem(sys.modules, "torchft", None)
         with pytest.raises(gs.InputError, match=r'torchft.* not installed.*`pip install "gossamer\[elastic\]"`'):
             make()
     monkeypatch.setattr(elastic, "import_torchft", lambda name: None)
@@ -333,7 +338,7 @@ def disturb(address, port):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not os.path.exists("/usr/bin/ss"), reason="needs ss, of iproute2")
+@pytest.mark.skipif(shutil.which("ss") is None, reason="needs ss, of iproute2")
 def test_strangers_reach_loopback_alone_and_neither_end_the_run_nor_get_into_it(torchft, tmp_path):
     """While they train, a process listens for gloo alone; the store is there only while a group is formed."""
     with ElasticRanks(slowly, 3, DMT, "ring", folder=str(tmp_path), seconds=25.0) as ranks:
@@ -365,3 +370,76 @@ def test_strangers_reach_loopback_alone_and_neither_end_the_run_nor_get_into_it(
         assert (one["generation"], one["members"]) == (1, 3)
     assert intruder.kind == "NotLetIn"
     assert re.search(r"had no quorum for this process within 6 s", intruder.message)
+
+
+# ---- several machines -----------------------------------------------------------------------------------------------
+
+RUN = Path(__file__).with_name("elastic_run.py")
+
+
+@pytest.fixture
+def machines():
+    """Two network namespaces with a link between them, 10.77.0.1 and 10.77.0.2: as good as two machines."""
+    if os.geteuid() or not shutil.which("ip"):
+        pytest.skip("needs root and ip, of iproute2, to make network namespaces")
+    names = [f"gossamer-{os.getpid()}-{number}" for number in (1, 2)]
+    ends = [f"gs{os.getpid()}{letter}" for letter in "ab"]
+
+    def ip(*words):
+        subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+    try:
+        for name in names:
+            ip("netns", "add", name)
+        ip("link", "add", ends[0], "netns", names[0], "type", "veth", "peer", "name", ends[1], "netns", names[1])
+        for number, (name, end) in enumerate(zip(names, ends, strict=True), 1):
+            ip("-n", name, "addr", "add", f"10.77.0.{number}/24", "dev", end)
+            for link in (end, "lo"):
+                ip("-n", name, "link", "set", link, "up")
+    except subprocess.CalledProcessError as error:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True)
+        pytest.skip(f"network namespaces cannot be made here: {error.stderr.strip()}")
+    yield names
+    for name in names:
+        subprocess.run(["ip", "netns", "del", name], capture_output=True)
+
+
+@pytest.mark.slow
+def test_an_agent_that_is_lost_on_another_machine_is_started_again_and_joins(torchft, machines, tmp_path):
+    """Two agents on one machine, one on the other; a fourth, which gives an address of loopback, is not let in."""
+    common = {"GOSSAMER_RUN_KEY": "secret", "OMP_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu"}
+    unset = ("GLOO_SOCKET_IFNAME", "REPLICA_GROUP_ID")
+    env = {key: value for key, value in os.environ.items() if key not in unset} | common
+    fault = [str(RUN), str(tmp_path), '[2, 30, "SIGKILL"]', "3"]
+    there = ["--lighthouse", "http://10.77.0.1:29510"]
+
+    def start(machine, *options, **more):
+        call = ["ip", "netns", "exec", machines[machine], sys.executable, "-m", "gossamer", "launch", "--elastic"]
+        return subprocess.Popen([*call, *options], env=env | more, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+    agents = ["--agents", "3", "--max-restarts", "1"]
+    runs = [
+        start(0, "--bind", "10.77.0.1:29510", *agents, "--processes", "2", *fault),
+        start(1, *there, *agents, "--processes", "1", *fault, REPLICA_GROUP_ID="2"),
+        start(1, *there, "--processes", "1", *fault, REPLICA_GROUP_ID="3", GLOO_SOCKET_IFNAME="lo"),
+    ]
+    try:
+        seen = set()
+        while any(run.poll() is None for run in runs[:2]):
+            for machine in machines:
+                rows = subprocess.run(["ip", "netns", "exec", machine, "ss", "-ltnH"], capture_output=True, text=True)
+                seen |= {row.split()[3].rpartition(":")[0] for row in rows.stdout.splitlines()}
+            time.sleep(0.2)
+        said = [run.communicate(timeout=120)[0].decode() for run in runs]
+    finally:
+        for run in runs:
+            run.kill()
+    assert [run.returncode for run in runs] == [0, 0, 1], "\n".join(said)
+    assert "[agent 2] ended with SIGKILL" in said[1] or "ended with SIGKILL" in said[1]
+    assert "this process, at 127.0.0.1, and the members cannot connect to each other" in said[2]
+    found = [json.loads(path.read_text()) for path in sorted(tmp_path.glob("result-*"))]
+    assert [one["place"] for one in found] == [0, 1, 2]
+    assert [0, 1] in found[0]["left"]
+    assert all(one["apart"] < 1e-9 for one in found)
+    assert seen == {"10.77.0.1", "10.77.0.2"}

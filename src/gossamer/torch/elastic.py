@@ -147,11 +147,12 @@ def decide(asked: Sequence[Member]) -> Plan:
     """Return the group that the participants of a quorum form."""
     newest = max((one.generation for one in asked), default=0)
     veterans = {one.name: one for one in asked if one.generation == newest > 0}
-    names, refused = {one.name for one in asked}, set[str]()
+    outside = any(not one.loopback for one in veterans.values() or asked)  # over several machines
+    names, refused = {one.name for one in asked}, {one.name for one in asked if one.loopback == outside}
     for veteran in veterans.values():
         if names.issuperset(veteran.failed):  # nobody has vanished since: it failed because of those that were to join
-            refused |= set(veteran.failed) - veterans.keys()
-        refused |= {one.name for one in asked if one.loopback != veteran.loopback} - veterans.keys()
+            refused |= set(veteran.failed)
+    refused -= veterans.keys()
     taken, members = set[int](), list[Member]()
     busy = any(one.busy for one in veterans.values())  # Lighthouse's shrink_only is this, but can end in empty quorums
     for one in sorted(asked, key=lambda one: (one.name not in veterans, one.place, one.name)):
