@@ -51,6 +51,7 @@ from gossamer.torch.buckets import local
 from gossamer.torch.exchange import fingerprint
 from gossamer.torch.faults import NeighborLost
 from gossamer.torch.optimizer import network_for
+from gossamer.torch.world import in_short
 
 # The environment: the first three are torchft's. The place of this agent, and how many begin; 0 is to join others only.
 LIGHTHOUSE, PLACE, AGENTS = "TORCHFT_LIGHTHOUSE", "REPLICA_GROUP_ID", "NUM_REPLICA_GROUPS"
@@ -78,12 +79,8 @@ COPIES = 0x60553
 says = logging.getLogger("gossamer.torch")
 
 
-class NotLetIn(NeighborLost):
-    """This process cannot become a member."""
-
-
-class LighthouseLost(RuntimeError):
-    """The Lighthouse has been away for too long."""
+class NoQuorum(RuntimeError):
+    """This process cannot become a member, or the Lighthouse has been away for too long."""
 
 
 @dataclass(frozen=True)
@@ -190,7 +187,7 @@ class Elastic:
         self._name = f"{self._wanted}-{uuid.uuid4().hex[:12]}"
         self._start, self._longest = start_timeout, max(start_timeout, timeout)
         self._client, self._server, self._pending = None, None, None
-        self._socket: socket.socket | None = None
+        self._socket: Any = None
         self._last = (0, dict[str, Any]().keys())
         self._failed, self._others, self._facts, self._tensors = (), set[str](), {}, []
         self._every = self._left = 1
@@ -243,8 +240,8 @@ class Elastic:
         for attempt in itertools.count(1):
             try:
                 return self._form()
-            except NeighborLost as lost:
-                if isinstance(lost, NotLetIn) or attempt == ATTEMPTS:
+            except NeighborLost:
+                if attempt == ATTEMPTS:
                     raise
 
     def begin(self, facts: dict[str, str], tensors: Sequence[Tensor]) -> None:
@@ -302,7 +299,7 @@ class Elastic:
                 return self._say(before, lost)
             except NeighborLost as error:
                 failed, names = (failed + 1 if names == self.plan.names else 1), self.plan.names
-                if isinstance(error, NotLetIn) or failed == ATTEMPTS:
+                if failed == ATTEMPTS:
                     raise
                 lost = error
             except InputError:
@@ -328,8 +325,12 @@ class Elastic:
         names, host = self.plan.names, self.plan.members[self.plan.veterans[0] if self.plan.veterans else 0]
         hook, server = sys.excepthook, None
         try:
-            if host.name == self._name:
-                server = self._serve()
+            if host.name == self._name:  # at this address alone, where PyTorch's own choice is all interfaces
+                self._socket.listen(128)
+                listener, self._socket = self._socket.detach(), None
+                server = TCPStore(
+                    self._host, host.port, None, is_master=True, wait_for_workers=False, master_listen_fd=listener
+                )
             store = TCPStore(host.host, host.port, None, timeout=CONNECT, wait_for_workers=False)
             store = PrefixStore(_code(self._key, host.name), store)
             store.set(self._name, "")
@@ -340,18 +341,11 @@ class Elastic:
             # PyTorch numbers its groups, puts the number before keys of the store, and begins again only after this
             dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
             dist.destroy_process_group()
-            raise NeighborLost(f"{len(names)} members could not form a group ({_first_line(error)}).") from error
+            raise NeighborLost(f"{len(names)} members could not form a group ({in_short(error)}).") from error
         finally:
             sys.excepthook = hook  # every group would put one more rank before the lines of an error
         dist.group.WORLD.set_timeout(timedelta(seconds=self._longest))  # pyright: ignore[reportOptionalMemberAccess]
         self._server, self._failed = server, ()  # the store stays until all are connected
-
-    def _serve(self) -> Any:
-        """Return a store that listens at this process's address alone; PyTorch's own choice is all interfaces."""
-        assert self._socket is not None
-        self._socket.listen(128)
-        port, listener, self._socket = self._socket.getsockname()[1], self._socket.detach(), None
-        return TCPStore(self._host, port, None, is_master=True, wait_for_workers=False, master_listen_fd=listener)
 
     def _go_on(self, optimizer: Any, steps: int) -> None:
         """Give a state to those that join, and restart the rule."""
@@ -401,7 +395,7 @@ class Elastic:
             for work in works:
                 world.wait(work)
         except RuntimeError as error:
-            raise NeighborLost(f"another rank was lost while a state was copied ({_first_line(error)}).") from error
+            raise NeighborLost(f"another rank was lost while a state was copied ({in_short(error)}).") from error
         with torch.no_grad():
             for mine, a in zip(arrays, received, strict=bool(received)):
                 mine.copy_(a)
@@ -429,16 +423,11 @@ class Elastic:
         while True:
             now = time.monotonic()
             left = began + self._start - now if not self.generation else 3 * self._longest
-            if left <= 0:
-                raise NotLetIn(
-                    f"the Lighthouse at {self._address} had no quorum for this process within {self._start:g} s. At "
-                    f"the start all {self._agents} agents must come; later the members let one in when they step. See "
-                    "what the others say; if they only start late, use Decentralized(…, start_timeout=…)."
-                )
-            if now - max(began, self._answered) > self._longest:
-                raise LighthouseLost(
-                    f"the Lighthouse at {self._address} has been away for {self._longest:g} s. Start it again, and "
-                    "this run from its last checkpoint; Decentralized(…, start_timeout=…) waits longer."
+            if left <= 0 or now - max(began, self._answered) > self._longest:
+                raise NoQuorum(
+                    f"the Lighthouse at {self._address} had no quorum for this process within {now - began:.0f} s. It "
+                    f"may be away; at the start all {self._agents} agents must come; later the members let one in when "
+                    "they step. See what the others say; Decentralized(…, start_timeout=…) waits longer."
                 )
             try:
                 mine = self._described(broken=broken, busy=busy).signed(self._key)
@@ -448,7 +437,7 @@ class Elastic:
             except RuntimeError as error:
                 self._missed = time.monotonic()
                 if not warned:
-                    says.warning("waiting for the Lighthouse at %s (%s)", self._address, _first_line(error))
+                    says.warning("waiting for the Lighthouse at %s (%s)", self._address, in_short(error))
                 warned = True
                 time.sleep(LOOK)
                 continue
@@ -460,7 +449,7 @@ class Elastic:
             plan = decide([one for one in found.values() if one is not None])
             if self._name in plan.refused:
                 self.close()
-                raise NotLetIn(
+                raise NoQuorum(
                     f"this process, at {self._host}, and the members cannot connect to each other. Let {LIGHTHOUSE} be "
                     "an address that all machines reach; with several networks, name the interface by "
                     "GLOO_SOCKET_IFNAME; and see that no firewall is between them."
@@ -612,7 +601,3 @@ def _fixed(given: Any) -> Network | None:
         network = networks.of(given, given.number_of_nodes() if is_graph(given) else len(given))
     surviving(network_for(network, network.agents), range(network.agents))  # says whether it can lose agents at all
     return network
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
