@@ -500,7 +500,8 @@ class Decentralized(Optimizer):
 
     # ---- a step -----------------------------------------------------------------------------------------------------
 
-    @torch._disable_dynamo  # or torch.compile(optimizer.step) would look into it, and fail at its messages
+    # or torch.compile(optimizer.step) would look into it, and fail at its messages
+    @torch._disable_dynamo  # pyright: ignore[reportPrivateImportUsage]
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, closure: Callable[[], Any] | None = None, *, full: Callable[[], Any] | None = None
