@@ -98,9 +98,9 @@ def refused(rank, size):
     def model():
         return torch.nn.Linear(4, 4)
 
-    def told(given, over):
+    def told(given, over, **options):
         try:
-            decentralize(given, over, RULE, "complete", timeout=20)
+            decentralize(given, over, RULE, "complete", timeout=20, **options)
         except gs.InputError as error:
             return str(error)
 
@@ -117,6 +117,11 @@ def refused(rank, size):
         ),
         "sharded across": told(fully_shard(model(), mesh=mesh["across"]), mesh["across"]),
         "sharded within, copied across": told(fully_shard(model(), mesh=mesh), mesh["across"]),
+        "from backward": told(
+            DistributedDataParallel(model(), process_group=mesh["within"].get_group()),
+            mesh["across"],
+            overlap="backward",
+        ),
         "another device": told(model().to("meta"), mesh["across"]),
         "sharded within": told(fully_shard(model(), mesh=mesh["within"]), mesh["across"]),
     }

@@ -500,7 +500,8 @@ class Decentralized(Optimizer):
 
     # ---- a step -----------------------------------------------------------------------------------------------------
 
-    @torch._disable_dynamo  # or torch.compile(optimizer.step) would look into it, and fail at its messages
+    # or torch.compile(optimizer.step) would look into it, and fail at its messages
+    @torch._disable_dynamo  # pyright: ignore[reportPrivateImportUsage]
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, closure: Callable[[], Any] | None = None, *, full: Callable[[], Any] | None = None
@@ -654,6 +655,10 @@ class Decentralized(Optimizer):
             (self.local is not None, "an inner optimizer, which takes the gradients"),
             (self.elastic is not None, "elastic=True, which takes a step back after a loss"),
             (on_nonfinite == "skip", 'on_nonfinite="skip", which looks at all gradients first'),
+            (
+                torch.distributed.get_world_size() > self.world.size,
+                "process_group=…: DistributedDataParallel inside a node averages gradients after that",
+            ),
             (self.flat.vector is None, "parameters that are sharded, shared or of less than single precision"),
         ):
             if refused:
