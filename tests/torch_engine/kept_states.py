@@ -62,10 +62,10 @@ def all_ways(rank, size, folder):
 
 def stored(way, path, model, optimizer, rank):
     import torch
-    import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_state_dict
 
     from gossamer.torch import save
+    from gossamer.torch.checkpoint import dcp
 
     path.mkdir(exist_ok=True)
     if way == "torch.save":
@@ -83,10 +83,10 @@ def stored(way, path, model, optimizer, rank):
 
 def loaded(way, path, model, optimizer, rank):
     import torch
-    import torch.distributed.checkpoint as dcp
     from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
     from gossamer.torch import resume
+    from gossamer.torch.checkpoint import dcp
 
     if way == "torch.save":
         optimizer.load_state_dict(torch.load(path / f"{rank}.pt", weights_only=True))
@@ -122,8 +122,8 @@ def mixed(path, rank):
     """What is said where a script loads the model by DCP and leaves the optimizer as it is; whose model all got."""
     import torch
     import torch.distributed as dist
-    import torch.distributed.checkpoint as dcp
 
+    from gossamer.torch.checkpoint import dcp
     from tests.torch_engine import quadratics
 
     model, optimizer, loss, halves = made("biased-dmt", rank)

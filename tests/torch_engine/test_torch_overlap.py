@@ -23,7 +23,6 @@ def perceptron(rank):
     model = torch.nn.Sequential(
         torch.nn.Linear(3, 5), torch.nn.Tanh(), torch.nn.Linear(5, 5), torch.nn.Tanh(), torch.nn.Linear(5, 1)
     ).double()
-    model[2].weight = torch.nn.Parameter(model[2].weight.detach().clone())
     x = torch.randn(4, 8, 3, generator=generator, dtype=torch.float64)[rank]
     return model, lambda: (model(x) - x.sum(1, keepdim=True)).square().mean() * (1 + rank)
 
