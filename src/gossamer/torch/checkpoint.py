@@ -6,6 +6,7 @@ written the checksums of its files there. Nothing in it is executed: all of it i
 are read with ``weights_only=True``, and of the index only what an index is made of is unpickled.
 """
 
+import contextlib
 import hashlib
 import io
 import json
@@ -143,6 +144,9 @@ def _tidy(folder: Path, step: int, keep: int) -> None:
             stacklevel=3,
         )
     for old in [earlier for earlier in stored if earlier <= step][:-keep]:
+        (folder / f"step-{old:09d}" / "sum-0.json").unlink(
+            missing_ok=True
+        )  # first, so that it is whole or does not count
         shutil.rmtree(folder / f"step-{old:09d}", ignore_errors=True)
 
 
@@ -380,15 +384,19 @@ def _rows(sampler: str | None) -> str:
     return "no sampler" if sampler is None else f"a sampler of {sampler}"
 
 
-def _steps(folder: Path) -> set[int]:
-    """Return the steps of which a folder has a whole checkpoint: one to which every rank has written its checksums."""
-    found = set()
-    for path in folder.glob("step-*"):
-        match, first = NAME.fullmatch(path.name), path / "sum-0.json"
-        if match and first.exists():
-            ranks = json.loads(first.read_text()).get("ranks", 1)
-            if all((path / f"sum-{rank}.json").exists() for rank in range(ranks)):
-                found.add(int(match[1]))
+def _steps(folder: Path) -> dict[int, int]:
+    """Return the steps of which a folder has a whole checkpoint, with the number of agents of each.
+
+    Whole is one to which every rank has written its checksums. One may disappear while this looks, since the first rank
+    removes old ones.
+    """
+    found = {}
+    for path in sorted(folder.glob("step-*")):
+        if match := NAME.fullmatch(path.name):
+            with contextlib.suppress(FileNotFoundError):
+                told = json.loads((path / "sum-0.json").read_text())
+                if all((path / f"sum-{rank}.json").exists() for rank in range(told.get("ranks", 1))):
+                    found[int(match[1])] = told["agents"]
     return found
 
 
@@ -428,8 +436,7 @@ def _unfit(folder: Path, optimizer: Decentralized) -> str:
         )
     if optimizer.elastic is not None and optimizer.steps:  # there were more or fewer before
         return ""
-    for step in sorted(_steps(folder), reverse=True):
-        agents = json.loads((folder / f"step-{step:09d}" / "sum-0.json").read_text())["agents"]
+    for agents in _steps(folder).values():
         if agents != optimizer.world.size:
             return (
                 f"{folder} holds checkpoints of {agents} ranks, but there are {optimizer.world.size}: start as many, "
