@@ -190,7 +190,7 @@ class Elastic:
         self._socket: Any = None
         self._last = (0, dict[str, Any]().keys())
         self._failed, self._others, self._facts, self._tensors = (), set[str](), {}, []
-        self._every = self._left = 1
+        self._every, self._left, self._works = 1, 1, 0
         self._looked = self._answered = time.monotonic()
         self._missed, self._pace = -CALM, 0.0
         self._over = threading.Event()
@@ -271,13 +271,18 @@ class Elastic:
 
         Nobody returns before all have done it: those that do it once more would else wait for one that is in a step.
         """
+        number, result = self._works + 1, None
         while True:
+            is_done = False
             try:
-                result = work()
+                result, is_done = work(), True
                 self._confirm(busy=True)
+                self._works = number
                 return result
             except NeighborLost as lost:
                 self.regroup(optimizer, optimizer.steps, lost, busy=True)
+                if is_done and self._works >= number:  # another got the quorum, whose answer was lost on its way here
+                    return result
 
     def regroup(self, optimizer: Any, steps: int, lost: NeighborLost | None = None, *, busy: bool = False) -> None:
         """Go on with those that are left and those that join, after so many whole steps.
@@ -350,15 +355,11 @@ class Elastic:
     def _go_on(self, optimizer: Any, steps: int) -> None:
         """Give a state to those that join, and restart the rule."""
         veterans = self.plan.veterans or (0,)
-        about = {
-            "facts": self._facts,
-            "t": optimizer.round if self.generation else -1,
-            "steps": steps,
-            "first": self.first,
-        }
+        about = {"facts": self._facts, "first": self.first, "steps": steps, "works": self._works}
+        about["t"] = optimizer.round if self.generation else -1
         told = [json.loads(text) for text in optimizer.world.texts(json.dumps(about))]
         self._server = None  # all are connected
-        self.first = told[veterans[0]]["first"]
+        self.first, self._works = told[veterans[0]]["first"], max(told[rank]["works"] for rank in veterans)
         facts, rounds = told[veterans[0]]["facts"], [told[rank]["t"] for rank in veterans]
         for rank, member in enumerate(self.plan.members):
             differ = [key for key in facts if told[rank]["facts"].get(key) != facts[key]]
