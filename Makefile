@@ -54,9 +54,9 @@ shapes: $(READY)
 slow: .venv/trainers
 	$(PYTEST) -m slow
 
-# Lightning, Accelerate and Hugging Face's Trainer, whose recipes slow tests follow
+# Lightning, Accelerate and Hugging Face's Trainer, whose recipes slow tests follow, and torchft for elastic training
 .venv/trainers: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[recipes]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[recipes,elastic]'
 	@touch $@
 
 # in another order each time; SEED=7 repeats one

@@ -315,7 +315,9 @@ class Elastic:
         now, then = ({one.name: one.place for one in members} for members in (self.plan.members, before))
         what = [f"place {place} was lost" for name, place in then.items() if name not in now]
         what += [f"place {place} joined" for name, place in now.items() if name not in then]
-        what = ", ".join(what) or (f"nobody was lost ({why})" if why else f"joined as place {self.place}")
+        if self.rank not in self.plan.veterans:
+            what = [f"joined as place {self.place}" if self.plan.veterans else "begins"]
+        what = ", ".join(what) or f"nobody was lost ({str(why).partition('. ')[0]})"
         says.warning("generation %d, rank %d of %d: %s", self.plan.generation, self.rank, len(now), what)
 
     # ---- the process group ------------------------------------------------------------------------------------------
