@@ -29,7 +29,8 @@ with optimizer.average_model():
 
 SLEEPS = """
 import os, sys, time
-open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").write(f"{os.getppid()} {os.getpid()}\\n")
+rank = os.environ.get("REPLICA_GROUP_ID", os.environ["RANK"])
+open(os.path.join(sys.argv[1], rank), "w").write(f"{os.getppid()} {os.getpid()}\\n")
 time.sleep(120)
 """
 
@@ -46,8 +47,20 @@ def test_torchrun_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("number", seldom([signal.SIGTERM, signal.SIGINT, signal.SIGKILL], always=[signal.SIGKILL]))
 def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
+    end_launch(number, tmp_path, torchruns=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_to_an_elastic_launch_ends_all_processes(number, tmp_path):
+    pytest.importorskip("torchft", reason='needs torchft, from `pip install "gossamer[elastic]"`')
+    end_launch(number, tmp_path, "--elastic", torchruns=2)
+
+
+def end_launch(number, tmp_path, *options, torchruns):
+    """Send the signal to a launcher of two processes, and see that nothing is left."""
     (tmp_path / "sleeps.py").write_text(SLEEPS)
-    call = [sys.executable, "-m", "gossamer", "launch", "--processes", "2", "sleeps.py", str(tmp_path)]
+    call = [sys.executable, "-m", "gossamer", "launch", *options, "--processes", "2", "sleeps.py", str(tmp_path)]
     started = subprocess.Popen(call, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     files = [tmp_path / str(rank) for rank in range(2)]
     try:
@@ -57,7 +70,7 @@ def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
     finally:
         started.kill()
     pids = {int(pid) for file in files for pid in file.read_text().split()}
-    assert len(pids) == 3  # torchrun and its two processes
+    assert len(pids) == torchruns + 2
     if number == signal.SIGKILL:  # it could not wait for them
         forked.wait_until(lambda: not any(map(forked.runs, pids)), 30)
     assert not [pid for pid in pids if forked.runs(pid)]
