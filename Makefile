@@ -19,7 +19,7 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # takes longer than is gained where some wait.
 PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak clean
+.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -54,9 +54,9 @@ shapes: $(READY)
 slow: .venv/trainers
 	$(PYTEST) -m slow
 
-# Lightning, Accelerate and Hugging Face's Trainer, whose recipes slow tests follow
+# Lightning, Accelerate and Hugging Face's Trainer, whose recipes slow tests follow, and torchft for elastic training
 .venv/trainers: $(READY)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[recipes]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[recipes,elastic]'
 	@touch $@
 
 # in another order each time; SEED=7 repeats one
@@ -157,6 +157,10 @@ performance: bench
 soak: $(READY)
 	$(BIN)/python benchmarks/torch_soak.py
 	$(BIN)/python benchmarks/kills.py
+
+# two or more GPUs of this machine: equality with CPUs, no waits of the host, order of messages, memory
+gpu: $(READY)
+	$(BIN)/python benchmarks/torch_gpu.py
 
 clean:
 	rm -rf .venv .venv-lean site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*

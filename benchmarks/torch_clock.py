@@ -96,8 +96,7 @@ def measured(case: Case, rank: int, told: float) -> list[float]:
     links = SlowLinks(case.clock, case.network, rank)
     links.slow_down()
     x = torch.nn.Parameter(torch.ones(DIM))
-    # links can be slowed down, but not what is read in memory
-    optimizer = Decentralized([x], case.rule, case.network, timeout=60, direct=False)
+    optimizer = Decentralized([x], case.rule, case.network, timeout=60)
     began, before, after = time.monotonic(), [], []
     for seconds in times:
         end = time.monotonic() + seconds

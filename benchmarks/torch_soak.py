@@ -84,7 +84,7 @@ def elastic_problems(rank: int, step: int, kind: str) -> list[str]:
         pids = [int(path.name.removeprefix("pid-")) for path in folder.glob("pid-*")]
     wrong = {
         f"exit code {done.returncode}: {done.stderr[-2000:]}": done.returncode != 0,
-        f"rank {rank} was not lost": f"process {rank} was lost (exit code -9)" not in done.stderr,
+        f"rank {rank} was not lost": f"[agent {rank}] ended with SIGKILL" not in done.stderr,
         "places other than all": sorted(end["place"] for end in ends) != [0, 1, 2, 3],
         "nobody went on alone": not any(len(left) == 3 for end in ends for left in end["left"]),
         f"{max((end['apart'] for end in ends), default=9):.1e} from the optimum": any(e["apart"] > 1e-9 for e in ends),

@@ -45,15 +45,15 @@ slow or uneven ranks, links that come and go, data that cannot move. It does not
 
 ## Time of a step
 
-On one machine processes [read each other's arrays](training.md#launch): a step then waits for the gradients of the
-neighbours, and nothing is sent. Between machines D-PSGD and Biased-DMT hide their messages: all that D-PSGD sends is
-known before the gradient is computed, and so it is for Biased-DMT in another phase, with the same iterates; it travels
-meanwhile. This is the default; `overlap=False` turns it off.
+D-PSGD and Biased-DMT hide their messages: all that D-PSGD sends is known before the gradient is computed, and so it is
+for Biased-DMT in another phase, with the same iterates; it leaves right after a step and travels meanwhile. This is the
+default; `overlap=False` sends with the next step, and `overlap="backward"` mixes, moves and sends each bucket as soon
+as backward has made its gradient.
 
-Measured on one machine with MACHINE, a square layer, batch BATCH, float32; medians of the times of one step relative to
-DistributedDataParallel by gloo in the same run (below 1 is faster), and in brackets the quartiles. *Sent* is with
-`direct=False`, by gloo over the loopback interface, as DDP and Decent-DP send. Decent-DP 0.2.3 averages with one
-neighbour in each step on its ring, as D-PSGD does on a one-peer exponential graph:
+Measured on one machine with MACHINE, a square layer, float32; medians of the times of one step relative to
+DistributedDataParallel in the same run (below 1 is faster), and in brackets the quartiles. All send by gloo over the
+loopback interface. Decent-DP 0.2.3 averages with one neighbour in each step on its ring, as D-PSGD does on a one-peer
+exponential graph:
 
 TIMES
 AIMS
@@ -69,12 +69,10 @@ Copies of the model that a process holds, parameters and gradients included, wit
 PROCESSES processes on a ring, by their resident memory:
 
 MEMORY
-Between steps Biased-DMT has the model, its momentum, its tracker and the gradients. Where neighbours are read, the
-memory of the three vectors that a step makes is kept for the next one, in huge pages if the system has them; where
-arrays are sent, it holds what two neighbours send of models and trackers. At the peak the gradients as one vector and
-the new arrays come to it. A rule is written as its paper's equations, but on models of 262,144 numbers and more
-(`fused.SHORTEST`) its products and sums are computed block by block, with the same bits, and arrays of neighbours are
-read block by block as well. A rule of your own gets plain tensors, and every product in it is a vector for a moment.
+Between steps Biased-DMT has the model, its momentum, its tracker, the gradients, and what two neighbours send of models
+and trackers, in buffers that are kept. Rules that post ahead run bucket by bucket on models of more than 262,144
+numbers, in up to 16 buckets, so that what they compute in between is a part of the model; all others run on the whole
+vector, and every product in them is one for a moment.
 
 With glibc, large models gain if memory is kept. `gossamer launch` sets `MALLOC_MMAP_MAX_=0` and
 `MALLOC_TRIM_THRESHOLD_` for that; with torchrun, set them yourself.
@@ -82,20 +80,20 @@ With glibc, large models gain if memory is kept. `gossamer launch` sets `MALLOC_
 
 COLUMNS = {
     "biased-dmt": "Biased-DMT",
-    "biased-dmt, sent": "Biased-DMT, sent",
-    "biased-dmt in phase": "Biased-DMT, `overlap=False`",
+    "biased-dmt, late": "Biased-DMT, `overlap=False`",
+    "biased-dmt, backward": 'Biased-DMT, `overlap="backward"`',
     "d-psgd": "D-PSGD",
+    "d-psgd, backward": 'D-PSGD, `overlap="backward"`',
     "d-psgd, one-peer": "D-PSGD, one-peer",
     "decent-dp": "Decent-DP, ring",
 }
 ROWS = {
     "ddp, adamw": "DDP, AdamW",
     "d-psgd": "D-PSGD",
-    "d-psgd, direct=False": "D-PSGD, sent",
     "d-psgd, adamw inside": "D-PSGD with AdamW inside",
     "biased-dmt": "Biased-DMT",
-    "biased-dmt, direct=False": "Biased-DMT, sent",
     "biased-dmt, overlap=False": "Biased-DMT, `overlap=False`",
+    'biased-dmt, overlap="backward"': 'Biased-DMT, `overlap="backward"`',
 }
 
 
@@ -103,14 +101,13 @@ def page(step: dict[str, Any], memory: dict[str, Any]) -> str:
     """The page of these measurements."""
     columns = {name: shown for name, shown in COLUMNS.items() if f"{name} / ddp" in step["rows"][0]["ratios"]}
     times = [
-        (row["processes"], f"{row['d']:,}", *(spread(row["ratios"][f"{name} / ddp"]) for name in columns))
+        (row["processes"], f"{row['d']:,}", row["batch"], *(spread(row["ratios"][f"{name} / ddp"]) for name in columns))
         for row in step["rows"]
     ]
     largest = max((row for row in step["rows"] if row["d"] < 2e6), key=lambda row: (row["processes"], row["d"]))
     words = {
         "MACHINE": step["machine"],
-        "BATCH": str(step["batch"]),
-        "TIMES": table(["processes", "parameters", *columns.values()], times),
+        "TIMES": table(["processes", "parameters", "batch", *columns.values()], times),
         "AIMS": "".join(f"- {aim(one)}\n" for one in step["aims"]),
         "LEAST": f"{largest['ratios']['least / ddp']['median']:.2f}",
         "NUMBERS": f"{memory['numbers']:,}",

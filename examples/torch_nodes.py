@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, TensorDataset
 
 import gossamer as gs
-from gossamer.torch import Decentralized, SplitSampler
+from gossamer.torch import SplitSampler, decentralize
 from gossamer.torch.launch import launch
 
 STEPS = 200
@@ -30,14 +30,9 @@ def main() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 10))
     # --8<-- [start:mesh]
-    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("nodes", "within"))
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("across", "within"))
     averaged = DistributedDataParallel(model, process_group=mesh["within"].get_group())
-    optimizer = Decentralized(
-        model.parameters(),
-        gs.BiasedDMT(eta=0.5, lam=0.2),
-        network="complete",
-        process_group=mesh["nodes"].get_group(),
-    )
+    optimizer = decentralize(averaged, mesh["across"], gs.BiasedDMT(eta=0.5, lam=0.2), network="complete")
     # --8<-- [end:mesh]
     loader = DataLoader(train, batch_sampler=SplitSampler(train, 32, split="by-label"))
     step = 0

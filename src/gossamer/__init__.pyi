@@ -1,6 +1,6 @@
 """The public names, and where each comes from; `__init__.py` imports a module when a name of it is first used."""
 
-from . import aggregators, algorithms, clocks, compressors, data, networks, oracles, problems, schedules, theory
+from . import aggregators, algorithms, clocks, compressors, data, logs, networks, oracles, problems, schedules, theory
 from .algorithms.beer import BEER
 from .algorithms.biased_dmt import BiasedDMT
 from .algorithms.biased_dmt_atc import BiasedDMTATC
@@ -152,6 +152,7 @@ __all__ = [
     "concat",
     "data",
     "devices",
+    "logs",
     "metric",
     "networks",
     "oracles",

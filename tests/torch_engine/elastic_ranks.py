@@ -1,4 +1,4 @@
-"""Processes that meet at a store of the test itself, of which some are lost and others join."""
+"""Processes with a Lighthouse of the test itself, of which some are lost and others join."""
 
 import os
 import signal
@@ -11,22 +11,37 @@ from tests.torch_engine import forked, quadratics
 ETA, LAM = 0.1, 0.5
 
 
+HEARTBEAT = 3000
+"""Milliseconds without a heartbeat after which the Lighthouse of a test counts a process as dead."""
+
+
+def serve(port=0, host="127.0.0.1"):
+    """Serve a Lighthouse, and return it with its address."""
+    from gossamer.torch.elastic import import_torchft
+
+    server = import_torchft("LighthouseServer")(
+        bind=f"{host}:{port}", min_replicas=1, join_timeout_ms=30_000, heartbeat_timeout_ms=HEARTBEAT
+    )
+    return server, f"http://{host}:{server.address().rpartition(':')[2]}"
+
+
 class ElasticRanks(forked.Ranks):
     """`function(rank, size, rule, network, **options)` in so many processes; `start` adds one that joins them."""
 
     def __init__(self, function, size, rule, network, **options):
-        from gossamer.torch.meeting import kept_at
-
-        self._store, self._address = kept_at("127.0.0.1", 0)
+        self.lighthouse, self.address = serve()
         self._work, self._options = (function, size), {"rule": rule, "network": network} | options
         self.pipes, self.processes = [], []
         for rank in range(size):
-            self.start(rank, joins=False)
+            self.start(rank)
 
-    def start(self, rank, joins=True, **other):
+    def start(self, rank, env=None, **other):
+        """Start a process; `env` is put into its environment."""
         context = forked._context()
         mine, theirs = context.Pipe(duplex=False)
-        given = theirs, self._address, joins, *self._work, rank, self._options | other
+        about = {"TORCHFT_LIGHTHOUSE": self.address, "GOSSAMER_RUN_KEY": "secret", "REPLICA_GROUP_ID": str(rank)}
+        about |= {"NUM_REPLICA_GROUPS": str(self._work[1])} | (env or {})
+        given = theirs, about, *self._work, rank, self._options | other
         process = context.Process(target=_main, args=given, daemon=True)
         process.start()
         theirs.close()
@@ -38,12 +53,11 @@ class ElasticRanks(forked.Ranks):
             process.kill()
         for process in self.processes:
             process.join(10)
+        self.lighthouse.shutdown()
 
 
-def _main(pipe, address, joins, function, size, rank, options):
-    os.environ |= {"GOSSAMER_MEETING": address, "RANK": str(rank), "WORLD_SIZE": str(size)}
-    if joins:
-        os.environ["GOSSAMER_JOINS"] = "1"
+def _main(pipe, env, function, size, rank, options):
+    os.environ.update(env)
     try:
         result = function(rank, size, **options)
     except BaseException as error:
@@ -70,27 +84,27 @@ def trained(rank, size, rule, network, faults, steps, full=0, timeout=20.0, fold
 
     halves, loss = quadratics.model(rank, size)
     optimizer = Decentralized(halves, rule, network, elastic=True, timeout=timeout, start_timeout=60)
-    members = optimizer.elastic.membership
+    elastic = optimizer.elastic
     seen = [standing(optimizer)]
     last = max((step for step, _ in faults.values()), default=0)
 
     def again_full():
-        return len(members.members) == full and (optimizer.elastic.joined or len(seen) > 1)
+        return len(elastic.plan.members) == full and (elastic.joined or len(seen) > 1)
 
     while not again_full() if full else optimizer.steps < last + steps:
         step, kind = faults.get(rank, (None, None))
-        if kind and optimizer.steps >= step and not optimizer.elastic.joined:
+        if kind and optimizer.steps >= step and not elastic.joined:
             faults = {}
             fail(kind, optimizer)
         if not full and optimizer.steps == last:
             optimizer.consensus_error()
-        if members.generation == seen[-1]["generation"]:
+        if elastic.plan.generation == seen[-1]["generation"]:
             stride(optimizer, loss)
         time.sleep(0.005 * bool(full))
-        if members.generation != seen[-1]["generation"]:
+        if elastic.plan.generation != seen[-1]["generation"]:
             seen.append(standing(optimizer))
             if folder is not None:
-                with open(os.path.join(folder, f"{members.generation}-{rank}"), "w") as file:
+                with open(os.path.join(folder, f"{elastic.plan.generation}-{rank}"), "w") as file:
                     file.write(str(os.getpid()))
     while full and optimizer.steps < seen[-1]["steps"] + steps:
         stride(optimizer, loss)
@@ -117,13 +131,13 @@ def fail(kind, optimizer):
 
 def standing(optimizer):
     """Who goes on, and from where."""
-    memory, members = optimizer.memory, optimizer.elastic.membership
     return {
-        "generation": members.generation,
-        "places": [member.place for member in members.members],
-        "t": memory.t,
+        "generation": optimizer.elastic.plan.generation,
+        "places": [member.place for member in optimizer.elastic.plan.members],
+        "t": optimizer.round,
         "steps": optimizer.steps,
-        "state": {key: a.clone().numpy() for key, a in memory.state.items()},
+        "when": time.monotonic(),
+        "state": {key: a.clone().numpy() for key, a in optimizer._arrays().items()},
         "W": optimizer.network.mixing,
     }
 

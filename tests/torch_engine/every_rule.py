@@ -71,24 +71,28 @@ def looped(name):
 
 
 def trained(rank, agents):
-    """The parameters of this rank after `STEPS` steps of every rule: straight, by messages that are sent, and through a
-    state that is loaded by an optimizer that computes block by block, as long vectors are, and reads what is near."""
-    from gossamer.torch import Decentralized, fused
+    """The parameters of this rank after `STEPS` steps of every rule: straight, through a state that is loaded, and, as
+    large models are, in buckets."""
+    from gossamer.torch import Decentralized, buckets
 
-    def made(halves, case, shortest):
-        fused.SHORTEST, fused.BLOCK = shortest, 2
-        return Decentralized(halves, *case, timeout=30, direct=shortest == 1)
+    def made(halves, case, smallest=1000):
+        buckets.SMALLEST = smallest
+        return Decentralized(halves, *case, timeout=30)
 
     found = {}
     for name, case in CASES.items():
         halves, loss = quadratics.model(rank, agents)
-        optimizer = made(halves, case, 1000)
+        optimizer = made(halves, case)
         quadratics.train(optimizer, loss, 5, twice=True)
         saved = optimizer.state_dict()
         quadratics.train(optimizer, loss, STEPS - 5, twice=True)
         straight = quadratics.joined(halves)
-        optimizer = made(halves, case, 1)
+        optimizer = made(halves, case)
         optimizer.load_state_dict(saved)
         quadratics.train(optimizer, loss, STEPS - 5, twice=True)
-        found[name] = straight, quadratics.joined(halves)
+        again = quadratics.joined(halves)
+        halves, loss = quadratics.model(rank, agents)
+        optimizer = made(halves, case, smallest=2)
+        quadratics.train(optimizer, loss, STEPS, twice=True)
+        found[name] = straight, again, quadratics.joined(halves)
     return found

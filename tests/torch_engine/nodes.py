@@ -42,7 +42,7 @@ def trained(rank, size, folder):
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
-    from gossamer.torch import Decentralized, resume, save
+    from gossamer.torch import decentralize, resume, save
 
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("nodes", "within"))
     A, b, E, start = (torch.from_numpy(a) for a in quadratics.problem(4))
@@ -67,9 +67,7 @@ def trained(rank, size, folder):
         for first, last in ((0, 3), (3, STEPS)):  # two lives
             module = Loss()
             model = wrapped(module)
-            optimizer = Decentralized(
-                module.parameters(), RULE, "complete", process_group=mesh["nodes"].get_group(), timeout=30
-            )
+            optimizer = decentralize(model, mesh["nodes"], RULE, "complete", timeout=30)
             assert resume(f"{folder}/{name}", module, optimizer) == first
             for _ in range(first, last):
                 optimizer.zero_grad()
@@ -80,4 +78,55 @@ def trained(rank, size, folder):
         found[name] = (x.full_tensor() if hasattr(x, "full_tensor") else x).numpy()
         found[f"{name}, sent"] = optimizer.counters.bytes_sent
         found[f"{name}, place"] = optimizer.world.rank, optimizer.world.size
+    return found
+
+
+def refused(rank, size):
+    """What this process is told of meshes and models over which it cannot gossip, and what it is warned of."""
+    import warnings
+
+    import torch
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+    from torch.nn.parallel import DistributedDataParallel
+
+    from gossamer.torch import decentralize
+
+    mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("across", "within"))
+    half, pairs = DeviceMesh("cpu", [0, 1]), init_device_mesh("cpu", (2, 2))
+
+    def model():
+        return torch.nn.Linear(4, 4)
+
+    def told(given, over, **options):
+        try:
+            decentralize(given, over, RULE, "complete", timeout=20, **options)
+        except gs.InputError as error:
+            return str(error)
+
+    found = {
+        "two dimensions": told(model(), mesh),
+        "dimensions without names": told(model(), pairs),
+        "a group": told(model(), mesh["across"].get_group()),
+        "not in it": told(model(), half) if rank > 1 else "",
+        "parameters": told(model().parameters(), mesh["across"]),
+        "ddp over all": told(DistributedDataParallel(model()), mesh["across"]),
+        "ddp across": told(
+            torch.nn.Sequential(DistributedDataParallel(model(), process_group=mesh["across"].get_group())),
+            mesh["across"],
+        ),
+        "sharded across": told(fully_shard(model(), mesh=mesh["across"]), mesh["across"]),
+        "sharded within, copied across": told(fully_shard(model(), mesh=mesh), mesh["across"]),
+        "from backward": told(
+            DistributedDataParallel(model(), process_group=mesh["within"].get_group()),
+            mesh["across"],
+            overlap="backward",
+        ),
+        "another device": told(model().to("meta"), mesh["across"]),
+        "sharded within": told(fully_shard(model(), mesh=mesh["within"]), mesh["across"]),
+    }
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found["alone"] = told(model(), mesh["across"])
+    found["warned"] = [str(warning.message) for warning in caught]
     return found

@@ -18,19 +18,22 @@ STEPS, STOP, EVERY = 30, 25, 5
 def lightning(recipe: dict[str, Any]) -> tuple[Any, ...]:
     from torch.nn.functional import cross_entropy
 
-    module = recipe["made"]()
-    return module.model, module.optimizer, module.scheduler, module.loader, lambda m, b: cross_entropy(m(b[0]), b[1])
+    module, loader = recipe["make"]()
+    made = module.configure_optimizers()
+    scheduler = made["lr_scheduler"]["scheduler"]
+    return module, made["optimizer"], scheduler, loader, lambda m, b: cross_entropy(m.model(b[0]), b[1])
 
 
 def accelerate(recipe: dict[str, Any]) -> tuple[Any, ...]:
+    """The loader alone is prepared, as the example splits one shuffled data set over the ranks."""
     from torch.nn.functional import cross_entropy
 
-    _, *parts = recipe["made"]()
-    return *parts, lambda m, b: cross_entropy(m(b[0]), b[1])
+    accelerator, *parts, loader = recipe["make"]()
+    return *parts, accelerator.prepare(loader), lambda m, b: cross_entropy(m(b[0]), b[1])
 
 
 def huggingface(recipe: dict[str, Any]) -> tuple[Any, ...]:
-    return *recipe["made"](), lambda m, b: m(**b).loss
+    return *recipe["make"](), lambda m, b: m(**b).loss
 
 
 def plain(model: Any, optimizer: Any, scheduler: Any, loader: Any, loss: Any) -> Any:

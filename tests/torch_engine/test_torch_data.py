@@ -1,5 +1,7 @@
 """Samplers and checkpoints: who trains on what, and how a run goes on."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -134,11 +136,16 @@ def test_a_resumed_run_ends_with_the_same_bits(stop, expected, tmp_path):
 def test_old_checkpoints_are_removed_and_none_is_half_written(tmp_path):
     run(tmp_path)
     names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["step-000000010-rank-0-of-1.pt", "step-000000012-rank-0-of-1.pt"]
+    assert names == ["step-000000010", "step-000000012"]
+    for path in tmp_path.iterdir():
+        assert sorted(file.name for file in path.iterdir()) == [".metadata", "__0_0.distcp", "sum-0.json"]
 
 
 def test_checkpoints_of_another_world_are_refused(tmp_path):
-    (tmp_path / "step-000000004-rank-2-of-8.pt").touch()
+    (tmp_path / "step-000000004").mkdir()
+    for rank in range(8):
+        told = {"format": 3, "step": 4, "ranks": 8, "agents": 8, "files": {}}
+        (tmp_path / "step-000000004" / f"sum-{rank}.json").write_text(json.dumps(told))
     with pytest.raises(gs.InputError, match="holds checkpoints of 8 ranks, but there are 1: start as many"):
         run(tmp_path)
     model = torch.nn.Linear(1, 1)
@@ -201,7 +208,7 @@ def test_what_was_saved_must_be_resumed(tmp_path):
 
 def test_a_damaged_checkpoint_is_passed_over(tmp_path):
     straight, _ = run(tmp_path)
-    newest = tmp_path / "step-000000012-rank-0-of-1.pt"
+    newest = tmp_path / "step-000000012" / "__0_0.distcp"
     newest.write_bytes(newest.read_bytes()[:1000])
     with pytest.warns(UserWarning, match=f"{newest.name} is damaged .*: going on from step 10"):
         resumed, started = run(tmp_path)

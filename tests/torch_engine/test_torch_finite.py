@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import gossamer as gs
-from gossamer.torch import Decentralized, NotFinite, stopping
-from gossamer.torch.finite import LONGEST_ROW
+from gossamer.torch import Decentralized, NotFinite, faults
+from gossamer.torch.faults import LONGEST_ROW
 from tests.torch_engine import bad_numbers, forked
 from tests.torch_engine.bad_numbers import BAD, STEP, STEPS
 from tests.torch_engine.small import problem, weight
@@ -133,10 +133,10 @@ def test_overflows_without_end_are_not_the_scale(mode):
 
 
 def test_words_of_any_length_arrive_whole_or_cut():
-    said = stopping.Words(3, 1, 7, "InputError", "ä" * 5000)
-    assert said.packed().numel() == stopping.LENGTH
-    heard = stopping.Words.read(said.packed())
+    said = faults.Words(3, 1, 7, "InputError", "ä" * 5000)
+    assert said.packed().numel() == faults.LENGTH
+    heard = faults.Words.read(said.packed())
     assert heard.message.startswith("äää")
     assert heard.message.endswith("…")
-    short = stopping.Words(3, 1, 7, "InputError", "short")
-    assert stopping.Words.read(short.packed()) == short
+    short = faults.Words(3, 1, 7, "InputError", "short")
+    assert faults.Words.read(short.packed()) == short

@@ -1,6 +1,8 @@
 """How a script is started and ended: by torchrun as it is, and by `gossamer launch`."""
 
+import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,8 +10,7 @@ import sys
 import pytest
 
 from gossamer.core import InputError
-from gossamer.torch import tether
-from gossamer.torch.launch import command, environment, launch
+from gossamer.torch.launch import TETHER, _Said, command, environment, launch
 from tests.seldom import seldom
 from tests.torch_engine import forked
 
@@ -28,7 +29,8 @@ with optimizer.average_model():
 
 SLEEPS = """
 import os, sys, time
-open(os.path.join(sys.argv[1], os.environ["RANK"]), "w").write(f"{os.getppid()} {os.getpid()}\\n")
+rank = os.environ.get("REPLICA_GROUP_ID", os.environ["RANK"])
+open(os.path.join(sys.argv[1], rank), "w").write(f"{os.getppid()} {os.getpid()}\\n")
 time.sleep(120)
 """
 
@@ -45,8 +47,20 @@ def test_torchrun_as_it_is(tmp_path):
 
 @pytest.mark.parametrize("number", seldom([signal.SIGTERM, signal.SIGINT, signal.SIGKILL], always=[signal.SIGKILL]))
 def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
+    end_launch(number, tmp_path, torchruns=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_to_an_elastic_launch_ends_all_processes(number, tmp_path):
+    pytest.importorskip("torchft", reason='needs torchft, from `pip install "gossamer[elastic]"`')
+    end_launch(number, tmp_path, "--elastic", torchruns=2)
+
+
+def end_launch(number, tmp_path, *options, torchruns):
+    """Send the signal to a launcher of two processes, and see that nothing is left."""
     (tmp_path / "sleeps.py").write_text(SLEEPS)
-    call = [sys.executable, "-m", "gossamer", "launch", "--processes", "2", "sleeps.py", str(tmp_path)]
+    call = [sys.executable, "-m", "gossamer", "launch", *options, "--processes", "2", "sleeps.py", str(tmp_path)]
     started = subprocess.Popen(call, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     files = [tmp_path / str(rank) for rank in range(2)]
     try:
@@ -56,7 +70,7 @@ def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
     finally:
         started.kill()
     pids = {int(pid) for file in files for pid in file.read_text().split()}
-    assert len(pids) == 3  # torchrun and its two processes
+    assert len(pids) == torchruns + 2
     if number == signal.SIGKILL:  # it could not wait for them
         forked.wait_until(lambda: not any(map(forked.runs, pids)), 30)
     assert not [pid for pid in pids if forked.runs(pid)]
@@ -77,31 +91,96 @@ def test_what_processes_print_begins_with_their_rank(tmp_path):
     assert {"[rank 0] error of 0", "[rank 1] error of 1"} <= set(done.stderr.splitlines())
 
 
-KEEPS = """
-import os, subprocess, sys
-os.environ["GOSSAMER_KEEPER"] = sys.argv[1] if sys.argv[1] != "me" else str(os.getpid())
-says = "import os, time; print(os.getpid(), os.environ['GOSSAMER_KEEPER'], flush=True); time.sleep(120)"
-subprocess.run([sys.executable, "-S", sys.argv[2], "SIGKILL", sys.executable, "-S", "-c", says])
+def said_of(lines, prefix=True, capsys=None):
+    """Return what is printed of these lines of a torchrun, and at its end."""
+    said, out = _Said(prefix), io.StringIO()
+    said._pass_on(io.StringIO("".join(f"{line}\n" for line in lines)), out, "")
+    said.close(failed=True)
+    return out.getvalue().splitlines(), capsys.readouterr().err.splitlines()
+
+
+TRACEBACK = ["Traceback (most recent call last):", '  File "a.py", line 1, in <module>', "    1 / 0"]
+REPORT = "E1118 api.py:984] failed (exitcode: 1) local_rank: 0 (pid: 77) of binary: python"
+
+
+def test_an_error_of_all_ranks_is_printed_once(capsys):
+    """By the first that raises it, also where it names ranks or has a cause; torchrun's report is left out."""
+    lines = []
+    for rank in range(3):
+        block = [*TRACEBACK, "ZeroDivisionError: division by zero", "", _Said.CHAINED[1] + " of the following:", ""]
+        block += [*TRACEBACK, f"InputError: rank {rank} is wrong"]
+        lines += [f"[rank {rank}] [rank{rank}]: {line}" if line else f"[rank {rank}] " for line in block]
+    out, end = said_of([*lines, "[rank 1] but this is another line", REPORT, "torchrun's own summary"], capsys=capsys)
+    first = [*TRACEBACK, "ZeroDivisionError: division by zero", "", _Said.CHAINED[1] + " of the following:", ""]
+    first += [*TRACEBACK, "InputError: rank 0 is wrong"]
+    assert out == [
+        *(f"[rank 0] {line}" for line in first),
+        "[rank 1] but this is another line",
+        "[rank 0] ended with exit code 1",
+    ]
+    assert end == ["[rank 1] [rank 2] raised the same error"]
+
+
+def test_errors_that_differ_are_all_printed_and_so_is_one_that_is_cut_off(capsys):
+    lines = [f"[rank 0] {line}" for line in (*TRACEBACK, "ValueError: a")]
+    lines += [f"[rank 1] {line}" for line in (*TRACEBACK, "TypeError: b")]
+    lines += [f"[rank 2] {line}" for line in TRACEBACK]
+    out, end = said_of(lines, prefix=False, capsys=capsys)
+    assert out == [*TRACEBACK, "ValueError: a", *TRACEBACK, "TypeError: b"]
+    assert end == TRACEBACK
+
+
+def test_what_torchrun_says_is_printed_where_no_process_says_why_it_failed(capsys):
+    out, end = said_of(["usage: torchrun", REPORT.replace("exitcode: 1", "exitcode: -9")], capsys=capsys)
+    assert out == ["[rank 0] ended with SIGKILL"]
+    assert end[0] == "usage: torchrun"
+
+
+FAILS = """
+import os
+raise ValueError(f"rank {os.environ['RANK']} has no data")
 """
 
 
-def test_what_is_tethered_ends_with_its_keeper():
-    keeper = subprocess.Popen(
-        [sys.executable, "-S", "-c", KEEPS, "me", tether.__file__], stdout=subprocess.PIPE, text=True
-    )
-    with keeper:
-        pid, its_own = map(int, keeper.stdout.readline().split())
+@pytest.mark.slow
+def test_launch_prints_the_error_of_a_script_once(tmp_path):
+    (tmp_path / "fails.py").write_text(FAILS)
+    call = [sys.executable, "-m", "gossamer", "launch", "--processes", "2", "fails.py"]
+    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 1
+    assert done.stderr.count("Traceback") == done.stderr.count("has no data") - done.stderr.count("raise ") == 1
+    assert "ChildFailedError" not in done.stderr
+
+
+KEEPS = """
+import os, subprocess, sys
+os.environ["GOSSAMER_PARENT"] = sys.argv[1] if sys.argv[1] != "me" else str(os.getpid())
+says = "import os, time; print(os.getpid(), os.environ['GOSSAMER_PARENT'], flush=True); time.sleep(120)"
+subprocess.run([sys.executable, "-S", "-c", sys.argv[2], "9", sys.executable, "-S", "-c", says])
+"""
+linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+
+
+@linux
+def test_what_is_tethered_ends_with_its_parent():
+    parent = subprocess.Popen([sys.executable, "-S", "-c", KEEPS, "me", TETHER], stdout=subprocess.PIPE, text=True)
+    with parent:
+        pid, its_own = map(int, parent.stdout.readline().split())
         assert pid == its_own  # for those that it starts
         assert forked.runs(pid)
-        keeper.kill()
+        parent.kill()
     forked.wait_until(lambda: not forked.runs(pid), 10)
 
 
-def test_what_would_be_tethered_to_a_process_that_is_gone_does_not_start():
+@linux
+@pytest.mark.parametrize("why", ["the parent is gone", "the run is over"])
+def test_what_would_be_tethered_in_vain_does_not_start(why, tmp_path):
     gone = subprocess.Popen([sys.executable, "-S", "-c", ""])
     gone.wait()
-    call = [sys.executable, "-S", "-c", KEEPS, str(gone.pid), tether.__file__]
-    assert subprocess.run(call, capture_output=True, timeout=30).stdout == b""
+    over = why == "the run is over"
+    call = [sys.executable, "-S", "-c", KEEPS, "me" if over else str(gone.pid), TETHER]
+    env = os.environ | {"GOSSAMER_OVER": str(tmp_path) if over else ""}
+    assert subprocess.run(call, env=env, capture_output=True, timeout=30).stdout == b""
 
 
 @pytest.mark.parametrize(
@@ -115,3 +194,22 @@ def test_what_would_be_tethered_to_a_process_that_is_gone_does_not_start():
 def test_launch_refuses(processes, script, restarts, message):
     with pytest.raises(InputError, match=message):
         launch(processes, script, max_restarts=restarts)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bind": "nowhere"}, "a Lighthouse is served at host:port, such as 10.0.0.1:29510, but this is 'nowhere'"),
+        ({"bind": "0.0.0.0:29510"}, "set GOSSAMER_RUN_KEY to the same secret on all machines"),
+    ],
+)
+def test_an_elastic_launch_refuses(options, message, monkeypatch):
+    monkeypatch.delenv("GOSSAMER_RUN_KEY", raising=False)
+    with pytest.raises(InputError, match=re.escape(message)):
+        launch(2, __file__, elastic=True, **options)
+
+
+def test_a_run_over_several_machines_is_not_kept_on_loopback(monkeypatch):
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME", raising=False)
+    assert "GLOO_SOCKET_IFNAME" in environment(2)
+    assert "GLOO_SOCKET_IFNAME" not in environment(2, loopback=False)

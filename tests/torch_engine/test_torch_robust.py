@@ -10,8 +10,8 @@ import torch
 
 import gossamer as gs
 from gossamer.aggregators import Aggregator, clipped, median, trimmed_mean
-from gossamer.torch.arguments import network_for
-from gossamer.torch.robust import combined
+from gossamer.torch.agent import combined
+from gossamer.torch.optimizer import network_for
 
 
 @gs.pytree

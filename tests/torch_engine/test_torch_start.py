@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import gossamer as gs
-from gossamer.torch import Decentralized, NeighborLost, joining
+from gossamer.torch import Decentralized, NeighborLost, world
 from tests.torch_engine.small import weight
 
 START = timedelta(seconds=1)
@@ -29,7 +29,7 @@ def come(ranks, size):
 
     def one(rank):
         try:
-            return joining._together(rank, size, START)
+            return world._together(rank, size, START)
         except NeighborLost as error:
             return error
 
@@ -65,9 +65,9 @@ def test_the_one_that_keeps_the_meeting_place_is_named():
 
 @pytest.mark.usefixtures("place")
 def test_a_port_that_is_taken_is_said_at_once():
-    host_port = ("127.0.0.1", int(joining.os.environ["MASTER_PORT"]))
+    host_port = ("127.0.0.1", int(world.os.environ["MASTER_PORT"]))
     with socket.create_server(host_port), pytest.raises(OSError, match="in use"):
-        joining._together(0, 2, START)
+        world._together(0, 2, START)
 
 
 @pytest.mark.parametrize("seconds", [0, -1.0, float("nan"), float("inf")])

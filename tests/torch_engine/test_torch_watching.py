@@ -2,17 +2,16 @@
 
 import csv
 import json
-import sys
-from types import SimpleNamespace
 
 import numpy
 import pytest
 import torch
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import gossamer as gs
-from gossamer.torch import CSVLog, Decentralized, JSONLinesLog, ProgressLog, TensorBoardLog, WandbLog, resume, save
-from gossamer.torch.log_writers import STANDARD
+from gossamer import logs
+from gossamer.logs import JSONLinesLog
+from gossamer.torch import CSVLog, Decentralized, resume, save
+from gossamer.torch.optimizer import PROGRESS, STANDARD
 from tests.torch_engine.small import problem, steps
 
 DMT = gs.BiasedDMT(eta=0.1, lam=0.3)
@@ -61,56 +60,8 @@ def test_a_table_has_the_columns_of_its_first_row(tmp_path):
         steps(optimizer, loss, count=1)
 
 
-def test_files_without_a_rank_are_rank_0s_and_progress_is_its_line(tmp_path, capsys):
-    row = dict.fromkeys(STANDARD, 0) | {"step": 1200, "lr": 0.1, "bytes_sent": 2_500_000, "seconds": 3.0, "loss": 0.25}
-    for rank in (0, 1):
-        JSONLinesLog(tmp_path / "log.jsonl")(row | {"rank": rank})
-        ProgressLog()(row | {"rank": rank})
-    assert len((tmp_path / "log.jsonl").read_text().splitlines()) == 1
-    line = "step 1,200: loss 0.25, lr 0.1, 2.5 MB sent, 0.0 of 3.0 s waiting\n"
-    assert capsys.readouterr().err == line
-
-
-def test_tensorboard_reads_every_number_again(tmp_path):
-    """By the package's own reader."""
-    params, loss = problem()
-    optimizer = Decentralized(params, DMT, log=TensorBoardLog(tmp_path), log_every=2)
-    for k in range(4):
-        optimizer.note(loss=k / 2)
-        steps(optimizer, loss, count=1, first=k)
-    # nothing is closed: a run that is killed here has left its rows
-    reader = EventAccumulator(str(tmp_path / "rank-0"))
-    reader.Reload()
-    assert set(reader.Tags()["scalars"]) == {*STANDARD, "loss"} - {"step", "rank"}
-    assert [(event.step, event.value) for event in reader.Scalars("loss")] == [(2, 0.5), (4, 1.5)]
-
-
-def test_without_tensorboard_it_says_what_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard.writer", None)
-    with pytest.raises(ImportError, match="TensorBoardLog needs the package tensorboard"):
-        TensorBoardLog(tmp_path)
-
-
-def test_weights_and_biases_gets_the_rows_of_rank_0_in_one_run(monkeypatch):
-    """A stand-in for the package, which is not installed here."""
-    begun, logged = [], []
-    run = SimpleNamespace(log=lambda numbers, step: logged.append((step, numbers)))
-    package = SimpleNamespace(run=None, init=lambda **options: begun.append(options) or run)
-    monkeypatch.setitem(sys.modules, "wandb", package)
-    row = dict.fromkeys(STANDARD, 0) | {"loss": 0.25}
-    log = WandbLog(project="digits")
-    for rank, step in ((0, 3), (1, 3), (0, 4)):
-        log(row | {"rank": rank, "step": step})
-    assert begun == [{"project": "digits"}]
-    assert [step for step, _ in logged] == [3, 4]
-    assert set(logged[0][1]) == {*STANDARD, "loss"} - {"step", "rank"}
-    package.run = run  # the script has begun one
-    WandbLog(project="other")(row)
-    assert len(begun) == 1
-    assert len(logged) == 3
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(ImportError, match="WandbLog needs the package wandb"):
-        WandbLog()
+def test_a_line_of_progress_knows_the_names_that_every_row_has():
+    assert {*STANDARD} == logs._COUNTS | {"lr"}
 
 
 def test_what_is_noted_is_a_number_of_its_own_name():
@@ -137,7 +88,7 @@ def test_what_is_noted_is_a_number_of_its_own_name():
 def test_seconds_go_on_over_the_lives_of_a_run_as_those_of_waiting_do():
     rows, optimizer = [], Decentralized(problem()[0], DMT)
     saved = optimizer.state_dict()
-    saved["rule"]["seconds"] = 5000.0
+    saved["state"][0]["progress@0"][PROGRESS.index("seconds")] = 5000.0
     params, loss = problem()
     other = Decentralized(params, DMT, log=rows.append)
     other.load_state_dict(saved)

@@ -1,5 +1,6 @@
 """What goes wrong silently elsewhere, on two ranks: states of another rank, wrapped models, random buffers, halves."""
 
+import json
 import warnings
 from typing import Any
 
@@ -92,7 +93,7 @@ def halves(rank):
         optimizer.zero_grad()
         (x * (1 + torch.randn(4, generator=generator)).bfloat16()).sum().backward()
         optimizer.step()
-    state = optimizer.state_dict()["rule"]["state"]
+    state = optimizer._arrays()
     types = {str(value.dtype) for value in state.values()} | {str(x.dtype)}
     shown = torch.equal(x.detach(), state["x"].bfloat16())
     return types, shown, *(optimizer.world.total(state[key]).tolist() for key in "vm")
@@ -123,7 +124,10 @@ def unfit(rank, folder):
     mine = Path(folder, f"of-{rank}")
     mine.mkdir()
     if rank == 0:
-        (mine / "step-000000004-rank-0-of-3.pt").touch()
+        (mine / "step-000000004").mkdir()
+        for k in range(3):
+            told = {"format": 3, "step": 4, "ranks": 3, "agents": 3, "files": {}}
+            (mine / "step-000000004" / f"sum-{k}.json").write_text(json.dumps(told))
     model, optimizer = pair()
     try:
         resume(mine, model, optimizer)

@@ -182,7 +182,7 @@ def apart(rank, size):
 
     def told(change):
         x = torch.nn.Parameter(torch.ones(2))
-        optimizer = Decentralized([x], gs.DPSGD(eta=0.1), "complete", timeout=20, direct=False)
+        optimizer = Decentralized([x], gs.DPSGD(eta=0.1), "complete", timeout=20)
         x.square().sum().backward()
         optimizer.step()
         change(optimizer)

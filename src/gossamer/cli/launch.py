@@ -22,12 +22,24 @@ def launch(
     elastic: Annotated[
         bool, typer.Option("--elastic", help="Whether a script's processes go on when one of them is lost.")
     ] = False,
-    meeting: Annotated[
+    bind: Annotated[
+        str,
+        typer.Option(
+            metavar="HOST:PORT", help="Where to serve the Lighthouse of an elastic run; port 0 is a free one."
+        ),
+    ] = "127.0.0.1:0",
+    lighthouse: Annotated[
         str | None,
-        typer.Option(metavar="HOST:PORT", help="Where to keep the meeting place of an elastic run [default: loopback]"),
+        typer.Option(
+            metavar="URL", help="The Lighthouse of an elastic run that something else serves: http://host:port."
+        ),
     ] = None,
-    join: Annotated[
-        str | None, typer.Option(metavar="HOST:PORT", help="Join the elastic run that meets there, while it trains.")
+    agents: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="How many agents begin an elastic run on all machines; 0 joins [default: processes, or 0 with URL]",
+        ),
     ] = None,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Where the processes of a spec meet [default: a free port]")
@@ -40,11 +52,12 @@ def launch(
     --max-restarts times, from what was finished.
 
     A script is started by torchrun, whose exit code is returned. On Linux no process outlives this one, even where it
-    is killed. Everything listens on loopback only.
+    is killed. Everything listens on loopback only. An error that all ranks raise is printed once.
 
     With --elastic the script makes Decentralized(…, elastic=True): when one of its processes is lost, the others go on,
-    and with --max-restarts it is started again and joins them. Others join by --join, also from other machines if the
-    first launcher keeps its --meeting at an address that they reach.
+    and with --max-restarts it is started again and joins them. This command then serves a Lighthouse of torchft and
+    starts one torchrun for each process. Other machines take part by --lighthouse if this one serves it at an address
+    that they reach, by --bind.
 
     Examples:
 
@@ -59,18 +72,17 @@ def launch(
     if not os.path.isfile(script):
         raise InputError(f"there is no script or spec {brief(str(script))} to launch.")
     if script.suffix == ".toml":
-        if elastic or meeting or join:
-            raise InputError("--elastic, --meeting and --join are for training scripts: a spec has none of them.")
+        if elastic:
+            raise InputError("--elastic is for training scripts: a spec has none of it.")
         from gossamer.engines.devices import launching
 
         given = [str(script), *(arguments or [])]
         raise typer.Exit(launching.launch(processes, given, port=port, max_restarts=max_restarts))
     if port is not None:
         raise InputError("--port is for a spec: torchrun needs none on one machine.")
+    if not elastic and (lighthouse or agents is not None or bind != "127.0.0.1:0"):
+        raise InputError("--bind, --lighthouse and --agents are for an elastic run: give --elastic, too.")
     from gossamer.torch.launch import launch as start  # only this command needs PyTorch
-    from gossamer.torch.launch_elastic import is_elastic, launch_elastic
 
-    if is_elastic(elastic, meeting, join):
-        options = {"max_restarts": max_restarts, "prefix": prefix, "meeting": meeting or "127.0.0.1:0", "join": join}
-        raise typer.Exit(launch_elastic(processes, script, arguments or [], **options))
-    raise typer.Exit(start(processes, script, arguments or [], max_restarts=max_restarts, prefix=prefix))
+    options = {"elastic": elastic, "bind": bind, "lighthouse": lighthouse, "agents": agents}
+    raise typer.Exit(start(processes, script, arguments or [], max_restarts=max_restarts, prefix=prefix, **options))

@@ -21,6 +21,7 @@ from gossamer.core.contract import (
 from gossamer.core.errors import (
     LARGEST_INT,
     InputError,
+    MissingPackage,
     brief,
     flag,
     nearest,
@@ -69,6 +70,7 @@ __all__ = [
     "InputError",
     "LocalStep",
     "MeetingAgent",
+    "MissingPackage",
     "Mixing",
     "Needs",
     "Over",

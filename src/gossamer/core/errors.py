@@ -12,6 +12,15 @@ class InputError(ValueError):
     """What the user gave cannot be used. The message says what, where, by how much and what to do."""
 
 
+class MissingPackage(InputError, ImportError):
+    """An optional package is not installed."""
+
+    @classmethod
+    def of(cls, wanted: str, package: str, otherwise: str) -> "MissingPackage":
+        """Return the error that says what `wanted` needs, and what to do."""
+        return cls(f"{wanted} needs the package {package}, which is not installed: pip install {package}, {otherwise}.")
+
+
 def nearest(name: Any, known: Iterable[str], otherwise: str = "") -> str:
     """The tail of an error about an unknown name: the closest match, another way out, then all that is known."""
     known = sorted(known)

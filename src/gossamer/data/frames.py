@@ -1,14 +1,20 @@
 """Frames in memory: those of polars, of pandas and its like, and whatever Arrow can describe."""
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import polars as pl
 
+from gossamer.basics.lazy import Lazy
 from gossamer.core import InputError
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Lazy("polars")
 
 MISSING = ("NAType", "NaTType")
 """What the types of pandas' missing values are called; they are equal to nothing, not even to themselves."""
@@ -16,10 +22,11 @@ MISSING = ("NAType", "NaTType")
 
 def is_frame(given: Any) -> bool:
     """Whether this is a frame with named columns."""
-    return isinstance(given, (pl.DataFrame, pl.LazyFrame)) or _like_pandas(given) or _speaks_arrow(given)
+    polars = "polars" in sys.modules  # nobody has a frame of its before it is imported
+    return (polars and isinstance(given, (pl.DataFrame, pl.LazyFrame))) or _like_pandas(given) or _speaks_arrow(given)
 
 
-def as_polars(given: Any) -> pl.DataFrame:
+def as_polars(given: Any) -> "pl.DataFrame":
     """The frame as one of polars. An index of rows is left out."""
     if isinstance(given, pl.DataFrame):
         return given
@@ -51,7 +58,7 @@ def _speaks_arrow(given: Any) -> bool:
     return hasattr(given, "__arrow_c_stream__") and not isinstance(given, pl.Series)
 
 
-def _series(name: str, column: Any) -> pl.Series:
+def _series(name: str, column: Any) -> "pl.Series":
     values = np.asarray(column.to_numpy())
     try:
         if values.dtype.kind == "O":
@@ -64,7 +71,7 @@ def _series(name: str, column: Any) -> pl.Series:
         raise InputError(f"the frame, column {name!r} cannot be read: {reason}.") from None
 
 
-def _of_objects(name: str, values: np.ndarray) -> pl.Series:
+def _of_objects(name: str, values: np.ndarray) -> "pl.Series":
     """A column whose values are Python's: all numbers, or all text, or, as a CSV reader would, text for both."""
     # NumPy's own numbers as Python's: polars would round a 2.5 that comes after an np.int64
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]

@@ -5,15 +5,20 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import polars as pl
 
+from gossamer.basics.lazy import Lazy
 from gossamer.core import InputError, nearest
 from gossamer.data.dataset import Dense, Labels, matrix, values
 from gossamer.data.files import existing_file
 from gossamer.data.frames import as_polars, is_frame, refuse_repeated
+
+if TYPE_CHECKING:
+    import polars as pl
+else:
+    pl = Lazy("polars")
 
 MISSING = {"", "-", ".", "?", "na", "n/a", "nan", "nil", "none", "null", "missing"}
 """What files write where there is no value, in small letters."""
@@ -68,7 +73,7 @@ def read_test_table(table: Any, label: str, holder: str | None, columns: Sequenc
     return _table(source, frame, label, None, columns)
 
 
-def _table(source: str, frame: pl.DataFrame, label: str, holder: str | None, columns: Sequence[str] | None) -> Table:
+def _table(source: str, frame: "pl.DataFrame", label: str, holder: str | None, columns: Sequence[str] | None) -> Table:
     if not frame.height:
         raise InputError(f"{source} has columns but no rows.")
     chosen = tuple(name for name in frame.columns if name not in (label, holder)) if columns is None else tuple(columns)
@@ -81,7 +86,7 @@ def _table(source: str, frame: pl.DataFrame, label: str, holder: str | None, col
     return Table(matrix(features, "features"), _named(source, frame[label], "label"), held, chosen)
 
 
-def _refuse_missing(source: str, frame: pl.DataFrame, names: Sequence[str]) -> None:
+def _refuse_missing(source: str, frame: "pl.DataFrame", names: Sequence[str]) -> None:
     for name in names:
         if name not in frame.columns:
             raise InputError(f"{source} has no column {name!r}: {nearest(name, frame.columns)}")
@@ -126,7 +131,7 @@ def _refuse_copy(source: str, table: Table, label: str) -> None:
         )
 
 
-def _opened(table: Any) -> tuple[str, pl.DataFrame]:
+def _opened(table: Any) -> "tuple[str, pl.DataFrame]":
     """What the table is called in messages, and the frame that it is."""
     if is_frame(table):
         return "the frame", as_polars(table)
@@ -134,7 +139,7 @@ def _opened(table: Any) -> tuple[str, pl.DataFrame]:
     return str(file), _read(file)
 
 
-def _read(file: Path) -> pl.DataFrame:
+def _read(file: Path) -> "pl.DataFrame":
     try:
         if file.suffix.lower() == ".parquet":
             return pl.read_parquet(file)
@@ -161,7 +166,7 @@ def _refuse_ragged(file: Path) -> None:
                 )
 
 
-def _feature(source: str, column: pl.Series) -> np.ndarray:
+def _feature(source: str, column: "pl.Series") -> np.ndarray:
     advice = (
         "Remove the column, or turn it into numbers: 0 and 1, or a column for each value, as polars' to_dummies does."
     )
@@ -184,7 +189,7 @@ def _feature(source: str, column: pl.Series) -> np.ndarray:
     return numbers
 
 
-def _named(source: str, column: pl.Series, role: str) -> Labels:
+def _named(source: str, column: "pl.Series", role: str) -> Labels:
     """The values of the label or holder column: whole numbers, fractions or text."""
     _refuse_nulls(source, column)
     if isinstance(column.dtype, (pl.Categorical, pl.Enum)):
@@ -198,7 +203,7 @@ def _named(source: str, column: pl.Series, role: str) -> Labels:
     return values(column.to_numpy(), f"{source}, column {column.name!r}")
 
 
-def _refuse_nulls(source: str, column: pl.Series) -> None:
+def _refuse_nulls(source: str, column: "pl.Series") -> None:
     if column.null_count():
         row = int(column.is_null().arg_max() or 0)
         raise InputError(

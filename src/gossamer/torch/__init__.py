@@ -1,26 +1,25 @@
 """Train for real: the rules of Gossamer as a PyTorch optimizer, one agent to a process of torch.distributed."""
 
-from gossamer.torch.available import MissingTorch  # first: it says what to install
-from gossamer.torch.checkpoint import mean_model, resume, save
+from gossamer.logs import CSVLog
+from gossamer.torch.available import MissingTorch  # first of these: it says what to install
+from gossamer.torch.checkpoint import mean_model, resume, save, written
 from gossamer.torch.exchange import Counters
-from gossamer.torch.log_writers import CSVLog, JSONLinesLog, ProgressLog, TensorBoardLog, WandbLog
+from gossamer.torch.faults import NeighborLost, NotFinite
+from gossamer.torch.mesh import decentralize
 from gossamer.torch.optimizer import Decentralized
 from gossamer.torch.sampler import SplitSampler
-from gossamer.torch.stopping import NeighborLost, NotFinite
 
 __all__ = [
     "CSVLog",
     "Counters",
     "Decentralized",
-    "JSONLinesLog",
     "MissingTorch",
     "NeighborLost",
     "NotFinite",
-    "ProgressLog",
     "SplitSampler",
-    "TensorBoardLog",
-    "WandbLog",
+    "decentralize",
     "mean_model",
     "resume",
     "save",
+    "written",
 ]

@@ -1,4 +1,7 @@
-"""One agent in a process of its own: the `Agent` that a rule sees under PyTorch."""
+"""One agent in a process of its own: the `Agent` that a rule sees under PyTorch.
+
+Of aggregators, clipping, trimmed means and medians are computed by PyTorch; one of your own is computed by JAX.
+"""
 
 import hashlib
 import time
@@ -10,13 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gossamer.aggregators import Clipped, Trimmed
 from gossamer.basics.lazy_jax import jax, jnp
 from gossamer.compressors import identity
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
-from gossamer.torch.fused import computed
-from gossamer.torch.robust import combined
 
 PLAIN = identity()
 """The compressor of messages that are not compressed; codecs are known by it."""
@@ -42,10 +44,12 @@ class Agents:
         self.sleeps = sleeps
         self._keys: Any = None
 
-    def at(self, t: int, number: int) -> "ProcessAgent":
-        return ProcessAgent(self.exchange, self._codecs, t, partial(AgentDraw, self, number))
+    def at(self, t: int, number: int, bucket: int) -> "ProcessAgent":
+        """Return the agent of round t; `number` is that of its draws: 0 for the start, t + 1 for round t."""
+        return ProcessAgent(self.exchange, self._codecs, t, partial(AgentDraw, self, number), bucket)
 
     def awake(self, t: int) -> bool:
+        """Return whether this agent is awake in a round."""
         return not self.sleeps or bool(np.asarray(self.exchange.network.awake(t))[self.exchange.world.rank])
 
     def key(self, number: int) -> Any:
@@ -85,39 +89,34 @@ class ProcessAgent:
         codecs: the codecs made so far, by compressor and size.
         t: the round.
         draw: makes the draw of the vector of a number, among those that are compressed in this round.
+        bucket: the number of the bucket whose arrays these are.
     """
 
     def __init__(
-        self, exchange: Exchange, codecs: dict[tuple[int, int], Codec], t: int, draw: Callable[[int], AgentDraw]
+        self,
+        exchange: Exchange,
+        codecs: dict[tuple[int, int], Codec],
+        t: int,
+        draw: Callable[[int], AgentDraw],
+        bucket: int = 0,
     ):
-        self.exchange, self.codecs, self.t, self.draw = exchange, codecs, t, draw
+        self.exchange, self.codecs, self.t, self.draw, self.bucket = exchange, codecs, t, draw, bucket
         self.drawn = 0
         """How many vectors were compressed: the number of the next draw."""
 
-    def post(self, *arrays: Tensor, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[..., Any]:
+    def post(self, *arrays: Tensor, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
         """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours.
 
         On a network that changes, arrays of different rounds go to the neighbours of their own round each: by messages
-        of their own, in the order of the arrays at both ends. What waits gives sums that are only noted down, if they
-        may be: see `gossamer.torch.fused`. It is called after the last gradient that the round asks for, since what is
-        noted is read in the memory of neighbours before the round ends, and not between two steps.
+        of their own, in the order of the arrays at both ends.
         """
         letters = over if over == "RC" else over * len(arrays)
         if any(late) and self.exchange.network.changes:
             pairs = zip(arrays, letters, late, strict=True)
-            waits = [self.exchange.post([a], letter, self.t - ago) for a, letter, ago in pairs]
+            waits = [self.exchange.post([a], letter, self.t - ago, self.bucket) for a, letter, ago in pairs]
         else:
-            waits = [self.exchange.post(arrays, letters, self.t)]
-
-        def wait(noted: bool = False) -> Any:
-            sums = [one for arrives in waits for one in arrives()]
-            if noted:
-                return _like(arrays, sums)
-            made = zip(computed(sums, last=True), arrays, strict=True)
-            self.exchange.release()
-            return _like(arrays, [one.view_as(a) for one, a in made])
-
-        return wait
+            waits = [self.exchange.post(arrays, letters, self.t, self.bucket)]
+        return lambda: _like(arrays, [mixed for wait in waits for mixed in wait()])
 
     def gossip(self, *arrays: Tensor, over: Over = "W") -> Any:
         return self.post(*arrays, over=over)()
@@ -196,7 +195,7 @@ class ProcessAgent:
         if warm == "mean":
             return self.mean(a)
         for t in range(warm):
-            a = ProcessAgent(self.exchange, self.codecs, t, self.draw).gossip(a, over=over)
+            a = ProcessAgent(self.exchange, self.codecs, t, self.draw, self.bucket).gossip(a, over=over)
         return a
 
     def ones(self) -> Tensor:
@@ -215,3 +214,39 @@ class ProcessAgent:
 def _like(arrays: tuple[Any, ...], results: Any) -> Any:
     """One result for one array, and a tuple of results for several."""
     return results[0] if len(arrays) == 1 else tuple(results)
+
+
+def combined(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
+    """Return the agent's next vector from its own, [d], and from messages, [neighbours, d], with their weights."""
+    match by:
+        case Clipped(radius):
+            return _clipped(radius, own, messages, weights)
+        case Trimmed(trim):
+            return _trimmed(trim, torch.cat([messages, own[None]]))
+        case _:
+            return _by_jax(by, own, messages, weights)
+
+
+def _clipped(radius: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
+    away = messages - own
+    distances = torch.linalg.vector_norm(away, dim=1)
+    heard = torch.isfinite(distances)
+    if not heard.any():
+        return own.clone()
+    away, distances, weights = away[heard], distances[heard], weights[heard]
+    limit = distances.sort().values[-2:][0] if radius is None else float(radius)
+    scale = torch.where(distances > limit, limit / distances, 1)
+    return own + ((weights * scale)[:, None] * away).sum(0)
+
+
+def _trimmed(trim: int | None, values: Tensor) -> Tensor:
+    out = (len(values) - 1) // 2 if trim is None else trim
+    ordered = torch.where(values.isnan(), torch.inf, values).sort(dim=0).values
+    return ordered[out : len(values) - out].mean(0)
+
+
+def _by_jax(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
+    with jax.enable_x64(own.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
+        exact = [a if a.dtype in (torch.float32, torch.float64) else a.float() for a in (own, messages, weights)]
+        made = by.combine(*(jnp.asarray(a.cpu().numpy()) for a in exact))
+        return torch.from_numpy(np.array(made)).to(own)

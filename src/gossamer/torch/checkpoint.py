@@ -1,26 +1,53 @@
-"""Saving a run and going on with it: one file for each rank and step, from the last step that all ranks hold.
+"""Saving a run and going on with it: a folder of torch.distributed.checkpoint for each step, a key for each agent.
 
-A file holds the model, where the rule stands, the place in the data and the random generators, so that on CPUs a run
-that was interrupted ends with the same bits as one that was not. Files appear whole or not at all, carry a checksum,
-and are read with ``weights_only=True``: nothing in them is executed.
+It holds the model of every agent, where its rule stands, the place in the data and the random generators, so that on
+CPUs a run that was interrupted ends with the same bits as one that was not. A folder counts only when every rank has
+written the checksums of its files there. Nothing in it is executed: all of it is tensors, what is none is bytes that
+are read with ``weights_only=True``, and of the index only what an index is made of is unpickled.
 """
 
+import contextlib
+import hashlib
+import io
 import json
+import os
+import pickle
 import re
+import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from torch import Tensor
 
+from gossamer.basics.lazy import Lazy
 from gossamer.core import InputError
-from gossamer.torch import generators, sealed
-from gossamer.torch.optimizer import Decentralized
-from gossamer.torch.parameters import held, is_sharded, local
+from gossamer.torch.optimizer import Decentralized, random_states, restore_random_states
 from gossamer.torch.sampler import SplitSampler
+from gossamer.torch.world import in_short
 
-NAME = re.compile(r"step-(\d+)-rank-(\d+)-of-(\d+)(-part-\d+)?\.pt")
+if TYPE_CHECKING:
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+dcp: Any = Lazy("torch.distributed.checkpoint")
+"""It takes as long to import as all of PyTorch."""
+
+NAME = re.compile(r"step-(\d{9})")
+FORMAT = 3
+"""What is written; 1 and 2 were files of each rank."""
+INDEX = {
+    "torch": {"Size", "device"},
+    "torch.distributed.checkpoint.metadata": None,
+    "torch.distributed.checkpoint.filesystem": {"_StorageInfo"},
+    "torch.serialization": {"_get_layout"},
+    "torch._utils": {"_rebuild_dtype"},
+    "collections": {"OrderedDict"},
+    "pathlib": {"PosixPath", "WindowsPath"},
+}
+"""All that the index of a folder may be made of: names by module, None for all of a module's own classes."""
 
 
 def save(
@@ -32,18 +59,21 @@ def save(
     *,
     batches: int | None = None,
     keep: int = 2,
+    wait: bool = True,
     **others: Any,
 ) -> Path:
-    """Write this rank's checkpoint after `step` steps. All ranks must call it at the same step.
+    """Write a checkpoint after `step` steps, and return its folder. All ranks must call it at the same step.
 
     Args:
-        folder: where it goes; all ranks may share one, or each host may have its own.
+        folder: where it goes: the same one for all ranks, on a file system that they share.
         step: how many steps have been taken.
         model: its parameters and buffers are kept.
         optimizer: the state of its rule is kept.
         sampler: its place is kept, which is after one batch for each step.
         batches: how many batches have been used, if it is not one for each step.
-        keep: how many of the newest checkpoints are kept; older ones are removed once all ranks have written this one.
+        keep: how many of the newest checkpoints are kept; older ones are removed once this one is whole.
+        wait: whether to wait until it is written. If not, it is copied, and written while training goes on; the next
+            one waits for it, and so does `written`.
         others: other objects with a ``state_dict``, such as ``scheduler=scheduler``.
     """
     if keep < 1:
@@ -51,33 +81,73 @@ def save(
     used = step if batches is None else batches
     if sampler is not None:
         sampler.check_used(used)
+    written()
     folder = Path(folder)
     optimizer.together(lambda: _met(optimizer, folder))
-    folder.mkdir(parents=True, exist_ok=True)
-    path = _path(folder, step, optimizer)
-    content = {
+    path = folder / f"step-{step:09d}"
+    about = {
+        "format": FORMAT,
         "step": step,
-        "rank": optimizer.world.rank,
         "batches": used,
         "sampler": None if sampler is None else sampler.fingerprint(),
-        "model": {key: held(value) for key, value in model.state_dict().items()},
-        "sharded": any(is_sharded(value) for value in model.state_dict().values()),
-        "optimizer": optimizer.state_dict(),
         "others": {name: other.state_dict() for name, other in others.items()},
-        "random": generators.states(),
+        "random": random_states(),
+        "groups": optimizer.state_dict()["param_groups"],
     }
-    sealed.write(path, content)
-    optimizer.together(optimizer.exchange.meet)  # until all have written, the last common step must stay
-    stored = sorted(_steps(folder, optimizer))
+    content = _tensors(model, optimizer) | {_own(optimizer): _as_tensor(about)}
+
+    def sealed() -> None:
+        """Write the checksums of this rank's files, which end the checkpoint."""
+        rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+        mine = [*path.glob(f"__{rank}_*.distcp"), *([path / ".metadata"] if rank == 0 else [])]
+        sums = {file.name: _checksum(file) for file in mine}
+        told = {"format": FORMAT, "step": step, "ranks": size, "agents": optimizer.world.size, "files": sums}
+        draft = path / f".sum-{rank}"
+        draft.write_text(json.dumps(told))
+        draft.replace(path / f"sum-{rank}.json")
+
+    if path.exists() and optimizer.world.rank == 0 and torch.distributed.get_rank() == 0:
+        shutil.rmtree(path)  # one of this step that was cut short, or is written anew
+    optimizer.together(optimizer.exchange.meet)
+    if wait:
+        dcp.save(content, checkpoint_id=path)
+        sealed()
+        optimizer.together(optimizer.exchange.meet)  # until all have written, the last whole step must stay
+        _tidy(folder, step, keep)
+    else:
+        _LATE.append((dcp.async_save(content, checkpoint_id=path), lambda: (sealed(), _tidy(folder, step, keep))))
+    return path
+
+
+_LATE: list[tuple[Any, Callable[[], Any]]] = []
+"""Checkpoints that are being written, and what ends each."""
+
+
+def written() -> None:
+    """Wait until a checkpoint that was saved with ``wait=False`` is written."""
+    while _LATE:
+        late, end = _LATE.pop(0)
+        future: Future[Any] = getattr(late, "upload_completion", late)
+        future.result()
+        end()
+
+
+def _tidy(folder: Path, step: int, keep: int) -> None:
+    """Remove checkpoints that are older than the newest so many, and say where there are later ones."""
+    if torch.distributed.get_rank() != 0:
+        return
+    stored = sorted(_steps(folder))
     if stored and stored[-1] > step:
         warnings.warn(
             f"{folder} holds a checkpoint of step {stored[-1]}, later than this one of step {step}: resume will take "
             "the later one. Use another folder for another run.",
-            stacklevel=2,
+            stacklevel=3,
         )
     for old in [earlier for earlier in stored if earlier <= step][:-keep]:
-        _path(folder, old, optimizer).unlink(missing_ok=True)
-    return path
+        (folder / f"step-{old:09d}" / "sum-0.json").unlink(
+            missing_ok=True
+        )  # first, so that it is whole or does not count
+        shutil.rmtree(folder / f"step-{old:09d}", ignore_errors=True)
 
 
 def resume(
@@ -87,99 +157,221 @@ def resume(
     sampler: SplitSampler | None = None,
     **others: Any,
 ) -> int:
-    """Go on from the last step that all ranks hold, and return it; 0 if there is none. All ranks must call it.
+    """Go on from the newest checkpoint, and return its step; 0 if there is none. All ranks must call it.
 
-    A step that some rank cannot read, because its file is damaged, is left out with a warning. A file of another format
-    is an error: a run should not go back in time unasked.
+    One that is damaged is left out with a warning. One of another format is an error: a run should not go back in time
+    unasked.
     """
     world, folder = optimizer.world, Path(folder)
     if optimizer.elastic is not None and optimizer.elastic.joined:  # others on their way, who do not resume
         return optimizer.steps
     world.refuse(_unfit(folder, optimizer))
-    stored = [set(json.loads(text)) for text in world.texts(json.dumps(sorted(_steps(folder, optimizer))))]
-    common = set.intersection(*stored)
-    if not common:
-        without = [str(rank) for rank, steps in enumerate(stored) if not steps]
-        if any(stored) and world.rank == 0:
-            warnings.warn(
-                f"no step is held by all ranks in {folder} (ranks without any: {', '.join(without) or 'none'}): the "
-                "run begins anew. Several hosts need a shared folder if ranks may move between them.",
-                stacklevel=2,
-            )
-        return 0
-    content = _newest(folder, sorted(common, reverse=True), optimizer)
-    # before any of them is changed
-    world.refuse(_misfit(content, _path(folder, content["step"], optimizer).name, model, optimizer, sampler, others))
-    _load(model, content["model"])
+    # by the first rank: a folder may appear to some of them later
+    found = json.loads(world.texts(json.dumps(sorted(_steps(folder), reverse=True)))[0])
+    damaged: list[str] = []
+    for step in found:
+        path = folder / f"step-{step:09d}"
+        problems = [text for text in world.texts(_problem(path)) if text]
+        if not problems:
+            if damaged and world.rank == 0:
+                warnings.warn(f"in {folder}, {'; '.join(damaged)}: going on from step {step}.", stacklevel=2)
+            _load(path, model, optimizer, sampler, others)
+            return step
+        damaged += problems[:1]
+    if damaged:
+        raise InputError(f"in {folder}, {'; '.join(damaged)}. Remove such folders to begin anew, or restore them.")
+    return 0
+
+
+def _load(
+    path: Path, model: torch.nn.Module, optimizer: Decentralized, sampler: SplitSampler | None, others: dict[str, Any]
+) -> None:
+    """Read what this rank has in a checkpoint, and put it into these, unless some rank refuses."""
+    world, own, about, problem = optimizer.world, _own(optimizer), {}, ""
+    index = _index(reader := _reader(path))
+    try:
+        bytes_of = {own: _room(index[own])}
+    except KeyError:
+        bytes_of, problem = {}, f"{path.name} holds nothing of rank {optimizer.place}: was it saved by these ranks?"
+    world.refuse(problem)
+    dcp.load(bytes_of, storage_reader=reader)
+    try:
+        about = _as_object(bytes_of[own])
+        problem = _misfit(path.name, index, about, model, optimizer, sampler, others)
+    except InputError as error:
+        problem = f"{path.name}: {error}"
+    world.refuse(problem)
+    here = _tensors(model, optimizer)
+    content = {
+        key: torch.empty_like(here[key]) if key in here else _room(entry)
+        for key, entry in index.items()
+        if _agent(key) == str(optimizer.place) and not key.startswith("about/")
+    }
+    dcp.load(content, storage_reader=reader)
+    world.refuse(optimizer.misfit({"state": _states(content), "param_groups": about["groups"]}))
+    _put(model, content, optimizer)  # from here on things change
     for name, other in others.items():
-        other.load_state_dict(content["others"][name])
-    optimizer.load_state_dict(content["optimizer"])
+        other.load_state_dict(about["others"][name])
+    optimizer.load_state_dict({"state": _states(content), "param_groups": about["groups"]})
     if sampler is not None:
         # a DataLoader draws when it begins, in the middle of an epoch once more than without the interruption
-        sampler.seek(content["batches"], lambda: generators.restore(content["random"]))
-    generators.restore(content["random"])
-    return content["step"]
+        sampler.seek(about["batches"], lambda: restore_random_states(about["random"]))
+    restore_random_states(about["random"])
 
 
-def _newest(folder: Path, steps: list[int], optimizer: Decentralized) -> dict[str, Any]:
-    """What this rank holds of the first of these steps that all ranks can read."""
-    damaged: list[str] = []
-    for step in steps:
-        content, problem, refusal = _held(_path(folder, step, optimizer), step, optimizer.world.rank)
-        told = [json.loads(text) for text in optimizer.world.texts(json.dumps([problem, refusal]))]
-        if refused := [of_rank[1] for of_rank in told if of_rank[1]]:
-            raise InputError(f"in {folder}, {'; '.join(refused)}")
-        if not any(of_rank[0] for of_rank in told):
-            if damaged and optimizer.world.rank == 0:
-                warnings.warn(f"in {folder}, {'; '.join(damaged)}: going on from step {step}.", stacklevel=3)
-            return content
-        damaged += [of_rank[0] for of_rank in told if of_rank[0]]
-    raise InputError(f"in {folder}, {'; '.join(damaged)}. Remove such files to begin anew, or restore them.")
+def mean_model(folder: str | Path) -> dict[str, Any]:
+    """Return the mean over all agents of the newest models in a folder, as a ``state_dict``: a start for any number.
+
+    Load it before `Decentralized` is made: rules begin anew there, as their state belongs to agents that are gone. The
+    folder is only read: no process group is needed. Numbers that are not floating, such as counts of batches, are those
+    of agent 0.
+    """
+    folder = Path(folder)
+    if not (stored := _steps(folder)):
+        raise InputError(f"{folder} holds no step of which there is a whole checkpoint.")
+    path = folder / f"step-{max(stored):09d}"
+    for file in sorted(path.glob("sum-*.json")):
+        if problem := _damage(path, json.loads(file.read_text())):
+            raise InputError(f"in {folder}, {problem}. Restore it, or remove the folder of this step.")
+    index = _index(reader := _reader(path))
+    agents = json.loads((path / "sum-0.json").read_text())["agents"]
+    sums: dict[str, Tensor] = {}
+    first: dict[str, Tensor] = {}
+    for agent in range(agents):  # one of them in memory at a time, beside the sum
+        keys = [key for key in index if key.startswith("model/") and _agent(key) == str(agent)]
+        model = {key: _room(index[key]) for key in keys}
+        with warnings.catch_warnings(action="ignore", category=UserWarning):  # it says that there is one process
+            dcp.load(model, storage_reader=reader, no_dist=True)
+        for key, value in model.items():
+            name = key[6:].rpartition("@")[0]
+            first.setdefault(name, value)
+            if value.is_floating_point():
+                sums[name] = sums[name] + value.double() if name in sums else value.double()
+    return first | {name: (total / agents).to(first[name].dtype) for name, total in sums.items()}
 
 
-def _held(path: Path, step: int, rank: int) -> tuple[dict[str, Any], str, str]:
-    """What this rank holds of a step; or what is damaged there; or why it is refused."""
+def _reader(path: Path) -> Any:
+    """Return what reads a folder, whose index it unpickles only where that is made of what an index is made of."""
+
+    class Reader(dcp.FileSystemReader):
+        def read_metadata(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                with (path / ".metadata").open("rb") as file:
+                    metadata = _Index(file).load()
+            except (pickle.UnpicklingError, EOFError, AttributeError, ImportError, ValueError, TypeError) as error:
+                raise InputError(f"{path / '.metadata'} is no index of a checkpoint ({in_short(error)}).") from error
+            if metadata.storage_meta is not None:
+                metadata.storage_meta.load_id = self.load_id
+            return metadata
+
+    return Reader(path)
+
+
+class _Index(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        names = INDEX.get(module, set())
+        is_type = module == "torch" and isinstance(getattr(torch, name, None), torch.dtype)
+        if names is None or name in names or is_type:
+            found = super().find_class(module, name)
+            if names is not None or getattr(found, "__module__", None) == module:
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} has no place in an index")
+
+
+def _index(reader: Any) -> dict[str, "TensorStorageMetadata"]:
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
+
+    entries = reader.read_metadata().state_dict_metadata
+    if odd := [key for key, entry in entries.items() if not isinstance(entry, TensorStorageMetadata)]:
+        raise InputError(f"{odd[0]} is no tensor: this checkpoint was not written by gossamer.torch.save.")
+    return entries
+
+
+def _tensors(model: torch.nn.Module, optimizer: Decentralized) -> dict[str, Any]:
+    """Return what is saved of the model and the optimizer, a key for each tensor, which names the agent."""
+    of = {f"model/{key}@{optimizer.place}": value for key, value in model.state_dict().items()}
+    states = optimizer.state_dict()["state"]
+    return of | {f"optimizer/{k}/{key}": value for k, row in states.items() for key, value in row.items()}
+
+
+def _states(content: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    states: dict[int, dict[str, Any]] = {}
+    for key, value in content.items():
+        if key.startswith("optimizer/"):
+            _, number, name = key.split("/", 2)
+            states.setdefault(int(number), {})[name] = value
+    return states
+
+
+def _put(model: torch.nn.Module, content: dict[str, Any], optimizer: Decentralized) -> None:
+    """Put what is no trained parameter into the model: those come with the optimizer's state."""
+    trained = {p.data_ptr() for p in optimizer.flat.params}
+    with torch.no_grad():
+        for key, value in model.state_dict().items():
+            if isinstance(value, Tensor) and value.data_ptr() not in trained:
+                value.copy_(content[f"model/{key}@{optimizer.place}"])
+
+
+def _own(optimizer: Decentralized) -> str:
+    """Return the key of what each process has for itself, such as its generators; nodes may have several."""
+    return f"about/{optimizer.world.part}@{optimizer.place}"
+
+
+def _agent(key: str) -> str:
+    return key.rpartition("@")[2]
+
+
+def _room(entry: "TensorStorageMetadata") -> Tensor:
+    return torch.empty(entry.size, dtype=entry.properties.dtype)
+
+
+def _as_tensor(value: Any) -> Tensor:
+    buffer = io.BytesIO()
+    torch.save(value, buffer)
+    return torch.frombuffer(bytearray(buffer.getvalue()), dtype=torch.uint8)
+
+
+def _as_object(a: Tensor) -> Any:
     try:
-        content = sealed.read(path)
-    except sealed.DamagedCheckpoint as error:
-        return {}, str(error), ""
-    except InputError as error:
-        return {}, "", str(error)
-    if (content["step"], content["rank"]) != (step, rank):
-        return {}, f"{path.name} is of rank {content['rank']} at step {content['step']}", ""
-    return content, "", ""
+        return torch.load(io.BytesIO(a.numpy().tobytes()), map_location="cpu", weights_only=True)
+    except Exception as error:  # torch.load raises whatever it stumbles over
+        raise InputError(f"PyTorch cannot read what belongs to this rank ({in_short(error)}).") from error
 
 
 def _misfit(
-    content: dict[str, Any],
     name: str,
+    index: dict[str, "TensorStorageMetadata"],
+    about: dict[str, Any],
     model: torch.nn.Module,
     optimizer: Decentralized,
     sampler: SplitSampler | None,
     others: dict[str, Any],
 ) -> str:
-    """Why what a file of this name holds cannot be loaded into these; "" if it can."""
-    if set(content["others"]) != set(others):
+    """Return why what a checkpoint of this name holds cannot be loaded into these; "" if it can."""
+    if set(about["others"]) != set(others):
         return (
-            f"{name} was saved with {sorted(content['others']) or 'nothing'} besides model and optimizer, but is "
+            f"{name} was saved with {sorted(about['others']) or 'nothing'} besides model and optimizer, but is "
             f"resumed with {sorted(others) or 'nothing'}: give resume what save was given."
         )
-    if content["sampler"] != (present := None if sampler is None else sampler.fingerprint()):
+    if about["sampler"] != (present := None if sampler is None else sampler.fingerprint()):
         return (
-            f"{name} was saved with {_rows(content['sampler'])}, but is resumed with {_rows(present)}: the place "
+            f"{name} was saved with {_rows(about['sampler'])}, but is resumed with {_rows(present)}: the place "
             "in the data would be another. Give resume the sampler that save was given, made with the same arguments."
         )
-    saved, here = _shapes(content["model"]), _shapes(model.state_dict())
+    of = [key for key in index if _agent(key) == str(optimizer.place)]
+    saved = {key[6:].rpartition("@")[0]: str(tuple(index[key].size)) for key in of if key.startswith("model/")}
+    here = {key: str(tuple(value.shape)) for key, value in model.state_dict().items()}
     if odd := sorted(key for key in {*saved, *here} if saved.get(key, "nothing") != here.get(key, "nothing")):
         return (
             f"{name} has {saved.get(odd[0], 'nothing')} for {odd[0]} of the model, which here is "
             f"{here.get(odd[0], 'not there')} ({len(odd)} differ in all): give resume the model that save was given."
         )
-    return optimizer.misfit(content["optimizer"])
-
-
-def _shapes(state: dict[str, Any]) -> dict[str, str]:
-    return {key: str(tuple(getattr(held(value), "shape", ()))) for key, value in state.items()}
+    rows: dict[int, dict[str, Any]] = {}
+    for key in of:
+        if key.startswith("optimizer/"):
+            _, number, entry = key.split("/", 2)
+            rows.setdefault(int(number), {})[entry] = torch.empty(index[key].size, device="meta")
+    return optimizer.misfit({"state": rows, "param_groups": about["groups"]}, shapes=True)
 
 
 def _met(optimizer: Decentralized, folder: Path) -> None:
@@ -192,92 +384,63 @@ def _rows(sampler: str | None) -> str:
     return "no sampler" if sampler is None else f"a sampler of {sampler}"
 
 
-def _path(folder: Path, step: int, optimizer: Decentralized) -> Path:
-    return folder / f"step-{step:09d}-rank-{optimizer.world.rank}-of-{optimizer.world.size}{optimizer.world.part}.pt"
+def _steps(folder: Path) -> dict[int, int]:
+    """Return the steps of which a folder has a whole checkpoint, with the number of agents of each.
+
+    Whole is one to which every rank has written its checksums. One may disappear while this looks, since the first rank
+    removes old ones.
+    """
+    found = {}
+    for path in sorted(folder.glob("step-*")):
+        if match := NAME.fullmatch(path.name):
+            with contextlib.suppress(FileNotFoundError):
+                told = json.loads((path / "sum-0.json").read_text())
+                if all((path / f"sum-{rank}.json").exists() for rank in range(told.get("ranks", 1))):
+                    found[int(match[1])] = told["agents"]
+    return found
 
 
-def _steps(folder: Path, optimizer: Decentralized) -> set[int]:
-    """The steps that this rank holds."""
-    here = optimizer.world.rank, optimizer.world.size, optimizer.world.part
-    return {step for _, step, *of in _files(folder) if tuple(of) == here}
+def _problem(path: Path) -> str:
+    """Return what is wrong with a checkpoint, as far as this rank looks: its own files, and what all of them need."""
+    rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
+    sums = [json.loads(file.read_text()) for file in sorted(path.glob("sum-*.json"))]
+    if (number := sums[0].get("format")) != FORMAT:
+        raise InputError(
+            f"{path} has format {number}, but this version of Gossamer reads {FORMAT}: use the version that wrote it, "
+            "or begin anew in another folder."
+        )
+    return "; ".join(filter(None, (_damage(path, told) for k, told in enumerate(sums) if k % size == rank)))
+
+
+def _damage(path: Path, told: dict[str, Any]) -> str:
+    for name, checksum in told["files"].items():
+        file = path / os.path.basename(name)
+        if not file.exists() or _checksum(file) != checksum:
+            return f"{path.name}/{file.name} is damaged (its checksum does not match)"
+    return ""
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as data:
+        return hashlib.file_digest(data, "sha256").hexdigest()
 
 
 def _unfit(folder: Path, optimizer: Decentralized) -> str:
-    """Why checkpoints of this run cannot be in a folder; "" if they can."""
+    """Return why checkpoints of this run cannot be in a folder; "" if they can."""
     if folder.exists() and not folder.is_dir():
         return f"{folder} is a file, but checkpoints need a folder: give another path."
-    sizes = {size for _, _, _, size, part in _files(folder) if part == optimizer.world.part} - {optimizer.world.size}
-    if not sizes or (optimizer.elastic is not None and optimizer.steps):  # there were more or fewer before
+    if next(folder.glob("step-*-rank-*.pt"), None) is not None:
+        return (
+            f"{folder} holds checkpoints of an earlier version of Gossamer, which are not read any more: go on with "
+            "that version, or begin anew in another folder."
+        )
+    if optimizer.elastic is not None and optimizer.steps:  # there were more or fewer before
         return ""
-    return (
-        f"{folder} holds checkpoints of {sizes.pop()} ranks, but there are {optimizer.world.size}: start as many, or "
-        f"begin from their mean, model.load_state_dict(gossamer.torch.mean_model({str(folder)!r})), before "
-        "Decentralized is made, and save into another folder."
-    )
-
-
-def _files(folder: Path) -> Iterator[tuple[Any, ...]]:
-    """The checkpoints in a folder: path, step, rank, number of ranks, and which part of a node, if it has several."""
-    for path in sorted(folder.glob("step-*.pt")):
-        if match := NAME.fullmatch(path.name):
-            yield path, *map(int, match.groups()[:3]), match[4] or ""
-
-
-def _load(model: torch.nn.Module, saved: dict[str, Any]) -> None:
-    present = model.state_dict()
-    if not any(map(is_sharded, present.values())):
-        model.load_state_dict(saved)
-        return
-    with torch.no_grad():
-        for key, value in present.items():
-            local(value).copy_(saved[key])
-
-
-def mean_model(folder: str | Path) -> dict[str, Any]:
-    """The mean over all ranks of the newest models in a folder, as a ``state_dict``: a start for any number of ranks.
-
-    Load it before `Decentralized` is made: rules begin anew there, as their state belongs to ranks that are gone. All
-    files must be in this folder, which is only read: no process group is needed. Numbers that are not floating, such as
-    counts of batches, are those of rank 0.
-    """
-    folder, ranks = Path(folder), dict[tuple[int, int], dict[int, Path]]()
-    for path, step, rank, size, _ in _files(folder):
-        ranks.setdefault((step, size), {})[rank] = path  # parts of a node that are whole are the same
-    whole = [key for key, held in ranks.items() if len(held) == key[1]]
-    if not whole:
-        raise InputError(f"{folder} holds no step of which there is a checkpoint of every rank.")
-    files = ranks[max(whole)]
-    try:
-        models = (_whole(sealed.read(files[rank])) for rank in sorted(files))
-        mean = _Mean(next(models))
-        for model in models:
-            mean.add(model)
-        return mean.taken()
-    except sealed.DamagedCheckpoint as error:
-        raise InputError(f"in {folder}, {error}. Restore it, or remove the files of its step.") from error
-
-
-def _whole(content: dict[str, Any]) -> dict[str, Any]:
-    if content["sharded"]:
-        raise InputError("a model that is sharded (by FSDP2) has no mean in one piece: start as many nodes as before.")
-    return content["model"]
-
-
-class _Mean:
-    """A mean of models, of which one is in memory at a time, beside the sum."""
-
-    def __init__(self, first: dict[str, Any]):
-        self._first, self._count = first, 1
-        self._sums = {key: value.double() for key, value in first.items() if _floats(value)}
-
-    def add(self, model: dict[str, Any]) -> None:
-        self._count += 1
-        for key, total in self._sums.items():
-            total += model[key]
-
-    def taken(self) -> dict[str, Any]:
-        return self._first | {key: (a / self._count).to(self._first[key].dtype) for key, a in self._sums.items()}
-
-
-def _floats(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
+    for agents in _steps(folder).values():
+        if agents != optimizer.world.size:
+            return (
+                f"{folder} holds checkpoints of {agents} ranks, but there are {optimizer.world.size}: start as many, "
+                f"or begin from their mean, model.load_state_dict(gossamer.torch.mean_model({str(folder)!r})), before "
+                "Decentralized is made, and save into another folder."
+            )
+    return ""

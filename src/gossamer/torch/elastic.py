@@ -1,101 +1,225 @@
 """Training that goes on when processes are lost or join: `Decentralized(…, elastic=True)`.
 
-Whoever loses a neighbour leaves the group, so that its other neighbours lose it in turn, and all meet again as the next
-generation: see `gossamer.torch.membership`. There they form a new process group, tell each other the round, make the
-network of those that are left, and restart the rule from the state that each had before the round that failed. One that
-joins gets a neighbour's state. The step that failed is left out.
+A Lighthouse of torchft, which outlives every process, decides who trains together. Each process sends it heartbeats,
+and asks it for a quorum at the start, after a loss, and about once a second before a step. Everyone in a quorum gets
+the same answer, with what each participant says about itself, and `decide` makes the same plan of it everywhere:
 
-    gather          who comes is a member                           at the store
-    meet "enters"   all know it                                     at the store
-    connect         a process group of gloo                         in PyTorch, up to the timeout for each neighbour
-    meet "stands"   all are connected, and messages can be sent     at the store
-    meet "about"    all tell their rounds and what they train       at the store
-    copy            those that join get a state                     in PyTorch, up to the timeout for each message
-    meet "ready"    the generation is formed                        at the store
+    ask        for a quorum: a process that is dead or stopped is left out once its heartbeats have ceased
+    connect    a process group of gloo, by a store that one member serves until all are connected
+    tell       the round, the number of steps and what is trained, by the process group
+    copy       a state to those that join, by the process group
+    restart    the rule, on the network of the members
+
+If one of these fails, all ask again. What a participant says is signed by the key of the run, so that a stranger who
+reaches the Lighthouse is not counted. Nothing that is received is unpickled.
 """
 
+import atexit
+import fcntl
 import gc
+import hashlib
+import hmac
+import ipaddress
+import itertools
 import json
 import logging
+import os
+import socket
+import sys
+import threading
+import time
+import uuid
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Any
+from urllib.parse import urlsplit
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.distributed import PrefixStore  # pyright: ignore[reportPrivateImportUsage]
+from torch.distributed import HashStore, PrefixStore, TCPStore  # pyright: ignore[reportPrivateImportUsage]
 
 from gossamer import networks
+from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.lazy_networkx import is_graph
 from gossamer.core import InputError
-from gossamer.networks import Network
+from gossamer.networks import NETWORKS, Network
 from gossamer.networks.compatibility import suits
 from gossamer.networks.surviving import surviving
-from gossamer.torch.arguments import check_restart, fixed, network_for
-from gossamer.torch.copying import copied
+from gossamer.torch.buckets import local
 from gossamer.torch.exchange import fingerprint
-from gossamer.torch.meeting import count_anew, meeting
-from gossamer.torch.membership import READY, Membership, NotLetIn
-from gossamer.torch.rounds import Memory
-from gossamer.torch.stopping import NeighborLost
+from gossamer.torch.faults import NeighborLost
+from gossamer.torch.optimizer import network_for
 from gossamer.torch.world import in_short
 
+# The environment: the first three are torchft's. The place of this agent, and how many begin; 0 is to join others only.
+LIGHTHOUSE, PLACE, AGENTS = "TORCHFT_LIGHTHOUSE", "REPLICA_GROUP_ID", "NUM_REPLICA_GROUPS"
+KEY = "GOSSAMER_RUN_KEY"
+"""The environment variable with a secret that the processes of a run share."""
+
+BEAT = 1.0
+"""Seconds between two heartbeats. A Lighthouse counts a process as dead after 3 to 5 s without one."""
+CALM = 3.0
+"""Seconds that a Lighthouse must have answered before it is believed that a process is lost: one that has just been
+started again knows nobody, and within this time all that live have sent it a heartbeat."""
+CALL, AWAY = 1.0, 6.0
+"""Seconds between two quorums; and after one with somebody who is not let in, because the next would wait for the end
+of that one's heartbeats."""
+LOOK = 0.2
+"""Seconds before a quorum that is too small is asked for again."""
+CONNECT, MESH = timedelta(seconds=4), timedelta(seconds=1)
+"""How long members wait for each other at the store, and gloo's timeout while it connects them, which it may spend five
+times: together they bound for how long a process that cannot connect stalls the others."""
 ATTEMPTS = 8
-"""How often in a row the same processes may fail to form a group."""
-PATIENCE = 5
-"""As the one that is connected to, gloo waits so many times its timeout."""
+"""How often in a row the same members may fail to form a group."""
+COPIES = 0x60553
+"""The tag of the arrays that a process which joins is sent."""
 
 says = logging.getLogger("gossamer.torch")
 
 
-class Elastic:
-    """The members of an elastic run, and how an optimizer goes on among them.
+class NoQuorum(RuntimeError):
+    """This process cannot become a member, or the Lighthouse has been away for too long."""
 
-    Args:
-        rule: must have a ``restart``.
-        given: the network as the user gave it.
-        start_timeout: seconds to wait for the last process at the start, and to be let in later.
-        timeout: seconds to wait for a member that is silent.
-    """
+
+@dataclass(frozen=True)
+class Member:
+    """A participant of a quorum, as it describes itself."""
+
+    name: str
+    host: str
+    port: int = 0  # where it serves the store, if it is the one
+    place: int = 0  # among the agents; or the one that it would like to have
+    generation: int = 0  # of the last group in which it had a state; 0 if it has none
+    first: int = 0  # how many agents begin
+    size: int = 0  # how many members its last group had
+    broken: bool = False  # its group cannot be used any more
+    busy: bool = False  # the members do something together before the next step, so that nobody can join
+    sure: bool = True  # the Lighthouse has answered for CALM seconds
+    pace: float = 0.0  # seconds a step
+    failed: tuple[str, ...] = ()  # the members of a group that it could not connect to
+
+    @property
+    def loopback(self) -> bool:
+        return ipaddress.ip_address(self.host).is_loopback
+
+    def signed(self, key: bytes) -> dict[str, str]:
+        """Return the description for the others, with a code that needs the key of the run."""
+        text = json.dumps(asdict(self))
+        return {"member": text, "code": _code(key, text)}
+
+    @classmethod
+    def read(cls, name: str, data: Any, key: bytes) -> "Member | None":
+        """Return what the participant of this name says about itself; None if it does not have the key of the run."""
+        try:
+            if not hmac.compare_digest(_code(key, data["member"]), data["code"]):
+                return None
+            told = json.loads(data["member"])
+            return cls(**told | {"failed": tuple(told["failed"])}) if told["name"] == name else None
+        except (TypeError, KeyError, ValueError, AttributeError):
+            return None
+
+
+def _code(key: bytes, text: str) -> str:
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The next group, as the participants of a quorum make it."""
+
+    members: tuple[Member, ...] = ()  # by rank, which is the order of their places
+    veterans: tuple[int, ...] = ()  # the ranks with the newest state; none where all begin
+    generation: int = 0
+    refused: tuple[str, ...] = ()  # the names of those that cannot connect to the others
+    enough: bool = False  # or else others must be waited for
+
+    @property
+    def names(self) -> list[str]:
+        return [member.name for member in self.members]
+
+
+def decide(asked: Sequence[Member]) -> Plan:
+    """Return the group that the participants of a quorum form."""
+    newest = max((one.generation for one in asked), default=0)
+    veterans = {one.name: one for one in asked if one.generation == newest > 0}
+    outside = any(not one.loopback for one in veterans.values() or asked)  # over several machines
+    names, refused = {one.name for one in asked}, {one.name for one in asked if one.loopback == outside}
+    for veteran in veterans.values():
+        if names.issuperset(veteran.failed):  # nobody has vanished since: it failed because of those that were to join
+            refused |= set(veteran.failed)
+    refused -= veterans.keys()
+    taken, members = set[int](), list[Member]()
+    busy = any(one.busy for one in veterans.values())  # Lighthouse's shrink_only is this, but can end in empty quorums
+    for one in sorted(asked, key=lambda one: (one.name not in veterans, one.place, one.name)):
+        if one.name in veterans or not (
+            busy or one.name in refused
+        ):  # one that joins gets the place that it wants, or else the first that is free
+            free = next(place for place in itertools.count() if place not in taken)
+            members.append(replace(one, place=free if one.place in taken else one.place))
+            taken.add(members[-1].place)
+    members.sort(key=lambda one: one.place)
+    if veterans:
+        known = veterans.values()
+        enough = len(known) >= max(one.size for one in known) or all(one.sure for one in known)
+    else:
+        enough = 0 < max((one.first for one in members), default=0) <= len(members)
+    ranks = tuple(rank for rank, one in enumerate(members) if one.name in veterans)
+    return Plan(tuple(members), ranks, newest + 1, tuple(refused), enough)
+
+
+class Elastic:
+    """The members of an elastic run, and how an optimizer goes on among them: see `elastic_of`."""
 
     def __init__(self, rule: Any, given: Any, start_timeout: float, timeout: float):
-        check_restart(rule)
-        if dist.is_initialized():
-            raise InputError(
-                "elastic=True forms the process group itself, and again after a loss: leave init_process_group out, "
-                "and make one such optimizer in a process."
-            )
-        self.rule, self.given = rule, given
-        self.fixed = fixed(given)
-        """The network, where it is not given by name: a place in it is an agent's for good."""
+        self.rule, self.given, self.fixed = rule, given, _fixed(given)
+        """The rule; the network as it was given; and that network where a place in it is an agent's for good."""
         self.first = self.fixed.agents if self.fixed else 0
         """How many agents the first network had."""
-        store, host, wanted, first = meeting(start_timeout)
-        self.membership = Membership(store, host, wanted, first, start_timeout, timeout)
-        self._longest = timedelta(seconds=max(start_timeout, timeout))
         self.joined = False
-        """Whether this process has joined others on their way."""
-        self._frozen: list[Tensor] = []
-        self._facts: dict[str, str] = {}
+        """True if this process has joined others on their way."""
+        self.plan, self.generation = Plan(), 0
+        """The present group, and the number of the last one in which this process had a state."""
+        self._new_client = import_torchft("LighthouseClient")
+        self._address, self._host, self._key = _settings()
+        self._wanted, self._agents = int(os.environ.get(PLACE, "0")), int(os.environ.get(AGENTS, "1"))
+        self._name = f"{self._wanted}-{uuid.uuid4().hex[:12]}"
+        self._start, self._longest = start_timeout, max(start_timeout, timeout)
+        self._client, self._server, self._pending = None, None, None
+        self._socket: Any = None
+        self._last = (0, dict[str, Any]().keys())
+        self._failed, self._others, self._facts, self._tensors = (), set[str](), {}, []
+        self._every, self._left, self._works = 1, 1, 0
+        self._looked = self._answered = time.monotonic()
+        self._missed, self._pace = -CALM, 0.0
+        self._over = threading.Event()
+        self._heart = threading.Thread(target=self._beat, daemon=True, name="gossamer-heartbeat")
+        self._heart.start()
+        atexit.register(self.close)  # a thread inside of torchft while the interpreter ends would abort the process
 
     @property
     def late(self) -> bool:
-        """Whether this process has just joined others, or begins again with them because one was lost at the start."""
-        return self.membership.generation > 1 and not self.membership.members[self.membership.rank].veteran
+        """True if this process has no state, and others have one or have tried to begin before."""
+        return not self.generation and any(one.generation or one.size for one in self.plan.members)
 
     @property
-    def models(self) -> list[int]:
-        """The ranks that have a model to go on from; where all of them begin, the first."""
-        return [rank for rank, member in enumerate(self.membership.members) if member.veteran] or [0]
+    def rank(self) -> int:
+        return self.plan.names.index(self._name)
 
     @property
     def place(self) -> int:
-        """The place of this process among the agents: its rank at the start; one that joins gets one that is free."""
-        return self.membership.members[self.membership.rank].place
+        """The place of this process among the agents, which stays when others are lost."""
+        return self.plan.members[self.rank].place
+
+    def close(self) -> None:
+        """End the heartbeats: the others go on without this process."""
+        self._over.set()
+        self._heart.join()
 
     def network(self) -> Network:
-        """The network of the present members."""
-        places = [member.place for member in self.membership.members]
+        """Return the network of the present members."""
+        places = [member.place for member in self.plan.members]
         self.first = self.first or len(places)
         if self.fixed is not None:
             if max(places) >= self.fixed.agents:
@@ -112,61 +236,53 @@ class Elastic:
             return surviving(networks.of(self.given, self.first), places)
 
     def start(self) -> None:
-        """Form the group of a process that has just begun, and again if others are lost meanwhile."""
-        failed: list[str] = []
-        for attempt in range(ATTEMPTS):
+        """Form the first group of this process."""
+        for attempt in itertools.count(1):
             try:
-                return self.form()
-            except NotLetIn:
-                raise
+                return self._form()
             except NeighborLost:
-                names = [member.name for member in self.membership.members]
-                if attempt == ATTEMPTS - 1 or names == failed:  # nobody was lost: they cannot reach each other
+                if attempt == ATTEMPTS:
                     raise
-                failed = names
 
-    def form(self) -> None:
-        """Come to the meeting place, and form the process group of all that did."""
-        members = self.membership
-        if dist.is_initialized():
-            dist.destroy_process_group()
-        gc.collect()  # tracebacks of what was lost hold on to groups, with their threads and connections
-        members.gather()
-        members.meet("enters")
-        store = PrefixStore(f"gossamer/{members.generation}", members.store)
-        about = {"store": store, "rank": members.rank, "world_size": len(members.members)}
-        with members.signs():
-            try:
-                dist.init_process_group("gloo", **about, timeout=timedelta(seconds=members.timeout / PATIENCE))
-            except RuntimeError as error:
-                count_anew()
-                raise NeighborLost(f"the processes could not form a group again ({in_short(error)}).") from error
-        dist.group.WORLD.set_timeout(self._longest)  # pyright: ignore[reportOptionalMemberAccess]
-        members.meet("stands")
+    def begin(self, facts: dict[str, str], tensors: Sequence[Tensor]) -> None:
+        """Keep what those that join must agree on, and the tensors besides the state that they are given."""
+        about = str(self.given) if self.fixed is None else fingerprint(self.fixed)
+        self._facts, self._tensors = facts | {"network": about}, [local(a) for a in tensors]
 
-    def begin(self, facts: dict[str, str], frozen: Sequence[Tensor]) -> None:
-        """Keep what those that join must agree on, and the tensors besides the parameters that they are given."""
-        named = isinstance(self.given, str) or self.fixed is None
-        about = str(self.given) if named else fingerprint(self.fixed)  # pyright: ignore[reportArgumentType]
-        self._facts, self._frozen = facts | {"network": about}, list(frozen)
+    def begun(self, optimizer: Any) -> None:
+        """Count this process among those that have a state."""
+        self.generation, self._server = self.plan.generation, None
+        self._schedule(self.plan)
+
+    def enter(self, optimizer: Any, lost: NeighborLost | None) -> None:
+        """Go on with those that have a state; if one was lost while all began, begin again."""
+        self.joined = bool(self.plan.veterans) and not self.generation
+        self.regroup(optimizer, 0, lost)
 
     def listen(self) -> None:
-        """Leave the group if somebody wants to join."""
-        if self.membership.called():
-            raise NeighborLost("the members regroup, since a process joins or another one was lost.")
+        """Ask for a quorum if it is time, which it is for all in the same step; raise NeighborLost if it is another."""
+        self._left -= 1
+        if self._left <= 0:
+            self._pace = (time.monotonic() - self._looked) / self._every
+            self._schedule(self._confirm())
 
     def retried(self, optimizer: Any, work: Callable[[], Any]) -> Any:
-        """What the work gives, which all ranks do together; after a loss, once more among those that are left.
+        """Return what the work gives, which all members do together; after a loss, do it once more.
 
         Nobody returns before all have done it: those that do it once more would else wait for one that is in a step.
         """
+        number, result = self._works + 1, None
         while True:
+            is_done = False
             try:
-                result = work()
-                self.membership.meet("work")
+                result, is_done = work(), True
+                self._confirm(busy=True)
+                self._works = number
                 return result
             except NeighborLost as lost:
-                self.regroup(optimizer, optimizer.guard.step, lost, busy=True)
+                self.regroup(optimizer, optimizer.steps, lost, busy=True)
+                if is_done and self._works >= number:  # another got the quorum, whose answer was lost on its way here
+                    return result
 
     def regroup(self, optimizer: Any, steps: int, lost: NeighborLost | None = None, *, busy: bool = False) -> None:
         """Go on with those that are left and those that join, after so many whole steps.
@@ -175,107 +291,316 @@ class Elastic:
             optimizer: what goes on.
             steps: how many steps this rank has ended.
             lost: why; None where the group has just been formed.
-            busy: whether the members are to do something together before the next step, so that nobody can join.
+            busy: True if the members are to do something together before the next step, so that nobody can join.
         """
-        self.membership.busy = busy
-        failed, same = 0, self.membership.members
-        while failed < ATTEMPTS:
+        failed, before, names = 0, self.plan.members, self.plan.names
+        while True:
             try:
                 if lost is not None:
-                    before = self.membership.members
                     optimizer.world.leave()
-                    self.form()
+                    self._form(busy=busy)
                     optimizer.world.enter(dist.group.WORLD)
-                    self._say(before, lost)
                 self._go_on(optimizer, steps)
-                lost = None  # or else its traceback, which leads here, would keep a group that failed
-                return
-            except NotLetIn:
-                raise
+                return self._say(before, lost)
             except NeighborLost as error:
+                failed, names = (failed + 1 if names == self.plan.names else 1), self.plan.names
+                if failed == ATTEMPTS:
+                    raise
                 lost = error
             except InputError:
-                self.membership.close()
+                self.close()
                 raise
-            failed, same = (failed + 1 if same == self.membership.members else 1), self.membership.members
-        assert lost is not None
-        raise lost
 
-    def begun(self, optimizer: Any) -> None:
-        """Go on once all members have a model and have started; or without those that were lost by then."""
-        self.membership.trained = True
+    def _say(self, before: Sequence[Member], why: NeighborLost | None) -> None:
+        now, then = ({one.name: one.place for one in members} for members in (self.plan.members, before))
+        what = [f"place {place} was lost" for name, place in then.items() if name not in now]
+        what += [f"place {place} joined" for name, place in now.items() if name not in then]
+        if self.rank not in self.plan.veterans:
+            what = [f"joined as place {self.place}" if self.plan.veterans else "begins"]
+        what = ", ".join(what) or f"nobody was lost ({str(why).partition('. ')[0]})"
+        says.warning("generation %d, rank %d of %d: %s", self.plan.generation, self.rank, len(now), what)
+
+    # ---- the process group ------------------------------------------------------------------------------------------
+
+    def _form(self, *, busy: bool = False) -> None:
+        """Form the process group of the next quorum."""
+        self._server = None
+        gc.collect()  # tracebacks of what was lost hold on to groups, with their threads and connections
+        self.plan, self._pending = self._pending or self._ask(broken=True, busy=busy), None
+        # a process that the others went on without is as good as new
+        self.generation = self.plan.generation if self.rank in self.plan.veterans else 0
+        names, host = self.plan.names, self.plan.members[self.plan.veterans[0] if self.plan.veterans else 0]
+        hook, server = sys.excepthook, None
         try:
-            self.membership.meet(READY)
-        except NeighborLost as lost:
-            self.regroup(optimizer, 0, lost)
+            if host.name == self._name:  # at this address alone, where PyTorch's own choice is all interfaces
+                self._socket.listen(128)
+                listener, self._socket = self._socket.detach(), None
+                server = TCPStore(
+                    self._host, host.port, None, is_master=True, wait_for_workers=False, master_listen_fd=listener
+                )
+            store = TCPStore(host.host, host.port, None, timeout=CONNECT, wait_for_workers=False)
+            store = PrefixStore(_code(self._key, host.name), store)
+            store.set(self._name, "")
+            store.wait(names, CONNECT)
+            dist.init_process_group("gloo", store=store, rank=self.rank, world_size=len(names), timeout=MESH)
+        except RuntimeError as error:
+            self._failed = tuple(names)
+            # PyTorch numbers its groups, puts the number before keys of the store, and begins again only after this
+            dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
+            dist.destroy_process_group()
+            raise NeighborLost(f"{len(names)} members could not form a group ({in_short(error)}).") from error
+        finally:
+            sys.excepthook = hook  # every group would put one more rank before the lines of an error
+        dist.group.WORLD.set_timeout(timedelta(seconds=self._longest))  # pyright: ignore[reportOptionalMemberAccess]
+        self._server, self._failed = server, ()  # the store stays until all are connected
 
     def _go_on(self, optimizer: Any, steps: int) -> None:
-        memory, world, veterans = optimizer.memory, optimizer.world, self.models
-        state = memory.state if self.membership.rank in veterans else None
-        arrays = {} if state is None else {key: [list(a.shape), str(a.dtype)] for key, a in state.items()}
-        about = {"facts": self._facts, "t": memory.t, "steps": steps, "arrays": arrays, "first": self.first}
-        told = [json.loads(text) for text in self.membership.meet("about", json.dumps(about))]
-        self.first = told[veterans[0]]["first"]
-        self._check_joined(told, veterans)
-        network = self.network()
+        """Give a state to those that join, and restart the rule."""
+        veterans = self.plan.veterans or (0,)
+        about = {"facts": self._facts, "first": self.first, "steps": steps, "works": self._works}
+        about["t"] = optimizer.round if self.generation else -1
+        told = [json.loads(text) for text in optimizer.world.texts(json.dumps(about))]
+        self._server = None  # all are connected
+        self.first, self._works = told[veterans[0]]["first"], max(told[rank]["works"] for rank in veterans)
+        facts, rounds = told[veterans[0]]["facts"], [told[rank]["t"] for rank in veterans]
+        for rank, member in enumerate(self.plan.members):
+            differ = [key for key in facts if told[rank]["facts"].get(key) != facts[key]]
+            if rank in veterans or not (differ or (self.fixed and member.place >= self.fixed.agents)):
+                continue
+            if rank != self.rank:
+                raise NeighborLost(f"rank {rank} wanted to join, but is of another run.", (rank,))
+            self.network()  # says so where there is no place
+            raise InputError(
+                f"this process cannot join: its {differ[0]} is {self._facts.get(differ[0])}, but that of the members "
+                f"is {facts[differ[0]]}. Start it by the same script with the same arguments."
+            )
+        network, t = self.network(), max(rounds) if min(rounds) >= 0 else -1
         suits(self.rule, network)
-        optimizer.rewire(network)
-        begun = all(told[rank]["t"] >= 0 for rank in veterans)
-        names = [key for key in told[veterans[0]]["arrays"] if begun or key == "x"]
-        t = max(told[rank]["t"] for rank in veterans) if begun else -1
-        with self.membership.signs():
-            state = copied(world, network, t, state, told, names, veterans, self._frozen)
-        self.membership.meet(READY)
-        self.membership.trained = True
-        optimizer.go_on(Memory(t, state, [], []), max(row["steps"] for row in told))
+        self._copy_state(optimizer, network, t, veterans)
+        self.generation = self.plan.generation
+        self._schedule(self.plan)
+        optimizer._restart(t, max(row["steps"] for row in told), network)
 
-    def _check_joined(self, told: list[dict[str, Any]], veterans: list[int]) -> None:
-        """One that joins with other facts is refused; the others go on without it."""
-        facts, rank = told[veterans[0]]["facts"], self.membership.rank
-        limit = self.fixed.agents if self.fixed else None
-        for other, member in enumerate(self.membership.members):
-            if other in veterans:
-                continue
-            differ = [key for key, value in facts.items() if told[other]["facts"].get(key) != value]
-            if not differ and (limit is None or member.place < limit):
-                continue
-            if other == rank:
-                self.network()  # says so where there is no place
-                mine = told[other]["facts"].get(differ[0])
-                raise InputError(
-                    f"this process cannot join: its {differ[0]} is {mine}, but that of the members is "
-                    f"{facts[differ[0]]}. Start it by the same script with the same arguments."
+    def _copy_state(self, optimizer: Any, network: Network, t: int, veterans: Sequence[int]) -> None:
+        """Send the state of a neighbour to every rank that has none, or receive it."""
+        world, works, received = optimizer.world, list[Any](), list[Tensor]()
+        arrays = [*optimizer._arrays().values(), *self._tensors]
+        over = "W" if network.stochastic == "doubly" else "R"
+        try:
+            for rank in set(range(world.size)) - set(veterans):
+                row = network.matrix(max(t, 0), over)[[rank], :].tocoo()
+                source = min({int(j) for j in row.col} & set(veterans), default=veterans[0])
+                if world.rank == source:  # to all at once, so that none of those that join waits for another
+                    works += [world.group.send([a.detach().contiguous()], rank, COPIES) for a in arrays]
+                elif world.rank == rank:
+                    received = [torch.empty_like(a, memory_format=torch.contiguous_format) for a in arrays]
+                    works += [world.group.recv([a], source, COPIES) for a in received]
+            for work in works:
+                world.wait(work)
+        except RuntimeError as error:
+            raise NeighborLost(f"another rank was lost while a state was copied ({in_short(error)}).") from error
+        with torch.no_grad():
+            for mine, a in zip(arrays, received, strict=bool(received)):
+                mine.copy_(a)
+
+    # ---- the Lighthouse ---------------------------------------------------------------------------------------------
+
+    def _confirm(self, *, busy: bool = False) -> Plan:
+        """Ask for a quorum; raise NeighborLost if the group must be formed again."""
+        plan = self._ask(busy=busy)
+        same = plan.names == self.plan.names and plan.generation == self.plan.generation + 1
+        if same and not any(member.broken for member in plan.members):
+            return plan
+        self._pending = plan
+        raise NeighborLost("the members regroup, since a process joins or was lost.")
+
+    def _schedule(self, plan: Plan) -> None:
+        """Set in how many steps to ask again: by the quorum alone, so that all members do it in the same step."""
+        pace = max(member.pace for member in plan.members)
+        self._every = self._left = max(1, min(1000, int((AWAY if self._others else CALL) / pace))) if pace else 1
+        self._looked = time.monotonic()
+
+    def _ask(self, *, broken: bool = False, busy: bool = False) -> Plan:
+        """Return the plan of a quorum that is large enough. A Lighthouse that is away is waited for."""
+        began, warned = time.monotonic(), False
+        while True:
+            now = time.monotonic()
+            left = began + self._start - now if not self.generation else 3 * self._longest
+            if left <= 0 or now - max(began, self._answered) > self._longest:
+                raise NoQuorum(
+                    f"the Lighthouse at {self._address} had no quorum for this process within {now - began:.0f} s. It "
+                    f"may be away; at the start all {self._agents} agents must come; later the members let one in when "
+                    "they step. See what the others say; Decentralized(…, start_timeout=…) waits longer."
                 )
-            raise NeighborLost(f"rank {other} wanted to join, but is of another run.")
+            try:
+                mine = self._described(broken=broken, busy=busy).signed(self._key)
+                quorum = self._connected().quorum(self._name, timedelta(seconds=left), data=mine)
+            except TimeoutError:
+                continue
+            except RuntimeError as error:
+                self._missed = time.monotonic()
+                if not warned:
+                    says.warning("waiting for the Lighthouse at %s (%s)", self._address, in_short(error))
+                warned = True
+                time.sleep(LOOK)
+                continue
+            found = {one.replica_id: Member.read(one.replica_id, one.data, self._key) for one in quorum.participants}
+            last, self._last = self._last, (quorum.quorum_id, found.keys())
+            if last[0] > quorum.quorum_id or (last[0] == quorum.quorum_id and last[1] != found.keys()):
+                self._missed = time.monotonic()  # it counts from 0 again: it was started anew, and knows nobody yet
+                continue
+            plan = decide([one for one in found.values() if one is not None])
+            if self._name in plan.refused:
+                self.close()
+                raise NoQuorum(
+                    f"this process, at {self._host}, and the members cannot connect to each other. Let {LIGHTHOUSE} be "
+                    "an address that all machines reach; with several networks, name the interface by "
+                    "GLOO_SOCKET_IFNAME; and see that no firewall is between them."
+                )
+            if plan.enough and self._name in plan.names:
+                others = {name for name, one in found.items() if one is None or name in plan.refused}
+                if new := others - self._others:
+                    says.warning("not let in, without the key of the run or a connection: %s", ", ".join(sorted(new)))
+                self._others = others
+                return plan
+            time.sleep(LOOK)
 
-    def _say(self, before: Sequence[Any], why: NeighborLost) -> None:
-        members = self.membership
-        now, then = {m.name: m.place for m in members.members}, {m.name: m.place for m in before}
-        gone = [f"place {place} was lost" for name, place in then.items() if name not in now]
-        came = [f"place {place} joined" for name, place in now.items() if name not in then]
-        what = ", ".join([*gone, *came]) or f"nobody was lost ({why})"
-        says.warning("generation %d, rank %d of %d: %s", members.generation, members.rank, len(now), what)
+    def _described(self, **flags: bool) -> Member:
+        if self._socket is None:
+            self._socket = socket.socket()  # bound, to have a port; it listens only while it serves a store
+            self._socket.bind((self._host, 0))
+        return Member(
+            *(self._name, self._host, self._socket.getsockname()[1]),
+            place=self.place if self.generation else self._wanted,
+            generation=self.generation,
+            first=self._agents,
+            size=len(self.plan.members),
+            **flags,
+            sure=time.monotonic() - self._missed > CALM,
+            pace=self._pace,
+            failed=self._failed,
+        )
+
+    def _connected(self) -> Any:
+        if self._client is None:
+            self._client = self._new_client(self._address, timedelta(seconds=BEAT))
+        return self._client
+
+    def _beat(self) -> None:
+        while not self._over.wait(BEAT):
+            try:
+                self._connected().heartbeat(self._name, timedelta(seconds=BEAT))
+                self._answered = time.monotonic()
+            except (RuntimeError, TimeoutError):  # the Lighthouse is away; the next quorum waits for it
+                self._missed = time.monotonic()
 
 
 def elastic_of(
-    wanted: bool,
-    rule: Any,
-    given: Any,
-    device: torch.device,
-    process_group: Any,
-    start_timeout: float,
-    timeout: float,
-) -> Elastic | None:
-    """What lets a run go on after a loss, where that is wanted."""
-    if not wanted:
-        return None
+    rule: Any, given: Any, device: torch.device, process_group: Any, start_timeout: float, timeout: float
+) -> Elastic:
+    """Return what lets a run go on after a loss.
+
+    Args:
+        rule: must have a ``restart``.
+        given: the network as the user gave it.
+        device: where the parameters are.
+        process_group: must be None.
+        start_timeout: seconds to wait for the last process at the start, to be let in later, and for a Lighthouse.
+        timeout: seconds to wait for a message.
+    """
+    if not hasattr(rule, "restart"):
+        able = ", ".join(name for name, kind in ALGORITHMS.items() if hasattr(kind, "restart"))
+        raise InputError(
+            f"elastic=True needs a rule that says how it goes on after a loss, by restart(self, s), which {rule.name} "
+            f"does not. Those that do: {able}."
+        )
     if not hasattr(dist.ProcessGroup, "set_timeout"):
         raise InputError(f"elastic=True needs PyTorch 2.9 or later, but this is {torch.__version__}.")
-    if process_group is not None:
-        raise InputError("elastic=True forms the groups of processes itself: leave process_group out.")
+    if process_group is not None or dist.is_initialized():
+        raise InputError(
+            "elastic=True forms the process group itself, and again after a loss: leave process_group and "
+            "init_process_group out, and make one such optimizer in a process."
+        )
     if device.type != "cpu":
         raise InputError(
             f"elastic=True is for parameters on CPUs, whose messages go by gloo, but these are on {device}: a group of "
             "NCCL cannot be left while a message waits for a rank that is gone."
         )
     return Elastic(rule, given, start_timeout, timeout)
+
+
+def import_torchft(name: str) -> Any:
+    """Return a class of torchft.coordination; the error says what to install."""
+    os.environ.setdefault("RUST_LOG", "warn")  # read when it is imported: it would log every quorum
+    os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    try:
+        from torchft import coordination  # pyright: ignore[reportMissingImports]
+    except ImportError as missing:
+        raise InputError(
+            f"elastic training needs torchft, but {missing.name!r} is not installed. Install it with "
+            '`pip install "gossamer[elastic]"`.'
+        ) from missing
+    return getattr(coordination, name)
+
+
+def _settings() -> tuple[str, str, bytes]:
+    """Return the address of the Lighthouse, that of this process, and the key of the run, from the environment."""
+    address, key, url = (
+        os.environ.get(LIGHTHOUSE, ""),
+        os.environ.get(KEY, ""),
+        urlsplit(os.environ.get(LIGHTHOUSE, "")),
+    )
+    if not url.hostname or not url.port:
+        raise InputError(
+            f"elastic=True needs a Lighthouse of torchft, whose address {LIGHTHOUSE} has in the environment, as "
+            f"http://host:port, but that is {address!r}: start the script by `gossamer launch --elastic`."
+        )
+    host = _own_address(url.hostname, url.port)
+    if not key and not ipaddress.ip_address(host).is_loopback:
+        raise InputError(
+            f"an elastic run over several machines needs {KEY} in the environment, a secret that all of its processes "
+            "have, such as from `openssl rand -hex 32`: without it anybody who reaches the Lighthouse at "
+            f"{address} could join, and be sent the model."
+        )
+    return address, host, key.encode()
+
+
+def _own_address(host: str, port: int) -> str:
+    """Return the address of this machine by which it reaches the host, and let gloo use its interface.
+
+    An interface that GLOO_SOCKET_IFNAME names is taken instead.
+    """
+    addresses, named = dict[str, str](), os.environ.get("GLOO_SOCKET_IFNAME", "").partition(",")[0]
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        for _, name in socket.if_nameindex():
+            try:
+                request = 0xC0206921 if sys.platform == "darwin" else 0x8915  # SIOCGIFADDR
+                row = fcntl.ioctl(probe.fileno(), request, name.encode()[:15].ljust(40, b"\0"))
+                addresses[name] = socket.inet_ntoa(row[20:24])
+            except OSError:  # it has no address
+                continue
+        if named and named not in addresses:
+            raise InputError(f"GLOO_SOCKET_IFNAME is {named!r}, but no interface with an IPv4 address is called that.")
+        try:
+            probe.connect((host, port))  # sends nothing
+        except OSError as error:
+            raise InputError(f"this machine has no way to the Lighthouse at {host}:{port}: {error}.") from error
+        mine = addresses[named] if named else probe.getsockname()[0]
+    for name, address in addresses.items():
+        if address == mine:
+            os.environ["GLOO_SOCKET_IFNAME"] = named or name
+    return mine
+
+
+def _fixed(given: Any) -> Network | None:
+    """Return the network that was given as links or a matrix; None where it has a name, for any number of agents."""
+    if (isinstance(given, str) and given in NETWORKS) or isinstance(given, dict):
+        return None
+    if isinstance(given, str):
+        network = networks.from_file(given)
+    elif isinstance(given, Network):
+        network = given
+    else:
+        network = networks.of(given, given.number_of_nodes() if is_graph(given) else len(given))
+    surviving(network_for(network, network.agents), range(network.agents))  # says whether it can lose agents at all
+    return network

@@ -7,19 +7,29 @@ optimizer keeps its moments from round to round.
 
 import inspect
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from gossamer.core import InputError, brief, whole
-from gossamer.torch.exchange import Counters
-from gossamer.torch.finite import Guard
-from gossamer.torch.gradients import Scaling
-from gossamer.torch.parameters import Flat, local
+from gossamer.torch.buckets import Bucket, Flat, local
+from gossamer.torch.faults import Guard
 
 InnerMaker = Callable[[Iterable[dict[str, Any]]], Optimizer]
+
+
+class Scaling(NamedTuple):
+    """What a `GradScaler` says of the gradients of a step; without one, nothing."""
+
+    scale: Tensor | None
+    overflowed: Tensor | None
+
+    @classmethod
+    def of(cls, optimizer: Any) -> "Scaling":
+        """Read it where a scaler leaves it, at an optimizer while it calls `step`."""
+        return cls(getattr(optimizer, "grad_scale", None), getattr(optimizer, "found_inf", None))
 
 
 class LocalSteps:
@@ -30,21 +40,12 @@ class LocalSteps:
         groups: the parameter groups of this optimizer, with the options that each has for the inner one.
         steps: H, how many steps there are between two messages.
         flat: the parameters.
-        guard: looks at their gradients.
-        counters: count what overflows.
+        guard: looks at their gradients, and counts what overflows.
     """
 
-    def __init__(
-        self,
-        make: InnerMaker | None,
-        groups: list[dict[str, Any]],
-        steps: int,
-        flat: Flat,
-        guard: Guard,
-        counters: Counters,
-    ):
+    def __init__(self, make: InnerMaker | None, groups: list[dict[str, Any]], steps: int, flat: Flat, guard: Guard):
         self.optimizer, self.steps, self.taken = made_by(make, groups), steps, 0
-        self._flat, self._guard, self._counters = flat, guard, counters
+        self._flat, self._guard = flat, guard
 
     @property
     def ended(self) -> bool:
@@ -60,43 +61,70 @@ class LocalSteps:
         self._flat.check_gradients()
         for k in self._flat.still:
             self._flat.params[k].grad = None  # or the optimizer would go on moving it
-        held = [local(p.grad) for p in self._flat.params if p.grad is not None and not p.grad.is_sparse]
+        held = self._flat.gradients()
         overflowed = scaling.overflowed is not None and bool(scaling.overflowed)
-        self._counters.overflows += overflowed
         if scaling.overflowed is not None:
             self._guard.overflowed(overflowed)
-        if not overflowed and self._guard.passes_here(held):
+        if not overflowed and self._guard.passes(held, local=True):
             if scaling.scale is not None:
-                for gradient in held:
-                    gradient.div_(scaling.scale.to(gradient.device))
+                for p in self._flat.params:
+                    if p.grad is not None:
+                        local(p.grad).div_(scaling.scale.to(p.grad.device))
             self.optimizer.step()
         self.taken += 1
         return loss
 
-    def displacement(self, x: Tensor) -> Tensor:
-        """x − y, where x is the point as the parameters had it; the next round then begins."""
-        self.taken = 0
-        moved = self._flat.read()
+    def displacement(self, x: Tensor, bucket: Bucket) -> Tensor:
+        """Return x − y of a bucket, where x is the point as the parameters had it."""
+        moved = self._flat.read(bucket)
         began = x.to(self._flat.params[0].dtype)  # in halves, or else their rounding would be taken for a step
         return torch.sub(began, moved, out=moved) if began.dtype == moved.dtype else began.to(moved.dtype).sub_(moved)
 
-    def state_dict(self) -> dict[str, Any]:
-        return {
-            "optimizer": self.optimizer.state_dict(),
-            "taken": self.taken,
-            "at": self._flat.read() if self.taken else None,
-        }
+    def states(self) -> list[dict[str, Tensor]]:
+        """Return the optimizer's state of each parameter; before its first step, as it will look after it.
 
-    def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Go on from a saved state, the parameters included, where that is between two messages."""
-        self.optimizer.load_state_dict(saved["optimizer"])
-        self.taken = saved["taken"]
-        if self.taken:
-            self._flat.write(saved["at"].to(self._flat.device))
+        A loader that writes in place needs the arrays before there are any.
+        """
+        made, optimizer = None, self.optimizer
+        if not optimizer.state:
+            copies = [torch.zeros_like(p, requires_grad=True) for p in self._flat.params]
+            places = {id(p): k for k, p in enumerate(self._flat.params)}
+            groups = [g | {"params": [copies[places[id(p)]] for p in g["params"]]} for g in optimizer.param_groups]
+            made = type(optimizer)(groups, **_required(optimizer))
+            for copy in copies:
+                copy.grad = torch.zeros_like(copy)
+            made.step()
+            return [_tensors(made.state.get(copy, {}), zero=True) for copy in copies]
+        return [_tensors(optimizer.state.get(p, {}), zero=False) for p in self._flat.params]
+
+    def load(self, states: list[dict[str, Tensor]], fresh: bool) -> None:
+        """Take over the state of each parameter; none where the optimizer had not stepped."""
+        self.optimizer.state.clear()
+        for p, state in zip(self._flat.params, () if fresh else states, strict=not fresh):
+            if state:
+                self.optimizer.state[p] = {key: value.detach().clone() for key, value in state.items()}
+
+
+def _tensors(state: dict[str, Any], zero: bool) -> dict[str, Tensor]:
+    """Return the tensors of a parameter's state, in memory of their own."""
+    odd = [key for key, value in state.items() if not isinstance(value, Tensor) and value is not None]
+    if odd:
+        raise InputError(
+            f"the inner optimizer keeps {odd[0]!r}, which is {brief(state[odd[0]])} and no tensor, so that it cannot "
+            "be saved here: use one whose state is tensors, as those of torch.optim are."
+        )
+    kept = {key: value.detach() for key, value in state.items() if value is not None}
+    return {key: torch.zeros_like(value) if zero else value.clone() for key, value in kept.items()}
+
+
+def _required(optimizer: Optimizer) -> dict[str, Any]:
+    """Return the arguments that the class of an optimizer needs beside groups: those without a default."""
+    wanted = inspect.signature(type(optimizer)).parameters
+    return {key: value for key, value in optimizer.defaults.items() if key in wanted}
 
 
 def made_by(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
-    """The inner optimizer, or an error that says what it must be."""
+    """Make the inner optimizer, or raise an error that says what it must be."""
     example = "such as partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)"
     if not callable(make):
         raise InputError(f"inner must make an optimizer from parameter groups, {example}, but is {brief(make)}.")

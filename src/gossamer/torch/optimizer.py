@@ -5,67 +5,64 @@
 Each process holds a model of its own, computes gradients on its own data and talks to its neighbours alone.
 """
 
+import contextlib
+import hashlib
+import math
+import numbers
+import operator
+import time
 import warnings
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, fields
+from functools import partial
+from typing import Any, Literal
 
-import networkx as nx
 import torch
+from torch import Tensor
+from torch.optim import Optimizer
 
-from gossamer.core import InputError, State, is_rule, parts
+from gossamer import networks
+from gossamer.basics.lazy_networkx import nx
+from gossamer.core import InputError, brief, flag, is_rule, parts, setting, shown, whole
 from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
-from gossamer.torch import averaging, facts, fused
 from gossamer.torch.agent import Agents
-from gossamer.torch.arguments import (
-    Draws,
-    asks_at_its_model,
-    check_kinds,
-    check_seconds,
-    checked_draws,
-    checked_seed,
-    groups_of,
-    is_ours,
-    network_for,
-    overlapping,
-    sleepy,
-)
-from gossamer.torch.decay import WeightDecay, amounts_of
-from gossamer.torch.elastic import elastic_of
-from gossamer.torch.exchange import Counters
-from gossamer.torch.finite import Guard, OnNonfinite
-from gossamer.torch.gpus import looks
-from gossamer.torch.gradients import Gradients, Scaling, check_way
-from gossamer.torch.hyperparameters import Dials, rates_of
-from gossamer.torch.inner import InnerMaker, LocalSteps, check_rule, checked_steps, inner_groups
-from gossamer.torch.likeness import Likeness
-from gossamer.torch.log import Log
-from gossamer.torch.nearby import Nearby
-from gossamer.torch.parameters import Flat
-from gossamer.torch.resumable import Resumable
-from gossamer.torch.rounds import Course, Memory, Rates, Rounds
-from gossamer.torch.stopping import NeighborLost
-from gossamer.torch.waking import exchange_for, on_its_way, without_rounds
+from gossamer.torch.buckets import Bucket, Flat, Hooks, local, looks
+from gossamer.torch.exchange import Counters, Exchange, fingerprint
+from gossamer.torch.faults import Guard, NeighborLost, OnNonfinite
+from gossamer.torch.hyperparameters import ByGroup, Dials, WeightDecay, amounts_of, checked_rate, momentum, rates_of
+from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_rule, checked_steps, inner_groups
+from gossamer.torch.rounds import Answer, Course, Loop, Rates, Rounds, layout
 from gossamer.torch.world import ProcessWorld
 
+Draws = Literal["torch", "simulator"]
+LONGEST = 30 * 86400.0
+"""Seconds that a rank may wait for a neighbour."""
+SAMPLED = 65536
+"""How many numbers of the first gradients are compared between ranks."""
+STANDARD = ("step", "rank", "round", "lr", "seconds", *(field.name for field in fields(Counters)))
+"""What stands in every row of a log, in this order."""
+PROGRESS = ("round", "steps", "told", "taken", "fresh", "seconds", *(field.name for field in fields(Counters)))
+"""The numbers of a state that are one each: they are saved as one vector, in this order."""
 
-class Decentralized(Resumable):
+
+class Decentralized(Optimizer):
     """Runs a rule on the parameters of this process, with the other processes as the other agents.
 
     The script stays as it was: ``zero_grad``, ``backward``, clipping, ``step``, a learning-rate scheduler. All
-    processes must make it, and step, equally often. At the start the parameters of rank 0 go to all. The rule owns the
-    parameters: what a script writes into them by hand is refused by the next step.
+    processes must make it, and step, equally often. At the start the parameters of rank 0 go to all.
 
     Args:
-        params: the model's parameters, or groups of them; a group's ``lr`` is its η, in place of the rule's.
+        params: the model's parameters, or groups of them; a group's ``lr`` is its η, in place of the rule's. With an
+            inner optimizer all other keys of a group, such as ``betas``, are options of that one.
         rule: such as ``gs.BiasedDMT(eta=0.1, lam=0.1)``. A rule that asks for gradients at two points of one sample,
             such as STEM, needs ``step(closure)``; one that asks for full gradients, GT-SARAH, ``full`` as well.
         network: a name (made for as many agents as there are processes), a `Network`, or a networkx graph.
         inner: makes any torch optimizer, such as ``partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)``. It takes
             the steps of this rank, and the rule gets the displacement x − y of `local_steps` of them for its gradient,
             unscaled: η is then the outer rate, and 1 takes the local steps as they are. It is `optimizer.inner`, whose
-            lr has a scheduler of its own; a group has options for it in a dict, ``"inner": {"lr": 1e-4}``.
+            lr has a scheduler of its own; a group has its lr there as ``"inner": {"lr": 1e-4}``.
         local_steps: how many steps the inner optimizer takes between two messages.
         weight_decay: ω of decoupled weight decay, x ← (1 − ηω) x in every round; a group may have its own.
         process_group: the processes that gossip with each other, where these are not all: such as those of equal place
@@ -80,13 +77,14 @@ class Decentralized(Resumable):
             must be started by ``gossamer launch --elastic``, and counts by `steps`.
         asynchronous: whether nobody waits: processes step when they like, and meet one neighbour at a time. For rules
             that have ``wake``; end with `finish`.
-        overlap: whether messages travel while gradients are computed; by default where the rule and the network allow
-            it. The iterates are the same.
-        log: called with a row of numbers after every `log_every` steps: `CSVLog`, `JSONLinesLog`, `ProgressLog`,
-            `TensorBoardLog` or `WandbLog` of `gossamer.torch`, or any function of a dict. See `note`.
+        overlap: whether messages leave right after a step and travel while gradients are computed; by default where the
+            rule and the network allow it. The iterates are the same. Without it they leave with the next step, and what
+            a script writes into the parameters in between (a projection, say) is the model. With ``"backward"`` a
+            bucket is mixed, moved and sent as soon as backward has made its gradient: nothing may change gradients
+            between backward and step then.
+        log: called with a row of numbers after every `log_every` steps: `CSVLog("log.csv")`, another writer of
+            `gossamer.logs`, or any function of a dict. See `note`.
         log_every: how many steps there are between two rows.
-        direct: whether processes of one machine read each other's arrays in memory, where the system lets them, in
-            place of sending them; they then wait for each other in every step. Not with `elastic` or `asynchronous`.
         seed: the seed of what randomised compressors draw.
         draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
             for which every process imports JAX.
@@ -98,7 +96,7 @@ class Decentralized(Resumable):
         self,
         params: Iterable[Any],
         rule: Any,
-        network: str | Network | nx.Graph = "ring",
+        network: "str | Network | nx.Graph" = "ring",
         *,
         inner: InnerMaker | None = None,
         local_steps: int = 1,
@@ -110,8 +108,7 @@ class Decentralized(Resumable):
         on_nonfinite: OnNonfinite = "stop",
         elastic: bool = False,
         asynchronous: bool = False,
-        overlap: bool | None = None,
-        direct: bool = True,
+        overlap: bool | Literal["backward"] | None = None,
         log: Callable[[dict[str, Any]], None] | None = None,
         log_every: int = 1,
         seed: int = 0,
@@ -121,58 +118,79 @@ class Decentralized(Resumable):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
         check_rule(rule, inner)
         local_steps = checked_steps(local_steps, inner)
-        check_seconds(timeout=timeout, start_timeout=start_timeout)
-        check_kinds(module, overlap, direct=direct, elastic=elastic, asynchronous=asynchronous)
-        self.rule, self.seed, self.draws = rule, checked_seed(seed), checked_draws(draws)
-        groups = groups_of(params)
-        options = [group.pop("inner", {}) for group in groups]
+        _check_kinds(timeout, start_timeout, module, overlap, log, elastic=elastic, asynchronous=asynchronous)
+        self.rule, self.seed, self.draws = rule, _checked_seed(seed), draws
+        if draws not in ("torch", "simulator"):
+            raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
+        groups, options = _groups_of(params, inner, weight_decay)
         self._own_rate = ["lr" in group for group in groups]
-        super().__init__(groups, {"lr": getattr(rule, "eta", None), "weight_decay": weight_decay})
+        defaults = {"lr": getattr(rule, "eta", None), "weight_decay": 0.0 if inner else weight_decay}
+        if (turned := momentum(rule)) is not None:  # schedulers such as OneCycleLR turn it with lr
+            defaults["momentum"] = turned[1](getattr(rule, turned[0]))
+        super().__init__(groups, defaults)
         self.flat = Flat([group["params"] for group in self.param_groups])
-        x = self.flat.read()
-        notes = is_ours(rule) and x.numel() >= fused.SHORTEST
-        self._dials = Dials(rule, self.flat.sizes, x, notes)
-        for group in self.param_groups:
-            group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
-        amounts = amounts_of(self.param_groups, inner)
-        self.decay = WeightDecay(rule, amounts, self.flat.sizes, self._dials.eta)
-        self.elastic = elastic_of(elastic, rule, network, x.device, process_group, start_timeout, timeout)
+        self._log, self._log_every, self._began = log, whole("log_every", log_every), time.monotonic()
+        self._noted: dict[str, float | Tensor] = {}
+        self.counters, self.elastic, device = Counters(), None, self.flat.device
+        if elastic:
+            from gossamer.torch.elastic import elastic_of  # needs an extra
+
+            self.elastic = elastic_of(rule, network, device, process_group, start_timeout, timeout)
         form = None if self.elastic is None else self.elastic.start
-        self.world = ProcessWorld(x.device, x.dtype, timeout, start_timeout, process_group, form)
+        self.world = ProcessWorld(device, self.flat.dtype, timeout, start_timeout, process_group, form)
         self.network = network_for(network, self.world.size) if self.elastic is None else self.elastic.network()
         self.asynchronous = asynchronous or self.network.asynchronous
         if self.elastic is None:  # else they may come one by one
             self.world.agree({"choice of asynchronous": str(self.asynchronous)})
         if self.asynchronous:
-            self.network = without_rounds(self.network, overlap, on_nonfinite, elastic)
+            from gossamer.torch.asynchronous import AsynchronousExchange, AsynchronousRounds, without_rounds
+
+            self.network = without_rounds(self.network, overlap, on_nonfinite, elastic, process_group)
+            self.exchange = AsynchronousExchange(self.world, self.network, self.counters)
+            kind: Any = partial(AsynchronousRounds, exchange=self.exchange, seed=self.seed)
+        else:
+            self.exchange, kind = Exchange(self.world, self.network, self.counters), Rounds
         suits(rule, self.network)
         for part in parts(rule).values():
-            part.check(x.numel())
-        self.direct = direct and not elastic and not self.asynchronous
-        self.overlap = not self.asynchronous and overlapping(overlap, rule, self.network)
-        self.counters, self._log = Counters(), Log(log, log_every)
-        self.local: LocalSteps | None = None
-        self.exchange = exchange_for(self.world, self.network, self.counters, rule)
+            part.check(self.flat.size)
+        self._ahead = not self.asynchronous and _goes_ahead(overlap, rule, self.network)
+        self.overlap = self._ahead and overlap is not False
+        self._averaged = False
         self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
-        self._gradients = Gradients(self.flat, self.guard, self.counters)
+        self.local: LocalSteps | None = None
         if own := inner_groups(self.param_groups, options, inner):
-            self.local = LocalSteps(inner, own, local_steps, self.flat, self.guard, self.counters)
-        about = facts.agreed_on(self, module)
-        self._likeness, self._averaged = Likeness(self.world), False
-        self._agents = agents = Agents(self.exchange, self.seed, draws == "simulator", sleepy(rule, self.network))
-        if self.overlap and inner is None and asks_at_its_model(rule):
-            self.flat.unite()
-        course = Course(
-            *(self._dials.rule, notes, agents.at, self._dials.turn, agents.awake, self.overlap),
-            *(self.decay.shrunk, self.flat.held, self.flat.stilled, self.guard.check),
-        )
-        self._rounds = on_its_way(course, self.exchange, self.seed)
-        besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
+            self.local = LocalSteps(inner, own, local_steps, self.flat, self.guard)
+        self._buckets = self.flat.buckets(several=self._ahead and _is_ours(rule))
+        by_group = ByGroup(self.flat)
+        self._dials = Dials(rule, by_group, self._buckets)
+        for group in self.param_groups:
+            group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
+        self.decay = WeightDecay(rule, amounts_of(self.param_groups), by_group, self._dials)
+        self._finite: Tensor | None = None
+        self._known = self.world.size == 1 or self.asynchronous
+        self._agents = Agents(self.exchange, self.seed, draws == "simulator", _sleepy(rule, self.network))
+        self._kept = self._made_room()
+        self._rounds: list[Any] = []
+        for bucket in self._buckets:
+            course = Course(
+                self._dials.rules[bucket.number],
+                partial(self._agents.at, bucket=bucket.number),
+                partial(self._dials.turn, bucket),
+                self._agents.awake,
+                self._ahead,
+                self.overlap,
+                partial(self.decay.shrunk, bucket),
+                partial(self.flat.stilled, bucket=bucket),
+                self.guard.check,
+            )
+            self._rounds.append(kind(course, self._kept_of(bucket)))
+        self._hooks = self._hooked(on_nonfinite) if overlap == "backward" else None
+        self._expose()
+        about, besides = self._agreed_on(module), [*self.flat.frozen, *(module.buffers() if module is not None else ())]
         if self.elastic is not None:
             self.elastic.begin(about, besides)
-        del x
-        if self.elastic is not None and self.elastic.late:
-            return self._enter(None)
+            if self.elastic.late:
+                return self._enter(None)
         try:
             self._start(about, besides)
         except NeighborLost as lost:
@@ -182,25 +200,308 @@ class Decentralized(Resumable):
         if self.elastic is not None:
             self.elastic.begun(self)
 
-    def _start(self, about: dict[str, str], besides: list[torch.Tensor]) -> None:
+    # ---- the state --------------------------------------------------------------------------------------------------
+
+    def _made_room(self) -> dict[str, Tensor]:
+        """Return the buffers of the state: those of the model's length by name, others by name and bucket.
+
+        What the rule posts ahead stands side by side, so that a message is sent from there.
+        """
+        like = torch.empty(self.flat.size, dtype=self.flat.dtype, device=self.flat.device)
+        try:
+            arrays, posted = layout(self._dials.rules[0], like, self.network.agents, self._ahead)
+        except Exception:  # a rule of one's own may look at numbers: what it needs is known after its start
+            arrays, posted = {"x": like}, ()
+        together, kept = like.new_zeros(len(posted), self.flat.size), {}
+        for name, a in arrays.items():
+            if name in posted:
+                kept[name] = together[posted.index(name)]
+            elif a.shape == like.shape:
+                kept[name] = torch.zeros_like(like, dtype=a.dtype)
+            else:
+                for bucket in self._buckets:
+                    kept[f"{name}.{bucket.number}"] = torch.zeros(a.shape, dtype=a.dtype, device=like.device)
+        mine = self._ahead and self.local is None and _is_ours(self.rule) and self.flat.unite(kept["x"])
+        if not mine:
+            kept["x"].copy_(self.flat.read())
+        return kept
+
+    def _kept_of(self, bucket: Bucket) -> dict[str, Tensor]:
+        """Return what a bucket has of the state, by the rule's names."""
+        of: dict[str, Tensor] = {}
+        for key, a in self._kept.items():
+            name, _, number = key.partition(".")
+            if not number:
+                of[name] = bucket.of(a)
+            elif int(number) == bucket.number:
+                of[name] = a
+        return of
+
+    def _arrays(self) -> dict[str, Tensor]:
+        """Return every array of the state, with those that a rule made only at its start."""
+        for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
+            for name, a in rounds.kept.items():
+                if name not in self._kept and f"{name}.{bucket.number}" not in self._kept:
+                    self._kept[f"{name}.{bucket.number}"] = a
+        return self._kept
+
+    def _expose(self) -> None:
+        """Put the state where PyTorch looks for it, at each parameter; the model itself is the parameters."""
+        for name, a in self._kept.items():
+            if name == "x":
+                continue
+            key = f"{name}@{self.place}"
+            if a.shape == (self.flat.size,):
+                for p, part in zip(self.flat.params, self.flat.as_parameters(a), strict=True):
+                    self.state[p][key] = part
+            else:
+                self.state[self.flat.params[0]][key] = a
+        if not self.state:  # or else torch.distributed.checkpoint would take a step to make one
+            self.state[self.flat.params[0]][f"progress@{self.place}"] = torch.zeros(len(PROGRESS), dtype=torch.float64)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the state as of any optimizer: by parameter, under keys that end with ``@`` and this agent's number.
+
+        So no tool that takes equal keys for equal tensors can mix up agents, and what is missing is noticed. Nothing in
+        it is memory of this optimizer or of another entry: it can be written in place, and then loaded.
+        """
+        self.flat.check_kinds()
+        memory, agent = self._rounds[0].memory, self.place
+        places = {id(p): k for k, p in enumerate(p for group in self.param_groups for p in group["params"])}
+        state: dict[Any, dict[str, Any]] = {places[id(p)]: {} for p in self.flat.params}
+        rows = [state[places[id(p)]] for p in self.flat.params]
+        vectors = dict(self._arrays())
+        if self._finite is not None:
+            vectors["finite"] = self._finite
+        taken = 0 if self.local is None else self.local.taken
+        if taken:
+            vectors["local"] = self.flat.read()
+        for name, a in vectors.items():
+            if a.shape == (self.flat.size,):
+                for row, part in zip(rows, self.flat.as_parameters(a.clone()), strict=True):
+                    row[f"{name}@{agent}"] = part
+            else:
+                rows[0][f"{name}@{agent}"] = a.clone()
+        for k, value in self.flat.still.items():
+            rows[k][f"still@{agent}"] = value.clone()
+        fresh = 0
+        if self.local is not None:
+            fresh = int(not self.local.optimizer.state)
+            for row, own in zip(rows, self.local.states(), strict=True):
+                row |= {f"inner.{key}@{agent}": value for key, value in own.items()}
+        numbers = {"round": memory.t, "steps": self.guard.step, "told": len(memory.told), "taken": taken}
+        numbers |= {"fresh": fresh, "seconds": time.monotonic() - self._began, **asdict(self.counters)}
+        rows[0][f"progress@{agent}"] = torch.tensor([numbers[key] for key in PROGRESS], dtype=torch.float64)
+        rows[0][f"rates@{agent}"] = _packed(memory.rates)
+        for k, told in enumerate(memory.told):
+            arrays = told.gradients if isinstance(told, Answer) else told.arrays
+            about = [-1.0, 0.0] if isinstance(told, Answer) else [float(told.turns), float(told.drawn)]
+            rates = torch.zeros(0, dtype=torch.float64) if told.rates is None else _packed(told.rates)
+            rows[0][f"told.{k}@{agent}"] = torch.cat([torch.tensor([*about, len(arrays)], dtype=torch.float64), rates])
+            for j, a in enumerate(arrays):
+                rows[0][f"told.{k}.{j}@{agent}"] = a.clone()
+        groups = [
+            {key: value for key, value in group.items() if key != "params"}
+            | {"of": self._saved_with(), "params": [places[id(p)] for p in group["params"]]}
+            for group in self.param_groups
+        ]
+        if self.local is not None:
+            groups[0]["inner"] = [
+                {key: value for key, value in group.items() if key != "params"}
+                for group in self.local.optimizer.param_groups
+            ]
+        return {"state": state, "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a state that this agent saved. All ranks must load the same step together: the round that they are
+        in is begun again."""
+        self._check_own()
+        self.world.refuse(self.misfit(state_dict))
+        rows, groups, agent = self._rows(state_dict), state_dict["param_groups"], self.place
+        numbers = dict(zip(PROGRESS, rows[0][f"progress@{agent}"].tolist(), strict=True))
+        t, device = int(numbers["round"]), self.world.device
+        self.world.agree({"round that was loaded": "any" if self.asynchronous else str(t)})
+        if self.asynchronous:
+            self.exchange.meet()  # what a neighbour may still take back is of the state before
+        self.exchange.drain()
+        for group, saved in zip(self.param_groups, groups, strict=True):
+            group |= {key: value for key, value in saved.items() if key not in ("params", "of", "inner")}
+        for name in [*self._kept, *self._later(rows[0])]:
+            a = self._kept.get(name)
+            value = self._joined(rows, f"{name}@{agent}", None if a is None else a.shape)
+            if a is None:
+                self._kept[name] = value.to(device, copy=True)
+            else:
+                a.copy_(value)
+        for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
+            rounds.kept.update(self._kept_of(bucket))
+        finite = f"finite@{agent}" in rows[0]
+        self._finite = (
+            self._joined(rows, f"finite@{agent}", (self.flat.size,)).to(device, copy=True) if finite else None
+        )
+        self.flat.still = {
+            k: row[f"still@{agent}"].to(device, copy=True) for k, row in enumerate(rows) if f"still@{agent}" in row
+        }
+        self.guard.step, self._began = int(numbers["steps"]), time.monotonic() - numbers["seconds"]
+        for name, before in asdict(self.counters).items():
+            setattr(self.counters, name, type(before)(numbers[name]))
+        told = [self._told(rows[0], k) for k in range(int(numbers["told"]))]
+        self._go(t, _unpacked(rows[0][f"rates@{agent}"].tolist()), told)
+        if self.local is not None:
+            own = [
+                {key[6:].rpartition("@")[0]: value for key, value in row.items() if key.startswith("inner.")}
+                for row in rows
+            ]
+            self.local.load(own, fresh=bool(numbers["fresh"]))
+            for group, saved in zip(self.local.optimizer.param_groups, groups[0].get("inner", ()), strict=True):
+                group |= saved
+            self.local.taken = int(numbers["taken"])
+            if self.local.taken:
+                self.flat.write(self._joined(rows, f"local@{agent}", (self.flat.size,)).to(device))
+        if self.asynchronous:
+            self.exchange.meet()  # or else one might meet another that has not loaded yet
+
+    def misfit(self, state_dict: dict[str, Any], shapes: bool = False) -> str:
+        """Return why this optimizer cannot load a state, of which there may be the `shapes` alone; "" if it can."""
+        groups, agent = state_dict.get("param_groups", []), self.place
+        if not groups or "of" not in groups[0]:
+            return (
+                "this is no state of Decentralized, which says what rule it is of: give what its state_dict() returned."
+            )
+        saved, mine = groups[0]["of"], self._saved_with()
+        for key, value in mine.items():
+            if saved.get(key) != value:
+                return (
+                    f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
+                    "rule, the network, the overlap, the seed, the inner optimizer and the type of parameters that it "
+                    "was saved with."
+                )
+        rows = self._rows(state_dict)
+        held = sum(a.numel() for row in rows for key, a in row.items() if key.startswith("x@"))
+        size = sum(p.numel() for p in self.flat.params)
+        if len(groups) != len(self.param_groups) or held != size:
+            return f"this state is of a model with {held} numbers, but the optimizer's has {size}."
+        of = sorted({key.rpartition("@")[2] for row in rows for key in row})
+        if f"progress@{agent}" not in rows[0]:
+            return (
+                f"this state was saved by rank {', '.join(of)}, but this is rank {agent} of {self.world.size}: every "
+                "rank must load its own, since models and trackers differ between ranks. gossamer.torch.save and "
+                "resume keep one for each; on another number of ranks begin from the mean model, "
+                "gossamer.torch.mean_model(folder)."
+            )
+        if shapes:
+            return ""
+        numbers = dict(zip(PROGRESS, rows[0][f"progress@{agent}"].tolist(), strict=True))
+        wanted = [f"told.{k}@{agent}" for k in range(int(numbers["told"]))]
+        wanted += [f"local@{agent}"] * bool(numbers["taken"])
+        wanted += [f"{name}@{agent}" for name in self._kept] if numbers["round"] >= 0 else []
+        if missing := [key for key in wanted if key not in rows[0]]:
+            return (
+                f"this state lacks {missing[0]} ({len(missing)} in all): it was saved in the middle of a round, and "
+                "loaded into a state_dict() that had no place for that. Load all that was saved, as "
+                "gossamer.torch.resume does, or save between rounds."
+            )
+        return ""
+
+    def _rows(self, state_dict: dict[str, Any]) -> list[dict[str, Any]]:
+        """Return what a state has for each trained parameter; its own numbers or names of parameters are in order."""
+        saved = [key for group in state_dict["param_groups"] for key in group["params"]]
+        mine = [p for group in self.param_groups for p in group["params"]]
+        trained = {id(p) for p in self.flat.params}
+        found = [state_dict["state"].get(key, {}) for key, p in zip(saved, mine, strict=False) if id(p) in trained]
+        return found + [{}] * (len(self.flat.params) - len(found))
+
+    def _later(self, row: dict[str, Any]) -> list[str]:
+        """Return the names of arrays that are in a saved state, and not here yet."""
+        known = ("told", "inner", "progress", "rates", "finite", "local", "still")
+        names = [key.rpartition("@")[0] for key in row]
+        return [name for name in names if name not in self._kept and name.partition(".")[0] not in known]
+
+    def _joined(self, rows: list[dict[str, Any]], key: str, shape: Any) -> Tensor:
+        """Return an array that was saved in pieces, by parameter, or whole at the first."""
+        if shape is None or tuple(shape) != (self.flat.size,):
+            return rows[0][key]
+        return torch.cat([local(row[key]).reshape(-1) for row in rows])
+
+    def _told(self, row: dict[str, Any], k: int) -> Answer | Loop:
+        turns, drawn, count, *rates = row[f"told.{k}@{self.place}"].tolist()
+        own = [row[f"told.{k}.{j}@{self.place}"] for j in range(int(count))]
+        arrays = tuple(a.to(self.world.device, copy=True) for a in own)
+        then = _unpacked(rates) if rates else None
+        if turns < 0:
+            assert then is not None
+            return Answer(arrays, then)
+        return Loop(int(turns), arrays, then, int(drawn))
+
+    def _saved_with(self) -> dict[str, Any]:
+        """Return what a state must have been saved with; the rates go with the parameter groups."""
+        others = [f"{key}={value}" for key, value in shown(self.rule).items() if key != "eta"]
+        return {
+            "ranks": str(self.world.size),
+            "rule": " ".join([self.rule.name, *others]),
+            "network": fingerprint(self.network),
+            "phase": "ahead" if self._ahead else "step",
+            "buckets": str(len(self._buckets)),
+            "seed": self.seed,
+            "draws": self.draws,
+            "weight decay": str(self.decay.amounts),
+            "inner": self._inner_in_short(),
+            "type": str(self.flat.params[0].dtype),
+        }
+
+    def __getstate__(self) -> dict[str, Any]:
+        raise InputError(
+            "Decentralized can be neither copied nor pickled, since it is in the middle of a round with the other "
+            "ranks: keep its state_dict(), or use gossamer.torch.save."
+        )
+
+    # ---- the start --------------------------------------------------------------------------------------------------
+
+    def _start(self, about: dict[str, str], besides: list[Tensor]) -> None:
         """Begin as the other ranks do, with what rank 0 has."""
         self.world.agree(about)
-        self.exchange.nearby = Nearby(self.world, self.direct)
-        self._spares = fused.spared(sum(self.flat.sizes), self.flat.dtype) if self.exchange.nearby.pids else []
-        averaging.give_out(besides, self.world)
-        start = State(x=self.world.broadcast(self.flat.read()))
-        self.guard.check(start, [])
-        self._go(Memory(-1, start, self._rates(), []))
+        with torch.no_grad():
+            for mine in map(local, besides):
+                mine.copy_(self.world.broadcast(mine))
+            self._kept["x"].copy_(self.world.broadcast(self._kept["x"]))
+        self.guard.check({"x": self._kept["x"]}, Rates([]))
+        self._go(-1, self._rates(), [])
 
     def _enter(self, lost: NeighborLost | None) -> None:
         """Go on with others that have a model; where one was lost while all began, begin again."""
         assert self.elastic is not None
-        assert isinstance(self._rounds, Rounds)
-        self._rounds.memory = Memory(-1, State(x=self.flat.read()), self._rates(), [])
-        self.elastic.joined = lost is None and any(member.veteran for member in self.elastic.membership.members)
-        self.elastic.regroup(self, 0, lost)
+        self.elastic.enter(self, lost)
         self._opt_called = True  # or else a scheduler of PyTorch that catches up would warn
 
+    def _restart(self, t: int, steps: int, network: Network) -> None:
+        """Go on among the ranks that there are now, by another network, from the state that stands in `_arrays`.
+
+        Args:
+            t: the round; −1 to begin from the model alone.
+            steps: how many steps were taken.
+            network: the network of these ranks.
+        """
+        self.network = network
+        self.exchange.rewire(network)
+        self._agents.enter(_sleepy(self.rule, network))
+        self._known, self.guard.step = True, steps
+        if self.local is not None:
+            self.local.taken = 0
+        if t >= 0:
+            for rounds in self._rounds:
+                rounds.restart()
+        self._go(t, self._rates(), [])
+
+    def _go(self, t: int, rates: Rates, told: list[Answer | Loop]) -> None:
+        with torch.no_grad():
+            for rounds in self._rounds:
+                rounds.start(t, rates, list(told))
+        self._show()
+
+    # ---- a step -----------------------------------------------------------------------------------------------------
+
+    # or torch.compile(optimizer.step) would look into it, and fail at its messages
+    @torch._disable_dynamo  # pyright: ignore[reportPrivateImportUsage]
     @torch.no_grad()
     def step(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, closure: Callable[[], Any] | None = None, *, full: Callable[[], Any] | None = None
@@ -211,21 +512,23 @@ class Decentralized(Resumable):
             closure: computes the loss and its gradients at the parameters as they are then, always on the same batch.
             full: the same over all samples of this rank, for rules that ask for that now and then.
         """
-        self._rounds.check_alive()
+        for rounds in self._rounds:
+            rounds.check_alive()
         ended, loss = self.guard.step, None
         try:
             if self.elastic is not None:
                 self.elastic.listen()
             self.guard.listen()
             self.guard.step += 1
-            if self.guard.step == LONG_RUN:
-                self._warn_of_drift()
             self._check_own()
-            loss, points, gradients = self._asked(closure, full)
-            self._hand_over(points, gradients)
-            self._log.step(self)
+            loss = self._finished(closure, full) if self._hooks is not None else self._taken(closure, full)
+            if self.guard.step == LONG_RUN and self.rule.drifts and self.flat.dtype != torch.float64:
+                self._warn(of_drift(self.rule.name, LONG_RUN, "parameters in float64, or another rule"))
+            if self._log is not None and self.guard.step % self._log_every == 0:
+                self._log(self._row())
         except NeighborLost as lost:
             if self.elastic is None:
+                self.guard.tell(lost)  # those beside this rank would blame it
                 raise
             self.elastic.regroup(self, ended, lost)
         except Exception as error:
@@ -234,75 +537,536 @@ class Decentralized(Resumable):
             raise
         return loss
 
-    def _warn_of_drift(self) -> None:
-        if self.rule.drifts and self.flat.dtype != torch.float64 and self.world.rank == 0:
-            warnings.warn(of_drift(self.rule.name, LONG_RUN, "parameters in float64, or another rule"), stacklevel=3)
-
-    def _asked(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
-        """The loss, the points where the rule asks, and the gradients there; none within local steps."""
-        points = self._rounds.points
-        check_way(self.rule.name, len(points), self._rounds.full, closure, full, self.local is not None)
-        within = self.local is not None and self.local.taken
-        if not within and looks(self.guard.step, self.flat.device):
-            self.flat.check_untouched(points[0])
-        else:
-            self.flat.check_kinds()
-        evaluate, scaling = full if self._rounds.full else closure, Scaling.of(self)
+    def _taken(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
+        """Take the step that the gradients in the parameters are for, or those of the closure, and return its loss."""
+        points, wants_full, scaling = self._rounds[0].points, self._rounds[0].full, Scaling.of(self)
+        _check_way(self.rule.name, len(points), wants_full, closure, full, self.local is not None)
+        self._check_parameters()
+        evaluate, loss = full if wants_full else closure, None
         if self.local is not None:
             loss = self.local.step(closure, scaling)
             if not self.local.ended:
-                return loss, (), ()
-            gradients = (self.local.displacement(points[0]),)
-        elif evaluate is None:
-            loss, gradients = None, (self._gradients.left(scaling),)
-        else:
-            loss, gradients = self._gradients.evaluated(evaluate, points, scaling)
-        return loss, points, gradients
+                return loss
+            self.local.taken = 0
+            moved = [self.local.displacement(r.points[0], b) for r, b in zip(self._rounds, self._buckets, strict=True)]
+            return self._answer(moved, lambda bucket: (moved[bucket.number],), loss)
+        if len(points) > 1:
+            assert evaluate is not None
+            loss, gradients = self._at_all(points, evaluate, scaling)
+            return self._answer(gradients, lambda _: tuple(gradients), loss)
+        if evaluate is not None:
+            with torch.enable_grad():
+                loss = evaluate()
+            self._check_parameters()
+        self.flat.check_gradients()
+        stands_in = self._overflowed(scaling)
+        looked = [torch.zeros(1)] if stands_in else self.flat.gradients()
+        return self._answer(looked, lambda bucket: (self._gradient(bucket, scaling, stands_in),), loss)
 
-    def _hand_over(self, points: tuple[Any, ...], gradients: tuple[Any, ...]) -> None:
-        if not gradients:
-            return
+    def _at_all(
+        self, points: Sequence[Tensor], closure: Callable[[], Any], scaling: Scaling
+    ) -> tuple[Any, list[Tensor]]:
+        """Return the loss at the first point, and the gradient at each, all with the same draws (of dropout, say)."""
+        losses, gradients, bucket = [], [], self._buckets[0]
+        began = random_states()
+        for k, point in enumerate(points):
+            if k:
+                restore_random_states(began)
+            self.flat.write(point)
+            with torch.enable_grad():
+                losses.append(closure())
+            if self.flat.touched(point):
+                raise InputError("the closure wrote into the parameters, which are the rule's: let it leave gradients.")
+            self.flat.check_gradients()
+            gradients.append(self._gradient(bucket, scaling, self._overflowed(scaling)))
+        return losses[0], gradients
+
+    def _overflowed(self, scaling: Scaling) -> bool:
+        """Return whether the gradient overflowed under mixed precision, and the last finite one stands in for it."""
+        if scaling.overflowed is None:
+            return False
+        overflowed = bool(scaling.overflowed)
+        self.guard.overflowed(overflowed)
+        if not overflowed:
+            self._finite = torch.zeros_like(self._kept["x"]) if self._finite is None else self._finite
+        return overflowed and self.guard.mode == "stop"
+
+    def _gradient(self, bucket: Bucket, scaling: Scaling, stands_in: bool) -> Tensor:
+        """Return the gradient of a bucket in true size."""
+        if stands_in and self._finite is None:
+            return torch.zeros_like(bucket.of(self._kept["x"]))
+        if stands_in:
+            return bucket.of(self._finite).clone()  # pyright: ignore[reportArgumentType]
+        gradient = self.flat.gradient(bucket)
+        if scaling.scale is not None:
+            gradient.div_(scaling.scale.to(gradient.device))
+        if scaling.overflowed is not None and self._finite is not None and not bool(scaling.overflowed):
+            bucket.of(self._finite).copy_(gradient)
+        return gradient
+
+    def _answer(self, looked: list[Tensor], gradients: Callable[[Bucket], tuple[Tensor, ...]], loss: Any) -> Any:
+        """Hand gradients to the rule, bucket by bucket, unless one of them is not finite."""
         rates = self._rates()
-        if self.guard.passes(gradients):
-            if not self.asynchronous:
-                self._likeness.look(gradients[0])
-            self._rounds.answer(self.decay.added(gradients, points), rates)
+        if self.guard.passes(looked):
+            self._warn_if_alike(looked)
+            for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
+                rounds.answer(self.decay.added(bucket, gradients(bucket), rounds.points), rates)
         self._show()
+        return loss
+
+    def _show(self) -> None:
+        """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
+        for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
+            self.flat.write(rounds.points[0], bucket)
+        if self.flat.vector is not None and self.overlap and looks(self.guard.step + 1, self.flat.device):
+            self.flat.sign()
+        for group, has_own_rate in zip(self.param_groups, self._own_rate, strict=True):
+            if self._dials.scheduled and not has_own_rate:
+                group["lr"] = self._dials.eta(max(self._rounds[0].memory.t, 0))
+
+    def _check_parameters(self) -> None:
+        """Refuse to go on where a script wrote into the parameters and the step would overwrite it or miss it."""
+        self.flat.check_kinds()
+        late = self._ahead and not self.overlap
+        if late and self.flat.vector is not None:  # they are the model
+            self.flat.gather()
+            return
+        if (self.local is not None and self.local.taken) or not looks(self.guard.step, self.flat.device):
+            return
+        x = self._kept["x"] if self._ahead else self._rounds[0].points[0]
+        touched = self.flat.touched(x)
+        if touched and late:
+            for k, (part, p) in enumerate(zip(x.split(self.flat.lengths), self.flat.params, strict=True)):
+                if k in touched:
+                    part.copy_(local(p).reshape(-1))
+        elif touched:
+            out = "give overlap=False, and what is written there is the model"
+            if not self._ahead:
+                out = f"{self.rule.name} asks for gradients at other points than its model"
+            raise InputError(
+                f"parameter {touched[0]} (from 0; {len(touched)} in all) was written into since the optimizer did, and "
+                f"the next step would overwrite that: {out}. Load weights before Decentralized is made; go on with a "
+                "run by gossamer.torch.resume; step outside of average_model."
+            )
+
+    def _hooked(self, on_nonfinite: OnNonfinite) -> Hooks:
+        """Let backward hand over each bucket's gradient, where nothing else wants to see it first."""
+        for refused, what in (
+            (self.local is not None, "an inner optimizer, which takes the gradients"),
+            (self.elastic is not None, "elastic=True, which takes a step back after a loss"),
+            (on_nonfinite == "skip", 'on_nonfinite="skip", which looks at all gradients first'),
+            (
+                torch.distributed.get_world_size() > self.world.size,
+                "process_group=…: DistributedDataParallel inside a node averages gradients after that",
+            ),
+            (self.flat.vector is None, "parameters that are sharded, shared or of less than single precision"),
+        ):
+            if refused:
+                raise InputError(f'overlap="backward" cannot stand beside {what}: leave one of them out.')
+        return Hooks(self.flat, self._buckets, self._backward)
+
+    @torch.no_grad()
+    def _backward(self, bucket: Bucket) -> None:
+        """Take a bucket's gradient from backward."""
+        rounds, gradient = self._rounds[bucket.number], self.flat.gradient(bucket)
+        rounds.check_alive()
+        if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
+            self.guard.listen()
+            self._check_own()
+        self.guard.step += 1  # the step that is on its way
+        try:
+            if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
+                self._check_parameters()
+            self.guard.passes([gradient])
+            rounds.answer(self.decay.added(bucket, (gradient,), rounds.points), self._rates())
+            self.flat.write(rounds.points[0], bucket)
+        except Exception as error:
+            self.guard.tell(error)
+            raise
+        finally:
+            self.guard.step -= 1
+
+    def _finished(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
+        """End a step whose gradients backward has handed over; buckets that it did not complete have 0 in places."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        if Scaling.of(self).overflowed is not None:
+            raise InputError(
+                'overlap="backward" takes gradients before a GradScaler has seen them: leave one of them out.'
+            )
+        self.flat.check_gradients()
+        rates = self._rates()
+        for bucket in self._hooks.turn():  # pyright: ignore[reportOptionalMemberAccess]
+            gradient = self.flat.gradient(bucket)
+            self.guard.passes([gradient])
+            rounds = self._rounds[bucket.number]
+            rounds.answer(self.decay.added(bucket, (gradient,), rounds.points), rates)
+        self._show()
+        return loss
+
+    def _rates(self) -> Rates:
+        return rates_of(self.param_groups, self._own_rate, self._dials, self.decay.amounts, self.rule)
+
+    def _warn_if_alike(self, gradients: list[Tensor]) -> None:
+        """Warn where the first gradient is the same on all ranks, bit for bit: then there is nothing to gossip about.
+
+        Ranks begin at one point, but with batches of their own. Gradients that agree all the same were averaged before
+        the optimizer saw them, as DistributedDataParallel does, or come from the same data. A gradient that is zero
+        everywhere, as after an overflow under mixed precision, is not looked at. All ranks must do it.
+        """
+        if self._known:
+            return
+        every = max(1, -(-sum(g.numel() for g in gradients) // SAMPLED))
+        some = torch.cat([g.reshape(-1)[::every].double() for g in gradients]).cpu().numpy()
+        digest = int.from_bytes(hashlib.sha256(some.tobytes()).digest()[:7], "big") * bool(some.any())
+        told = self.world.numbers(digest)
+        self._known = any(told)
+        if self._known and len(set(told)) == 1:
+            self._warn(
+                f"all {self.world.size} ranks have the same first gradient, bit for bit: something averages gradients "
+                "before Decentralized sees them, or all ranks train on the same batches. Do not wrap the model in "
+                "DistributedDataParallel (accelerator.prepare(model) and Hugging Face's Trainer do so), and give each "
+                "rank its own data, by SplitSampler for one."
+            )
+
+    def _warn(self, text: str) -> None:
+        if self.world.rank == 0:
+            warnings.warn(text, stacklevel=5)
+
+    # ---- what all ranks know and do together ------------------------------------------------------------------------
+
+    @property
+    def inner(self) -> Optimizer | None:
+        """The optimizer that takes the local steps."""
+        return None if self.local is None else self.local.optimizer
+
+    @property
+    def round(self) -> int:
+        """The round that the rule is in; −1 before its start has been made."""
+        return self._rounds[0].memory.t
+
+    @property
+    def steps(self) -> int:
+        """How many steps the ranks have taken, the same on all of them, also where some were lost or joined."""
+        return self.guard.step
+
+    @property
+    def place(self) -> int:
+        """This agent's place, which stays where ranks change because others are lost; else its rank."""
+        return self.world.rank if self.elastic is None else self.elastic.place
+
+    @property
+    def meetings(self) -> Any:
+        """What became of this rank's meetings; None where ranks go in rounds."""
+        return self._rounds[0].tally if self.asynchronous else None
+
+    def note(self, **values: float | Tensor) -> None:
+        """Put numbers, such as ``loss=loss``, into the next row of the log.
+
+        A tensor of one number is read when the row is written: a GPU may be late.
+        """
+        for name, value in values.items():
+            if name in STANDARD:
+                raise InputError(f"note({name}=…) would hide the {name} that every row has: use another name.")
+            if isinstance(value, Tensor) and value.numel() == 1:
+                self._noted[name] = value.detach().clone()
+            elif isinstance(value, numbers.Real):
+                self._noted[name] = float(value)
+            else:
+                raise InputError(f"note({name}=…) must be one number, but is {brief(value)}.")
+
+    def _row(self) -> dict[str, Any]:
+        row = {
+            "step": self.guard.step,
+            "rank": self.world.rank,
+            "round": self.round,
+            "lr": self.param_groups[0]["lr"],
+            "seconds": time.monotonic() - self._began,
+            **asdict(self.counters),
+            **{name: float(value) for name, value in self._noted.items()},
+        }
+        self._noted = {}
+        return row
+
+    @contextlib.contextmanager
+    def average_model(self, module: torch.nn.Module | None = None) -> Iterator[None]:
+        """Inside, the parameters are x̄, the mean over all ranks; given the module, so are its floating buffers.
+
+        All ranks must enter it. After it everything is as it was.
+        """
+        buffers = [] if module is None else [b for b in module.buffers() if b.is_floating_point()]
+        means = self.together(lambda: self._means(buffers))
+        mine, kept = self.flat.read(), [b.clone() for b in buffers]
+        self._put(means, buffers)
+        self._averaged = True
+        try:
+            yield
+        finally:
+            self._put([mine, *kept], buffers)
+            self._averaged = False
+            if self.flat.vector is not None:
+                self.flat.sign()
+
+    def _put(self, values: list[Tensor], buffers: list[Tensor]) -> None:
+        self.flat.write(values[0])
+        with torch.no_grad():
+            for buffer, value in zip(buffers, values[1:], strict=True):
+                buffer.copy_(value)
+
+    def _means(self, buffers: list[Tensor]) -> list[Tensor]:
+        """Return the means over all ranks, added up in single precision at least."""
+        self.check_together()
+        self.exchange.settle()  # messages may be sent from the memory of the parameters
+        if not self.asynchronous and not (self.local is not None and self.local.taken):
+            self._check_parameters()
+        exact = [a.to(torch.promote_types(a.dtype, torch.float32)) for a in (self.flat.read(), *buffers)]
+        return [self.world.total(a) / self.world.size for a in exact]
+
+    def consensus_error(self) -> float:
+        """Return (1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
+
+        def measured() -> float:
+            self.check_together()
+            x = self.flat.read().double()
+            apart = (x - self.world.total(x) / self.world.size).square().sum()
+            return float(self.world.total(apart) / self.world.size)
+
+        return self.together(measured)
+
+    def together(self, work: Callable[[], Any]) -> Any:
+        """Return what the work gives, which all ranks do together; where they are elastic, also after a loss."""
+        return work() if self.elastic is None else self.elastic.retried(self, work)
+
+    def finish(self) -> None:
+        """Wait until all ranks have come to their end. All must call it.
+
+        Where they are asynchronous they step no more: until the last one comes, those that are here answer their
+        neighbours, and the parameters are then as those left them.
+        """
+        self._check_own()
+        if self.asynchronous:
+            self._rounds[0].finish()
+            self.flat.write(self._rounds[0].points[0])
+        else:
+            self.together(self.exchange.meet if self.elastic is None else lambda: None)
+
+    def check_together(self) -> None:
+        """Refuse to go on where ranks differ in how many steps they took, or in lr. All ranks must call it.
+
+        Asynchronous ones may differ: they are waited for until all are here.
+        """
+        self._check_own()
+        if self.asynchronous:
+            self.exchange.meet()
+            return
+        self.flat.check_kinds()
+        self.world.agree(
+            {
+                "number of steps": str(self.guard.step),
+                "lr of each parameter group": ", ".join(f"{group['lr']:.12g}" for group in self.param_groups),
+                "numbers of the parameters that were frozen": str(sorted(self.flat.still)),
+            }
+        )
+
+    def _check_own(self) -> None:
+        """Refuse to go on while the parameters are the mean of all ranks."""
+        if self._averaged:
+            raise InputError(
+                "inside of average_model the parameters are the mean of all ranks, and not those of this one: step, "
+                "save, load and measure after it."
+            )
+
+    def _agreed_on(self, module: torch.nn.Module | None) -> dict[str, str]:
+        """Return what must be the same on all ranks."""
+        pairs = zip(self.flat.sizes, self.param_groups, strict=True)
+        buffers = [] if module is None else [f"{tuple(b.shape)} of {b.dtype}" for b in module.buffers()]
+        plain = (int, float, str, tuple, Tensor)
+        own = [] if self.local is None else self.local.optimizer.param_groups
+        rows = [[f"{key}={brief(value)}" for key, value in group.items() if isinstance(value, plain)] for group in own]
+        return {
+            "shapes of the parameters": self.flat.shapes,
+            "type of the parameters": str(self.flat.params[0].dtype),
+            "buffers of the module": " ".join(buffers) or "none",
+            "rule": f"{self.rule.name} with {setting(self.rule)}",
+            "parameter groups": ", ".join(
+                f"{size} at lr {group['lr']:g} with weight decay {group['weight_decay']:g}" for size, group in pairs
+            ),
+            "network": fingerprint(self.network),
+            "overlap": "backward" if self._hooks is not None else str(self.overlap),
+            "seed": str(self.seed),
+            "draws": self.draws,
+            "inner optimizer": self._inner_in_short(),
+            "options of the inner optimizer": "; ".join(", ".join(row) for row in rows) or "none",
+            "choice of on_nonfinite": self.guard.mode,
+        }
+
+    def _inner_in_short(self) -> str:
+        local = self.local
+        return "none" if local is None else f"{type(local.optimizer).__name__}, {local.steps} steps a round"
 
     def __repr__(self) -> str:
-        return f"{facts.in_short(self)}\n{super().__repr__().partition(chr(10))[2]}"
+        inner = self._inner_in_short()
+        about = [f"{self.rule!r} on {self.network.name}", f"rank {self.world.rank} of {self.world.size}"]
+        about += [f"inner {inner}"] * (inner != "none") + [f"{self.flat.size:,} numbers", f"step {self.guard.step}"]
+        return f"Decentralized ({'; '.join(about)}\n{super().__repr__().partition(chr(10))[2]}"
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         if hasattr(self, "_rounds"):
             raise InputError("give all parameter groups when Decentralized is made: messages have one fixed length.")
         super().add_param_group(param_group)
 
-    def rewire(self, network: Network) -> None:
-        """Go on among other ranks, by another network: only where they are elastic."""
-        self.network = network
-        self.exchange.rewire(network)
-        self._agents.enter(sleepy(self.rule, network))
-        self._likeness.forget()
 
-    def go_on(self, memory: Memory, steps: int) -> None:
-        """Restart the rule from a state, after so many steps: only where the ranks are elastic."""
-        state = memory.state if memory.t < 0 else self._dials.rule.restart(memory.state)
-        self.guard.step = steps
-        if self.local is not None:
-            self.local.taken = 0
-        self._go(Memory(memory.t, state, self._rates(), []))
+def network_for(given: Any, size: int) -> Network:
+    """Return the network of this many processes: see `gossamer.networks.of`."""
+    network = networks.of(given, size, counted="processes")
+    if network.attack is not None:
+        raise InputError(
+            f"{network.name} has attackers, whom only the simulator plays: run it there, or let a process spoil its "
+            "own gradients."
+        )
+    return network
 
-    def _go(self, memory: Memory) -> None:
-        with torch.no_grad():
-            self._rounds.start(memory)
-        self._show()
 
-    def _show(self) -> None:
-        """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
-        self.flat.write(self._rounds.points[0])
-        for group, has_own_rate in zip(self.param_groups, self._own_rate, strict=True):
-            if self._dials.scheduled and not has_own_rate:
-                group["lr"] = self._dials.eta(max(self._rounds.memory.t, 0))
+def random_states() -> dict[str, Any]:
+    """Return where the generators stand that a script may draw from, as ``weights_only`` can read it."""
+    import random
 
-    def _rates(self) -> Rates:
-        return rates_of(self.param_groups, self._own_rate, self._dials, self.decay.amounts)
+    import numpy as np
+
+    kind, words, place, has_normal, normal = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "python": random.getstate(),
+        "numpy": [kind, torch.from_numpy(np.asarray(words, np.int64)), place, has_normal, normal],
+    }
+
+
+def restore_random_states(states: dict[str, Any]) -> None:
+    """Put all of them where they stood."""
+    import random
+
+    import numpy as np
+
+    torch.set_rng_state(states["torch"])
+    if states["cuda"]:
+        torch.cuda.set_rng_state_all(states["cuda"])
+    random.setstate(states["python"])
+    kind, words, place, has_normal, normal = states["numpy"]
+    np.random.set_state((kind, words.numpy().astype(np.uint32), place, has_normal, normal))
+
+
+def _packed(rates: Rates) -> Tensor:
+    """Return rates as numbers, NaN for None: the momentum, and η of each group."""
+    given = [rates.momentum, *rates.eta]
+    return torch.tensor([math.nan if rate is None else rate for rate in given], dtype=torch.float64)
+
+
+def _unpacked(saved: list[float]) -> Rates:
+    first, *etas = [None if math.isnan(rate) else rate for rate in saved]
+    return Rates(etas, first)
+
+
+def _groups_of(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return parameter groups, each with no more than it may have, and the options of each for the inner optimizer."""
+    if isinstance(params, Tensor):
+        raise InputError("params must be parameters or groups of them, but is one tensor: give a list, [tensor].")
+    if isinstance(params, torch.nn.Module) and not isinstance(params, torch.nn.ParameterList):
+        raise InputError("params must be parameters or groups of them, but is a model: give model.parameters().")
+    if inner is not None and decay:
+        raise InputError(
+            "weight_decay cannot stand beside inner=…: the inner optimizer decays the weights, "
+            "inner=partial(torch.optim.AdamW, lr=…, weight_decay=…)."
+        )
+    given = list(params)
+    groups = [dict(group) for group in given] if given and isinstance(given[0], dict) else [{"params": given}]
+    options = []
+    for k, group in enumerate(groups):
+        if "params" not in group:
+            raise InputError(f'parameter group {k} has no parameters: give them as "params".')
+        if "lr" in group:
+            checked_rate(group["lr"], f"lr of parameter group {k}")
+        own = group.pop("inner", {})
+        kept = {"params", "param_names", "lr"} | (set() if inner else {"weight_decay"})
+        others = {key: group.pop(key) for key in sorted(set(group) - kept)}
+        if others and inner is None:
+            raise InputError(
+                f"parameter group {k} has {next(iter(others))!r}, which Decentralized does not know: a group has its "
+                'own lr and weight_decay, and options of the inner optimizer in a dict, "inner": {"lr": …}; all other '
+                "hyper-parameters are the rule's."
+            )
+        options.append(others | own if isinstance(own, dict) else own)
+    return groups, options
+
+
+def _goes_ahead(overlap: Any, rule: Any, network: Network) -> bool:
+    """Return whether to go by the rule's ``ahead``, whose messages may travel while gradients are computed."""
+    why = None
+    if not hasattr(rule, "ahead"):
+        why = f"{rule.name} needs what its neighbours send before it asks for a gradient"
+    elif hasattr(rule, "shift") and network.changes and not _is_ours(rule):
+        why = f"{network.name} changes, and one message would belong to two rounds"
+    elif hasattr(rule, "shift") and network.awake(0) is not None:
+        why = f"agents of {network.name} sleep, and {rule.name} would have to be awake in two rounds at once"
+    elif any(callable(value) for key, value in vars(rule).items() if key != "eta"):
+        why = "a hyper-parameter other than eta is a schedule, and its rounds would be mixed up"
+    if overlap and why:
+        raise InputError(f"overlap={overlap!r} cannot be: {why}. Leave overlap out.")
+    return why is None and (overlap is not False or _is_ours(rule))
+
+
+def _is_ours(rule: Any) -> bool:
+    """Return whether it is a rule of the library.
+
+    The ``ahead`` of these asks for gradients at the model of its state, and says which rounds its messages belong to.
+    """
+    return type(rule).__module__.startswith("gossamer.algorithms.")
+
+
+def _sleepy(rule: Any, network: Network) -> bool:
+    """Return whether an agent may be asleep in a round."""
+    return rule.needs != "nothing" and network.awake(0) is not None
+
+
+def _checked_seed(seed: Any) -> int:
+    try:
+        return operator.index(seed)
+    except TypeError:
+        raise InputError(f"seed must be a whole number, but is {brief(seed)}.") from None
+
+
+def _check_kinds(timeout: Any, start_timeout: Any, module: Any, overlap: Any, log: Any, **switches: Any) -> None:
+    """Refuse timeouts, models, logs and switches that are none: a text such as "no" would count as on."""
+    for name, value in {"timeout": timeout, "start_timeout": start_timeout}.items():
+        if not isinstance(value, (int, float)) or not 0 < value <= LONGEST:
+            raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {brief(value)}.")
+    if module is not None and not isinstance(module, torch.nn.Module):
+        raise InputError(f"module must be the model whose buffers rank 0 gives to all, but is {brief(module)}.")
+    # to call a class would make a log for each row, and write none
+    if log is not None and (isinstance(log, type) or not callable(log)):
+        raise InputError(f"log must be a function of a row, such as CSVLog('log.csv'), but is {brief(log)}.")
+    if overlap is not None and overlap != "backward":
+        flag("overlap", overlap)
+    for name, value in switches.items():
+        flag(name, value)
+
+
+def _check_way(rule: str, points: int, full_wanted: bool, closure: Any, full: Any, local_steps: bool) -> None:
+    """Refuse a step that has no way to the gradients that the rule asks for."""
+    if local_steps and (points > 1 or full_wanted):
+        raise InputError(
+            f"{rule} asks for gradients {'over all samples' if full_wanted else f'at {points} points of one batch'}, "
+            "which local steps of an inner optimizer cannot give: use a rule that asks at one point, such as BiasedDMT."
+        )
+    if full_wanted and full is None:
+        raise InputError(
+            f"{rule} asks for the gradient over all samples of this rank: use optimizer.step(closure, full=…), where "
+            "full() does what closure() does, with all samples in place of a batch."
+        )
+    if points > 1 and not full_wanted and closure is None:
+        raise InputError(
+            f"{rule} asks for gradients at {points} points of the same batch: use optimizer.step(closure), where "
+            "closure() calls zero_grad, computes the loss, calls backward and returns the loss."
+        )

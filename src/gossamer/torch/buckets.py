@@ -1,0 +1,334 @@
+"""The parameters of a model as one vector, in buckets that travel and are computed one after the other."""
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gossamer.core import InputError
+
+SMALLEST = 1 << 18
+"""Numbers that a bucket has at least: a message of fewer costs more than is gained while it travels."""
+MOST = 16
+"""Buckets that there are at most. What a rule computes in between is that part of the model."""
+OFTEN, SELDOM = 3, 100
+"""On a GPU parameters are compared with what the rule wrote in so many first steps, and then in each so many-th."""
+
+
+class Bucket(NamedTuple):
+    """A part of the vector: the numbers from `first` up to `last`."""
+
+    number: int
+    first: int
+    last: int
+    pieces: tuple[tuple[int, int, int], ...]
+    """By parameter, which of its numbers these are: its place, the first and the one after the last."""
+
+    def of(self, vector: Tensor) -> Tensor:
+        """Return this part of a vector, in the same memory."""
+        return vector[self.first : self.last]
+
+
+class Flat:
+    """All trained parameters as one vector, group by group.
+
+    Those that are `frozen` when it is made (without ``requires_grad``) have no part in it. Those that are frozen later
+    are `still`: they keep the value that they had then, whatever a rule makes of it. Of parameters that are sharded (by
+    FSDP2), the vector holds this process's shards. Where they are of less than single precision, the vector is in
+    single precision: small steps would be lost in them.
+
+    After `unite` the parameters are views of one vector, which is then a rule's model itself, without a copy.
+    """
+
+    def __init__(self, groups: Sequence[Sequence[Tensor]]):
+        everything = [p for group in groups for p in group]
+        self.params = [p for p in everything if p.requires_grad]
+        self.frozen = [p for p in everything if not p.requires_grad]
+        if not self.params:
+            why = "all of them are frozen" if self.frozen else "give model.parameters()"
+            raise InputError(f"there are no parameters to train: {why}.")
+        if len({id(p) for p in self.params}) < len(self.params):
+            raise InputError("a parameter is given twice: the rule would hold two values of it. Give each once.")
+        first = self.params[0]
+        for k, p in enumerate(self.params):
+            if not p.is_floating_point() or (p.dtype, p.device) != (first.dtype, first.device):
+                raise InputError(
+                    f"all parameters must have one floating type and one device, but the first has {first.dtype} on "
+                    f"{first.device} and number {k} (from 0) has {p.dtype} on {p.device}. Convert the model with "
+                    "model.to(…) first."
+                )
+        self.dtype, self.device = torch.promote_types(first.dtype, torch.float32), first.device
+        """Of the vector."""
+        self.sizes = [sum(local(p).numel() for p in group if p.requires_grad) for group in groups]
+        """Numbers of each parameter group."""
+        self.lengths = [local(p).numel() for p in self.params]
+        self.size = sum(self.lengths)
+        self._kinds = [_kind(p) for p in self.params]
+        self._sharded = any(map(is_sharded, self.params))
+        self.vector: Tensor | None = None
+        """The memory that the parameters are views of, after `unite`."""
+        self._written: tuple[list[int], Tensor | None] = ([], None)
+        self.still: dict[int, Tensor] = {}
+        """Parameters that were frozen since, by number, and the values that they keep."""
+
+    def buckets(self, several: bool) -> list[Bucket]:
+        """Return the buckets: one, or several of equal length where the model is large."""
+        count = min(MOST, -(-self.size // SMALLEST)) if several else 1
+        each = -(-self.size // count)
+        ends = list(itertools.accumulate(self.lengths))
+        made = []
+        for number, first in enumerate(range(0, self.size, each)):
+            last = min(first + each, self.size)
+            pieces = [
+                (k, max(first - end + length, 0), min(last - end + length, length))
+                for k, (end, length) in enumerate(zip(ends, self.lengths, strict=True))
+                if end > first and end - length < last
+            ]
+            made.append(Bucket(number, first, last, tuple(pieces)))
+        return made
+
+    def unite(self, vector: Tensor) -> bool:
+        """Let the parameters be views of a vector, where that changes nothing else, and return whether it does not.
+
+        Not where they are sharded, of less than single precision, in another order than their numbers, or shared with
+        other processes.
+        """
+        plain = [not is_sharded(p) and p.is_contiguous() and not (p.is_cpu and p.is_shared()) for p in self.params]
+        if not all(plain) or self.params[0].dtype != self.dtype:
+            return False
+        for p, part in zip(self.params, vector.split(self.lengths), strict=True):
+            p.data = part.copy_(p.detach().reshape(-1)).view_as(p)
+        self.vector = vector
+        return True
+
+    def gather(self) -> None:
+        """Take in the parameters that a script has put elsewhere since `unite`, by ``p.data = …``."""
+        assert self.vector is not None
+        for p, part in zip(self.params, self.vector.split(self.lengths), strict=True):
+            if p.data_ptr() != part.data_ptr():
+                p.data = part.copy_(p.detach().reshape(-1)).view_as(p)
+
+    def stilled(self, x: Tensor, bucket: Bucket) -> Tensor:
+        """Return a part of the vector in which the parameters that are still have the values that they keep."""
+        if not self.still or not any(k in self.still for k, *_ in bucket.pieces):
+            return x
+        parts = list(x.split([last - first for _, first, last in bucket.pieces]))
+        for place, (k, first, last) in enumerate(bucket.pieces):
+            if k in self.still:
+                parts[place] = self.still[k][first:last]
+        return torch.cat(parts)
+
+    @property
+    def shapes(self) -> str:
+        """The shapes as text, short enough to be printed."""
+        shown = [str(tuple(p.shape)) for p in self.params] + [
+            f"frozen {tuple(p.shape)} of {p.dtype}" for p in self.frozen
+        ]
+        return f"{self.size} numbers in " + " ".join(shown)
+
+    def place(self, coordinate: int) -> str:
+        """Say which parameter holds a number, of the vector or of several such after each other."""
+        ends = itertools.accumulate(self.lengths)
+        k = next(k for k, end in enumerate(ends) if coordinate % self.size < end)
+        return f"parameter {k} (from 0) of shape {tuple(self.params[k].shape)}"
+
+    def read(self, bucket: Bucket | None = None) -> Tensor:
+        """Return the parameters, or those of a bucket, as a new vector."""
+        flat = [local(p).reshape(-1) for p in self.params]
+        parts = flat if bucket is None else [flat[k][first:last] for k, first, last in bucket.pieces]
+        return torch.cat([part.to(self.dtype) for part in parts])
+
+    def write(self, x: Tensor, bucket: Bucket | None = None) -> None:
+        """Put a vector into the parameters, or into those of a bucket."""
+        with torch.no_grad():
+            if self.vector is not None:
+                part = self.vector if bucket is None else bucket.of(self.vector)
+                if part.data_ptr() != x.data_ptr():
+                    part.copy_(x)
+                return
+            pieces = [(k, 0, n) for k, n in enumerate(self.lengths)] if bucket is None else bucket.pieces
+            parts = x.split([last - first for _, first, last in pieces])
+            for (k, first, last), part in zip(pieces, parts, strict=True):
+                mine = local(self.params[k])
+                if last - first == mine.numel():
+                    mine.copy_(part.view_as(mine))
+                else:
+                    mine.view(-1)[first:last].copy_(part)
+
+    def check_kinds(self) -> None:
+        """Refuse to go on if parameters were converted or moved since; those that were frozen are still from now on."""
+        for k, (p, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
+            if p.requires_grad and not self.still and (p.dtype, p.device, p.shape) == kind:
+                continue
+            if p.requires_grad:
+                self.still.pop(k, None)
+            elif k not in self.still:
+                self.still[k] = local(p).reshape(-1).to(self.dtype, copy=True)
+            if _kind(p) != kind:
+                raise InputError(
+                    f"parameter {k} (from 0) was {_shown(kind)} when Decentralized was made, and is {_shown(_kind(p))} "
+                    "now: convert and move before it is made, or make a new one on all ranks."
+                )
+
+    def sign(self) -> None:
+        """Note what the parameters are now, after `unite`, to tell by `touched` whether somebody else wrote into them.
+
+        All numbers count, by their sum as whole numbers: what is written through ``p.data`` leaves no other trace.
+        """
+        self._written = [p._version for p in self.params], self._checksum()  # pyright: ignore[reportAttributeAccessIssue]
+
+    def touched(self, x: Tensor) -> list[int]:
+        """Return the parameters that hold something else than what was written: the signed vector, or this one."""
+        if self.vector is None:
+            parts = zip(map(local, self.params), x.split(self.lengths), strict=True)
+            return [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p).to(p.dtype))]
+        starts = itertools.accumulate(self.lengths, initial=0)
+        item, versions = self.vector.element_size(), self._written[0]
+        moved = [
+            k
+            for k, (p, start) in enumerate(zip(self.params, starts, strict=False))
+            if p.data_ptr() != self.vector.data_ptr() + start * item
+        ]
+        if moved or self._written[1] is None or torch.equal(self._checksum(), self._written[1]):
+            return moved
+        seen = [k for k, p in enumerate(self.params) if p._version != versions[k]]  # pyright: ignore[reportAttributeAccessIssue]
+        return seen or [0]
+
+    def _checksum(self) -> Tensor:
+        assert self.vector is not None
+        words = self.vector.view(torch.int32 if self.dtype == torch.float32 else torch.int64)
+        return words.sum(dtype=words.dtype)  # what overflows counts as well; of another type a copy would be made
+
+    def check_gradients(self) -> None:
+        """Refuse a step without gradients, or with those of parameters that have no part in it."""
+        if any(p.grad is not None for p in self.frozen):
+            raise InputError(
+                "a parameter that was frozen when Decentralized was made has a gradient now: make a new optimizer "
+                "after unfreezing, on all ranks."
+            )
+        if self.params[0].grad is not None and not self.still:
+            return
+        if all(p.grad is None for k, p in enumerate(self.params) if k not in self.still):
+            raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
+
+    def gradients(self) -> list[Tensor]:
+        """Return the gradients that there are, as they are, in the order of the parameters."""
+        kept = [p.grad for k, p in enumerate(self.params) if p.grad is not None and k not in self.still]
+        if not self._sharded and not any(g.is_sparse for g in kept):
+            return kept
+        return [g.detach().coalesce().values() if g.is_sparse else local(g) for g in kept]
+
+    def gradient(self, bucket: Bucket) -> Tensor:
+        """Return the gradients of a bucket as a new vector; parameters that had no part in the loss have 0."""
+        parts = []
+        for k, first, last in bucket.pieces:
+            p = self.params[k]
+            if p.grad is None or k in self.still:
+                parts.append(torch.zeros(last - first, dtype=self.dtype, device=self.device))
+            else:
+                whole = p.grad if not self._sharded and not p.grad.is_sparse else _dense(p.grad)
+                parts.append(whole.detach().reshape(-1)[first:last].to(self.dtype))
+        return torch.cat(parts)
+
+    def as_parameters(self, vector: Tensor) -> list[Tensor]:
+        """Return a vector in pieces of the parameters' shapes, in the same memory; sharded as they are."""
+        pieces = []
+        for p, part in zip(self.params, vector.split(self.lengths), strict=True):
+            if is_sharded(p):
+                pieces.append(_sharded_like(p, part.view(local(p).shape)))
+            else:
+                pieces.append(part.view(p.shape))
+        return pieces
+
+
+class Hooks:
+    """Calls what takes a bucket's gradient once backward has made it, and those of all buckets after it.
+
+    A parameter's gradient is complete only after all of its uses in the graph: nothing in this backward reads the
+    parameter any more, and a rule may move it. Buckets are taken from the last to the first on all ranks, although
+    backward may complete them in another order on each: a rank that waits for a bucket of a neighbour would else wait
+    for one that the neighbour takes later, and NCCL would take one bucket for another.
+    """
+
+    def __init__(self, flat: Flat, buckets: Sequence[Bucket], ready: Callable[[Bucket], None]):
+        self._flat, self._buckets, self._ready, self.taken = flat, buckets, ready, set[int]()
+        """The buckets that were taken since the last step."""
+        self._versions: dict[int, int] = {}
+        """By parameter, which version of its gradient backward has made."""
+        self._missing = [len(bucket.pieces) for bucket in buckets]
+        of = [[b for b in buckets if any(k == piece for piece, *_ in b.pieces)] for k in range(len(flat.params))]
+        self._handles = [
+            p.register_post_accumulate_grad_hook(lambda _, k=k, mine=mine: self._accumulated(k, mine))
+            for k, (p, mine) in enumerate(zip(flat.params, of, strict=True))
+        ]
+
+    def _accumulated(self, k: int, buckets: Sequence[Bucket]) -> None:
+        self._versions[k] = self._version(k)
+        for bucket in buckets:
+            if self._missing[bucket.number] == 0:
+                raise InputError(
+                    'backward ran twice before a step, but overlap="backward" takes each gradient as soon as it is '
+                    "there: leave it out where gradients are accumulated."
+                )
+            self._missing[bucket.number] -= 1
+        for bucket in self._left():
+            if self._missing[bucket.number]:
+                break
+            self.taken.add(bucket.number)
+            self._ready(bucket)
+
+    def _version(self, k: int) -> int:
+        gradient: Any = self._flat.params[k].grad
+        return -1 if gradient is None else gradient._version
+
+    def _left(self) -> list[Bucket]:
+        return [bucket for bucket in reversed(self._buckets) if bucket.number not in self.taken]
+
+    def turn(self) -> list[Bucket]:
+        """Return the buckets that were not taken yet, in their order, and begin with the next step."""
+        left = self._left()
+        if changed := sorted(k for k, version in self._versions.items() if self._version(k) != version):
+            raise InputError(
+                f"the gradient of parameter {changed[0]} (from 0; {len(changed)} in all) was changed between backward "
+                'and step, by clipping say, but overlap="backward" has taken it before: leave that out.'
+            )
+        self._versions.clear()
+        self._missing, self.taken = [len(bucket.pieces) for bucket in self._buckets], set()
+        return left
+
+
+def local(p: Tensor) -> Tensor:
+    """Return what this process holds of a tensor, detached: of a sharded one its shard, in the same memory."""
+    detached: Any = p.detach()
+    return detached.to_local() if is_sharded(detached) else detached
+
+
+def _dense(gradient: Tensor) -> Tensor:
+    return gradient.to_dense() if gradient.is_sparse else local(gradient)
+
+
+def is_sharded(value: Any) -> bool:
+    """Return whether it is a tensor of which this process holds a part, as FSDP2 makes them."""
+    return hasattr(value, "to_local")
+
+
+def _sharded_like(p: Any, part: Tensor) -> Tensor:
+    from torch.distributed.tensor import DTensor  # slow to import, and there where parameters are sharded
+
+    return DTensor.from_local(part, p.device_mesh, p.placements, shape=p.shape, stride=p.stride(), run_check=False)
+
+
+def looks(step: int, device: torch.device) -> bool:
+    """Return whether to compare all parameters in this step: always on a CPU, seldom where the host would wait."""
+    return device.type != "cuda" or step <= OFTEN or step % SELDOM == 0
+
+
+def _kind(p: Tensor) -> tuple[Any, ...]:
+    return p.dtype, p.device, p.shape
+
+
+def _shown(kind: tuple[Any, ...]) -> str:
+    dtype, device, shape = kind
+    return f"{dtype} {tuple(shape)} on {device}"
