@@ -1,5 +1,8 @@
 """When messages leave: after a step, with the next one, or from backward. The iterates are the same."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 import torch
@@ -126,6 +129,25 @@ def test_a_scaler_cannot_see_gradients_that_backward_took():
     scaler.scale(loss()).backward()
     with pytest.raises(gs.InputError, match="takes gradients before a GradScaler has seen them"):
         scaler.step(optimizer)
+
+
+def test_an_optimizer_that_is_gone_takes_nothing():
+    """Hooks of parameters that outlive it."""
+    params, loss, optimizer = made()
+    steps(optimizer, loss, count=1)
+    gone = weakref.ref(optimizer)
+    del optimizer
+    gc.collect()
+    assert gone() is None
+    steps(Decentralized(params, gs.BiasedDMT(eta=0.1, lam=0.3), overlap="backward"), loss, count=2)
+
+
+def test_a_bad_gradient_is_named_where_others_have_none():
+    params, _ = problem()
+    optimizer = Decentralized(params, gs.DPSGD(eta=0.1))
+    params[1].grad = torch.full_like(params[1], float("nan"))
+    with pytest.raises(NotFinite, match=r"NaN in 3 of 3 numbers, first in parameter 1 \(from 0\) of shape \(3,\)"):
+        optimizer.step()
 
 
 def test_parameters_without_a_gradient_wait_for_the_step():

@@ -1,7 +1,9 @@
 """The parameters of a model as one vector, in buckets that travel and are computed one after the other."""
 
 import itertools
+import weakref
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -128,11 +130,21 @@ class Flat:
         ]
         return f"{self.size} numbers in " + " ".join(shown)
 
-    def place(self, coordinate: int) -> str:
-        """Say which parameter holds a number, of the vector or of several such after each other."""
-        ends = itertools.accumulate(self.lengths)
-        k = next(k for k, end in enumerate(ends) if coordinate % self.size < end)
-        return f"parameter {k} (from 0) of shape {tuple(self.params[k].shape)}"
+    def place(self, pieces: Sequence[Tensor], start: int = 0) -> str:
+        """Say which parameter the first inf or NaN belongs to.
+
+        Args:
+            pieces: gradients of parameters, or vectors that follow each other.
+            start: where in the vector the first of these begins.
+        """
+        for a in pieces:
+            if len(bad := torch.nonzero(~torch.isfinite(a.reshape(-1)))):
+                ends, coordinate = itertools.accumulate(self.lengths), (start + int(bad[0])) % self.size
+                own = [k for k, p in enumerate(self.params) if p.grad is not None and _starts_at(p.grad, a)]
+                k = (own or [k for k, end in enumerate(ends) if coordinate < end])[0]
+                return f"parameter {k} (from 0) of shape {tuple(self.params[k].shape)}"
+            start += a.numel()
+        raise AssertionError("all numbers are finite")
 
     def read(self, bucket: Bucket | None = None) -> Tensor:
         """Return the parameters, or those of a bucket, as a new vector."""
@@ -253,16 +265,20 @@ class Hooks:
     """
 
     def __init__(self, flat: Flat, buckets: Sequence[Bucket], ready: Callable[[Bucket], None]):
-        self._flat, self._buckets, self._ready, self.taken = flat, buckets, ready, set[int]()
+        self._flat, self._buckets, self._ready, self.taken = flat, buckets, weakref.WeakMethod(ready), set[int]()
         """The buckets that were taken since the last step."""
         self._versions: dict[int, int] = {}
         """By parameter, which version of its gradient backward has made."""
         self._missing = [len(bucket.pieces) for bucket in buckets]
         of = [[b for b in buckets if any(k == piece for piece, *_ in b.pieces)] for k in range(len(flat.params))]
-        self._handles = [
-            p.register_post_accumulate_grad_hook(lambda _, k=k, mine=mine: self._accumulated(k, mine))
-            for k, (p, mine) in enumerate(zip(flat.params, of, strict=True))
-        ]
+        hooks = weakref.ref(self)  # parameters may outlive the optimizer
+
+        def accumulated(_: Tensor, k: int, mine: list[Bucket]) -> None:
+            if (alive := hooks()) is not None:
+                alive._accumulated(k, mine)
+
+        for k, (p, mine) in enumerate(zip(flat.params, of, strict=True)):
+            p.register_post_accumulate_grad_hook(partial(accumulated, k=k, mine=mine))
 
     def _accumulated(self, k: int, buckets: Sequence[Bucket]) -> None:
         self._versions[k] = self._version(k)
@@ -277,7 +293,8 @@ class Hooks:
             if self._missing[bucket.number]:
                 break
             self.taken.add(bucket.number)
-            self._ready(bucket)
+            if (ready := self._ready()) is not None:
+                ready(bucket)
 
     def _version(self, k: int) -> int:
         gradient: Any = self._flat.params[k].grad
@@ -303,6 +320,10 @@ def local(p: Tensor) -> Tensor:
     """Return what this process holds of a tensor, detached: of a sharded one its shard, in the same memory."""
     detached: Any = p.detach()
     return detached.to_local() if is_sharded(detached) else detached
+
+
+def _starts_at(gradient: Tensor, a: Tensor) -> bool:
+    return not gradient.is_sparse and local(gradient).data_ptr() == a.data_ptr()
 
 
 def _dense(gradient: Tensor) -> Tensor:

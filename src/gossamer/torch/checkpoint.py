@@ -6,6 +6,7 @@ written the checksums of its files there. Nothing in it is executed: all of it i
 are read with ``weights_only=True``, and of the index only what an index is made of is unpickled.
 """
 
+import atexit
 import contextlib
 import hashlib
 import io
@@ -84,7 +85,8 @@ def save(
     written()
     folder = Path(folder)
     optimizer.together(lambda: _met(optimizer, folder))
-    path = folder / f"step-{step:09d}"
+    path, rank, ranks = folder / f"step-{step:09d}", torch.distributed.get_rank(), torch.distributed.get_world_size()
+    state = optimizer.state_dict()
     about = {
         "format": FORMAT,
         "step": step,
@@ -92,30 +94,29 @@ def save(
         "sampler": None if sampler is None else sampler.fingerprint(),
         "others": {name: other.state_dict() for name, other in others.items()},
         "random": random_states(),
-        "groups": optimizer.state_dict()["param_groups"],
+        "groups": state["param_groups"],
     }
-    content = _tensors(model, optimizer) | {_own(optimizer): _as_tensor(about)}
+    content = _tensors(model, optimizer, state) | {_own(optimizer): _as_tensor(about)}
 
     def sealed() -> None:
         """Write the checksums of this rank's files, which end the checkpoint."""
-        rank, size = torch.distributed.get_rank(), torch.distributed.get_world_size()
         mine = [*path.glob(f"__{rank}_*.distcp"), *([path / ".metadata"] if rank == 0 else [])]
         sums = {file.name: _checksum(file) for file in mine}
-        told = {"format": FORMAT, "step": step, "ranks": size, "agents": optimizer.world.size, "files": sums}
+        told = {"format": FORMAT, "step": step, "ranks": ranks, "agents": optimizer.world.size, "files": sums}
         draft = path / f".sum-{rank}"
         draft.write_text(json.dumps(told))
         draft.replace(path / f"sum-{rank}.json")
 
-    if path.exists() and optimizer.world.rank == 0 and torch.distributed.get_rank() == 0:
+    if path.exists() and rank == 0:
         shutil.rmtree(path)  # one of this step that was cut short, or is written anew
     optimizer.together(optimizer.exchange.meet)
     if wait:
         dcp.save(content, checkpoint_id=path)
         sealed()
         optimizer.together(optimizer.exchange.meet)  # until all have written, the last whole step must stay
-        _tidy(folder, step, keep)
+        _tidy(folder, step, keep, rank)
     else:
-        _LATE.append((dcp.async_save(content, checkpoint_id=path), lambda: (sealed(), _tidy(folder, step, keep))))
+        _LATE.append((dcp.async_save(content, checkpoint_id=path), lambda: (sealed(), _tidy(folder, step, keep, rank))))
     return path
 
 
@@ -123,6 +124,7 @@ _LATE: list[tuple[Any, Callable[[], Any]]] = []
 """Checkpoints that are being written, and what ends each."""
 
 
+@atexit.register
 def written() -> None:
     """Wait until a checkpoint that was saved with ``wait=False`` is written."""
     while _LATE:
@@ -132,9 +134,9 @@ def written() -> None:
         end()
 
 
-def _tidy(folder: Path, step: int, keep: int) -> None:
+def _tidy(folder: Path, step: int, keep: int, rank: int) -> None:
     """Remove checkpoints that are older than the newest so many, and say where there are later ones."""
-    if torch.distributed.get_rank() != 0:
+    if rank != 0:
         return
     stored = sorted(_steps(folder))
     if stored and stored[-1] > step:
@@ -201,7 +203,7 @@ def _load(
     except InputError as error:
         problem = f"{path.name}: {error}"
     world.refuse(problem)
-    here = _tensors(model, optimizer)
+    here = _tensors(model, optimizer, optimizer.state_dict())
     content = {
         key: torch.empty_like(here[key]) if key in here else _room(entry)
         for key, entry in index.items()
@@ -287,11 +289,10 @@ def _index(reader: Any) -> dict[str, "TensorStorageMetadata"]:
     return entries
 
 
-def _tensors(model: torch.nn.Module, optimizer: Decentralized) -> dict[str, Any]:
+def _tensors(model: torch.nn.Module, optimizer: Decentralized, state: dict[str, Any]) -> dict[str, Any]:
     """Return what is saved of the model and the optimizer, a key for each tensor, which names the agent."""
     of = {f"model/{key}@{optimizer.place}": value for key, value in model.state_dict().items()}
-    states = optimizer.state_dict()["state"]
-    return of | {f"optimizer/{k}/{key}": value for k, row in states.items() for key, value in row.items()}
+    return of | {f"optimizer/{k}/{key}": value for k, row in state["state"].items() for key, value in row.items()}
 
 
 def _states(content: dict[str, Any]) -> dict[int, dict[str, Any]]:

@@ -284,10 +284,12 @@ class Guard:
         exchange: the exchange of the ranks that stop together.
         mode: "stop", or "skip", which leaves the step out on all ranks.
         rule: the name of the rule.
-        place: names the parameter of a number.
+        place: names the parameter that the first inf or NaN of such pieces belongs to, from a place on.
     """
 
-    def __init__(self, exchange: "Exchange", mode: OnNonfinite, rule: str, place: Callable[[int], str]):
+    def __init__(
+        self, exchange: "Exchange", mode: OnNonfinite, rule: str, place: Callable[[Sequence[Tensor], int], str]
+    ):
         if mode not in ("stop", "skip"):
             raise InputError(f'on_nonfinite must be "stop" or "skip", but is {mode!r}.')
         self.exchange, self.world, self.mode, self.rule, self.place = exchange, exchange.world, mode, rule, place
@@ -308,12 +310,13 @@ class Guard:
             what = type(error).__name__, str(error), getattr(error, "ranks", ())
             self.world.words.say(Words(self.step, self.world.rank, self.exchange.tag, *what))
 
-    def passes(self, gradients: Sequence[Tensor], local: bool = False) -> bool:
+    def passes(self, gradients: Sequence[Tensor], local: bool = False, start: int = 0) -> bool:
         """Return whether to take the step with these gradients, given in pieces; if not, no rank takes it.
 
         Args:
             gradients: pieces of gradients, whose order is that of the parameters.
             local: whether it is a local step, which this rank leaves out by itself.
+            start: where in the vector of all parameters they begin.
         """
         if self.late is not None:
             self.late.put(~torch.isfinite(_total(gradients)))
@@ -331,7 +334,7 @@ class Guard:
             self._row = 0 if self.mode == "skip" else self._row
             return True
         size = sum(gradient.numel() for gradient in gradients)
-        where = f", first in {self.place(_first(gradients))}" if rank == self.world.rank else ""
+        where = f", first in {self.place(gradients, start)}" if rank == self.world.rank else ""
         what = (
             f"rank {rank}'s gradient at step {self.step}{', a local one,' if local else ''} is not finite (inf or NaN "
             f"in {counts[rank]} of {size} numbers{where})"
@@ -440,13 +443,3 @@ def _total(pieces: Sequence[Tensor]) -> Tensor:
 
 def _bad(a: Tensor) -> int:
     return int((~torch.isfinite(a)).sum())
-
-
-def _first(pieces: Sequence[Tensor]) -> int:
-    """Return the place of the first inf or NaN among all numbers of the pieces."""
-    before = 0
-    for a in pieces:
-        if len(where := torch.nonzero(~torch.isfinite(a.reshape(-1)))):
-            return before + int(where[0])
-        before += a.numel()
-    raise AssertionError("all numbers are finite")

@@ -677,7 +677,7 @@ class Decentralized(Optimizer):
         try:
             if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
                 self._check_parameters()
-            self.guard.passes([gradient])
+            self.guard.passes([gradient], start=bucket.first)
             rounds.answer(self.decay.added(bucket, (gradient,), rounds.points), self._rates())
             self.flat.write(rounds.points[0], bucket)
         except Exception as error:
@@ -700,7 +700,7 @@ class Decentralized(Optimizer):
         rates = self._rates()
         for bucket in self._hooks.turn():  # pyright: ignore[reportOptionalMemberAccess]
             gradient = self.flat.gradient(bucket)
-            self.guard.passes([gradient])
+            self.guard.passes([gradient], start=bucket.first)
             rounds = self._rounds[bucket.number]
             rounds.answer(self.decay.added(bucket, (gradient,), rounds.points), rates)
         self._show()
