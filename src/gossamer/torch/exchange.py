@@ -23,6 +23,8 @@ from gossamer.networks import Network
 from gossamer.torch.faults import GRACE, NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
 
+LONGEST_PACKED = 1 << 20
+"""Bytes up to which arrays that stand apart are packed into one piece: a copy is then cheaper than another piece."""
 LONGEST_PERIOD = 1000
 """Rounds after which a network may come again so that each of them is looked up only once."""
 GLANCE = timedelta(milliseconds=20)
@@ -61,8 +63,9 @@ class Links(NamedTuple):
 class Message:
     """A message on its way, to and from all neighbours of a round: what must stay until it has arrived."""
 
-    def __init__(self, sent: Tensor, received: dict[int, Tensor]):
+    def __init__(self, sent: list[Tensor], received: dict[int, Tensor]):
         self.sent, self.received = sent, received
+        """The pieces that travel, and by neighbour a buffer as long as all of them."""
         self.works: list[tuple[int | None, Any]] = []
         """What is waited for, with the neighbour that it is from or for; one without a neighbour answers for all."""
         self.arrived = False
@@ -122,8 +125,9 @@ class Exchange:
 
         Arrays that stand side by side in memory are sent from there: they must stay as they are until then.
         """
-        links, sent = self.links(t, letters), _packed(arrays)
-        received = {peer: self._buffer(sent) for peer in links.sources}
+        links, sent = self.links(t, letters), _pieces(arrays)
+        size = sum(piece.numel() for piece in sent)
+        received = {peer: self._buffer(size, sent[0]) for peer in links.sources}
         message = self._begun(Message(sent, received), links, bucket)
         self._flying.append(message)
 
@@ -149,7 +153,7 @@ class Exchange:
         """Send encoded bytes, and return those of every neighbour and the weights of W."""
         links = self.links(t, "W")
         received = {peer: torch.empty_like(message) for peer in links.sources}
-        self._arrive(self._begun(Message(message, received), links, 0))
+        self._arrive(self._begun(Message([message], received), links, 0))
         return received, links.weights["W"]
 
     def meet(self) -> None:
@@ -157,7 +161,7 @@ class Exchange:
         others = tuple(rank for rank in range(self.world.size) if rank != self.world.rank)
         one = torch.zeros(1, dtype=torch.uint8, device=self.world.device)
         received = {peer: torch.empty_like(one) for peer in others}
-        self._arrive(self._begun(Message(one, received), Links({}, others, others), 0))
+        self._arrive(self._begun(Message([one], received), Links({}, others, others), 0))
 
     def settle(self) -> None:
         """Wait until what is on its way has arrived, at both ends; it is read later. All ranks must do it."""
@@ -175,14 +179,15 @@ class Exchange:
     def _begun(self, message: Message, links: Links, bucket: int) -> Message:
         """Begin to send a message, and to receive one from each neighbour."""
         self.counters.messages += len(links.targets)
-        self.counters.bytes_sent += len(links.targets) * message.sent.nbytes
+        self.counters.bytes_sent += len(links.targets) * sum(piece.nbytes for piece in message.sent)
         if self.grouped:
             message.works = [(None, work) for work in self._batch(message, links.targets)]
             return message
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
         group, tag = self.world.group, self.tag + (bucket << 16)
-        sends = [(peer, _work(group.send, [message.sent], peer, tag)) for peer in links.targets]
-        receipts = [(peer, _work(group.recv, [row], peer, tag)) for peer, row in message.received.items()]
+        sends = [(peer, _work(group.send, [piece], peer, tag)) for peer in links.targets for piece in message.sent]
+        rows = [(peer, part) for peer, row in message.received.items() for part in _like(message.sent, row)]
+        receipts = [(peer, _work(group.recv, [part], peer, tag)) for peer, part in rows]
         message.works = [*receipts, *sends]
         return message
 
@@ -190,14 +195,15 @@ class Exchange:
         """Hand all messages of a round to NCCL at once, which answers for all of them.
 
         It knows no tags: the k-th message from i to j meets the k-th that j awaits from i. Both ends agree on that, as
-        rounds and buckets follow each other in the same order on all ranks, and a bucket has at most one message a
-        round between two of them. Within a call nothing waits for anything else, so that no cycle of ranks can wait
+        rounds, buckets and pieces follow each other in the same order on all ranks, and a bucket has at most one message
+        a round between two of them. Within a call nothing waits for anything else, so that no cycle of ranks can wait
         for each other. The ranks have agreed on what they train by then, in a call of all of them, which NCCL asks for
         before any call of some.
         """
         number, group = self.world.everywhere, self.world.group
-        ops = [dist.P2POp(dist.isend, message.sent, number(peer), group, self.tag) for peer in targets]
-        ops += [dist.P2POp(dist.irecv, a, number(peer), group, self.tag) for peer, a in message.received.items()]
+        ops = [dist.P2POp(dist.isend, a, number(peer), group, self.tag) for peer in targets for a in message.sent]
+        rows = [(peer, part) for peer, row in message.received.items() for part in _like(message.sent, row)]
+        ops += [dist.P2POp(dist.irecv, a, number(peer), group, self.tag) for peer, a in rows]
         return dist.batch_isend_irecv(ops) if ops else []
 
     def _arrive(self, message: Message) -> None:
@@ -219,8 +225,9 @@ class Exchange:
             finally:
                 words.waiting = None
             self.counters.seconds_waiting += time.monotonic() - began
-        if message.sent.is_cuda:  # its memory may be used again only after what the stream still does with it
-            message.sent.record_stream(torch.cuda.current_stream(message.sent.device))
+        for piece in message.sent:
+            if piece.is_cuda:  # its memory may be used again only after what the stream still does with it
+                piece.record_stream(torch.cuda.current_stream(piece.device))
         message.arrived = True
 
     def _lost(self, ranks: set[int], waited: float, error: Exception) -> RuntimeError:
@@ -244,22 +251,31 @@ class Exchange:
             behind,
         )
 
-    def _buffer(self, like: Tensor) -> Tensor:
-        free = self._free.get((like.numel(), like.dtype))
-        return free.pop() if free else torch.empty_like(like)
+    def _buffer(self, size: int, like: Tensor) -> Tensor:
+        free = self._free.get((size, like.dtype))
+        return free.pop() if free else like.new_empty(size)
 
 
-def _packed(arrays: Sequence[Tensor]) -> Tensor:
-    """Return the arrays as one vector: without a copy where they stand side by side in memory."""
-    first = arrays[0].reshape(-1)
-    if len(arrays) == 1:
-        return first
-    end, storage = first.data_ptr() + first.nbytes, first.untyped_storage().data_ptr()
-    for a in arrays[1:]:
-        if a.data_ptr() != end or a.untyped_storage().data_ptr() != storage or not a.is_contiguous():
-            return torch.cat([a.reshape(-1) for a in arrays])
+def _pieces(arrays: Sequence[Tensor]) -> list[Tensor]:
+    """Return the arrays as vectors to send: one, unless they are long and stand apart, so that a copy would cost more.
+
+    Where they stand side by side in memory, one needs no copy.
+    """
+    flat = [a.reshape(-1) for a in arrays]
+    if len(flat) == 1:
+        return flat
+    end, storage = flat[0].data_ptr(), flat[0].untyped_storage().data_ptr()
+    for a in flat:
+        if a.data_ptr() != end or a.untyped_storage().data_ptr() != storage:
+            short = sum(piece.nbytes for piece in flat) <= LONGEST_PACKED
+            return [torch.cat(flat)] if short or len({piece.dtype for piece in flat}) > 1 else flat
         end += a.nbytes
-    return first.as_strided((sum(a.numel() for a in arrays),), (1,))
+    return [flat[0].as_strided((sum(a.numel() for a in flat),), (1,))]
+
+
+def _like(pieces: Sequence[Tensor], row: Tensor) -> Sequence[Tensor]:
+    """Return a buffer in parts as long as these pieces, in the same memory."""
+    return [row] if len(pieces) == 1 else row.split([piece.numel() for piece in pieces])
 
 
 class _Unsent:

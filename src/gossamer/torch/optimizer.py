@@ -207,20 +207,20 @@ class Decentralized(Optimizer):
 
         What the rule posts ahead stands side by side, so that a message is sent from there.
         """
-        like = torch.empty(self.flat.size, dtype=self.flat.dtype, device=self.flat.device)
+        like, device = torch.empty(self.flat.size, dtype=self.flat.dtype, device="meta"), self.flat.device
         try:
             arrays, posted = layout(self._dials.rules[0], like, self.network.agents, self._ahead)
         except Exception:  # a rule of one's own may look at numbers: what it needs is known after its start
             arrays, posted = {"x": like}, ()
-        together, kept = like.new_zeros(len(posted), self.flat.size), {}
+        together, kept = torch.zeros(len(posted), self.flat.size, dtype=like.dtype, device=device), {}
         for name, a in arrays.items():
             if name in posted:
                 kept[name] = together[posted.index(name)]
             elif a.shape == like.shape:
-                kept[name] = torch.zeros_like(like, dtype=a.dtype)
+                kept[name] = torch.zeros(like.shape, dtype=a.dtype, device=device)
             else:
                 for bucket in self._buckets:
-                    kept[f"{name}.{bucket.number}"] = torch.zeros(a.shape, dtype=a.dtype, device=like.device)
+                    kept[f"{name}.{bucket.number}"] = torch.zeros(a.shape, dtype=a.dtype, device=device)
         mine = self._ahead and self.local is None and _is_ours(self.rule) and self.flat.unite(kept["x"])
         if not mine:
             kept["x"].copy_(self.flat.read())
@@ -462,8 +462,8 @@ class Decentralized(Optimizer):
         self.world.agree(about)
         with torch.no_grad():
             for mine in map(local, besides):
-                mine.copy_(self.world.broadcast(mine))
-            self._kept["x"].copy_(self.world.broadcast(self._kept["x"]))
+                mine.copy_(self.world.broadcast(mine.contiguous()))
+            self.world.broadcast(self._kept["x"])
         self.guard.check({"x": self._kept["x"]}, Rates([]))
         self._go(-1, self._rates(), [])
 
