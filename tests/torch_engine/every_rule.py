@@ -72,11 +72,11 @@ def looped(name):
 
 def trained(rank, agents):
     """The parameters of this rank after `STEPS` steps of every rule: straight, through a state that is loaded, and, as
-    large models are, in buckets."""
-    from gossamer.torch import Decentralized, buckets
+    large models are, in buckets and in pieces."""
+    from gossamer.torch import Decentralized, buckets, exchange
 
     def made(halves, case, smallest=1000):
-        buckets.SMALLEST = smallest
+        buckets.SMALLEST, exchange.LONGEST_PACKED = smallest, 0 if smallest == 2 else 1 << 20
         return Decentralized(halves, *case, timeout=30)
 
     found = {}

@@ -195,9 +195,9 @@ class Exchange:
         """Hand all messages of a round to NCCL at once, which answers for all of them.
 
         It knows no tags: the k-th message from i to j meets the k-th that j awaits from i. Both ends agree on that, as
-        rounds, buckets and pieces follow each other in the same order on all ranks, and a bucket has at most one message
-        a round between two of them. Within a call nothing waits for anything else, so that no cycle of ranks can wait
-        for each other. The ranks have agreed on what they train by then, in a call of all of them, which NCCL asks for
+        rounds, buckets and pieces follow each other in the same order on all ranks, and a bucket has at most one
+        message a round between two of them. Within a call nothing waits for anything else, so that no cycle of ranks
+        can wait for each other. The ranks have agreed on what they train by then, in a call of all of them, which NCCL asks for
         before any call of some.
         """
         number, group = self.world.everywhere, self.world.group
