@@ -197,8 +197,8 @@ class Exchange:
         It knows no tags: the k-th message from i to j meets the k-th that j awaits from i. Both ends agree on that, as
         rounds, buckets and pieces follow each other in the same order on all ranks, and a bucket has at most one
         message a round between two of them. Within a call nothing waits for anything else, so that no cycle of ranks
-        can wait for each other. The ranks have agreed on what they train by then, in a call of all of them, which NCCL asks for
-        before any call of some.
+        can wait for each other. The ranks have agreed on what they train by then, in a call of all of them, which NCCL
+        asks for before any call of some.
         """
         number, group = self.world.everywhere, self.world.group
         ops = [dist.P2POp(dist.isend, a, number(peer), group, self.tag) for peer in targets for a in message.sent]
