@@ -1,4 +1,4 @@
-"""One agent in a process of its own: the `Agent` that a rule sees under PyTorch.
+"""An agent in a process of its own: the `Agent` that a rule sees under PyTorch.
 
 Of aggregators, clipping, trimmed means and medians are computed by PyTorch; one of your own is computed by JAX.
 """

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
 dcp: Any = Lazy("torch.distributed.checkpoint")
-"""It takes as long to import as all of PyTorch."""
+"""DCP, imported when it is used: that takes as long as all of PyTorch."""
 
 NAME = re.compile(r"step-(\d{9})")
 FORMAT = 3
-"""What is written; 1 and 2 were files of each rank."""
+"""The format that is written; 1 and 2 were files of each rank."""
 INDEX = {
     "torch": {"Size", "device"},
     "torch.distributed.checkpoint.metadata": None,

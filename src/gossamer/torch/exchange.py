@@ -67,7 +67,7 @@ class Message:
         self.sent, self.received = sent, received
         """The pieces that travel, and by neighbour a buffer as long as all of them."""
         self.works: list[tuple[int | None, Any]] = []
-        """What is waited for, with the neighbour that it is from or for; one without a neighbour answers for all."""
+        """Works to wait for, each with the neighbour that it is from or for; one without answers for all."""
         self.arrived = False
 
 

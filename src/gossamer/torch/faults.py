@@ -1,4 +1,4 @@
-"""What can go wrong between ranks: who is lost, who has inf or NaN, and how a rank tells the others before it goes.
+"""Faults between ranks: who is lost, who has inf or NaN, and how a rank tells the others before it goes.
 
 A rank that stops with an error sends its last words to all others first. They lie ready there, and are read only when a
 message fails to come or the next step begins, so that they cost nothing while all goes well. One that waits for long
@@ -69,7 +69,7 @@ class NotFinite(RuntimeError):
 
 @dataclass(frozen=True)
 class Words:
-    """What a rank said when it stopped: at which step of which optimizer, with what error."""
+    """The last words of a rank that stopped: at which step of which optimizer, with what error."""
 
     step: int
     rank: int
@@ -111,7 +111,7 @@ class LastWords:
         self._group, self._rank = weakref.ref(group), rank
         self._others = [peer for peer in range(size) if peer != rank] if _has_gloo(group) else []
         self.carried = size == 1 or bool(self._others)
-        """Whether words reach the others."""
+        """True where words reach the others."""
         self._rows = torch.zeros(size, LENGTH, dtype=torch.uint8)
         self._heard: list[Words] = []
         self._over: set[int] = set()

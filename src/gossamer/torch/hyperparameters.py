@@ -29,7 +29,7 @@ class ByGroup:
     """Numbers of parameter groups, for the numbers of a bucket."""
 
     def __init__(self, flat: Flat):
-        self._ends, self._flat, self._known = [], flat, dict[tuple[int, ...], tuple[list[float], Any]]()
+        self._ends, self._flat = list[tuple[int, int]](), flat
         total = 0
         for size in flat.sizes:
             total += size
@@ -117,7 +117,7 @@ def momentum(rule: Any) -> tuple[str, Any] | None:
 
 
 class WeightDecay:
-    """What shrinks the model of a rule.
+    """Shrinks the model of a rule.
 
     Args:
         rule: says which of its arrays are the model.

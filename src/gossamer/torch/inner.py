@@ -21,7 +21,7 @@ InnerMaker = Callable[[Iterable[dict[str, Any]]], Optimizer]
 
 
 class Scaling(NamedTuple):
-    """What a `GradScaler` says of the gradients of a step; without one, nothing."""
+    """The word of a `GradScaler` on the gradients of a step; without one, nothing."""
 
     scale: Tensor | None
     overflowed: Tensor | None

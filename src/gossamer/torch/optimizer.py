@@ -8,13 +8,13 @@ Each process holds a model of its own, computes gradients on its own data and ta
 import contextlib
 import hashlib
 import math
-import numbers
 import operator
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
+from numbers import Real
 from typing import Any, Literal
 
 import torch
@@ -42,7 +42,7 @@ LONGEST = 30 * 86400.0
 SAMPLED = 65536
 """How many numbers of the first gradients are compared between ranks."""
 STANDARD = ("step", "rank", "round", "lr", "seconds", *(field.name for field in fields(Counters)))
-"""What stands in every row of a log, in this order."""
+"""The names in every row of a log, in this order."""
 PROGRESS = ("round", "steps", "told", "taken", "fresh", "seconds", *(field.name for field in fields(Counters)))
 """The numbers of a state that are one each: they are saved as one vector, in this order."""
 
@@ -759,7 +759,7 @@ class Decentralized(Optimizer):
 
     @property
     def meetings(self) -> Any:
-        """What became of this rank's meetings; None where ranks go in rounds."""
+        """Counts of this rank's meetings by their outcome; None where ranks go in rounds."""
         return self._rounds[0].tally if self.asynchronous else None
 
     def note(self, **values: float | Tensor) -> None:
@@ -772,7 +772,7 @@ class Decentralized(Optimizer):
                 raise InputError(f"note({name}=…) would hide the {name} that every row has: use another name.")
             if isinstance(value, Tensor) and value.numel() == 1:
                 self._noted[name] = value.detach().clone()
-            elif isinstance(value, numbers.Real):
+            elif isinstance(value, Real):
                 self._noted[name] = float(value)
             else:
                 raise InputError(f"note({name}=…) must be one number, but is {brief(value)}.")

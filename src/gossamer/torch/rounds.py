@@ -92,7 +92,7 @@ class Course:
     ahead: bool
     """Whether to go by the rule's ``ahead`` in place of ``step``; where it is in another phase, after its ``shift``."""
     overlap: bool
-    """Whether ``ahead`` sends its message at once, or only when the gradient is there."""
+    """True where ``ahead`` sends its message at once, false where only when the gradient is there."""
     shrunk: Callable[[State, int, Rates], State]
     """The state that a round begins with, after weight decay."""
     stilled: Callable[[Tensor], Tensor]
