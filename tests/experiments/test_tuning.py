@@ -10,7 +10,7 @@ import pytest
 import gossamer as gs
 from gossamer.engines.runs import Row
 from gossamer.experiments import running as experiment
-from gossamer.experiments.grids import Trial, best, extended, first_grid, further, on_edge
+from gossamer.experiments.grids import Trial, around, best, extended, first_grid, further, on_edge
 from gossamer.experiments.tuned_spec import tuned_spec
 from gossamer.experiments.tuning import Tuned, criterion
 from gossamer.report import names
@@ -116,6 +116,21 @@ def test_a_diverged_neighbour_is_no_edge():
     trials = [Trial({"eta": eta}, value, value is None, 0) for eta, value in [(0.1, 2.0), (0.3, 1.0), (1.0, None)]]
     assert on_edge(GNSD, trials) == {}
     assert best(GNSD, trials).values == {"eta": 0.3}
+
+
+def test_a_step_close_to_one_that_failed_is_not_chosen_where_safety_is_asked_for():
+    criteria = [(0.1, 3.0), (0.2, 2.0), (0.25, 1.0), (0.3, None)]
+    trials = [Trial({"eta": eta, "lam": 0.5}, value, 0, 0) for eta, value in criteria]
+    other = [Trial({"eta": eta, "lam": 0.1}, value, 0, 0) for eta, value in [(0.2, 2.5), (0.21, None)]]
+    assert best(DMT, trials + other).values["eta"] == 0.25
+    assert best(DMT, trials + other, 1.19).values["eta"] == 0.25
+    assert best(DMT, trials + other, 1.25).values == {"eta": 0.2, "lam": 0.5}  # λ = 0.1 failed: that is another λ
+    assert best(DMT, trials, 1.5).values["eta"] == 0.1
+    assert max(hyper["eta"] for hyper in around(DMT, trials, 9, 1.25)) < 0.25
+    with pytest.raises(gs.InputError, match=r"no setting of biased-dmt can be chosen: .* factor safety = 1.25, one f"):
+        best(DMT, other, 1.25)
+    section = TuningSection.model_validate({"eta": [0.1, 1.0], "safety": 1.25})
+    assert Tuned({0: DMT}, {0: trials}, safety=section.safety).chosen == {0: {"eta": 0.2, "lam": 0.5}}
 
 
 def test_more_settings_lie_beyond_the_edge_or_around_the_best():

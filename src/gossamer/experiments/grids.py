@@ -108,13 +108,13 @@ def further(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[V
     return [top | {step: eta, second: value} for value in values for eta in new]
 
 
-def around(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[Values]:
+def around(candidate: Candidate, trials: Sequence[Trial], count: int, safety: float = 1.0) -> list[Values]:
     """Return `count` settings between the best one and its neighbours, in the step size and in the other number.
 
     The other number takes the middles, in logarithms of the distance from its end, between its best value and the two
     beside it, and the best value itself; a whole number keeps its best value.
     """
-    top, step, second = best(candidate, trials).values, candidate.step, candidate.second
+    top, step, second = best(candidate, trials, safety).values, candidate.step, candidate.second
     columns = [top[second]] if second else []
     allowed = candidate.open[second] if second else None
     if second and isinstance(allowed, Range):
@@ -136,8 +136,12 @@ def around(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[Va
     return grid
 
 
-def best(candidate: Candidate, trials: Sequence[Trial]) -> Trial:
-    """The setting with the best criterion; the first of equals."""
+def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> Trial:
+    """Return the setting with the best criterion; the first of equals.
+
+    A setting is passed over if a step size that is larger by at most the factor `safety`, the other numbers being the
+    same, failed: on other seeds such a setting may fail as well.
+    """
     judged = [trial for trial in trials if trial.value is not None]
     if not judged:
         lost = sum(trial.diverged > 0 for trial in trials)
@@ -150,7 +154,22 @@ def best(candidate: Candidate, trials: Sequence[Trial]) -> Trial:
                 "target that can be reached."
             )
         )
-    return min(judged, key=lambda trial: trial.cost)
+    step, failed = candidate.step, [trial.values for trial in trials if trial.value is None]
+    safe = [
+        trial
+        for trial in judged
+        if not any(
+            trial.values[step] < other[step] <= safety * trial.values[step]
+            and other | {step: None} == trial.values | {step: None}
+            for other in failed
+        )
+    ]
+    if not safe:
+        raise InputError(
+            f"[tuning] no setting of {candidate.name} can be chosen: beside each that did well, at a step size larger "
+            f"by at most the factor safety = {safety:g}, one failed: lower the range of eta."
+        )
+    return min(safe, key=lambda trial: trial.cost)
 
 
 def _last(allowed: Range | Whole | None, edge: Edge) -> float | None:

@@ -171,16 +171,25 @@ def _replicates(variant: Variant) -> dict[int, int]:
 
 
 def _settled(runs: dict[int, Row], variant: Variant) -> bool:
-    """Whether the mean of ‖∇F‖² has settled over all replicates; a run that diverged never will."""
+    """Tell if the mean of ‖∇F‖² has settled over all replicates; a run that diverged never will.
+
+    Where the agents' mean bias ē is constant, ‖ē‖² + ‖∇F + ē‖² must have settled as well: floors are read from it.
+    """
     if any(run.diverged >= 0 for run in runs.values()):
         return True
-    rounds = next(iter(runs.values())).rounds
+    first = next(iter(runs.values()))
+    rounds = first.rounds
     shares = variant.shares if len(variant.shares) > 1 else [[seed] for seed in variant.seeds]
 
     def mean(metric: str) -> np.ndarray:
         return np.array([np.mean([runs[seed].metrics[metric] for seed in share], axis=0) for share in shares])
 
-    return unsettled(rounds, mean("grad_norm_sq"), mean("loss")) is None
+    readings = [mean("grad_norm_sq")]
+    biases = {seed: run.bias.mean(0) for seed, run in runs.items() if run.bias is not None}
+    if biases and "stationarity" in first.metrics:
+        levels = np.array([np.mean([(biases[seed] ** 2).sum() for seed in share]) for share in shares])
+        readings.append(levels[:, None] + mean("stationarity"))
+    return all(unsettled(rounds, values, mean("loss")) is None for values in readings)
 
 
 def _computed(wanted: list[Wanted], store: Store, report: Report, tally: Tally) -> dict[Place, dict[int, Row]]:

@@ -8,6 +8,9 @@ That happens at most twice. λ = 1 and β = 0 are no edges, for there is nothing
 diverged. After that, each of the spec's `refinements` gives all algorithms half as many settings again, between their
 best setting and its neighbours, so that the step of the grid does not decide a comparison.
 
+With `safety` above 1, a setting is not chosen where a step size larger by up to that factor failed: a step at the edge
+of stability is luck on the tuning seeds, and fails on others.
+
 A setting is judged by a metric, its mean over the last tenth of the rounds of its runs, or by the rounds that it takes
 to a target. One that diverged, never got there or has no finite criterion is never chosen. Tuning may be repeated in
 *replicates*, each on tuning seeds of its own, so that what a choice owes to chance shows in the intervals of what was
@@ -48,6 +51,7 @@ class Tuned:
     trials: dict[int, list[Trial]]
     replicate: int = 0
     criterion: str = "loss"
+    safety: float = 1.0
 
     def __repr__(self) -> str:
         return tuning_line(self.table())
@@ -58,7 +62,10 @@ class Tuned:
     @property
     def chosen(self) -> dict[int, Values]:
         """What was chosen for each algorithm."""
-        return {number: best(candidate, self.trials[number]).values for number, candidate in self.candidates.items()}
+        return {
+            number: best(candidate, self.trials[number], self.safety).values
+            for number, candidate in self.candidates.items()
+        }
 
     @property
     def rules(self) -> list[Rule]:
@@ -128,8 +135,8 @@ def tune(
         clock: who wakes when, on an asynchronous network.
         progress: as in `simulate`.
         section: other keys of a spec's ``[tuning]``: `budget`, `extensions`, `criterion` (any metric, or "rounds" with
-            a `target` or `until`), `together`; and hyper-parameters by their names with the values to try, such as
-            ``lam=[1.0, 0.1]``.
+            a `target` or `until`), `safety`, `together`; and hyper-parameters by their names with the values to try,
+            such as ``lam=[1.0, 0.1]``.
     """
     several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of(algorithm) for algorithm in several]
@@ -175,10 +182,10 @@ class Trying(NamedTuple):
                 trials[number] += self._tried(candidate, grid, extension, store, report, replicate)
         for refinement in range(section.refinements):
             for number, candidate in open_ones.items():
-                grid = around(candidate, trials[number], section.budget // 2)
+                grid = around(candidate, trials[number], section.budget // 2, section.safety)
                 number_of_grid = section.extensions + 1 + refinement
                 trials[number] += self._tried(candidate, grid, number_of_grid, store, report, replicate)
-        return Tuned(open_ones, trials, replicate, section.criterion)
+        return Tuned(open_ones, trials, replicate, section.criterion, section.safety)
 
     def _tried(
         self, candidate: Candidate, grid: list[Values], extension: int, store: Store, report: Report, replicate: int

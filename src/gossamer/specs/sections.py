@@ -68,6 +68,8 @@ class TuningSection(Section):
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
     refinements: int = pydantic.Field(default=0, ge=0, le=4)
     """How often every algorithm gets half as many settings again, between its best setting and the neighbours."""
+    safety: float = pydantic.Field(default=1.0, ge=1, le=100)
+    """A setting is not chosen where a step size larger by at most this factor diverged or missed the target."""
     criterion: str = "loss"
     """A metric that is measured along a run, one's own too, or rounds."""
     target: float | None = pydantic.Field(default=None, allow_inf_nan=False)
