@@ -49,14 +49,14 @@ RESUMED = ", going on from what was finished before"
 
 LONGEST_FIRST = (
     "horizon",
-    "descent",
-    "fig2",
     "start",
-    "fig1",
-    "heterogeneity",
-    "topology",
-    "sensitivity",
+    "descent",
     "speedup",
+    "heterogeneity",
+    "fig1",
+    "fig2",
+    "sensitivity",
+    "topology",
     "corollary",
 )
 """The order in which processes take experiments, so that none is left with a long one at the end."""
