@@ -1,7 +1,8 @@
 """Repeat the reproduction where the paper leaves a choice open: other seeds, the other sign of the bias, another graph.
 
 python docs/robustness.py runs/robustness writes docs/assets/reproduction/robustness.json and docs/robustness.md: every
-verdict beside that of the page, and those that turn from "holds" to "does not hold" or back.
+verdict beside that of the page, and those that turn from "holds" to "does not hold" or back. Names of experiments after
+the folder run only these; verdicts of the others stay as they were written before.
 """
 
 import json
@@ -54,9 +55,9 @@ def run(task: tuple[str, str, str]) -> None:
     print(f"{change}: {name} done", flush=True)
 
 
-def main(out: Path) -> None:
+def main(out: Path, names: list[str]) -> None:
     """Run what is missing, and write the page."""
-    tasks = [(str(out), change, name) for change in CHANGES for name in EXPERIMENTS if changed(name, change)]
+    tasks = [(str(out), change, name) for change in CHANGES for name in names if changed(name, change)]
     with ProcessPoolExecutor(cores(), mp_context=get_context("spawn")) as pool:
         for _ in pool.map(run, tasks):
             pass
@@ -66,16 +67,18 @@ def main(out: Path) -> None:
 def write_page(out: Path) -> None:
     """Judge what was run, and write the page: a claim whose experiment was not run has a dash."""
     usual = {row["claim"]: row["verdict"] for row in json.loads((FOUND / "verdicts.json").read_text(encoding="utf-8"))}
+    before = json.loads((FOUND / "robustness.json").read_text(encoding="utf-8"))
     found: dict = {}
     for change in CHANGES:
         done = [name for name in EXPERIMENTS if (out / change / name / "study.json").is_file()]
         verdicts = judge({name: Study.load(out / change / name) for name in done})
-        found[change] = {verdict.claim: [verdict.verdict, verdict.measured] for verdict in verdicts}
+        kept = {claim.claim for claim in CLAIMS if claim.experiment not in done}
+        found[change] = {text: row for text, row in before[change].items() if text in kept}
+        found[change] |= {verdict.claim: [verdict.verdict, verdict.measured] for verdict in verdicts}
+    (FOUND / "robustness.json").write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     # a claim that names the ring says nothing of another graph: what was measured there stands below the table
-    elsewhere = {claim: found["graph"].pop(claim) for claim in list(found["graph"]) if claim.startswith("On the ring")}
-    (FOUND / "robustness.json").write_text(
-        json.dumps(found | {"elsewhere": elsewhere}, indent=2, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    elsewhere = {claim: row for claim, row in found["graph"].items() if claim.startswith("On the ring")}
+    found["graph"] = {claim: row for claim, row in found["graph"].items() if claim not in elsewhere}
     words = {(change, claim): word for change in found for claim, (word, _) in found[change].items()}
     turned = [(change, claim) for (change, claim), word in words.items() if (usual[claim], word) in OPPOSITE]
     head = f"| claim | {' | '.join(['as reproduced', *CHANGES.values()])} |\n|{' --- |' * (2 + len(CHANGES))}\n"
@@ -101,6 +104,6 @@ def write_page(out: Path) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 2:
-        sys.exit("usage: python docs/robustness.py DIRECTORY")
-    main(Path(sys.argv[1]))
+    if len(sys.argv) < 2 or not set(sys.argv[2:]) <= set(EXPERIMENTS):
+        sys.exit("usage: python docs/robustness.py DIRECTORY [EXPERIMENT…]")
+    main(Path(sys.argv[1]), sys.argv[2:] or list(EXPERIMENTS))

@@ -88,7 +88,7 @@ def agrees(logs, part):
 
 
 def test_biased_dmt_reaches_the_target_before_gt_dsgd_by_as_much_as_was_found(parts):
-    _, evidence = stored("Biased-DMT descends fastest")
+    _, evidence = stored("On the ring Biased-DMT descends fastest")
     dmt, gt = chosen("descent", "", "biased-dmt"), chosen("descent", "", "gt-dsgd")
     logs = []
     for seed in range(4):
