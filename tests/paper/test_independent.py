@@ -98,7 +98,7 @@ def test_biased_dmt_reaches_the_target_before_gt_dsgd_by_as_much_as_was_found(pa
             M = ask(X)
             V = M if name == "dmt" else RING @ M
             rounds, losses = [0], [whole(parts, X.mean(0))[0]]
-            for t in range(1, 1201):
+            for t in range(1, 901):
                 if name == "dmt":
                     X = RING @ X - dmt["eta"] * V
                     new = (1 - dmt["lam"]) * M + dmt["lam"] * ask(X)

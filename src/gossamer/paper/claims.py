@@ -414,8 +414,8 @@ CLAIMS: list[Claim] = [
     ),
     Claim(
         "descent",
-        "On the ring Biased-DMT descends fastest: it reaches the target in fewer rounds than each of Biased-DSGD, DSGDm "
-        "and GT-DSGD, all tuned for that (margin 10 %, or what the grids resolve)",
+        "On the ring Biased-DMT descends fastest: it reaches the target in fewer rounds than each of Biased-DSGD, "
+        "DSGDm and GT-DSGD, all tuned for that (margin 10 %, or what the grids resolve)",
         "Section V-B",
         "Biased-DMT has the steepest descent of all methods compared.",
         "GT-DSGD adapts before it combines, and allows larger steps than Algorithm 1's form at λ = 1; where a graph "
