@@ -150,8 +150,10 @@ def main(run: Path) -> None:
     studies = {name: Study.load(run / name) for name in EXPERIMENTS if (run / name / "study.json").is_file()}
     titles = {name: study.title for name, study in studies.items()}
     text = HEAD.format(found=counted(verdicts), pictures=pictures(titles), claims=overview(verdicts, titles))
-    shutil.rmtree(FIGURES, ignore_errors=True)
-    FIGURES.mkdir(parents=True)
+    for stale in FIGURES.glob("*"):
+        if stale.name != "robustness.json":  # of another run: docs/robustness.py writes it
+            stale.unlink()
+    FIGURES.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(run / "verdicts.json", FIGURES / "verdicts.json")
     settings = {name: choices(study.tuning) for name, study in studies.items() if study.tuning is not None}
     (FIGURES / "chosen.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
