@@ -26,7 +26,6 @@ COMMANDS = (
     "report",
     "plot",
     "compare",
-    "watch",
     "list",
     "networks",
     "data",

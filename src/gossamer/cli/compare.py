@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gossamer.basics.json_values import finite
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.shared import AsJSON, app, directory, existing, say, say_json
 from gossamer.core import InputError
 

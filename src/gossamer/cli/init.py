@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.shared import AsJSON, app, say, say_json
 from gossamer.cli.tables import show
 from gossamer.core import InputError

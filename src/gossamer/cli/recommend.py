@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.shared import (
     AsJSON,
     Cache,

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.basics.sizes import cores
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.shared import AsJSON, Cache, app, directory, progress, resumable, safe, say, say_json
 from gossamer.cli.tables import show
 from gossamer.paper.experiments import Experiment

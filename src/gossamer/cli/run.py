@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.placing import (
     Cluster,
     Coordinator,

@@ -15,7 +15,7 @@ import typer
 import gossamer
 from gossamer.basics import cache
 from gossamer.basics.json_values import finite
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli import COMMANDS
 from gossamer.core import InputError, brief
 

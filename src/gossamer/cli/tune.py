@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.placing import Devices, Split, placed
 from gossamer.cli.shared import AsJSON, Cache, Out, With, app, directory, progress, say, say_json, take
 from gossamer.cli.tables import show

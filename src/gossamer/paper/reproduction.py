@@ -15,6 +15,7 @@ import numpy as np
 from gossamer import report
 from gossamer.basics.keys import keys_of
 from gossamer.basics.progress import Report
+from gossamer.basics.text import format_duration
 from gossamer.core import InputError
 from gossamer.engines.agents import each
 from gossamer.engines.simulator import planned
@@ -26,7 +27,6 @@ from gossamer.paper.processes import run_all
 from gossamer.paper.verdicts import Verdicts
 from gossamer.problems import Problem, settling_point
 from gossamer.problems.problem import cast
-from gossamer.report.tables import duration
 from gossamer.results.files import write
 from gossamer.results.study import Study
 from gossamer.specs.parts import Parts
@@ -95,7 +95,7 @@ def reproduce(
         () if names else EXPERIMENTS,
         "Biased-DMT, reproduced",
         f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}",
-        {"Took": f"{duration(time.monotonic() - began)}{RESUMED if resumed else ''}"},
+        {"Took": f"{format_duration(time.monotonic() - began)}{RESUMED if resumed else ''}"},
         drawn=side_by_side > 1,
     )
 
@@ -167,7 +167,7 @@ def finish(
     try:
         write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())
         report.write(list(studies.values()), rows, out / "report.html", title, how, told)
-        report.artifacts(list(studies.values()), rows, out, drawn=drawn)
+        report.write_artifacts(list(studies.values()), rows, out, drawn=drawn)
     except OSError as error:
         raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
     return verdicts
