@@ -11,7 +11,7 @@ VOID = ("meta", "input", "line", "rect", "circle", "path")
 
 
 def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
-    """Return an element, its children escaped unless they are `Markup`. `class_` is the attribute class, `a_b` is a-b."""
+    """Return an element, its children escaped unless they are `Markup`; `class_` is the attribute class, `a_b` a-b."""
     given = "".join(
         f' {key.strip("_").replace("_", "-")}="{html.escape(str(value))}"'
         for key, value in attributes.items()
