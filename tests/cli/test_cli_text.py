@@ -137,6 +137,9 @@ def test_text_in_csv_is_no_formula_and_numbers_stay_numbers(tmp_path):
         (("data", "export", "digits", "file/below"), "Not a directory"),
         (("data", "export", "digits", "x" * 300), "too long"),
         (("launch", "x" * 300), "there is no script"),
+        (("run", "good.toml", "--across", "los"), "no metric 'los' is measured; did you mean 'loss'"),
+        (("init", "x" * 300 + ".toml"), "too long"),
+        (("networks", "--agents", "4", "--plot", "no/such/x.png"), "there is no directory 'no/such'"),
     ],
 )
 def test_places_and_options_that_cannot_be_end_with_2_and_write_nothing(

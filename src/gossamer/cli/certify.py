@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, resumable, say_each, take, working
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, resumable, say_each, status
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ def certify(spec: SpecFile, own: With = None, cache: Cache = True, as_json: AsJS
 
         gossamer certify my.toml --json
     """
-    take(own)
+    load_own(own)
     from gossamer.specs.spec import Spec
 
     found = {}
-    with resumable(), working("propagating moments, or running the seeds"):
+    with resumable(), status("propagating moments, or running the seeds"):
         for variant, several in Spec.read(spec).each(_certificates).items():
             for number, one in enumerate(several):
                 found[f"{variant} ({number})" if len(several) > 1 else variant] = one

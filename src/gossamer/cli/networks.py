@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gossamer.basics.text import visible
-from gossamer.cli.shared import AsJSON, Cache, With, app, progress, resumable, say, say_json, take
+from gossamer.cli.shared import AsJSON, Cache, With, app, load_own, progress, resumable, say, say_json
 
 
 @app.command()
@@ -38,7 +38,7 @@ def networks(
 
         gossamer networks --agents 1000 --target 1e-3 --json
     """
-    take(own)
+    load_own(own)
     from gossamer.networks import compare
 
     if plot is not None:

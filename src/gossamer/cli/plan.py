@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, resumable, say_each, take, working
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, flag, load_own, resumable, say_each, status
 
 if TYPE_CHECKING:
     from gossamer import theory
@@ -15,8 +15,8 @@ def plan(
     spec: SpecFile,
     steps: Annotated[int | None, typer.Option(help="Rounds to plan for [default: the spec's]")] = None,
     target: Annotated[float | None, typer.Option(help="Or the mean of ‖∇F‖² that the bound should promise.")] = None,
-    trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
-    orders: Annotated[bool, typer.Option("--orders", help="Add the paper's Table I for these constants.")] = False,
+    trial: Annotated[bool, typer.Option(metavar="", help="Try the practical settings in short runs.")] = True,
+    orders: Annotated[bool, flag("--orders", "Add the paper's Table I for these constants.")] = False,
     own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,
@@ -31,7 +31,7 @@ def plan(
 
         gossamer plan my.toml --target 0.01 --no-trial --json
     """
-    take(own)
+    load_own(own)
     from gossamer import theory
     from gossamer.specs.spec import Spec
 
@@ -43,7 +43,7 @@ def plan(
         told = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial, "warm": warm}
         return theory.plan(parts.problem, parts.network, parts.oracle, **told)
 
-    with resumable(), working("measuring the constants of the problem and trying settings"):
+    with resumable(), status("measuring the constants of the problem and trying settings"):
         found = read.each(planned)
     tables = {variant: _orders(one) for variant, one in found.items()} if orders else {}
     say_each(found, as_json, tables)

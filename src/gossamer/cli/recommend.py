@@ -13,12 +13,12 @@ from gossamer.cli.shared import (
     SpecFile,
     With,
     app,
-    directory,
+    load_own,
+    output_directory,
     progress,
     resumable,
     say,
     say_json,
-    take,
 )
 
 
@@ -71,10 +71,10 @@ def recommend(
 
         gossamer recommend my.toml --target 0.36 --seconds 600
     """
-    take(own)
+    load_own(own)
     from gossamer.experiments.recommend import recommend as search
 
-    folder = directory(out, Path("runs") / f"{spec.stem}-recommend")
+    folder = output_directory(out, Path("runs") / f"{spec.stem}-recommend")
     with resumable():
         found = search(
             spec,

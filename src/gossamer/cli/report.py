@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gossamer.basics.text import visible
-from gossamer.cli.shared import app, directory, existing, say
+from gossamer.cli.shared import app, check_directory, output_directory, say
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ def report(
 
     if len(directories) > 1 and out is None:
         raise InputError("a report on several runs belongs to none of them: give it a directory with --out.")
-    studies = {str(folder): Study.load(existing(folder)) for folder in directories}
-    folder = directory(out, directories[0])
+    studies = {str(folder): Study.load(check_directory(folder)) for folder in directories}
+    folder = output_directory(out, directories[0])
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -1,6 +1,7 @@
 """Figures in matplotlib, in the column widths and type of journals."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
@@ -470,9 +471,9 @@ def check_file(path: Path) -> None:
     """Refuse, before anything is measured, a file that no figure can be written to."""
     if path.suffix not in (".pdf", ".png", ".svg"):
         raise InputError(f"cannot write a figure as {path.suffix or 'a file without suffix'}; use .pdf, .png or .svg.")
-    if path.is_dir():
+    if os.path.isdir(path):  # unlike Path.is_dir, it takes names that are too long for a file
         raise InputError(f"cannot write {path}: it is a directory.")
-    if not path.parent.is_dir():
+    if not os.path.isdir(path.parent):
         raise InputError(f"cannot write {brief(str(path))}: there is no directory {brief(str(path.parent))}.")
 
 
