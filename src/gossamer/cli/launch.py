@@ -1,4 +1,4 @@
-"""The command that starts several processes on this machine: of a spec, or of a PyTorch training script."""
+"""gossamer launch."""
 
 import os
 from pathlib import Path

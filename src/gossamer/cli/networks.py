@@ -42,7 +42,7 @@ def networks(
     from gossamer.networks import compare
 
     if plot is not None:
-        from gossamer.report import figures
+        from gossamer.report import figures  # matplotlib takes a while to import
 
         figures.check_file(plot)
     with resumable():

@@ -1,13 +1,10 @@
 """gossamer plan."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, flag, load_own, resumable, say_each, status
-
-if TYPE_CHECKING:
-    from gossamer import theory
 
 
 @app.command()
@@ -37,21 +34,16 @@ def plan(
 
     read = Spec.read(spec)
 
-    def planned(one: Spec) -> theory.Plan:
+    def make_plan(one: Spec) -> theory.Plan:
         parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
         warm = next((each.fixed.get("warm", 0) for each in parts.candidates if each.name == "biased-dmt"), 0)
-        told = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial, "warm": warm}
-        return theory.plan(parts.problem, parts.network, parts.oracle, **told)
+        options = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial, "warm": warm}
+        return theory.plan(parts.problem, parts.network, parts.oracle, **options)
 
     with resumable(), status("measuring the constants of the problem and trying settings"):
-        found = read.each(planned)
-    tables = {variant: _orders(one) for variant, one in found.items()} if orders else {}
+        found = read.each(make_plan)
+    tables = {}
+    for variant, one in found.items() if orders else ():
+        bounds = [each.bound for each in one.prescriptions if each.bound is not None]
+        tables[variant] = theory.orders_of(one.constants, one.steps or (bounds[-1].steps if bounds else 1))
     say_each(found, as_json, tables)
-
-
-def _orders(found: "theory.Plan") -> "theory.Orders":
-    from gossamer import theory
-
-    bounds = [one.bound for one in found.prescriptions if one.bound is not None]
-    steps = found.steps or (bounds[-1].steps if bounds else 1)
-    return theory.orders_of(found.constants, steps)

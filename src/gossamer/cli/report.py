@@ -43,7 +43,7 @@ def report(
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
-    how = "\n".join(f"gossamer run {one / 'spec.toml'}{_with(studies[str(one)])}" for one in directories)
+    how = "\n".join(f"gossamer run {one / 'spec.toml'}{_own_files(studies[str(one)])}" for one in directories)
     if len(studies) == 1:
         (study,) = studies.values()
         paper.finish({study.name: study}, folder, (), study.title, how)
@@ -56,8 +56,8 @@ def report(
     say(visible(folder / "report.html"))
 
 
-def _with(study: "Study") -> str:
-    """What the command needs besides where methods are not ours."""
+def _own_files(study: "Study") -> str:
+    """Return the option that the command needs besides, where methods are the user's own."""
     from gossamer.algorithms import ALGORITHMS
 
     named = dict.fromkeys(name for result in study.results.values() for name, _ in result.states)

@@ -76,7 +76,7 @@ def reproduce(
 
 
 def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
-    """A table of what was judged, and a line that counts what was not run."""
+    """Print a table of the claims that were judged, and a line that counts those that were not run."""
     colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
     rows = [
         [

@@ -27,6 +27,7 @@ def draw_network(facts: dict[str, Any]) -> Markup:
         return tag("p", f"Not drawn: {agents:,} agents are more than a drawing of {LIMIT} can show.", class_="note")
     if not agents or not edges:
         return tag("p", "Not drawn: the links of this network were not kept.", class_="note")
+    # a link in both directions is drawn once
     links = sorted({(min(i, j), max(i, j)) for i, j in edges if i != j})
     angles = [2 * math.pi * k / agents - math.pi / 2 for k in range(agents)]
     places = [(round(120 + 110 * math.cos(angle), 1), round(120 + 110 * math.sin(angle), 1)) for angle in angles]
@@ -105,6 +106,7 @@ class Scale(NamedTuple):
     def __call__(self, value: float) -> float:
         shown = math.log(max(value, 1e-300)) if self.log else value
         place = (shown - self.low) / (self.high - self.low)
+        # clipped a little beyond the ends, so that a bar which leaves the picture shows that it does
         return EDGE + (WIDE - 2 * EDGE) * min(max(place, -0.02), 1.02)
 
     @staticmethod

@@ -149,6 +149,7 @@ def new_figure(style: str, columns: int, rows: int = 0) -> tuple[PaperFigure, Ax
     if columns not in (1, 2):
         raise InputError(f"a figure is 1 or 2 columns wide, but columns is {brief(columns)}.")
     wide = layout.one if columns == 1 else layout.two
+    # an inch has 72 points, and a row of the legend is 3 points higher than its type
     high = wide * (0.66 if columns == 1 else 0.42) + rows * (layout.size + 3) / 72
     with rc_context(layout.rc):
         figure = PaperFigure(layout.rc, figsize=(wide, high), layout="constrained", dpi=DPI)
@@ -164,6 +165,7 @@ def band(rows: pl.DataFrame, metric: str, paid: str, log: bool) -> dict[str, np.
     if log:
         rows = rows.filter(pl.col(metric) > 0)
     value = pl.col(metric).log() if log else pl.col(metric)
+    # the seeds of one tuning are not independent: they are averaged before the interval is taken
     rows = rows.group_by("replicate", paid, maintain_order=True).agg(pl.col(metric).mean())
     groups = rows.group_by(paid, maintain_order=True).agg(
         value.mean().alias("mean"), value.std().fill_null(0.0).alias("std"), value.len().alias("n")
@@ -260,6 +262,7 @@ def draw_curves(
         # matplotlib leaves names that begin with an underscore out of the legend
         text = looks[label].text.lstrip("_")
         texts[label] = text if not lost else f"{text} ({lost} of {len(result.seeds)} diverged)"
+    # short names stand two beside each other in a column
     across = 2 * columns if max(map(len, texts.values()), default=0) <= 22 else columns
     layout = find_layout(style)
     inches = layout.one if columns == 1 else layout.two / 2
@@ -286,7 +289,7 @@ def _draw_curve(
     across = np.array([paid[int(t)] for t in points["x"]], float) * PAID[x].factor
     name = text.replace("$", r"\$")
     style: dict[str, Any] = {"color": look.color, "linestyle": look.line, "marker": look.symbol}
-    if len(across) == 0:
+    if len(across) == 0:  # all seeds diverged at once: the legend still counts them
         axes.plot([], [], label=name, **style)
         return
     each = max(1, len(across) // MARKS)
@@ -330,7 +333,7 @@ def label_axes(axes: Axes, y: str, x: str, log: bool) -> None:
     if log:
         axes.set_yscale("log")
         low, high = axes.get_ylim()
-        if math.log10(high / low) > 2:
+        if math.log10(high / low) > 2:  # else the labels of minor ticks are needed, and there is room for them
             axes.yaxis.set_major_locator(LogLocator(numticks=8))
             axes.yaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel(x)
@@ -368,6 +371,7 @@ def draw_step_sizes(
             own, look = tried.filter(pl.col("algorithm") == name), styles.style_of(number)
             points = band(own, "value", "eta", log)
             always = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"].to_numpy()
+            # nan breaks the heavy line where the step is not stable
             heavy, text = np.isin(points["x"], always), names.display_name(name).replace("$", r"\$").lstrip("_")
             axes.plot(points["x"], points["mean"], color=look.color, marker=look.symbol, linewidth=0.8, label=text)
             axes.plot(points["x"], np.where(heavy, points["mean"], np.nan), color=look.color, linewidth=2.2)
@@ -403,6 +407,7 @@ def draw_front(recommendation: "Recommendation") -> Figure:
             axes.scatter(tried, [point["value"] for point in recommendation.points], s=5, color="0.75")
             every = []
             for number, (name, curve) in enumerate(recommendation.curves.items()):
+                # round 0 has paid nothing, which a logarithmic axis cannot show
                 x, mean, low, high = (np.array(curve[key][1:]) for key in (paid, "mean", "low", "high"))
                 x, color = factor * x, COLORS[number % len(COLORS)]
                 axes.plot(x, mean, color=color, linewidth=1.2, label=f"{number + 1}. {name}")
@@ -457,7 +462,7 @@ def _draw_graph(axes: Any, name: str, network: Network, color: str) -> None:
     angles = 2 * np.pi * np.arange(n) / n
     places = np.stack([np.sin(angles), np.cos(angles)], axis=1)
     ends = np.array([(i, j) for i in range(n) for j in network.neighbors(i).tolist()])
-    faint = min(1.0, max(0.12, 60 / max(network.links, 1)))
+    faint = min(1.0, max(0.12, 60 / max(network.links, 1)))  # many links are drawn fainter, so that they do not blot
     axes.add_collection(LineCollection(list(places[ends]), colors=color, linewidths=0.5, alpha=faint))
     axes.scatter(places[:, 0], places[:, 1], s=5, color=color, zorder=2)
     axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")

@@ -35,6 +35,7 @@ def display_name(algorithm: str) -> str:
     """
     name, bracket, start = algorithm.partition(" (")
     kind = ALGORITHMS.get(name)
+    # a user's own class may have any docstring, and so any title
     if kind is None or not kind.__module__.startswith("gossamer.algorithms."):
         return algorithm
     return kind.title.partition(":")[0] + bracket + start
@@ -113,7 +114,7 @@ def _order_by_number(study: Study) -> Order | None:
     if not numeric:
         return None
     first = max(numeric, key=lambda key: len({spec[key] for spec in flat.values()}))
-    if len({spec[first] for spec in flat.values()}) < 3:
+    if len({spec[first] for spec in flat.values()}) < 3:  # two values are told apart by names as well
         return None
     families: dict[str, tuple[str, ...]] = dict.fromkeys(flat, ())
     for key in differing:

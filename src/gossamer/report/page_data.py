@@ -47,6 +47,7 @@ def curves(study: Study) -> dict[str, Any]:
     drawn = study.curves()
     results, merged = list(drawn.values()), len(drawn) < len(study.results)
     across = list(dict.fromkeys(name for result in results for name in find_axes(result)))
+    # backwards, so that the label of the first result counts
     up = {name: result.metrics[name] for result in results[::-1] for name in find_metrics(result)}
     methods = list(dict.fromkeys(label for result in results for label in result.labels))
     named, bias = names.name_variants(study), bias_floors(study)
@@ -156,6 +157,7 @@ def _thin(method: dict[str, Any], points: int) -> dict[str, Any]:
     keep = np.array([], int)
     if length:
         keep = np.unique(np.linspace(0, length - 1, min(points, length)).round().astype(int))
+    # three digits of an interval are finer than a pixel, and they halve the size of the page
     bands = [
         [curve and {"mean": _round(curve["mean"][keep], 6), "wide": _round(curve["wide"][keep], 3)} for curve in both]
         for both in method["bands"]
@@ -168,6 +170,7 @@ def _paid(x: np.ndarray, rounds: np.ndarray, keep: np.ndarray) -> dict[str, floa
     """Return what was paid at each round; two numbers suffice where each round costs the same."""
     each = (x[-1] - x[0]) / (rounds[-1] - rounds[0]) if len(rounds) > 1 else 0.0
     start = x[0] - each * rounds[0] if len(rounds) else 0.0
+    # each round costs the same unless the network changes, or a clock runs
     if np.allclose(x, start + each * rounds, rtol=1e-9, atol=0):
         return {"start": float(start), "each": float(each)}
     return _round(x[keep], 7)
@@ -242,8 +245,9 @@ def profile(study: Study, metric: str) -> dict[str, Any] | None:
     if not np.isfinite(best).all() or not (best > 0).all():
         return None
     ratios = means / best
+    # rounded, so that ratios that are equal but for the last bits are one step of the profile
     finite = np.unique(np.round(ratios[np.isfinite(ratios)], 6))
-    factors = [*finite.tolist(), float(finite.max()) * 1.2]
+    factors = [*finite.tolist(), float(finite.max()) * 1.2]  # the last step is drawn to beyond its factor
     shown, ranks = names.name_labels(first), _ranks(ends)
     methods = []
     for number, label in enumerate(shared):

@@ -48,12 +48,14 @@ class Style(NamedTuple):
 def style_of(number: int) -> Style:
     """Return the style of the curve of this number, where the order means nothing."""
     color = COLORS[number % len(COLORS)]
+    # the ninth curve has the first colour again, and so another dash
     turn = number // len(COLORS)
     return Style(color, ON_DARK.get(color, color), (number + turn) % len(DASHES), number % len(MARKERS))
 
 
 def shade_of(share: float, family: int, number: int) -> Style:
     """Return the style of a quantity at this share of the way from the least to the most; families differ by dash."""
+    # the ends of the ramp are left out: its yellow is too light for a white page, its violet too dark for a black one
     ramp = colormaps[RAMP]
     light, dark = to_hex(ramp(0.82 * (1 - share))), to_hex(ramp(0.28 + 0.72 * share))
     return Style(light, dark, family % len(DASHES), number % len(MARKERS))

@@ -169,6 +169,7 @@ def format_interval(value: float, half: float | None) -> str:
     scaled = not -3 <= power <= 5
     shift = 10.0**power if scaled else 1.0
     if known and half is not None:
+        # rounded first: 0.0996 becomes 0.10, which has its two digits one place earlier
         places = max(0, 1 - math.floor(math.log10(float(f"{half / shift:.1e}"))))
         text = rf"{value / shift:.{places}f} \pm {half / shift:.{places}f}"
         text = rf"({text})" if scaled else text
@@ -199,12 +200,12 @@ def _find_best(
     higher = metric in labels and labels[metric].better == "higher"
     top = whole.sort(metric, descending=higher, maintain_order=True).row(0, named=True)
     best = replicates((top["algorithm"], top["setting"]))
-    level = 1 - (1 - LEVEL) / max(1, len(group) - 1)
+    level = 1 - (1 - LEVEL) / max(1, len(group) - 1)  # Bonferroni over the methods that are compared with the best
     chosen = set()
     for key in whole.select("algorithm", "setting").iter_rows():
         own = replicates(key)
         shared = [replicate for replicate in best if replicate in own]
-        if len(shared) < 2:
+        if len(shared) < 2:  # no interval, and so nothing to tell apart by
             return set()
         first, second = (np.array([values[replicate] for replicate in shared]) for values in (best, own))
         mean, half = difference(first, second, paired=True, level=level)
