@@ -51,7 +51,8 @@ def placed(devices: str | None, split: str | None, meeting: Meeting = NOBODY) ->
         with resumable():
             yield
         return
-    from gossamer.engines.devices import places, processes  # JAX must be told before it starts
+    from gossamer.engines import devices as places
+    from gossamer.engines import processes  # JAX must be told before it starts
 
     several = meeting.processes or 1
     if isinstance(count, int):
@@ -65,22 +66,22 @@ def placed(devices: str | None, split: str | None, meeting: Meeting = NOBODY) ->
             raise InputError("--cluster finds the other processes by itself: leave out --coordinator, or --cluster.")
         processes.join(*meeting[1:])
         count = count or "all"
-    with resumable(), processes.ending(refuse), places.using(count, split):
+    with resumable(), processes.end_together(refuse), places.use_devices(count, split):
         yield
 
 
 def quiet() -> bool:
     """Whether another process prints."""
-    from gossamer.engines.devices import processes
+    from gossamer.engines import processes
 
-    return not processes.first()
+    return not processes.is_first()
 
 
 def refuse_others(spec: str, own: list[Path] | None) -> None:
     """Refuse to run together with processes that would compute something else."""
-    from gossamer.engines.devices import processes
+    from gossamer.engines import processes
 
-    processes.refuse_others(spec, own or [])
+    processes.check_same(spec, own or [])
 
 
 def _count(devices: str) -> int | str:

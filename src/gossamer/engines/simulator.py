@@ -16,11 +16,10 @@ from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.clocks.clock import Clock, clock_of
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.core.rules import LONG_RUN, of_drift
-from gossamer.engines.costs import paid
-from gossamer.engines.devices.places import using
-from gossamer.engines.honesty import among_honest
-from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
-from gossamer.engines.timing import timed
+from gossamer.engines.block import honest_problem
+from gossamer.engines.costs import add_seconds, paid
+from gossamer.engines.devices import Width, use_devices
+from gossamer.engines.runs import Row, RunPlan, Setting, Watched, compute, fits
 from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
 from gossamer.networks import Network
@@ -101,7 +100,7 @@ def simulate(
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
     warn_of_drift([(rule, plan) for rule in rules])
-    with using(devices, split), reporting(progress) as report:
+    with use_devices(devices, split), reporting(progress) as report:
         watched = None if callback is None else _watching(callback, seeds)
         results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, clock) for rule in rules]
     return Result.joined(results)
@@ -184,7 +183,7 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
         for part in parts(rule).values():
             part.check(problem.dim)
     oracle.check(problem)
-    among_honest(problem, network, oracle)
+    honest_problem(problem, network, oracle)
 
 
 def _watching(callback: Callback, seeds: list[int]) -> Watched:
@@ -224,6 +223,7 @@ def _run(
         report=lambda done, loss: report(rule.name, done, plan.steps, loss),
         say=saying(report, rule.name),
         watched=watched,
+        forecast=False,
     )
     by_seed = {seed: run for (_, seed), run in runs.items()}
     return result_of(rule, by_seed, problem, network, oracle, plan, time.perf_counter() - began, clock=clock)
@@ -248,10 +248,10 @@ def result_of(
     """
     key = rule.name, told or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
-    known = labels_of(among_honest(problem, network, oracle))
+    known = labels_of(honest_problem(problem, network, oracle))
     frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
     if clock is not None:
-        frame = timed(frame, clock, rule, problem, network, oracle, plan.dtype)
+        frame = add_seconds(frame, clock, rule, problem, network, oracle, plan.dtype)
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {
         "steps": plan.steps,
