@@ -7,7 +7,7 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple, TypeVar
@@ -265,28 +265,8 @@ def _short(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
 
 
-@dataclass(frozen=True)
-class Row:
-    """A run: its metrics, and where it ended."""
-
-    rounds: Int[np.ndarray, " rounds"]
-    metrics: dict[str, Float[np.ndarray, " rounds"]]
-    diverged: int
-    """The round in which the run diverged, or −1."""
-    worst: float | None
-    """max_i F(x_i) at the end; None where only some metrics were measured."""
-    x: Float[np.ndarray, "agents d"]
-    bias: Float[np.ndarray, "agents d"] | None
-    seconds: float = 0.0
-    """The run's share of the time that its blocks took."""
-    reached: int = -1
-    """The round at which the run met its targets and ended, or −1."""
-    stopped: int = -1
-    """The round at which a user's callback ended the run, or −1."""
-
-
 Cell = dict[str, np.ndarray]
-"""A piece as the store keeps it: arrays by name."""
+"""A run, or a segment of one, as the store keeps it: arrays by name."""
 
 RunId = tuple[int, int]
 """The number of a setting, and a seed."""
@@ -296,21 +276,26 @@ ENDS = ("diverged", "reached", "stopped")
 
 
 @dataclass(frozen=True)
-class Piece:
-    """A run between two rounds: its metrics, and its state at the end."""
+class Row:
+    """A run, or a segment of one: its metrics, and its state at the end."""
 
     rounds: Int[np.ndarray, " rounds"]
     metrics: dict[str, Float[np.ndarray, " rounds"]]
     diverged: int
-    reached: int
-    stopped: int
+    """The round in which the run diverged, or −1."""
     worst: float | None
-    seconds: float
-    state: list[np.ndarray]
-    """All arrays from which the next piece goes on."""
-    x: Float[np.ndarray, "agents d"] | None
+    """max_i F(x_i) at the end; None where only some metrics were measured."""
+    x: Float[np.ndarray, "agents d"]
     bias: Float[np.ndarray, "agents d"] | None
-    """The constant bias, in the first piece only."""
+    """The constant bias of every agent, where the oracle has one; of later segments, None."""
+    seconds: float = 0.0
+    """The run's share of the time that its blocks took."""
+    reached: int = -1
+    """The round at which the run met its targets and ended, or −1."""
+    stopped: int = -1
+    """The round at which a user's callback ended the run, or −1."""
+    state: list[np.ndarray] = field(default_factory=list)
+    """All arrays from which the next segment goes on; none for a whole run."""
 
     @property
     def ended_early(self) -> bool:
@@ -327,10 +312,10 @@ class Piece:
         return {name: np.asarray(array) for name, array in cell.items()}
 
     @staticmethod
-    def of_cell(cell: Cell) -> "Piece":
-        """Return the piece of a cell that `check_cell` accepts."""
+    def of_cell(cell: Cell) -> "Row":
+        """Return the segment of a cell that `check_cell` accepts."""
         states = sum(name.startswith("state/") for name in cell)
-        return Piece(
+        return Row(
             rounds=cell["rounds"],
             metrics={name.removeprefix("metric/"): cell[name] for name in cell if name.startswith("metric/")},
             diverged=int(cell["diverged"]),
@@ -345,7 +330,7 @@ class Piece:
 
 
 def check_cell(marks: list[int], shape: tuple[int, int], worst: bool, cell: Cell) -> None:
-    """Raise Damaged if a cell lacks what a `Piece` puts into one; a checksum only says that nobody changed it since."""
+    """Raise Damaged if a cell lacks what `Row.cell` puts into one; a checksum only says that it did not change."""
     metrics = [values for name, values in cell.items() if name.startswith("metric/")]
     single = ("worst", "seconds") if worst else ("seconds",)
     wanted = dict.fromkeys(("rounds", *ENDS), "i") | dict.fromkeys((*single, "x", "metric/loss"), "f")
@@ -369,10 +354,11 @@ def run_segment(
     marks: list[int],
     report: Callable[[int, float | None], None],
     watch: Watch | None = None,
-) -> dict[RunId, Piece]:
-    """Drive a block and return its pieces; a padded block holds some runs more than once, and the copies are the same.
+) -> dict[RunId, Row]:
+    """Drive a block and return a segment of each run.
 
-    A run that met its targets has no rounds beyond, however long the others of its block went on.
+    A padded block holds some runs more than once, and the copies are the same. A run that met its targets has no
+    rounds beyond, however long the others of its block went on.
     """
     began = time.perf_counter()
     bias = block.biases if first == 0 else None
@@ -385,7 +371,7 @@ def run_segment(
     for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
         reached = int(outcome.reached[g, s])
         within = rounds <= reached if reached >= 0 else np.full(rounds.shape, True)
-        pieces[k, seed] = Piece(
+        pieces[k, seed] = Row(
             rounds=rounds[within],
             metrics={name: values[within, g, s] for name, values in outcome.metrics.items()},
             diverged=int(outcome.diverged[g, s]),
@@ -400,34 +386,25 @@ def run_segment(
     return pieces
 
 
-def _append(pieces: list[Piece], later: Piece) -> list[Piece]:
-    """Return the pieces of a run with a later one; of those before, only the metrics and the bias are still needed."""
+def _append(pieces: list[Row], later: Row) -> list[Row]:
+    """Return the segments of a run with a later one; of those before, only the metrics and the bias are needed."""
     if not pieces:
         return [later]
-    last = replace(pieces[-1], state=[], x=None)
+    last = replace(pieces[-1], state=[], x=np.empty((0, 0)))
     needed = [*pieces[:-1], last] if len(pieces) == 1 or last.rounds.size else pieces[:-1]
     return [*needed, later]
 
 
-def _join(pieces: list[Piece], seconds: float) -> Row:
-    """Return the run of these pieces."""
+def _join(pieces: list[Row], seconds: float) -> Row:
+    """Return the run of these segments."""
     last, rounds = pieces[-1], np.concatenate([piece.rounds for piece in pieces])
+    metrics = {name: np.concatenate([piece.metrics[name] for piece in pieces]) for name in pieces[0].metrics}
     diverged = last.diverged
     lost = last.worst is not None and not np.isfinite(last.worst)  # of one agent's model, which the mean may hide
     if diverged < 0 and lost:
         diverged = int(rounds[-1])
-    assert last.x is not None
-    return Row(
-        rounds=rounds,
-        metrics={name: np.concatenate([piece.metrics[name] for piece in pieces]) for name in pieces[0].metrics},
-        diverged=diverged,
-        worst=last.worst,
-        x=last.x,
-        bias=pieces[0].bias,
-        seconds=seconds,
-        reached=last.reached,
-        stopped=last.stopped,
-    )
+    joined = replace(last, rounds=rounds, metrics=metrics, diverged=diverged, seconds=seconds, state=[])
+    return replace(joined, bias=pieces[0].bias)
 
 
 Watched = Callable[[int, list[int], dict[str, Any]], bool]
@@ -490,7 +467,7 @@ def compute(
 
     check_schedules((setting.rule for setting in settings), plan.last)
     runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
-    pieces: dict[RunId, list[Piece]] = {run: [] for run in runs}
+    pieces: dict[RunId, list[Row]] = {run: [] for run in runs}
     names = [setting.key() for setting in settings] if store.keeps else []
     seconds = dict.fromkeys(runs, 0.0)
     # where nothing is stored, a run is one piece: it goes on from where it stands, and no state is copied between
@@ -498,13 +475,13 @@ def compute(
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
         going = [run for run in runs if not pieces[run] or not pieces[run][-1].ended_early]
         keys: dict[RunId, dict[str, Any]] = {}
-        newest: dict[RunId, Piece] = {}
+        newest: dict[RunId, Row] = {}
         if store.keeps:
             common = _cell_key(plan, network, layout, width, first, last, marks)
             keys = {run: {"setting": names[run[0]], "seed": run[1], **common} for run in going}
             check = partial(check_cell, marks, (problem.agents, problem.dim), plan.metrics is None)
             stored = {run: store.get(keys[run], check) for run in going}
-            newest = {run: Piece.of_cell(cell) for run, cell in stored.items() if cell is not None}
+            newest = {run: Row.of_cell(cell) for run, cell in stored.items() if cell is not None}
         missing = [run for run in going if run not in newest]
         at_end = last == plan.last
         ended(sum(at_end or piece.ended_early for piece in newest.values()))
