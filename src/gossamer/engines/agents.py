@@ -101,10 +101,11 @@ class StackedAgents:
     def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
         calls, self._calls = self._calls, self._calls + 1
 
-        def of_agent(problem: Problem, agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
-            return oracle.query(Site(problem, agent, of_query(key, calls), self.t), memory, points)
+        def of_agent(problem: Problem, common: Any, agent: Array, key: Array, memory: Any, points: Any) -> Any:
+            oracle, t = common
+            return oracle.query(Site(problem, agent, of_query(key, calls), t), memory, points)
 
-        gradients, self.memory = self._each(of_agent, self.keys, self.memory, points)
+        gradients, self.memory = self._each((oracle, self.t), of_agent, self.keys, self.memory, points)
         attack = oracle.together(self.world.problem.agents)
         return _unpack(gradients if attack is None else tuple(self._add_lies(attack, g) for g in gradients))
 
@@ -150,10 +151,10 @@ class StackedAgents:
     def _shrink(self, by: Any, a: Array) -> Array:
         number, self._shrunk = self._shrunk, self._shrunk + 1
 
-        def of_agent(problem: Problem, agent: Array, key: Array, a: Array) -> Array:
+        def of_agent(problem: Problem, by: Any, agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
-        return kept(self.t, lambda: self._each(of_agent, self.keys, a))
+        return kept(self.t, lambda: self._each(by, of_agent, self.keys, a))
 
     def squared_norm(self, a: Array) -> Array:
         """Return the sum of squares over all honest agents and all coordinates."""
@@ -181,12 +182,14 @@ class StackedAgents:
         numbers = jnp.arange(len(a), dtype=jnp.int32)
 
         def of_agent(
-            problem: Problem, agent: Array, own: Array, number: Array, neighbours: Array, weights: Array
+            problem: Problem, common: Any, agent: Array, own: Array, number: Array, neighbours: Array, weights: Array
         ) -> Array:
+            by, sent = common
             others = jnp.where(neighbours == number, 0, weights).astype(own.dtype)  # neither itself nor padding
             return by.combine(own, sent[neighbours], others)
 
-        return self._each(of_agent, a, numbers, jnp.asarray(mixer.indices), jnp.asarray(mixer.weights))
+        tables = jnp.asarray(mixer.indices), jnp.asarray(mixer.weights)
+        return self._each((by, sent), of_agent, a, numbers, *tables)
 
     def _lie(self, a: Array) -> Array:
         """Return what others receive of an array: the array itself, but of attackers their lies."""
@@ -217,7 +220,7 @@ class StackedAgents:
 
     def place(self) -> Array:
         agents, dtype = self.world.problem.agents, self.world.problem.start.dtype
-        return self._each(lambda problem, agent: jax.nn.one_hot(agent, agents, dtype=dtype))
+        return self._each((), lambda problem, common, agent: jax.nn.one_hot(agent, agents, dtype=dtype))
 
     def norm(self, a: Array) -> Array:
         return jnp.linalg.norm(a, axis=1, keepdims=True)
@@ -262,20 +265,20 @@ class StackedAgents:
 
         return jax.lax.fori_loop(0, warm, mixed, a)
 
-    def _each(self, function: Callable[..., Any], *stacked: Any) -> Any:
-        return each_agent(self.layout, self.world.problem, function, *stacked)
+    def _each(self, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
+        return each_agent(self.layout, self.world.problem, common, function, *stacked)
 
 
-def each_agent(layout: Layout, problem: Problem, function: Callable[..., Any], *stacked: Any) -> Any:
-    """Call the function for every agent: with the problem, where its samples lie, its number and its own slices."""
+def each_agent(layout: Layout, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
+    """Call the function for every agent, with the problem, what is common to all, its number and its own slices."""
 
-    def on_device(problem: Problem, first: Any, count: int, *stacked: Any) -> Any:
+    def on_device(problem: Problem, common: Any, first: Any, count: int, *stacked: Any) -> Any:
         def of_agent(agent: Array, *slices: Any) -> Any:
-            return function(problem, agent if layout.agents == 1 else first + agent, *slices)
+            return function(problem, common, agent if layout.agents == 1 else first + agent, *slices)
 
         return each(of_agent, count, *stacked)
 
-    return layout.for_agents(problem, on_device, *stacked)
+    return layout.for_agents(problem, common, on_device, *stacked)
 
 
 def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:

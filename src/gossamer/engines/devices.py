@@ -98,13 +98,9 @@ class Layout:
         """Place the problem and the network in this precision; samples lie with their agents."""
         if self.agents > 1 and isinstance(problem, Empirical):
             assert self.mesh is not None
-            problem = cast(_group_samples(problem, self.mesh), dtype)
-            specs = jax.tree.map(lambda leaf: P(), problem)
-            rows = {name: jax.tree.map(lambda leaf: P(AGENTS), getattr(problem, name)) for name in ROWS}
-            problem = self.put(problem, dataclasses.replace(specs, **rows))
-        else:
-            problem = self.put(cast(problem, dtype))
-        return problem, self.put(cast(network, dtype))
+            problem = _group_samples(problem, self.mesh)
+        problem = cast(problem, dtype)
+        return self.put(problem, _problem_shardings(problem)), self.put(cast(network, dtype))
 
     def put_runs(self, run: Any) -> Any:
         """Place the state of runs, arrays [settings, seeds, …] of the host."""
@@ -147,25 +143,36 @@ class Layout:
         assert self.mesh is not None
         return jax.lax.with_sharding_constraint(a, NamedSharding(self.mesh, spec))
 
-    def for_agents(self, problem: Problem, function: Callable[..., Any], *stacked: Any) -> Any:
-        """Call `function(problem, first agent, agents, *rows)` once on each device, with its own samples and rows."""
+    def for_agents(self, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
+        """Call `function(problem, common, first agent, agents, *rows)` on each device, with its own samples and rows.
+
+        All arrays are arguments: JAX refuses arrays of all devices that a function on one device closes over.
+        """
         if self.agents == 1:
-            return function(problem, 0, problem.agents, *stacked)
+            return function(problem, common, 0, problem.agents, *stacked)
         count = problem.agents // self.agents
-        rows = {name: getattr(problem, name) for name in ROWS} if isinstance(problem, SplitEmpirical) else {}
 
-        def on_device(rows: dict[str, Any], *stacked: Any) -> Any:
-            here = problem
+        def on_device(problem: Problem, common: Any, *stacked: Any) -> Any:
             if isinstance(problem, SplitEmpirical):  # samples are counted from the first that lies here
-                offsets = problem.offsets % rows["row_weights"].shape[0]
-                here = dataclasses.replace(problem, offsets=offsets, **rows)
-            return function(here, jax.lax.axis_index(AGENTS) * count, count, *stacked)
+                offsets = problem.offsets % problem.row_weights.shape[0]
+                problem = dataclasses.replace(problem, offsets=offsets)
+            return function(problem, common, jax.lax.axis_index(AGENTS) * count, count, *stacked)
 
-        split = jax.shard_map(on_device, mesh=self.mesh, in_specs=P(AGENTS), out_specs=P(AGENTS), check_vma=False)
-        return split(rows, *stacked)
+        in_specs = _problem_shardings(problem), EVERYWHERE, *(P(AGENTS) for _ in stacked)
+        split = jax.shard_map(on_device, mesh=self.mesh, in_specs=in_specs, out_specs=P(AGENTS), check_vma=False)
+        return split(problem, common, *stacked)
 
 
 ONE_DEVICE = Layout()
+
+
+def _problem_shardings(problem: Problem) -> Any:
+    """Return how the arrays of a problem are split: samples by agents, where they are grouped so."""
+    shardings = jax.tree.map(lambda leaf: EVERYWHERE, problem)
+    if not isinstance(problem, SplitEmpirical):
+        return shardings
+    rows = {name: jax.tree.map(lambda leaf: P(AGENTS), getattr(problem, name)) for name in ROWS}
+    return dataclasses.replace(shardings, **rows)
 
 
 def _run_sharding(leaf: Any) -> P:

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import kinds_of_parts
 from gossamer.networks import Network
@@ -43,6 +44,8 @@ def _tabulate(mixer: Any) -> Any:
             return Neighbours.of(mixer.sparse())
 
 
+@pytree
+@dataclasses.dataclass(frozen=True)
 class Sum:
     """The aggregator behind `Agent.gossip_sum`: the plain sum of the neighbours' messages."""
 

@@ -320,20 +320,20 @@ def worst(
 def _bias(
     problem: Problem, oracle: Oracle, keys: Array, memory: Any, layout: Layout
 ) -> Float[Array, "agents d"] | None:
-    def of_agent(problem: Problem, agent: Array, key: Array, memory: Any) -> Any:
+    def of_agent(problem: Problem, oracle: Oracle, agent: Array, key: Array, memory: Any) -> Any:
         return oracle.bias(Site(problem, agent, key, jnp.int32(0)), memory)
 
-    return each_agent(layout, problem, of_agent, keys[0], memory)
+    return each_agent(layout, problem, oracle, of_agent, keys[0], memory)
 
 
 def begin_memory(world: World, oracle: Oracle, keys: Array, layout: Layout = ONE_DEVICE) -> Any:
     """Return the oracle's memory of every agent before the first query."""
     first = jnp.int32(0)
 
-    def of_agent(problem: Problem, agent: Array, key: Array) -> Any:
+    def of_agent(problem: Problem, oracle: Oracle, agent: Array, key: Array) -> Any:
         return oracle.init(Site(problem, agent, key, first))
 
-    return each_agent(layout, world.problem, of_agent, keys[0])
+    return each_agent(layout, world.problem, oracle, of_agent, keys[0])
 
 
 def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
