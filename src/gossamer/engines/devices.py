@@ -99,8 +99,10 @@ class Layout:
         if self.agents > 1 and isinstance(problem, Empirical):
             assert self.mesh is not None
             problem = _group_samples(problem, self.mesh)
-        problem = cast(problem, dtype)
-        return self.put(problem, _problem_shardings(problem)), self.put(cast(network, dtype))
+        problem, network = cast(problem, dtype), cast(network, dtype)
+        if self.mesh is None:
+            return problem, network
+        return self.put(problem, _problem_shardings(problem)), self.put(network)
 
     def put_runs(self, run: Any) -> Any:
         """Place the state of runs, arrays [settings, seeds, …] of the host."""
