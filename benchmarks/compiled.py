@@ -6,12 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from benchmarks.task import ETA, LAM, Task
 from gossamer import BiasedDMT, oracles, pytree
 from gossamer.engines.block import Block
-from gossamer.engines.devices.layouts import ALONE, SEEDS, SETTINGS, SharedRuns
+from gossamer.engines.devices import ONE_DEVICE, Layout
 from gossamer.oracles import Oracle
 from gossamer.oracles.oracle import Site
 
@@ -58,7 +57,6 @@ class Compiled:
         """`seeds` run together, and are shared out over `devices`."""
         oracle = oracles.minibatch(task.batch) if tape is None else Taped(tape.astype(np.int32))
         rules = [BiasedDMT(eta=eta, lam=LAM) for eta in etas or [ETA]]
-        mesh = Mesh(np.array(jax.devices()[:devices]).reshape(1, -1), (SETTINGS, SEEDS))
         self.block = Block(
             rules,
             task.problem,
@@ -67,7 +65,7 @@ class Compiled:
             seeds=range(seeds),
             steps=1,
             dtype=dtype,
-            layout=ALONE if devices == 1 else SharedRuns(mesh),
+            layout=ONE_DEVICE if devices == 1 else Layout.over(seeds=devices),
         )
         self.t = 0
 

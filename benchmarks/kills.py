@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gossamer.engines.devices.launching import LOST
+from gossamer.engines.processes import LOST
 from gossamer.results.result import Result
 
 SPEC = """

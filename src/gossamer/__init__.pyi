@@ -66,7 +66,7 @@ from .core import (
     rule,
 )
 from .engines import simulate
-from .engines.devices.places import devices
+from .engines.devices import devices
 from .experiments.recommend import recommend
 from .experiments.study import study
 from .experiments.tuning import tune

@@ -14,8 +14,8 @@ import gossamer as gs
 from gossamer.aggregators import clipped, median, trimmed_mean
 from gossamer.aggregators.trimmed import ascending, comparisons
 from gossamer.engines.agents import StackedAgents, World
-from gossamer.engines.apart import told_apart
 from gossamer.engines.costs import costs
+from gossamer.engines.neighbour_tables import with_tables
 from gossamer.networks.mixing.static import Neighbours
 from tests import further_reference as reference
 from tests import plain
@@ -42,7 +42,7 @@ def _combined(by, world, t, x):
 def combined(by, x, network, t=0):
     """What the simulator's agents make of their rows."""
     problem = gs.problems.quadratic(np.eye(D), np.zeros((N, D)))
-    tables = told_apart(gs.RobustDSGD(eta=0.1, lam=1, aggregator=by), network)
+    tables = with_tables(gs.RobustDSGD(eta=0.1, lam=1, aggregator=by), network)
     if isinstance(tables.mixer, Neighbours):  # of one width, so that one program serves all graphs
         wide = Neighbours(np.tile(np.arange(N, dtype=np.int32), (N, 1)), network.mixing)
         tables = gs.networks.Network("any", N, wide)
@@ -164,7 +164,7 @@ def test_a_table_too_wide_for_memory_is_refused(monkeypatch):
     star = gs.networks.star(8)
     monkeypatch.setattr("gossamer.basics.sizes.free_memory", lambda: 100.0)
     with pytest.raises(gs.InputError, match="the neighbours of 8 agents, of whom one has 7, needs about 768 bytes"):
-        told_apart(gs.RobustDSGD(eta=0.1, lam=1, aggregator=median()), star)
+        with_tables(gs.RobustDSGD(eta=0.1, lam=1, aggregator=median()), star)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7, 9, 16, 32])

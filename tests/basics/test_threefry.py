@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.basics.cipher import encrypted
-from gossamer.basics.keys import kept, root
-from gossamer.basics.threefry import THREEFRY
+from gossamer.basics.keys import THREEFRY, kept, root
 
 WORDS = st.integers(0, 2**32 - 1)
 

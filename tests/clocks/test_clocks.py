@@ -66,7 +66,7 @@ def test_sites_are_as_far_apart_as_stated():
     links = clocks.regions("continents", places=["london", "tokyo", "london"], uplink=1e6)
     latency, _ = links.between([0, 0, 1], [1, 2, 0], 3)
     assert latency.tolist() == pytest.approx([0.1215, 0.000045, 0.122])
-    seven = clocks.regions().placed(14)
+    seven = clocks.regions().group_agents(14)
     assert seven.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
 
 

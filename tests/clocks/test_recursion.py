@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 import gossamer as gs
 from gossamer import clocks
 from gossamer.clocks.operations import Average, Orders, Query, Receive, Reduce, Send
-from gossamer.clocks.recursion import seconds
-from gossamer.clocks.reductions import Route, Routes, even_ring, ring
+from gossamer.clocks.recursion import Route, Routes, even_ring, ring, seconds
 from tests.clocks.events import Plain, ring_all_reduce
 from tests.seldom import seldom
 

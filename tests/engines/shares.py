@@ -10,7 +10,8 @@ import networkx as nx
 import numpy as np
 
 import gossamer as gs
-from gossamer.engines.devices import places, processes
+from gossamer.engines import devices as places
+from gossamer.engines import processes
 
 N, ROUNDS = 16, 6
 IRREGULAR = gs.networks.from_graph(nx.barbell_graph(6, 4))
@@ -86,8 +87,9 @@ def choices() -> list[str]:
         (N, 20, 4, None),
         (N, 1, 2, None),
     ):
-        with places.using(devices, split):
-            places.shared_out(1, seeds, (1, seeds), problem(agents), gs.networks.ring(agents), gs.oracles.exact(), say)
+        with places.use_devices(devices, split):
+            width = places.Width(1, seeds)
+            places.choose_layout(1, seeds, width, problem(agents), gs.networks.ring(agents), gs.oracles.exact(), say)
     return told
 
 
@@ -104,5 +106,5 @@ if __name__ == "__main__":
         saved["apart"] = np.concatenate([simulated("ring", [seed]) for seed in range(4)])
         saved["rounds"] = np.array(rounds)
         saved["choices"] = np.array(choices())
-    if processes.first():
+    if processes.is_first():
         np.savez(file, **saved)

@@ -6,16 +6,16 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
 import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.engines.block import Block
-from gossamer.engines.devices import exchange, places, processes
-from gossamer.engines.devices.launching import LOST, launch, outcome, refuse_taken
-from gossamer.engines.devices.layouts import SharedOut
+from gossamer.engines import devices as places
+from gossamer.engines import processes, runs
+from gossamer.engines.processes import LOST, find_port, judge_exits, launch
 from gossamer.experiments import running
 from gossamer.specs.spec import Spec
 from tests.engines import shares
@@ -86,20 +86,11 @@ def test_seeds_over_devices_have_the_bits_of_blocks_of_that_width(eight):
 def test_what_is_shared_out_is_chosen_and_said(eight):
     assert eight["choices"].tolist() == [
         "one device of 8: a round is too short to be shared out",
-        "12 agents over 6 devices, 2 each, which exchange only the rows that others need (8 devices, but the agents "
-        "must be shared equally)",
+        "12 agents over 6 devices, 2 each (8 devices, but the agents must be shared equally)",
         "runs over 3 devices, 1 seed of 1 setting on each",
         "runs over 4 devices, 5 seeds of 1 setting on each",
-        "16 agents over 2 devices, 8 each, which exchange only the rows that others need",
+        "16 agents over 2 devices, 8 each",
     ]
-
-
-def test_only_the_rows_that_others_need_are_sent():
-    ring, place = exchange.Exchange.along(gs.networks.ring(12).sparse, 3)
-    assert not ring.gathers
-    assert [rows.tolist() for rows in ring.sends] == [[[3], [3], [3]], [[0], [0], [0]]]
-    assert place[0].tolist() == [0, 1, 2, 3, 5, 0, 0, 0, 0, 0, 0, 4]  # after its own four: that of 11, then that of 4
-    assert exchange.Exchange.along(gs.networks.complete(12).matrix(), 3)[0].gathers
 
 
 @pytest.mark.parametrize(
@@ -130,8 +121,8 @@ def test_devices_that_are_none_are_refused(given, said):
 def test_shares_that_are_not_equal_are_refused(agents, devices, split, said, monkeypatch):
     monkeypatch.setattr(jax, "device_count", lambda: 8)
     network = gs.networks.ring(agents)
-    with places.using(devices, split), pytest.raises(gs.InputError) as error:
-        places.shared_out(1, 1, (1, 1), shares.problem(agents), network, gs.oracles.exact())
+    with places.use_devices(devices, split), pytest.raises(gs.InputError) as error:
+        places.choose_layout(1, 1, places.Width(1, 1), shares.problem(agents), network, gs.oracles.exact())
     assert said in str(error.value)
 
 
@@ -145,7 +136,7 @@ def test_a_run_that_devices_cannot_share_writes_nothing(tmp_path, monkeypatch):
             "algorithm": [{"name": "d-psgd", "eta": 0.1}],
         }
     )
-    with places.using(8, "agents"), pytest.raises(gs.InputError, match="3 agents cannot be shared equally by 8"):
+    with places.use_devices(8, "agents"), pytest.raises(gs.InputError, match="3 agents cannot be shared equally by 8"):
         running.run(spec, tmp_path / "run", progress=False)
     assert not (tmp_path / "run").exists()
 
@@ -159,10 +150,10 @@ def test_processes_that_would_compute_something_else_are_refused(rows, what, mon
         theirs[rows] += 1
         return np.stack([digests, digests, theirs])
 
-    monkeypatch.setattr(processes, "together", lambda: True)
+    monkeypatch.setattr(processes, "are_several", lambda: True)
     monkeypatch.setattr(processes.multihost_utils, "process_allgather", gathered)
     with pytest.raises(gs.InputError, match=f"process 2 differs from the first in {what}: make them the same"):
-        processes.refuse_others("steps = 10", [])
+        processes.check_same("steps = 10", [])
 
 
 def test_jax_is_told_of_devices_before_it_starts():
@@ -172,7 +163,7 @@ def test_jax_is_told_of_devices_before_it_starts():
         gs.devices(3)
 
 
-def test_a_rule_whose_state_has_no_axis_of_agents_is_refused():
+def test_a_rule_whose_state_has_no_axis_of_agents_is_refused(monkeypatch):
     @gs.rule(name="counting", needs="nothing")
     class Counting:
         eta: gs.StepSize
@@ -183,12 +174,10 @@ def test_a_rule_whose_state_has_no_axis_of_agents_is_refused():
         def step(self, s, agent):
             return gs.State(x=s.x - self.eta * agent.gradient(s.x), count=s.count + 1)
 
-    mesh = jax.sharding.Mesh(np.array(jax.devices()), (exchange.AXIS,))
-    exact = gs.oracles.exact()
-    how = {"seeds": [0], "steps": 1, "dtype": "float32", "layout": SharedOut(mesh)}
-    block = Block([Counting(eta=0.1)], shares.problem(), gs.networks.ring(16), [exact], **how)
+    agents_apart = SimpleNamespace(agents=2, shape=(1, 1, 2))
+    monkeypatch.setattr(runs, "choose_layout", lambda *given: (agents_apart, places.Width(1, 1)))
     with pytest.raises(gs.InputError, match="counting: count of its State has no axis of agents"):
-        block.drive([0], lambda *_: None)
+        gs.simulate(Counting(eta=0.1), shares.problem(), gs.networks.ring(16), steps=1, progress=False)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +194,7 @@ def test_a_rule_whose_state_has_no_axis_of_agents_is_refused():
     ],
 )
 def test_what_a_run_ends_with_is_decided_by_who_fell_first(codes, ends, said, capsys):
-    assert outcome(codes) == ends
+    assert judge_exits(codes) == ends
     assert capsys.readouterr().err.startswith(said)
 
 
@@ -217,4 +206,4 @@ def test_a_port_that_is_taken_is_refused():
         with pytest.raises(gs.InputError, match=f"cannot listen at 127.0.0.1:{port} .*choose another port"):
             launch(2, ["spec.toml"], port=port)
     with pytest.raises(gs.InputError, match=r"where processes meet is HOST:PORT, such as .*, but is 'here'"):
-        refuse_taken("here")
+        find_port("here")

@@ -7,10 +7,9 @@ import pytest
 import gossamer as gs
 from gossamer import schedules
 from gossamer.basics.progress import Lines
-from gossamer.engines import estimate
+from gossamer.engines import runs
 from gossamer.engines.block import Block
-from gossamer.engines.estimate import Size, Stopwatch
-from gossamer.engines.runs import RunPlan, Setting, Width, fits
+from gossamer.engines.runs import RunPlan, Setting, Stopwatch, Width, fits
 from gossamer.oracles import minibatch
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
@@ -29,10 +28,11 @@ def run(**options):
 def test_the_state_is_as_large_as_its_shapes_say(rule, oracle):
     settings = 3
     block = Block([rule] * settings, PROBLEM, NETWORK, [oracle] * settings, seeds=[0, 1], steps=5, dtype="float64")
-    needs = estimate.memory(rule, PROBLEM, NETWORK, oracle, Size(settings, 2, 5, 2, settings, 2), "float64")
+    plan = RunPlan(5, 5, "float64")
+    needs = runs.forecast_memory(rule, PROBLEM, NETWORK, oracle, settings, 2, plan, Width(settings, 2))
     state, memory = (sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) for tree in block.run[:2])
-    assert needs[0].bytes == estimate.COPIES * state
-    assert needs[1].bytes == estimate.COPIES * memory
+    assert needs[0].bytes == runs.COPIES * state
+    assert needs[1].bytes == runs.COPIES * memory
 
 
 TOO_LARGE = {
@@ -55,7 +55,7 @@ def test_a_run_that_no_machine_can_hold_is_refused_with_the_number_that_is_too_l
 
 
 def fits_with(monkeypatch, free, settings=1, seeds=1, **plan):
-    monkeypatch.setattr(estimate, "free_memory", lambda: free)
+    monkeypatch.setattr(runs, "free_memory", lambda: free)
     given = {"steps": 100, "every": 100, "dtype": "float32"} | plan
     return fits(
         [Setting(DMT, minibatch(2))] * settings,
@@ -110,8 +110,8 @@ class Said(list):
 
 def timed(monkeypatch, rounds, seconds_a_round, kept=True):
     now, said = [0.0], Said()
-    monkeypatch.setattr(estimate.time, "perf_counter", lambda: now[0])
-    watch = Stopwatch(rounds, 3.1e9, kept, said)
+    monkeypatch.setattr(runs.time, "perf_counter", lambda: now[0])
+    watch = Stopwatch(rounds, lambda: 3.1e9, kept, said)
     watch.begin(0)
     now[0] += 30.0  # compiling is no measure of the rounds
     watch(0)
@@ -138,8 +138,8 @@ def test_beyond_an_hour_it_is_said_once_how_long(monkeypatch):
 
 
 def test_it_is_said_on_stderr_unless_progress_is_off(monkeypatch, capsys):
-    monkeypatch.setattr(estimate, "LONG", 0.0)
-    monkeypatch.setattr(estimate, "ENOUGH", 0.0)
+    monkeypatch.setattr(runs, "LONG", 0.0)
+    monkeypatch.setattr(runs, "ENOUGH", 0.0)
     run(steps=20, every=4, progress=False)
     run(steps=20, every=4, progress=lambda *_: None)
     assert capsys.readouterr() == ("", "")
@@ -151,8 +151,8 @@ def test_it_is_said_on_stderr_unless_progress_is_off(monkeypatch, capsys):
 
 
 def test_one_who_watches_progress_is_told_of_shorter_runs(monkeypatch, capsys):
-    monkeypatch.setattr(estimate, "WORTH", 0.0)
-    monkeypatch.setattr(estimate, "ENOUGH", 0.0)
+    monkeypatch.setattr(runs, "WORTH", 0.0)
+    monkeypatch.setattr(runs, "ENOUGH", 0.0)
     run(steps=20, every=4, progress=True)  # no terminal, so nobody watches
     assert capsys.readouterr() == ("", "")
     run(steps=20, every=4, progress=Lines())

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer.engines import runs
-from gossamer.engines.block import _within
+from gossamer.engines.block import _round_target
 from gossamer.engines.runs import RunPlan, Setting, Width, compute
 from gossamer.experiments.running import run as run_spec
 from gossamer.metrics import Target, targets
@@ -160,7 +160,7 @@ def test_a_target_means_the_same_in_both_precisions(value, away, better):
     single = np.float32(value)
     for _ in range(abs(away)):
         single = np.nextafter(single, np.float32(np.inf * np.sign(away)))
-    within = _within(Target("loss", value, better), "float32")
+    within = _round_target(Target("loss", value, better), "float32")
     assert within.dtype == np.float32
     if better == "higher":
         assert (single >= within) == (float(single) >= value)

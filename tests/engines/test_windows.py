@@ -8,8 +8,6 @@ import pytest
 import gossamer as gs
 from gossamer import schedules
 from gossamer.engines import block
-from gossamer.engines.devices.haste import in_haste
-from gossamer.engines.devices.layouts import ALONE
 from gossamer.engines.runs import RunPlan, Setting, Width, compute
 from gossamer.results.store import Nowhere
 from tests import compiled, plain
@@ -89,11 +87,11 @@ def test_a_block_may_hold_both():
     np.testing.assert_allclose(made.x[1], closed_form(falling, 20), rtol=1e-12)
 
 
-def test_a_program_compiled_in_haste_does_the_same_and_goes_on_from_where_it_was():
+def test_a_program_that_is_compiled_quickly_does_the_same_and_goes_on_from_where_it_was():
     given = [gs.DPSGD(eta=0.1)], PROBLEM, NETWORK, [gs.oracles.exact()]
     options: dict[str, Any] = {"seeds": [0], "steps": 20, "dtype": "float64", "metrics": ("loss",)}
-    first, later = (block.Block(*given, **options, layout=in_haste(ALONE)) for _ in range(2))
-    assert first.layout is not ALONE
+    first, later = (block.Block(*given, **options, quick=True) for _ in range(2))
+    assert first.quick
     assert [*first.drive([8], lambda done, loss: None).metrics] == ["loss"]
     later.resume([[[leaf[0, 0] for leaf in first.leaves()]]])
     later.drive([20], lambda done, loss: None, first=8)

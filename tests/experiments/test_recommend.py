@@ -14,7 +14,7 @@ from scipy.stats import binom
 
 import gossamer as gs
 from gossamer.core import InputError
-from gossamer.engines.cells import Row
+from gossamer.engines.runs import Row
 from gossamer.experiments.recommend import recommend
 from gossamer.experiments.recommending import finals as finalists
 from gossamer.experiments.recommending.budgets import Costs, costs_of

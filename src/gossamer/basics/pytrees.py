@@ -10,6 +10,7 @@ A class may be made before JAX is imported, and is registered when it is.
 
 import dataclasses
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from gossamer.basics.lazy_jax import jax, once_imported
@@ -81,7 +82,8 @@ def _register(cls: Any) -> None:
     keys = [jax.tree_util.GetAttrKey(name) for name in data]
 
     def flatten(instance: Any) -> tuple[list[Any], tuple[Any, ...]]:
-        return [getattr(instance, name) for name in data], tuple([getattr(instance, name) for name in static])
+        value = partial(getattr, instance)  # `map` calls no Python: this runs thousands of times a run
+        return list(map(value, data)), tuple(map(value, static))
 
     def flatten_with_keys(instance: Any) -> tuple[list[tuple[Any, Any]], tuple[Any, ...]]:
         values, fixed = flatten(instance)

@@ -1,6 +1,7 @@
 """What this machine has, and what fits into its memory: worked out from sizes, before anything is made."""
 
 import os
+import re
 from pathlib import Path
 
 from gossamer.core import InputError
@@ -36,9 +37,10 @@ def free_memory() -> float:
 
 def _available() -> float:
     try:
-        fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
-        return 1024.0 * int(fields["MemAvailable"].split()[0])
-    except (OSError, KeyError, ValueError):
+        available = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
+        if available:
+            return 1024.0 * int(available[1])
+    except OSError:
         pass
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
@@ -69,7 +71,7 @@ def _left(group: tuple[Path, str, str]) -> float | None:
         most = (folder / limit).read_text().strip()
         if most == "max":
             return None
-        stat = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
-        return max(0.0, float(most) - float((folder / used).read_text()) + float(stat.get("inactive_file", 0)))
+        inactive = re.search(r"^inactive_file (\d+)", (folder / "memory.stat").read_text(), re.M)
+        return max(0.0, float(most) - float((folder / used).read_text()) + (float(inactive[1]) if inactive else 0.0))
     except (OSError, ValueError):
         return None

@@ -72,7 +72,7 @@ def launch(
     if script.suffix == ".toml":
         if elastic:
             raise InputError("--elastic is for training scripts: a spec has none of it.")
-        from gossamer.engines.devices import launching
+        from gossamer.engines import processes as launching
 
         given = [str(script), *(arguments or [])]
         raise typer.Exit(launching.launch(processes, given, port=port, max_restarts=max_restarts))

@@ -52,7 +52,8 @@ def use_devices(devices: str | None, split: str | None, meeting: Meeting = NOBOD
         with resumable():
             yield
         return
-    from gossamer.engines.devices import places, processes  # JAX must be told before it starts
+    from gossamer.engines import devices as places
+    from gossamer.engines import processes  # JAX must be told before it starts
 
     several = meeting.processes or 1
     if isinstance(count, int):
@@ -66,22 +67,22 @@ def use_devices(devices: str | None, split: str | None, meeting: Meeting = NOBOD
             raise InputError("--cluster finds the other processes by itself: leave out --coordinator, or --cluster.")
         processes.join(*meeting[1:])
         count = count or "all"
-    with resumable(), processes.ending(print_error), places.using(count, split):
+    with resumable(), processes.end_together(print_error), places.use_devices(count, split):
         yield
 
 
 def is_quiet() -> bool:
     """Return True if another process prints."""
-    from gossamer.engines.devices import processes
+    from gossamer.engines import processes
 
-    return not processes.first()
+    return not processes.is_first()
 
 
 def refuse_others(spec: str, own: list[Path] | None) -> None:
     """Refuse to run together with processes that would compute something else."""
-    from gossamer.engines.devices import processes
+    from gossamer.engines import processes
 
-    processes.refuse_others(spec, own or [])
+    processes.check_same(spec, own or [])
 
 
 def _count(devices: str) -> int | str:

@@ -1,4 +1,4 @@
-"""Clocks: how long agents compute and messages travel, and the seconds that follow for a run."""
+"""Clocks: how long agents compute and messages travel, and the seconds of a run that follow."""
 
 from gossamer.clocks.clock import Clock, clock, clock_of
 from gossamer.clocks.compute import COMPUTE, Compute, constant, log_normal, shifted_exponential, trace

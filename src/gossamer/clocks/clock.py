@@ -21,13 +21,12 @@ FACTOR = Range(0, 1e9, low_open=True, advice="Times as long as other agents take
 CHANCE = Range(0, 1, high_open=True, advice="It is the chance that an agent fails when it begins a piece of work.")
 
 OUTAGES, PARTNERS = 1, 2
-"""What is drawn besides times, in the seeds of generators."""
+"""Numbers in the seeds of generators, for draws other than times."""
 
 
 @dataclass(frozen=True)
 class Outages:
-    """Agents that fail and come back: how likely one is to fail when it begins a piece of work,
-    and for how many seconds."""
+    """Outages: the chance that an agent fails when it begins a piece of work, and for how many seconds."""
 
     chance: float
     seconds: float
@@ -35,12 +34,12 @@ class Outages:
 
 @dataclass(frozen=True, eq=False)
 class Clock:
-    """Made by `clock`, which checks it."""
+    """Times of computing and of messages; `clock` makes and checks one."""
 
     links: Links
     compute: Compute
     slow: tuple[tuple[int, ...] | int, float]
-    """Which agents, or how many, and how much longer they take."""
+    """The slow agents, or their number, and how many times as long they take."""
     reduce: Reduction
     server: int
     outages: Outages
@@ -49,32 +48,35 @@ class Clock:
 
     @property
     def random(self) -> bool:
-        """Whether another seed gives other times."""
+        """True if another seed gives other times."""
         return self.compute.random or self.outages.chance > 0
 
     def check(self, agents: int) -> None:
-        """Refuse a number of agents that it says nothing of."""
+        """Raise InputError if the clock does not know all of so many agents."""
         self.links.check(agents)
         self.compute.check(agents)
         self.factors(agents)
         whole("clock: server", self.server, least=0, most=agents - 1)
 
     def factors(self, agents: int) -> Float[np.ndarray, " agents"]:
-        """How many times longer each agent takes."""
+        """Return how many times as long each agent takes."""
         which, factor = self.slow
-        made = np.ones(agents)
-        made[_slow_agents(which, agents)] = factor
-        return made
+        if isinstance(which, int):  # at equal distances, from agent 0 on
+            count = whole("clock: slow: agents", which, least=0, most=agents)
+            which = tuple(k * agents // count for k in range(count))
+        factors = np.ones(agents)
+        factors[[whole("clock: slow: an agent", agent, least=0, most=agents - 1) for agent in which]] = factor
+        return factors
 
     def times(self, seed: int, first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
-        """The seconds that the queries from `first` on take every agent, without outages."""
+        """Return the seconds that the queries from `first` on take every agent, without outages."""
         times = self.compute.times((self.seed, seed), first, count, agents)
         if not (np.isfinite(times) & (times >= 0)).all():  # ours are; those of a plug-in may not be
             raise InputError(f"clock: {self.compute} gives seconds that are below 0 or no numbers: mend its times.")
         return times * self.factors(agents)
 
     def absences(self, seed: int, first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
-        """The seconds that every agent is away before each of these pieces of work."""
+        """Return the seconds that every agent is away before each of these pieces of work."""
         if not self.outages.chance:
             return np.zeros((count, agents))
         fails = Uniform().times((self.seed, seed, OUTAGES), first, count, agents) < self.outages.chance
@@ -83,21 +85,21 @@ class Clock:
     def __str__(self) -> str:
         which, factor = self.slow
         count = which if isinstance(which, int) else len(which)
-        told = [f"links: {self.links}", f"a query: {self.compute}", f"all-reduce: {self.reduce}"]
-        told += [f"{count} slow, {factor:g} times"] if count and factor != 1 else []
+        texts = [f"links: {self.links}", f"a query: {self.compute}", f"all-reduce: {self.reduce}"]
+        texts += [f"{count} slow, {factor:g} times"] if count and factor != 1 else []
         if self.outages.chance:
-            told.append(f"away for {self.outages.seconds:g} s with chance {self.outages.chance:g} a piece of work")
-        return "; ".join(told)
+            texts.append(f"away for {self.outages.seconds:g} s with chance {self.outages.chance:g} a piece of work")
+        return "; ".join(texts)
 
     @property
     def mark(self) -> str:
-        """What tells it from other clocks."""
-        made = hashlib.sha256()
+        """A digest of all that decides the times: part of the cache key of asynchronous runs."""
+        digest = hashlib.sha256()
         for array in (self.links.latency, self.links.bandwidth, self.links.uplink):
-            made.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+            digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
         rest = self.links.groups, self.compute, self.slow, self.reduce, self.server, self.outages, self.seed
-        made.update(repr(rest).encode())
-        return made.hexdigest()
+        digest.update(repr(rest).encode())
+        return digest.hexdigest()
 
 
 def clock(
@@ -111,7 +113,7 @@ def clock(
     seeds: int = 10,
     seed: int = 0,
 ) -> Clock:
-    """How long agents compute and messages travel.
+    """Make a clock: how long agents compute and messages travel.
 
     Args:
         links: a preset's name ("datacenter", "campus", "internet", "continents"), or made by `gossamer.clocks`:
@@ -128,11 +130,11 @@ def clock(
     """
     if not isinstance(reduce, str) or reduce not in get_args(Reduction):
         raise InputError(f"clock: reduce = {brief(reduce)} is not known; {nearest(reduce, get_args(Reduction))}")
-    away = _table("outages", outages, {"chance": 0.0, "seconds": 0.0})
+    away = _read_table("outages", outages, {"chance": 0.0, "seconds": 0.0})
     return Clock(
         links_of(links),
         compute if isinstance(compute, Compute) else constant(compute),
-        _slow(_table("slow", slow, {"agents": 0, "factor": 1.0})),
+        _read_slow(_read_table("slow", slow, {"agents": 0, "factor": 1.0})),
         reduce,
         whole("clock: server", server, least=0),
         Outages(
@@ -145,7 +147,7 @@ def clock(
 
 
 def clock_of(given: Any) -> Clock | None:
-    """The clock that a user means: one, the name of a preset, or none."""
+    """Return the clock that a user means: one, that of a preset's name, or none."""
     if given is None or isinstance(given, Clock):
         return given
     if isinstance(given, str):
@@ -154,13 +156,14 @@ def clock_of(given: Any) -> Clock | None:
 
 
 class Uniform(Drawn):
-    """Numbers in [0, 1), drawn as times are."""
+    """Uniform numbers in [0, 1), drawn as times are."""
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         return rng.random(shape)
 
 
-def _table(where: str, given: Mapping[str, Any] | None, known: dict[str, Any]) -> dict[str, Any]:
+def _read_table(where: str, given: Mapping[str, Any] | None, known: dict[str, Any]) -> dict[str, Any]:
+    """Return the table with defaults; raise InputError for keys that are unknown or missing."""
     if given is not None and not isinstance(given, Mapping):
         raise InputError(f"clock: {where} must be a table of {' and '.join(known)}, but is {brief(given)}.")
     for key in given or {}:
@@ -172,16 +175,8 @@ def _table(where: str, given: Mapping[str, Any] | None, known: dict[str, Any]) -
     return known | dict(given or {})
 
 
-def _slow(table: dict[str, Any]) -> tuple[tuple[int, ...] | int, float]:
+def _read_slow(table: dict[str, Any]) -> tuple[tuple[int, ...] | int, float]:
     which, factor = table["agents"], FACTOR.check("clock: slow: factor", table["factor"])
     if isinstance(which, (list, tuple, np.ndarray)):
         return tuple(whole("clock: slow: an agent", agent, least=0) for agent in which), factor
     return whole("clock: slow: agents", which, least=0, advice="Or give a list of them."), factor
-
-
-def _slow_agents(which: tuple[int, ...] | int, agents: int) -> list[int]:
-    """The slow agents: those that are named, or the given number of them at equal distances starting from agent 0."""
-    if isinstance(which, int):
-        count = whole("clock: slow: agents", which, least=0, most=agents)
-        return [k * agents // count for k in range(count)]
-    return [whole("clock: slow: an agent", agent, least=0, most=agents - 1) for agent in which]

@@ -1,4 +1,4 @@
-"""How long a query takes: constant, random, or as measured, by agent."""
+"""Compute times: the seconds of a query, constant, random, or as measured, by agent."""
 
 import abc
 import dataclasses
@@ -21,26 +21,26 @@ BLOCK = 256
 
 
 class Compute(abc.ABC):
-    """The time of one query. Its numbers are those of an agent that is not slow."""
+    """The time of one query of an agent that is not slow."""
 
     random: bool = True
-    """Whether another seed gives other times."""
+    """True if another seed gives other times."""
 
     @abc.abstractmethod
     def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
-        """The seconds of the queries from `first` on of every agent; what else is asked for changes none of them."""
+        """Return the seconds of the queries from `first` on of every agent, whatever else is asked for."""
 
     def check(self, agents: int) -> None:
-        """Refuse a number of agents that it says nothing of."""
+        """Raise InputError if the times of so many agents are not known."""
         del agents  # most know nothing of single agents
 
 
 class Drawn(Compute):
-    """Times that are drawn, independently of each other."""
+    """Independent random times."""
 
     @abc.abstractmethod
     def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> Float[np.ndarray, "queries agents"]:
-        """The seconds of queries, [queries, agents]."""
+        """Draw the seconds of queries."""
 
     def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
         blocks = range(first // BLOCK, (first + count - 1) // BLOCK + 1)
@@ -51,7 +51,7 @@ class Drawn(Compute):
 
 @dataclasses.dataclass(frozen=True)
 class Constant(Compute):
-    """Always the same."""
+    """A constant time."""
 
     seconds: float
     random = False
@@ -65,7 +65,7 @@ class Constant(Compute):
 
 @dataclasses.dataclass(frozen=True)
 class LogNormal(Drawn):
-    """Log-normal with this mean, not median."""
+    """A log-normal time with this mean, not median."""
 
     mean: float
     sigma: float
@@ -79,7 +79,7 @@ class LogNormal(Drawn):
 
 @dataclasses.dataclass(frozen=True)
 class ShiftedExponential(Drawn):
-    """At least `least`, and an exponential time with mean `mean` − `least` on top."""
+    """A time of at least `least`, and an exponential one with mean `mean` − `least` on top."""
 
     least: float
     mean: float
@@ -96,7 +96,7 @@ class Trace(Compute):
     """Measured times, replayed in their order by every agent from a place of its own, and from the start again."""
 
     seconds: tuple[tuple[float, ...], ...]
-    """By agent."""
+    """The times of each agent."""
     name: str
 
     def check(self, agents: int) -> None:
@@ -121,17 +121,17 @@ class Trace(Compute):
 
 
 def constant(seconds: float) -> Compute:
-    """Every query takes the same time."""
+    """Make a constant compute time."""
     return Constant(SECONDS.check("constant(seconds=…)", seconds))
 
 
 def log_normal(mean: float, sigma: float) -> Compute:
-    """Log-normal times with this mean; sigma is the standard deviation of their logarithm."""
+    """Make log-normal times with this mean; sigma is the standard deviation of their logarithm."""
     return LogNormal(POSITIVE.check("log_normal(mean=…)", mean), SPREAD.check("log_normal(sigma=…)", sigma))
 
 
 def shifted_exponential(least: float, mean: float) -> Compute:
-    """A least time and an exponential one on top, with this mean in all: the usual model of stragglers."""
+    """Make times of a least and an exponential part, with this mean in all: the usual model of stragglers."""
     low, middle = (
         SECONDS.check(f"shifted_exponential({key}=…)", value) for key, value in {"least": least, "mean": mean}.items()
     )
@@ -143,7 +143,7 @@ def shifted_exponential(least: float, mean: float) -> Compute:
 
 
 def trace(file: str | os.PathLike[str]) -> Compute:
-    """Measured times from a CSV file with the columns `agent` and `seconds`, a line for each query in its order."""
+    """Read measured times from a CSV file with the columns `agent` and `seconds`, a line for each query in order."""
     path = existing_file(file, "A trace is a CSV file with the columns agent and seconds.")
     try:
         table = pl.read_csv(path, infer_schema_length=None)  # what stands in the last line has a say, too

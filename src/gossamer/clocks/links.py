@@ -34,18 +34,18 @@ class Links:
     uplink: Float[np.ndarray, "*agents"]
     """Bytes a second that an agent can send: one number, or one for each agent; infinite where it is no limit."""
     groups: tuple[int, ...] | None = None
-    """The group of each agent; None where blocks of agents that are neighbours in number share one."""
+    """The group of each agent; None where agents of adjacent numbers share one."""
 
     def __str__(self) -> str:
         return self.name
 
     @property
     def uniform(self) -> bool:
-        """Whether all pairs are alike."""
+        """True if all pairs are alike."""
         return self.latency.size == 1
 
     def check(self, agents: int) -> None:
-        """Refuse a number of agents that it says nothing of."""
+        """Raise InputError if the links of so many agents are not known."""
         known = {
             "uplinks": self.uplink.size if self.uplink.ndim else agents,
             "places": len(self.groups or ()) or agents,
@@ -56,13 +56,13 @@ class Links:
                     f"the links {self.name} have {count} {what}, but there are {agents} agents: give one for each."
                 )
 
-    def placed(self, agents: int) -> Int[np.ndarray, " agents"]:
-        """The group of each agent: neighbours in number share one, where groups were not given."""
+    def group_agents(self, agents: int) -> Int[np.ndarray, " agents"]:
+        """Return the group of each agent: agents of adjacent numbers share one, where groups were not given."""
         return np.array(self.groups) if self.groups else np.arange(agents) * len(self.latency) // agents
 
     def between(self, sources: Any, targets: Any, agents: int) -> tuple[np.ndarray, np.ndarray]:
-        """Latency and bandwidth from each source to its target."""
-        group = self.placed(agents)
+        """Return latency and bandwidth from each source to its target."""
+        group = self.group_agents(agents)
         pair = group[np.asarray(sources)], group[np.asarray(targets)]
         latency, bandwidth = self.latency[pair], self.bandwidth[pair]
         missing = np.flatnonzero(np.isnan(bandwidth) | np.isnan(latency))
@@ -74,12 +74,12 @@ class Links:
         return latency, bandwidth
 
     def uplinks(self, agents: int) -> Float[np.ndarray, " agents"]:
-        """The uplink of each agent."""
+        """Return the uplink of each agent."""
         return np.broadcast_to(self.uplink, (agents,))
 
 
 def uniform(latency: float, bandwidth: float | None = None, uplink: Any = None) -> Links:
-    """All pairs alike: seconds of latency, and bytes a second of a link, of an agent's uplink, or of both."""
+    """Make links that are all alike: seconds of latency, and bytes a second of a link, of an uplink, or of both."""
     where = "uniform"
     single = np.full((1, 1), SECONDS.check(f"{where}(latency=…)", latency))
     wide = np.inf if bandwidth is None else BANDWIDTH.check(f"{where}(bandwidth=…)", bandwidth)
@@ -87,7 +87,7 @@ def uniform(latency: float, bandwidth: float | None = None, uplink: Any = None) 
 
 
 def matrix(latency: Any, bandwidth: Any = None, uplink: Any = None) -> Links:
-    """A latency and a bandwidth for each pair: row i, column j is from agent i to agent j; diagonals do not matter."""
+    """Make links with a latency and a bandwidth for each pair: row i, column j is from agent i to agent j."""
     seconds = _square("matrix(latency=…)", latency, SECONDS)
     rates = np.full_like(seconds, np.inf) if bandwidth is None else _square("matrix(bandwidth=…)", bandwidth, BANDWIDTH)
     if seconds.shape != rates.shape:
@@ -96,7 +96,7 @@ def matrix(latency: Any, bandwidth: Any = None, uplink: Any = None) -> Links:
 
 
 def from_file(file: str | os.PathLike[str], uplink: Any = None) -> Links:
-    """Links from a CSV file with the columns `source`, `target`, `latency` and, unless nothing limits it, `bandwidth`.
+    """Read links from a CSV file with the columns `source`, `target`, `latency` and, if it is limited, `bandwidth`.
 
     A pair that is there in one direction only is the same in the other.
     """
@@ -120,22 +120,21 @@ def from_file(file: str | os.PathLike[str], uplink: Any = None) -> Links:
     agents = int(max(source.max(), target.max())) + 1
     way_out = "number the agents from 0 on, without gaps, or take clocks.regions or clocks.uniform"
     refuse_beyond_memory(f"{path}: a link between each two of {agents:,} agents", 40.0 * agents**2, way_out)
-    made = {}
+    matrices = []
     for name in ("latency", "bandwidth"):
-        held = np.full((agents, agents), np.nan)
-        held[source, target] = columns.get(name, np.inf)
-        made[name] = np.where(np.isnan(held), held.T, held)
-    each = tuple(range(agents))
-    return Links(f"of {path.name}", made["latency"], made["bandwidth"], _uplink("from_file", uplink), each)
+        values = np.full((agents, agents), np.nan)
+        values[source, target] = columns.get(name, np.inf)
+        matrices.append(np.where(np.isnan(values), values.T, values))
+    return Links(f"of {path.name}", *matrices, _uplink("from_file", uplink), tuple(range(agents)))
 
 
 def regions(
     name: str = "continents", *, places: Sequence[Any] | None = None, uplink: Any = None, bandwidth: float | None = None
 ) -> Links:
-    """Agents at sites of `REGIONS`: the latency of two agents is that of their sites.
+    """Make the links of agents at sites of `REGIONS`: the latency of two agents is that of their sites.
 
-    `places` names the site of each agent; if it is not given, agents that are neighbours in number share a site, and
-    all sites have equally many. An uplink, or the bandwidth of a link, stands for that of the preset.
+    `places` names the site of each agent; if it is not given, agents of adjacent numbers share a site, and all
+    sites have equally many. An uplink, or the bandwidth of a link, stands for that of the preset.
     """
     if not isinstance(name, str) or name not in REGIONS:
         raise InputError(f"regions: {brief(name)} is not known; {nearest(name, REGIONS)}")
@@ -156,7 +155,7 @@ def regions(
 
 @dataclass(frozen=True)
 class Region:
-    """Links between sites whose names are known, and where their numbers come from."""
+    """Links between named sites, and the source of their numbers."""
 
     links: Links
     sites: tuple[str, ...]
@@ -235,8 +234,8 @@ def _square(where: str, given: Any, allowed: Range) -> np.ndarray:
     values = array_of(where, given).astype(float)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
         raise InputError(f"{where} must be a square matrix, a row for each agent, but has shape {values.shape}.")
-    held = (values >= allowed.low) & (values <= allowed.high) | np.eye(len(values), dtype=bool)
-    for row, column in np.argwhere(~held):
+    valid = (values >= allowed.low) & (values <= allowed.high) | np.eye(len(values), dtype=bool)
+    for row, column in np.argwhere(~valid):
         allowed.check(f"{where} from agent {row} to agent {column}", float(values[row, column]))
     return values
 
@@ -249,7 +248,7 @@ def _column(path: Any, table: pl.DataFrame, name: str, allowed: Range) -> np.nda
 
 
 def links_of(given: Any) -> Links:
-    """The links that a user means: made by a function of this room, or the name of a preset."""
+    """Return the links that a user means: made by a function of this module, or those of a preset's name."""
     if isinstance(given, Links):
         return given
     if isinstance(given, str) and given in REGIONS:

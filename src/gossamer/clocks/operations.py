@@ -1,25 +1,25 @@
-"""What an agent does in a round, in order: the words in which a rule is traced, and which a clock times."""
+"""Operations of an agent, as a rule is traced and a clock times them."""
 
 from typing import NamedTuple
 
 
 class Query(NamedTuple):
-    """It computes a number of queries, one after the other, as one piece of work."""
+    """A number of queries, one after the other, as one piece of work."""
 
     number: float
     passes: int = 0
-    """Passes over all its samples, before it is known how many queries one is."""
+    """Passes over all samples of the agent, before it is known how many queries one is."""
 
 
 class Send(NamedTuple):
-    """A message of the given size leaves for every neighbour. The slot tells which `Receive` waits for the answer."""
+    """A message to every neighbour. The `Receive` with the same slot waits for their messages."""
 
     bytes: float
     slot: int
 
 
 class Receive(NamedTuple):
-    """It waits for the messages that its neighbours sent into this slot."""
+    """The wait for the messages that neighbours sent into this slot."""
 
     slot: int
 
@@ -31,8 +31,8 @@ class Reduce(NamedTuple):
 
 
 class Average(NamedTuple):
-    """Messages of the given size to every neighbour, each after the last was answered, before round 0: by
-    the links of rounds 0, 1, …, `times` − 1."""
+    """Gossip before round 0: messages to every neighbour, each after the last was answered, over the links of rounds
+    0, 1, …, `times` − 1."""
 
     bytes: float
     times: int
@@ -45,18 +45,13 @@ Order = tuple[Operation, ...]
 
 
 class Orders(NamedTuple):
-    """What a rule does from the start on."""
+    """The operations of a rule from the start on."""
 
     start: Order
-    """Before round 0 is there to be measured."""
+    """Operations before the model of round 0 is there."""
     turn: Order
-    """Once after that, before the first round."""
+    """Operations once after the start, before the first round."""
     each: Order
-    """In each round."""
+    """Operations of each round."""
     lead: int = 0
-    """By how many rounds the model is ahead: that of round t is there after t − lead of them, if t is above 0."""
-
-
-def pieces(order: Order) -> int:
-    """How many pieces of work an order has."""
-    return sum(isinstance(operation, Query) for operation in order)
+    """The number of rounds by which the model is ahead: for t > 0, that of round t is there after t − lead rounds."""

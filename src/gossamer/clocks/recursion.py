@@ -10,7 +10,7 @@ with $s_j$ when agent j posted the message, $f$ when the link is free again, $d$
 $\ell$ its latency. All clock seeds go side by side, rounds one after the other in one compiled loop.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,21 +22,20 @@ from jaxtyping import Array, Float
 
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.clocks.clock import Clock
-from gossamer.clocks.operations import Average, Operation, Order, Orders, Query, Receive, Send, pieces
-from gossamer.clocks.reductions import REDUCTIONS, Routes, kind_of
+from gossamer.clocks.operations import Average, Order, Orders, Query, Receive, Send
 from gossamer.networks import Network
 
 NUMBERS = 4_000_000
-"""Times that are drawn together, at most."""
+"""The most times that are drawn together."""
 
 ROUNDS = 1_024
-"""Rounds of one call of the compiled loop, at most."""
+"""The most rounds of one call of the compiled loop."""
 
 WIDTH = 8
 """A table of incoming links may be at most this many times as large as the list of links."""
 
 PAIR = 200.0
-"""Bytes that a link takes, with what is made of it on the way."""
+"""Bytes of memory that a link takes, temporaries included."""
 
 Form = tuple[tuple[str, int], ...]
 """The kinds of an order's operations, and their slots."""
@@ -47,53 +46,45 @@ class Wires(NamedTuple):
 
     source: Array
     target: Array | None
-    """None where everyone sends to all others, and all links are alike: then there is one for each agent."""
+    """None on a complete graph whose links are all alike: then there is one link for each agent."""
     latency: Array
     bandwidth: Array
     uplink: Array
-    """That of the source."""
+    """The uplink of the source."""
     incoming: Array | None
-    """For each agent, the places of its incoming links, filled up with one beyond the last; None where it is large."""
+    """For each agent, the indices of its incoming links, padded with one beyond the last; None where it is large."""
     sharing: Array
-    """For each round of a period and each link: how many messages share the uplink of its source; 0 if it is down."""
+    """For each round of a period and each link: the number of messages that share its source's uplink; 0 if down."""
 
 
 class Standing(NamedTuple):
-    """Where the agents of one clock seed stand."""
+    """The times that the agents and links of one clock seed have come to."""
 
     ready: Array
+    """The time at which each agent can begin its next operation."""
     free: Array
-    """When each link is free."""
+    """The time at which each link is free."""
 
 
 def seconds(
     orders: Orders, network: Network, clock: Clock, marks: Sequence[int]
 ) -> Float[np.ndarray, "clock_seeds marks"]:
-    """When all agents have the model of each of these rounds, for every seed of the clock."""
-    ends, last = dict[int, np.ndarray](), max(marks)
-    for t, at in _ends(orders, network, clock, last):
-        ends[t] = at
+    """Return when all agents have the model of each of these rounds, for every seed of the clock."""
+    last = max(marks)
+    run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)))
+    ends = [run.before(orders.start)]
+    if orders.lead and last:
+        ends.append(run.before(orders.turn))
+    queries = sum(isinstance(operation, Query) for operation in orders.each)
+    most = NUMBERS // (max(1, queries) * len(run.seeds) * network.agents)
+    rounds = min(ROUNDS, 1 << max(1, most).bit_length() - 1, 1 << max(1, last - len(ends)).bit_length())
+    while len(ends) <= last:
+        ends += list(run.rounds(orders.each, rounds))
     return np.stack([ends[t] for t in marks], axis=1)
 
 
-def _ends(orders: Orders, network: Network, clock: Clock, last: int) -> Iterator[tuple[int, np.ndarray]]:
-    """The rounds from 0 to `last`, and when each is done."""
-    run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)))
-    yield 0, run.before(orders.start)
-    done = 0
-    if orders.lead and last:
-        done = 1
-        yield 1, run.before(orders.turn)
-    most = NUMBERS // (max(1, pieces(orders.each)) * len(run.seeds) * network.agents)
-    rounds = min(ROUNDS, 1 << max(1, most).bit_length() - 1, 1 << max(1, last - done - 1).bit_length())
-    while done < last:
-        for end in run.rounds(orders.each, rounds)[: last - done]:
-            done += 1
-            yield done, end
-
-
 class _Run:
-    """The agents of all clock seeds, and how far they have come."""
+    """The agents of all clock seeds, and the time that each has come to."""
 
     def __init__(self, network: Network, clock: Clock, seeds: list[int]):
         self.network, self.clock, self.seeds = network, clock, seeds
@@ -106,7 +97,7 @@ class _Run:
             self._standing = Standing(*blank)
 
     def before(self, order: Order) -> Float[np.ndarray, " clock_seeds"]:
-        """When all agents have done what comes before the first round."""
+        """Return when all agents have done what comes before the first round."""
         for k, operation in enumerate(order):
             if isinstance(operation, Average):
                 self._go(order[:k], 1)
@@ -115,7 +106,7 @@ class _Run:
         return self._go(order, 1)[0]
 
     def rounds(self, order: Order, count: int) -> Float[np.ndarray, "rounds clock_seeds"]:
-        """When all agents have done the order, for the first time, the second, …"""
+        """Return when all agents have done the order, for the first time, the second, …"""
         ends = self._go(order, count)
         self._done += count
         return ends
@@ -127,13 +118,14 @@ class _Run:
         if self.network.activity < 1:
             awake = [np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)]
             times = times * np.stack(awake)[:, None, None, :]
-        if len(queries) == len(order):  # nobody waits for anybody
+        if len(queries) == len(order):  # no agent waits for another
             ready = np.asarray(self._standing.ready) + times.sum(1).cumsum(0)
             self._standing = self._standing._replace(ready=ready[-1])
             return ready.max(2)
         with jax.enable_x64(True):
-            numbers = jnp.asarray([_number(operation) for operation in order])
-            form = tuple(_formed(operation) for operation in order)
+            # sizes are arguments of the compiled loop, so that it serves others; kinds and slots are static
+            numbers = jnp.asarray([0.0 if isinstance(one, Receive) else float(one[0]) for one in order])
+            form = tuple((type(one).__name__, one.slot if isinstance(one, (Send, Receive)) else 0) for one in order)
             given = self._routes, self._wires(count), self._standing, jnp.asarray(times), numbers
             self._standing, ends = _rounds(form, self._reduction, *given)
             return np.asarray(ends)
@@ -149,7 +141,7 @@ class _Run:
         return queries[:, None, None] * worked + absent
 
     def _wires(self, count: int) -> Wires:
-        """The links, and which of them are used in the next rounds."""
+        """Return the links, and which of them are used in the next rounds."""
         n, network, (source, target) = self.network.agents, self.network, self._pairs
         uplink = self.clock.links.uplinks(n)[source]
         if target is None:
@@ -170,18 +162,8 @@ class _Run:
         return Wires(source, target, latency, bandwidth, uplink, _incoming(self._pairs[1], n), sharing)
 
 
-def _number(operation: Operation) -> float:
-    """What an operation has of numbers: they are arguments of the compiled loop, so that it serves other sizes."""
-    return 0.0 if isinstance(operation, Receive) else float(operation[0])
-
-
-def _formed(operation: Operation) -> tuple[str, int]:
-    """What is static of an operation: its kind, and its slot."""
-    return type(operation).__name__, operation.slot if isinstance(operation, (Send, Receive)) else 0
-
-
 def _pairs(network: Network, clock: Clock) -> tuple[np.ndarray, np.ndarray | None]:
-    """Who sends to whom in one round or another, sorted by who receives; None for all, where all links are alike."""
+    """Return all sources and targets of messages, sorted by target; None for all, where all links are alike."""
     n = network.agents
     union = network.mixer.union()
     if union is None and clock.links.uniform and not network.changes and n > 1:
@@ -201,13 +183,14 @@ def _pairs(network: Network, clock: Clock) -> tuple[np.ndarray, np.ndarray | Non
 
 
 def _used(network: Network, t: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """1 for the links that are used in a round, and 0 for the others."""
+    """Return 1 for the links that are used in a round, and 0 for the others."""
     over = "W" if network.stochastic == "doubly" else "C"
     matrix = sp.csr_array(network.matrix(t, over))
     return np.asarray(matrix[target, source] != 0).ravel().astype(float)
 
 
 def _incoming(target: Any, agents: int) -> Array | None:
+    """Return the table of each agent's incoming links, unless it would be much larger than the list."""
     counts = np.bincount(target, minlength=agents)
     if not len(target) or counts.max() * agents > WIDTH * len(target):
         return None
@@ -221,7 +204,7 @@ def _incoming(target: Any, agents: int) -> Array | None:
 def _rounds(
     form: Form, reduction: str, routes: Any, wires: Wires, standing: Standing, times: Array, numbers: Array
 ) -> tuple[Standing, Array]:
-    """The order, once for each of the times."""
+    """Run the order once for each of the times."""
 
     def one_round(standing: Standing, given: tuple[Array, Array]) -> tuple[Standing, Array]:
         turn, times = given
@@ -243,7 +226,7 @@ def _round(
     standing: Standing,
     times: Array,
 ) -> Standing:
-    """The order of one round for the agents of one clock seed."""
+    """Run the order of one round for the agents of one clock seed."""
     ready, free = standing
     slots: dict[int, Array] = {}
     work = 0
@@ -265,10 +248,136 @@ def _round(
 
 
 def _last(wires: Wires, arrivals: Array, agents: int) -> Array:
-    """When the last message of each agent arrives."""
-    if wires.target is None:  # from all others: the last of all, or the last but one where that is one's own
+    """Return when the last message of each agent arrives."""
+    if wires.target is None:  # from all others: the last of all, or the one before it where that is its own
         (last, before), (own, _) = jax.lax.top_k(arrivals, 2)
         return jnp.where(jnp.arange(agents) == own, before, last)
     if wires.incoming is None:
         return jax.ops.segment_max(arrivals, wires.target, agents, indices_are_sorted=True)
     return jnp.append(arrivals, -jnp.inf)[wires.incoming].max(1)
+
+
+class Route(NamedTuple):
+    """The links of a reduction: seconds of latency, and bytes a second."""
+
+    latency: Array
+    rate: Array
+
+
+class Routes(NamedTuple):
+    """The links of the clock's own kind of reduction."""
+
+    out: Route
+    back: Route
+    """The same pairs the other way; unused by a ring."""
+    line: Array
+    """Bytes a second of the server's own line."""
+    hub: Array
+    """The number of the server."""
+
+    @staticmethod
+    def of(clock: Clock, agents: int) -> "Routes":
+        everyone = np.arange(agents)
+        match clock.reduce:
+            case "ring":
+                ends = everyone, (everyone + 1) % agents
+            case "tree":
+                ends = everyone, everyone & (everyone - 1)  # without its lowest bit: where it sends its sum
+            case _:
+                ends = everyone, np.full(agents, clock.server)
+        there, again = _route(clock, ends[0], ends[1], agents), _route(clock, ends[1], ends[0], agents)
+        line = clock.links.uplinks(agents)[clock.server]
+        return Routes(there, again, jnp.asarray(line), jnp.asarray(clock.server))
+
+
+def _route(clock: Clock, source: np.ndarray, target: np.ndarray, agents: int) -> Route:
+    apart = source != target
+    latency, bandwidth = np.zeros(agents), np.full(agents, np.inf)
+    latency[apart], bandwidth[apart] = clock.links.between(source[apart], target[apart], agents)
+    rate = np.minimum(bandwidth, clock.links.uplinks(agents)[source])
+    return Route(jnp.asarray(latency), jnp.asarray(rate))
+
+
+def ring(routes: Routes, size: Any, ready: Array) -> Array:
+    """Reduce in 2(n − 1) steps, in each of which every agent sends an n-th part to the next and waits for one."""
+    agents = len(ready)
+    latency, takes = routes.out.latency, size / agents / routes.out.rate
+
+    def step(_: Any, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        ready, free = carry
+        sent = jnp.maximum(ready, free) + takes
+        return jnp.maximum(ready, jnp.roll(sent + latency, 1)), sent
+
+    return jax.lax.fori_loop(0, 2 * (agents - 1), step, (ready, ready))[0]
+
+
+def even_ring(routes: Routes, size: Any, ready: Array) -> Array:
+    r"""Reduce as `ring` does where every part takes as long on each link, $d$, without its steps.
+
+    A part comes to agent i along a path of hops over latencies $\ell$ and of waits for a link, each of which takes $d$.
+    So the last of its 2(n − 1) parts arrives at
+
+    $$ \max\Bigl( r_i,\ 2(n - 1)\, d
+       + \max_{1 \le h \le 2(n - 1)} \bigl( r_{i-h} + \ell_{i-h} + \dots + \ell_{i-1} \bigr) \Bigr) $$
+
+    the maximum over a window that slides along the unrolled ring: the larger of the maximum from its begin to an index
+    that lies in all windows, and of the maximum from there to its end.
+    """
+    agents = len(ready)
+    if agents == 1:
+        return ready
+    before = jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.tile(routes.out.latency, 3))])
+    begun = jnp.tile(ready, 3) - before[:-1]
+    middle = agents + 1
+    since = jax.lax.cummax(begun[: middle + 1], reverse=True)
+    until = jax.lax.cummax(begun[middle:])
+    last = 2 * agents - 1 + jnp.arange(agents)
+    longest = jnp.maximum(since[last - (2 * agents - 3)], until[last - middle])
+    arrival = longest + before[last + 1] + 2 * (agents - 1) * (size / agents / routes.out.rate[0])
+    return jnp.maximum(ready, arrival)
+
+
+def tree(routes: Routes, size: Any, ready: Array) -> Array:
+    """Reduce along a binomial tree: sums go up to agent 0, a level at a time, and the mean comes down."""
+    agents = len(ready)
+    levels = [2**k for k in range((agents - 1).bit_length())]
+    pairs = [(np.arange(gap, agents, 2 * gap), np.arange(0, agents - gap, 2 * gap)) for gap in levels]
+    for children, parents in pairs:
+        arrival = ready[children] + size / routes.out.rate[children] + routes.out.latency[children]
+        ready = ready.at[parents].max(arrival)
+    free = ready
+    for children, parents in reversed(pairs):
+        sent = jnp.maximum(ready, free)[parents] + size / routes.back.rate[children]
+        free = free.at[parents].set(sent)
+        ready = ready.at[children].set(sent + routes.back.latency[children])
+    return ready
+
+
+def server(routes: Routes, size: Any, ready: Array) -> Array:
+    """Reduce by a server: all send to it, one message after the other; then it sends to all, over its uplink.
+
+    A message arrives as fast as its sender and the server's line allow. The line takes one message at a time.
+    """
+    others, hub = len(ready) - 1, routes.hub
+    away = jnp.arange(len(ready)) != hub
+    takes = size / jnp.minimum(routes.out.rate, routes.line)
+    arrival = jnp.where(away, ready + takes + routes.out.latency, -jnp.inf)
+    queue = jnp.arange(others, -1, -1) * size / routes.line  # the server's own part comes first, and is there already
+    done = jnp.maximum((jnp.sort(arrival) + queue).max(), ready[hub])
+    takes = jnp.maximum(size / routes.back.rate, others * size / routes.line)
+    return jnp.where(away, done + takes + routes.back.latency, done)
+
+
+REDUCTIONS: dict[str, Callable[[Any, Any, Array], Array]] = {
+    "ring": ring,
+    "even-ring": even_ring,
+    "tree": tree,
+    "server": server,
+}
+"""All-reduces by name."""
+
+
+def kind_of(clock: Clock, routes: Routes) -> str:
+    """Return the name of a clock's all-reduce: a ring whose links are all as fast needs no steps."""
+    rate = np.asarray(routes.out.rate)
+    return "even-ring" if clock.reduce == "ring" and (rate == rate[0]).all() else clock.reduce

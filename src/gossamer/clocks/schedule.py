@@ -1,4 +1,4 @@
-"""Schedules of asynchronous runs: who wakes when, and whom it meets. No number of the run has a say in it."""
+"""Schedules of asynchronous runs: which agent wakes when, and which neighbour it meets, whatever the models are."""
 
 import heapq
 from collections.abc import Callable
@@ -17,42 +17,42 @@ from gossamer.networks import Network
 
 
 class Schedule(NamedTuple):
-    """Events in the order of their ends; as many as there are agents are a round."""
+    """Events in the order of their ends; a round is as many of them as there are agents."""
 
     begin: float
-    """When all agents have done their start."""
+    """The time at which all agents have done their start."""
     agents: Int[np.ndarray, " events"]
-    """Who wakes."""
+    """The agent that wakes."""
     partners: Int[np.ndarray, " events"]
-    """Whom it meets: itself where nobody is there."""
+    """The neighbour that it meets: itself where all are away."""
     turns: Int[np.ndarray, " events"]
-    """How often it woke before."""
+    """The number of times that it woke before."""
     ends: Float[np.ndarray, " events"]
-    """When the two have met."""
+    """The time at which the two have met."""
 
     def seconds(self, t: int, agents: int) -> float:
-        """When the first t rounds are over."""
+        """Return when the first t rounds are over."""
         return float(self.ends[t * agents - 1]) if t else self.begin
 
 
 class Work(NamedTuple):
-    """What a rule pays on an asynchronous network."""
+    """The work of a rule on an asynchronous network."""
 
     start: Order
     queries: float
     """Queries of one gradient."""
     bytes: float
-    """What each of the two sends when they meet."""
+    """Bytes that each of the two sends when they meet."""
 
 
 @lru_cache(maxsize=64)
 def schedule(network: Network, clock: Clock, work: Work, seed: int, rounds: int) -> Schedule:
-    """The events of the given number of rounds. More rounds do not change the first ones."""
+    """Return the events of so many rounds. More rounds do not change the first ones."""
     return _Events(network, clock, work, seed).first(rounds * network.agents)
 
 
 class _Events:
-    """The agents, what each is at, and a queue of when they wake."""
+    """An event simulation: the agents, and a queue of when they wake."""
 
     def __init__(self, network: Network, clock: Clock, work: Work, seed: int):
         n = network.agents
@@ -65,8 +65,8 @@ class _Events:
         self.queries, self.turns = [0] * n, [0] * n
         self.busy, self.away = [0.0] * n, [0.0] * n
         self.queue: list[tuple[float, int, int]] = []
-        """When each agent wakes, how often it did before, and its number: of those that wake at once, the one that woke
-        least often comes first, so that none is left out where nothing takes any time."""
+        """When each agent wakes, how often it woke before, and its number. Of agents that wake at once, the one that
+        woke least often comes first, so that none is left out where nothing takes any time."""
         self.begin = 0.0
         if clock.outages.chance and not clock.times(seed, 0, BLOCK, n).any(0).all():
             raise InputError(
@@ -76,7 +76,7 @@ class _Events:
         self._start(network, clock)
 
     def _start(self, network: Network, clock: Clock) -> None:
-        """All agents do what comes before the first event; where they talk, the last one says when it is done."""
+        """Run what comes before the first event; where agents exchange messages, all wait for the last one."""
         alone = all(isinstance(operation, Query) for operation in self.work.start)
         common = 0.0 if alone else float(seconds(Orders(self.work.start, (), ()), network, clock, [0])[0, 0])
         ready = [common] * self.agents
@@ -90,19 +90,19 @@ class _Events:
             self.ask(agent, at)
 
     def _query(self, agent: int, number: float) -> float:
-        """The seconds of the agent's next piece of work, its absence before it included."""
+        """Return the seconds of the agent's next piece of work, an outage before it included."""
         query = self.queries[agent]
         self.queries[agent] += 1
         return self.absences(query)[agent] + number * self.times(query)[agent]
 
     def ask(self, agent: int, at: float) -> None:
-        """The agent asks for a gradient, and will wake when it is done."""
+        """Let the agent begin a gradient, and wake when it is done."""
         absent = self.absences(self.queries[agent])[agent]
         self.away[agent] = at + absent if absent else 0.0
         heapq.heappush(self.queue, (at + self._query(agent, self.work.queries), self.turns[agent], agent))
 
     def first(self, count: int) -> Schedule:
-        """The first events by their ends; those that end before anyone wakes again are known."""
+        """Return the first events by their ends; those that end before an agent wakes again are known."""
         pending: list[tuple[float, int, int, int, int]] = []
         known: list[tuple[float, int, int, int, int]] = []
         made = 0
@@ -119,7 +119,7 @@ class _Events:
         return Schedule(self.begin, *integers, np.array(ends))  # pyright: ignore[reportCallIssue]
 
     def meet(self, agent: int, at: float) -> tuple[int, float]:
-        """The partner, and when the two have met: an agent meets one other at a time, in the order of who asked."""
+        """Return the partner, and when the two have met: an agent meets one at a time, in the order of requests."""
         near = self.neighbours[agent]
         there = [k for k, other in enumerate(near) if self.away[other] <= at]
         if not there:
@@ -132,7 +132,7 @@ class _Events:
 
 
 def _travel(clock: Clock, agent: int, near: list[int], size: float, agents: int) -> list[float]:
-    """The seconds of an exchange with each neighbour: a message there, and one back."""
+    """Return the seconds of an exchange with each neighbour: a message there, and one back."""
     here, uplinks = [agent] * len(near), clock.links.uplinks(agents)
     seconds = np.zeros(len(near))
     for source, target in ((here, near), (near, here)):
@@ -142,7 +142,7 @@ def _travel(clock: Clock, agent: int, near: list[int], size: float, agents: int)
 
 
 def _stream(block: Callable[[int], np.ndarray]) -> Callable[[int], list[float]]:
-    """The rows of blocks that are drawn when they are first asked for."""
+    """Return a function of a row's number; blocks of rows are drawn when they are first asked for."""
     rows: dict[int, list[list[float]]] = {}
 
     def row(number: int) -> list[float]:

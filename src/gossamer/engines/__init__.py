@@ -1,4 +1,4 @@
-"""Engines: what runs a rule."""
+"""The compiled simulator."""
 
 from gossamer.engines.simulator import simulate
 

@@ -16,27 +16,28 @@ from gossamer.basics.keys import kept, of_array, of_query
 from gossamer.clocks.operations import Average, Order, Query, Receive, Reduce, Send
 from gossamer.compressors import identity
 from gossamer.core import Over
-from gossamer.engines.apart import Sum, each_round
+from gossamer.engines.devices import ONE_DEVICE, Layout
+from gossamer.engines.neighbour_tables import Sum, each_round
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
 
 BLOCK = 100
-"""Agents whose gradients are taken together; more at once fall out of the cache and cost more for each."""
+"""Agents whose gradients are computed together; more at once fall out of the cache and cost more for each."""
 
 
 class World(NamedTuple):
-    """Where a rule runs. Its arrays are arguments of the compiled program, so one compilation serves many runs."""
+    """A problem and a network. Their arrays are arguments of the compiled program, so that it serves many runs."""
 
     problem: Problem
     network: Network
     waves: Any = None
-    """Where nobody waits: who wakes when, for each seed."""
+    """In an asynchronous run, the waves of each seed."""
 
 
 @dataclass
 class Cost:
-    """What the agents paid, counted while a rule is traced."""
+    """Counts of what the agents pay, taken while a rule is traced."""
 
     queries: int = 0
     """Gradients, or function values, that one agent asked for."""
@@ -53,15 +54,15 @@ class Cost:
     reduced: int = 0
     """Numbers that one agent put into them."""
     order: Order = ()
-    """All of that, one after the other."""
+    """The same operations, one after the other."""
 
-    def sends(self, size: float) -> None:
-        """A message of so many bytes, and the wait for those of the neighbours."""
+    def send(self, size: float) -> None:
+        """Count a message of so many bytes, and the wait for those of the neighbours."""
         self.messages += 1
         self.order += (Send(size, self.messages), Receive(self.messages))
 
     def repeat(self, before: "Cost", times: int) -> None:
-        """What was paid since `before`, so many times."""
+        """Count what was paid since `before` so many times."""
         for name, value in vars(before).items():
             now = getattr(self, name)
             again = times * now[len(value) :] if isinstance(value, tuple) else times * (now - value)
@@ -69,13 +70,20 @@ class Cost:
 
 
 class StackedAgents:
-    """The agents in one round: arrays are ``[agents, d]``."""
+    """The agents in one round: arrays are ``[agents, d]``, on one device or on many."""
 
     def __init__(
-        self, world: World, oracle: Oracle, keys: Key[Array, " agents"], t: Array, memory: Any, cost: Cost | None = None
+        self,
+        world: World,
+        oracle: Oracle,
+        keys: Key[Array, " agents"],
+        t: Array,
+        memory: Any,
+        cost: Cost | None = None,
+        layout: Layout = ONE_DEVICE,
     ):
         self.world, self.oracle, self.keys, self.t = world, oracle, keys, t
-        self.memory = memory
+        self.memory, self.layout = memory, layout
         self.cost = cost or Cost()
         self._calls = self._shrunk = 0
 
@@ -93,41 +101,41 @@ class StackedAgents:
     def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
         calls, self._calls = self._calls, self._calls + 1
 
-        def of_agent(agent: Array, key: Array, memory: Any, points: tuple[Array, ...]) -> Any:
-            site = Site(self.world.problem, agent, of_query(key, calls), self.t)
-            return oracle.query(site, memory, points)
+        def of_agent(problem: Problem, common: Any, agent: Array, key: Array, memory: Any, points: Any) -> Any:
+            oracle, t = common
+            return oracle.query(Site(problem, agent, of_query(key, calls), t), memory, points)
 
-        gradients, self.memory = self.each(self.world, of_agent, self.keys, self.memory, points)
-        together = oracle.together(self.world.problem.agents)
-        return _like(points, gradients if together is None else tuple(self._lied(together, g) for g in gradients))
+        gradients, self.memory = self._each((oracle, self.t), of_agent, self.keys, self.memory, points)
+        attack = oracle.together(self.world.problem.agents)
+        return _unpack(gradients if attack is None else tuple(self._add_lies(attack, g) for g in gradients))
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
-        self.cost.sends(bytes_of(arrays))
+        self.cost.send(bytes_of(arrays))
         self.cost.gossiped += sum(a[0].size for a in arrays)
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
         mixed = tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True))
-        return _like(arrays, mixed)
+        return _unpack(mixed)
 
     def gossip_sum(self, *arrays: Array) -> Array:
         return self.gossip_robust(*arrays, by=Sum())
 
     def gossip_robust(self, *arrays: Array, by: Any) -> Array:
-        self.cost.sends(bytes_of(arrays))
+        self.cost.send(bytes_of(arrays))
         self.cost.gossiped += sum(a[0].size for a in arrays)
         mixer = self.world.network.mixer
-        return _like(arrays, tuple(each_round(mixer, self.t, partial(self._combine, by), a) for a in arrays))
+        return _unpack(tuple(each_round(mixer, self.t, partial(self._combine, by), a) for a in arrays))
 
     def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
         bits = sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
-        self.cost.sends(bits / 8)
+        self.cost.send(bits / 8)
         self.cost.bits += bits
         shrunk = tuple(self._shrink(by, a) for a in arrays)
-        return _like(arrays, tuple((q, self._mix(q, "W")) for q in shrunk))
+        return _unpack(tuple((q, self._mix(q, "W")) for q in shrunk))
 
     def gossip_copies(self, copy: Array, apart: Array, a: Array, by: Any = None) -> Any:
         by = by or identity()
         bits = by.bits(a[0].size, a.dtype.itemsize)
-        self.cost.sends(bits / 8)
+        self.cost.send(bits / 8)
         self.cost.bits += bits
         q = self._shrink(by, a)
         if self.world.network.attack is not None:  # lies are about messages
@@ -136,74 +144,83 @@ class StackedAgents:
 
     def _differences(self, a: Array) -> Array:
         """Return Σ_j w_ij (a_i − a_j), of differences to agent 0, so that rounding is in proportion to these."""
-        first = self._here(jnp.arange(self.world.network.agents) == 0)
-        away = a - self._sum(jnp.where(_column(first, a), a, 0))
+        first = jnp.arange(self.world.network.agents) == 0
+        away = a - jnp.where(_as_column(first, a), a, 0).sum(0)
         return away - self._multiply(away, "W")
 
     def _shrink(self, by: Any, a: Array) -> Array:
         number, self._shrunk = self._shrunk, self._shrunk + 1
 
-        def of_agent(agent: Array, key: Array, a: Array) -> Array:
+        def of_agent(problem: Problem, by: Any, agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
-        return kept(self.t, lambda: self.each(self.world, of_agent, self.keys, a))
+        return kept(self.t, lambda: self._each(by, of_agent, self.keys, a))
 
     def squared_norm(self, a: Array) -> Array:
-        """The sum of squares over all honest agents and all that they hold."""
+        """Return the sum of squares over all honest agents and all coordinates."""
         problem = self.world.problem
         if problem.honest is not None:
-            counts = self._here(jnp.zeros(problem.agents, bool).at[problem.honest].set(True))
-            a = jnp.where(_column(counts, a), a, 0)
-        # coordinate by coordinate first, which goes by vectors; the root is there because XLA makes one sum of two
+            counts = jnp.zeros(problem.agents, bool).at[problem.honest].set(True)
+            a = jnp.where(_as_column(counts, a), a, 0)
+        # coordinate by coordinate first, which is vectorised; the root is there because XLA makes one sum of two
         norms = jnp.sqrt((a**2).reshape(len(a), -1).sum(0))
-        return self._sum(jnp.vdot(norms, norms)[None])
+        return jnp.vdot(norms, norms)[None].sum(0)
 
     def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
-        attack, sent = self.world.network.attack, self._sent(a)
+        attack, sent = self.world.network.attack, self._lie(a)
         if attack is None:
             return self._multiply(a, over)
-        return jnp.where(_column(self._attackers(attack), a), self._multiply(a, over), self._multiply(sent, over))
+        attackers = _as_column(self._find_attackers(attack), a)
+        return jnp.where(attackers, self._multiply(a, over), self._multiply(sent, over))
+
+    def _multiply(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
+        return self.layout.scatter(self.world.network.mix(self.layout.gather(a), self.t, over))
 
     def _combine(self, by: Any, mixer: Any, a: Array) -> Array:
-        """What the aggregator makes of every agent's own row and of those that it hears."""
-        sent, own_place, places, weights = self._heard(mixer, self._sent(a))
+        """Apply the aggregator to every agent's own row and to those of its neighbours."""
+        sent = self.layout.gather(self._lie(a))
+        numbers = jnp.arange(len(a), dtype=jnp.int32)
 
-        def of_agent(agent: Array, own: Array, here: Array, places: Array, weights: Array) -> Array:
-            others = jnp.where(places == here, 0, weights).astype(own.dtype)  # neither itself nor padding
-            return by.combine(own, sent[places], others)
+        def of_agent(
+            problem: Problem, common: Any, agent: Array, own: Array, number: Array, neighbours: Array, weights: Array
+        ) -> Array:
+            by, sent = common
+            others = jnp.where(neighbours == number, 0, weights).astype(own.dtype)  # neither itself nor padding
+            return by.combine(own, sent[neighbours], others)
 
-        return self.each(self.world, of_agent, a, own_place, places, weights)
+        tables = jnp.asarray(mixer.indices), jnp.asarray(mixer.weights)
+        return self._each((by, sent), of_agent, a, numbers, *tables)
 
-    def _sent(self, a: Array) -> Array:
-        """What others receive of an array: the array itself, but of attackers their lies."""
+    def _lie(self, a: Array) -> Array:
+        """Return what others receive of an array: the array itself, but of attackers their lies."""
         attack = self.world.network.attack
-        return a if attack is None else self._lied(attack, a)
+        return a if attack is None else self._add_lies(attack, a)
 
-    def _lied(self, attack: Attack, a: Array) -> Array:
-        """The array with the attackers' lies in place of their rows."""
-        attackers = _column(self._attackers(attack), a)
+    def _add_lies(self, attack: Attack, a: Array) -> Array:
+        """Return the array with the attackers' lies in place of their rows."""
+        attackers = _as_column(self._find_attackers(attack), a)
         match attack.kind:
             case "constant":
                 lies = jnp.full_like(a, attack.scale)
             case "alie":
                 honest = self.world.network.agents - len(attack.attackers)
-                mean = self._sum(jnp.where(attackers, 0, a)) / honest
-                spread = self._sum(jnp.where(attackers, 0, (a - mean) ** 2)) / (honest - 1)
+                mean = jnp.where(attackers, 0, a).sum(0) / honest
+                spread = jnp.where(attackers, 0, (a - mean) ** 2).sum(0) / (honest - 1)
                 lies = jnp.broadcast_to(mean - attack.scale * jnp.sqrt(spread), a.shape)
             case _:
                 lies = SIGN[attack.kind] * attack.scale * a
         return jnp.where(attackers, lies, a)
 
-    def _attackers(self, attack: Attack) -> Array:
-        """Who of the agents here attacks."""
-        return self._here(np.isin(np.arange(self.world.network.agents), attack.attackers))
+    def _find_attackers(self, attack: Attack) -> Array:
+        """Return True for each agent that attacks."""
+        return jnp.asarray(np.isin(np.arange(self.world.network.agents), attack.attackers))
 
     def ones(self) -> Array:
-        return jnp.ones((self.count(self.world), 1), self.world.problem.start.dtype)
+        return jnp.ones((self.world.problem.agents, 1), self.world.problem.start.dtype)
 
     def place(self) -> Array:
         agents, dtype = self.world.problem.agents, self.world.problem.start.dtype
-        return self.each(self.world, lambda agent: jax.nn.one_hot(agent, agents, dtype=dtype))
+        return self._each((), lambda problem, common, agent: jax.nn.one_hot(agent, agents, dtype=dtype))
 
     def norm(self, a: Array) -> Array:
         return jnp.linalg.norm(a, axis=1, keepdims=True)
@@ -224,13 +241,13 @@ class StackedAgents:
             self.memory, arrays = jax.lax.fori_loop(1, times, again, (self.memory, arrays))
             self.cost.repeat(paid, 0)
         self._calls, self._shrunk = first[0] + times * asked, first[1] + times * shrunk
-        return arrays[0] if len(arrays) == 1 else arrays
+        return _unpack(arrays)
 
     def mean(self, *arrays: Array) -> Array:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
         self.cost.order += (Reduce(bytes_of(arrays)),)
-        return _like(arrays, tuple(jnp.broadcast_to(self._mean(self._sent(a)), a.shape) for a in arrays))
+        return _unpack(tuple(jnp.broadcast_to(self._lie(a).mean(0), a.shape) for a in arrays))
 
     def average(self, a: Array, warm: Any, over: Literal["W", "C"] = "W") -> Array:
         if warm == "mean":
@@ -248,42 +265,28 @@ class StackedAgents:
 
         return jax.lax.fori_loop(0, warm, mixed, a)
 
-    # below: what differs where the agents are shared out over devices
+    def _each(self, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
+        return each_agent(self.layout, self.world.problem, common, function, *stacked)
 
-    @classmethod
-    def each(cls, world: World, function: Callable[..., Any], *stacked: Any) -> Any:
-        """The function of an agent's number and its own slices, for all agents that are here."""
-        return each(function, cls.count(world), *stacked)
 
-    @classmethod
-    def count(cls, world: World) -> int:
-        """How many agents are here."""
-        return world.problem.agents
+def each_agent(layout: Layout, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
+    """Call the function for every agent, with the problem, what is common to all, its number and its own slices."""
 
-    def _multiply(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
-        return self.world.network.mix(a, self.t, over)
+    def on_device(problem: Problem, common: Any, first: Any, count: int, *stacked: Any) -> Any:
+        def of_agent(agent: Array, *slices: Any) -> Any:
+            return function(problem, common, agent if layout.agents == 1 else first + agent, *slices)
 
-    def _mean(self, a: Array) -> Array:
-        return a.mean(0)
+        return each(of_agent, count, *stacked)
 
-    def _sum(self, a: Array) -> Array:
-        return a.sum(0)
-
-    def _here(self, of_all: Any) -> Array:
-        """What belongs to the agents that are here."""
-        return jnp.asarray(of_all)
-
-    def _heard(self, mixer: Any, a: Array) -> tuple[Array, Array, Array, Array]:
-        """The rows that the agents here can see, where each finds its own, where its neighbours', and their weights."""
-        return a, jnp.arange(len(a), dtype=jnp.int32), jnp.asarray(mixer.indices), jnp.asarray(mixer.weights)
+    return layout.for_agents(problem, common, on_device, *stacked)
 
 
 def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
-    """The function of an agent's number and its own slices, for all agents, in blocks.
+    """Call the function of an agent's number and its own slices for all agents, in blocks.
 
-    A block is cut out of the arrays where they lie, and its results are put where they belong: so no array is copied
-    into blocks and back. All blocks are of one size, so the last begins where it is whole; what it has in common with
-    the one before it, it makes again, and that is the same.
+    A block is cut out of the arrays, and its results are written in place, so that no array is copied into blocks and
+    back. All blocks have one size, so the last one overlaps the one before it; the overlap is computed twice, with the
+    same result.
     """
     everything = (jnp.arange(agents, dtype=jnp.int32), *stacked)
     if agents <= BLOCK:
@@ -303,19 +306,20 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
     return jax.lax.fori_loop(0, blocks, put, empty)
 
 
-def _tuple(made: Any) -> tuple[Array, ...]:
-    return made if isinstance(made, tuple) else (made,)
-
-
 def bytes_of(arrays: tuple[Array, ...]) -> float:
-    """What one agent's rows of the arrays take."""
+    """Return the bytes of one agent's rows of the arrays."""
     return float(sum(a[0].size * a.dtype.itemsize for a in arrays))
 
 
-def _column(of_agents: Array, a: Array) -> Array:
-    """A number for each agent, shaped to go with its row."""
+def _as_column(of_agents: Array, a: Array) -> Array:
+    """Reshape one number for each agent to broadcast along its row."""
     return of_agents.reshape((-1,) + (1,) * (a.ndim - 1))
 
 
-def _like(given: tuple[Array, ...], made: tuple[Any, ...]) -> Any:
-    return made[0] if len(given) == 1 else made
+def _unpack(arrays: tuple[Any, ...]) -> Any:
+    """Return a single array as itself, several as a tuple: rules get as many as they gave."""
+    return arrays[0] if len(arrays) == 1 else arrays
+
+
+def _tuple(arrays: Any) -> tuple[Array, ...]:
+    return arrays if isinstance(arrays, tuple) else (arrays,)

@@ -1,4 +1,4 @@
-"""Whose fault an exception is: one that a user's own code raises is told with its file and line, and what is wanted."""
+"""Errors of a user's own code, explained with their file and line, and what the code must do."""
 
 import difflib
 import linecache
@@ -10,7 +10,7 @@ from gossamer.core import InputError
 from gossamer.results.fingerprint.origins import home
 
 TRACED = ("TracerBoolConversionError", "ConcretizationTypeError", "TracerIntegerConversionError")
-"""What JAX raises where code decides by values that are not known while a program is compiled."""
+"""Errors of JAX where code decides by values that are not known while a program is compiled."""
 
 BY_VALUE = (
     "It decides by the value of an array (by if, while, bool or int). A compiled program runs many values at once, so "
@@ -27,11 +27,11 @@ PAIRS = "agent.gossip and agent.gradient return as many arrays as they are given
 
 @contextmanager
 def blamed(what: str, wanted: str = "") -> Iterator[None]:
-    """Turn what a user's own code raises into an `InputError` that names the place; what ours raises goes on.
+    """Turn an error of a user's own code into an `InputError` that names the place; let errors of ours pass.
 
     Args:
-        what: whose code runs here, such as "the rule my-dsgd".
-        wanted: what that code must do, said at the end.
+        what: the code that runs here, such as "the rule my-dsgd".
+        wanted: what that code must do, for the end of the message.
     """
     try:
         yield
@@ -57,14 +57,14 @@ def blamed(what: str, wanted: str = "") -> Iterator[None]:
 
 
 def _meant(error: Exception) -> str:
-    """The attribute that was meant, where one of a similar name is there."""
+    """Suggest an attribute of a similar name, if there is one."""
     name = error.name if isinstance(error, AttributeError) else None
     close = difflib.get_close_matches(name, dir(error.obj), n=1) if name else []  # pyright: ignore[reportAttributeAccessIssue]
     return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _is_own(file: str) -> bool:
-    """Whether code of this file is the user's: a cell of a notebook counts, what Python writes itself does not."""
+    """Return True if the file is the user's: a cell of a notebook counts, code that Python generates does not."""
     if file.startswith("<"):
         return file.startswith(("<ipython", "<stdin", "<console"))
     return home(None, file) == ""

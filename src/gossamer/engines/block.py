@@ -8,17 +8,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Float, Int
 
-from gossamer.core import parts, ranges, schedules, tabulate
+from gossamer.core import InputError, parts, ranges, schedules, tabulate
 from gossamer.engines import program
-from gossamer.engines.apart import told_apart
+from gossamer.engines.agents import World
+from gossamer.engines.asynchronous import make_schedules, make_waves
 from gossamer.engines.costs import work_of
-from gossamer.engines.devices.layouts import ALONE, Alone
-from gossamer.engines.devices.processes import agreed
-from gossamer.engines.honesty import among_honest
-from gossamer.engines.waves import packed
-from gossamer.engines.waves import schedules as schedules_of
+from gossamer.engines.devices import ONE_DEVICE, SETTINGS, Layout
+from gossamer.engines.neighbour_tables import with_tables
+from gossamer.engines.processes import broadcast_number
 from gossamer.metrics import Target, measured
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -29,15 +29,15 @@ LEGS = 32
 """Stops in one call of the compiled program; a call that needs fewer repeats its last."""
 
 WINDOW = 5_000
-"""Rounds that one call goes at most: those for which it is handed the values of schedules."""
+"""Rounds of one call at most: the call is given the values of schedules for so many."""
 
 PATIENCE = 0.25
-"""Seconds that one call should take: how often progress shows, and how long Ctrl-C may wait."""
+"""Seconds that one call should take: the time between two reports, and the longest that Ctrl-C waits."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a block gives: metrics at the measured rounds, and where the runs stand."""
+    """The result of driving a block: metrics at the measured rounds, and why runs ended."""
 
     rounds: list[int]
     metrics: dict[str, Float[np.ndarray, "rounds settings seeds"]]
@@ -50,14 +50,24 @@ class Outcome:
 
 
 Watch = Callable[[int, dict[str, Float[np.ndarray, "settings seeds"]]], bool]
-"""Is told the metrics of every measured round, not a number where a run has ended before, and may stop all runs."""
+"""A function of a measured round and its metrics, NaN where a run has ended; True stops all runs."""
+
+
+def honest_problem(problem: Problem, network: Network, oracle: Oracle) -> Problem:
+    """Return the problem with F as the mean over the honest agents, where some attack, by messages or by gradients."""
+    attackers = oracle.attackers(problem.agents) | {*(network.attack.attackers if network.attack else ())}
+    if not attackers:
+        return problem
+    honest = [agent for agent in range(problem.agents) if agent not in attackers]
+    if not honest:
+        raise InputError("the attackers by messages and those by gradients are all agents: leave some of them honest.")
+    return problem.among(np.array(honest))
 
 
 class Block:
     """Runs of one rule under several settings (its hyper-parameters and the oracle's numbers) and seeds.
 
-    All settings see the same samples. What a run does depends on how many settings and seeds there are, in the last
-    bits, but not on which ones.
+    All settings see the same samples. The shape of the block changes the last bits of a run; its other members do not.
     """
 
     def __init__(
@@ -72,33 +82,36 @@ class Block:
         dtype: str,
         until: Sequence[Target] = (),
         metrics: Sequence[str] | None = None,
-        layout: Alone = ALONE,
+        layout: Layout = ONE_DEVICE,
+        quick: bool = False,
     ):
+        """`quick` compiles with less effort, where that is possible; it changes the last bits of a run."""
         self.metrics, self.layout, self._all = measured(metrics), layout, metrics is None
+        self.quick = quick and layout is ONE_DEVICE and jax.default_backend() == "cpu"
         self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
         self._rules = list(rules)
-        problem = among_honest(problem, network, oracles[0])  # who attacks is static, and so the same in all
+        problem = honest_problem(problem, network, oracles[0])  # who attacks is static, and so the same in all
         self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
         with self.precision():
-            self.world = layout.world(problem, told_apart(rules[0], replace(network, clock=None)), dtype)
+            rounds = network if network.clock is None else replace(network, clock=None)
+            self.world = World(*layout.put_world(problem, with_tables(rules[0], rounds), dtype))
             if network.asynchronous:
                 work = work_of(rules[0], problem, network, oracles[0], dtype)
-                waves = packed(schedules_of(network, work, self.seeds, steps), problem.agents, steps)
+                waves = make_waves(make_schedules(network, work, self.seeds, steps), problem.agents, steps)
                 self.world = self.world._replace(waves=jax.tree.map(jnp.asarray, waves))
-            self.oracles = layout.over_settings(_stacked([cast(oracle, dtype) for oracle in oracles]))
+            self.oracles = layout.put(_stack([cast(oracle, dtype) for oracle in oracles]), P(SETTINGS))
             constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}
-            stacked = _stacked([cast(parts(rule), dtype) for rule in rules])
+            stacked = _stack([cast(parts(rule), dtype) for rule in rules])
             order = jnp.arange(len(rules), dtype=jnp.int32)
-            numbers, stacked, order = layout.over_settings((numbers, stacked, order))
+            numbers, stacked, order = layout.put((numbers, stacked, order), P(SETTINGS))
             self._hyper = program.BlockHyper(numbers, *self._window(0), stacked, order)
-            self.keys = layout.keys(self.seeds, problem.agents)
-            values = {target.metric: jnp.asarray(_within(target, dtype)) for target in until}
-            self._targets = layout.everywhere(values)
+            self.keys = layout.put_keys(self.seeds, problem.agents)
+            self._targets = layout.put({target.metric: jnp.asarray(_round_target(target, dtype)) for target in until})
         self._run: program.RunState | None = None
 
     def hyper(self, t: int, last: int | None = None) -> program.BlockHyper:
-        """The hyper-parameters for a call from round t to `last`, and the round before."""
+        """Return the hyper-parameters for a call from round t to `last`, and for the round before."""
         if not self._scheduled:
             return self._hyper
         first, last = max(t - 1, 0), t + 1 if last is None else last
@@ -111,47 +124,45 @@ class Block:
         return self._hyper
 
     def _window(self, first: int) -> tuple[dict[str, Any], Any]:
-        """Schedules in a window of rounds that is always of one length, and where it begins; beyond the last round, its
-        value stays."""
+        """Return the values of schedules in a window of fixed length, and its first round.
+
+        Beyond the last round of the run its value is repeated.
+        """
         rounds = [min(t, self.steps - 1) for t in range(first, first + WINDOW + 1)]
         tables = {
             name: jnp.asarray(np.array([list(tabulate(rule, name, rounds)) for rule in self._rules]), self.dtype)
             for name in self._scheduled
         }
-        return self.layout.over_settings(tables), self.layout.everywhere(jnp.int32(first))
+        return self.layout.put(tables, P(SETTINGS)), self.layout.put(jnp.int32(first))
 
     def precision(self) -> Any:
-        """The context in which the program runs."""
+        """Return the context in which the program runs."""
         return jax.enable_x64(self.dtype == "float64")
 
     @property
     def run(self) -> program.RunState:
-        """Where the runs stand; before anything else, at the start."""
-        if self._run is not None:
-            return self._run
-        with self.precision():
-            self._run = started = self._aiming(self.layout.begin(*self._start()))
-        return started
+        """The state of the runs, which begin when it is first asked for."""
+        if self._run is None:
+            with self.precision():
+                self._run = self._begin(program.quick_begin if self.quick else program.begin)
+        return self._run
 
-    def _aiming(self, run: program.RunState) -> program.RunState:
-        """The runs at their start; where there are targets, with a place for when they come to them."""
+    def _begin(self, begin: Callable[..., program.RunState]) -> program.RunState:
+        run = begin(self.form, self.world, self.oracles, self.hyper(0), self.keys, layout=self.layout)
         return run._replace(reached=jnp.full_like(run.diverged, -1)) if self._targets else run
-
-    def _start(self) -> tuple[Any, ...]:
-        return self.form, self.world, self.oracles, self.hyper(0), self.keys
 
     @property
     def x(self) -> Float[np.ndarray, "settings seeds agents d"]:
         """The models."""
-        return self.layout.host(self.run.state.x)
+        return self.layout.fetch(self.run.state.x)
 
     @property
     def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
         """The constant bias of every agent, where the oracle has one."""
         with self.precision():
-            order = self._hyper.order
-            biases = self.layout.biases(self.world.problem, self.oracles, order, self.keys, self.run.memory)
-        return None if biases is None else self.layout.host(biases)
+            given = self.world.problem, self.oracles, self._hyper.order, self.keys, self.run.memory
+            biases = program.biases(*given, layout=self.layout)
+        return None if biases is None else self.layout.fetch(biases)
 
     @property
     def worst(self) -> Float[np.ndarray, "settings seeds"] | None:
@@ -159,15 +170,16 @@ class Block:
         if not self._all:
             return None
         with self.precision():
-            return self.layout.host(self.layout.worst(self.world.problem, self.run.state.x))
+            return self.layout.fetch(program.worst(self.world.problem, self.run.state.x, layout=self.layout))
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
-        """Go on from round t to each of the stops; the metrics of those that are wanted, [stops, settings, seeds]."""
+        """Advance from round t to each of the stops; return the metrics of those wanted, [stops, settings, seeds]."""
         padding = LEGS - len(stops)
+        advance = program.quick_advance if self.quick else program.advance
         with self.precision():
             ends = jnp.asarray(stops + stops[-1:] * padding, jnp.int32)
             legs = jnp.int32(t), ends, jnp.asarray(wanted + [False] * padding)
-            self._run, rows = self.layout.advance(
+            self._run, rows = advance(
                 self.form,
                 self.metrics,
                 self.world,
@@ -175,22 +187,24 @@ class Block:
                 self.hyper(t, stops[-1]),
                 self.keys,
                 self.run,
-                *self.layout.everywhere(legs),
+                *self.layout.put(legs),
                 self._targets,
+                layout=self.layout,
             )
-            kept = [leg for leg, want in enumerate(wanted) if want]
-            return {name: self.layout.host(values)[kept] for name, values in rows.items()}
+            legs_wanted = [leg for leg, want in enumerate(wanted) if want]
+            return {name: self.layout.fetch(values)[legs_wanted] for name, values in rows.items()}
 
     def leaves(self) -> list[np.ndarray]:
-        """Where the runs stand, as arrays that start with [settings, seeds]: what `resume` takes."""
-        return [self.layout.host(leaf) for leaf in jax.tree.leaves(self.run)]
+        """Return the state of the runs as arrays [settings, seeds, …], which `resume` takes."""
+        return [self.layout.fetch(leaf) for leaf in jax.tree.leaves(self.run)]
 
     def resume(self, states: list[list[Sequence[np.ndarray]]]) -> None:
-        """Put the runs where `leaves` left them: for each setting and seed, its part of every leaf."""
+        """Set the state of the runs: for each setting and seed, its part of every array of `leaves`."""
         with self.precision():
-            tree = jax.tree.structure(jax.eval_shape(self._aiming, self.layout.begun(*self._start())))
+            # a program with compiler options cannot be traced inside another, so the plain one gives the structure
+            tree = jax.tree.structure(jax.eval_shape(lambda: self._begin(program.begin)))
             stacked = [np.array([[run[k] for run in runs] for runs in states]) for k in range(tree.num_leaves)]
-            self._run = self.layout.runs(jax.tree.unflatten(tree, stacked))
+            self._run = self.layout.put_runs(jax.tree.unflatten(tree, map(jnp.asarray, stacked)))
 
     def drive(
         self,
@@ -200,7 +214,7 @@ class Block:
         last: int | None = None,
         watch: Watch | None = None,
     ) -> Outcome:
-        """From round `first` to `last`, measuring at the marks, in calls short enough to interrupt.
+        """Advance from round `first` to `last`, measuring at the marks, in calls short enough to interrupt.
 
         `report` is called with the round and, where it was measured, the mean loss of the runs that have not diverged.
         It ends early if all runs have ended, or `watch` says so.
@@ -209,41 +223,39 @@ class Block:
         for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last, LEGS if watch is None else 1):
             measured.append(self.advance(t, stops, wanted))
             rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
-            loss, sound = measured[-1]["loss"], self._diverged < 0
+            diverged, reached = self._fetch_ends()
+            loss, sound = measured[-1]["loss"], diverged < 0
             report(stops[-1], float(loss[-1][sound].mean()) if len(loss) and sound.any() else None)
             if watch is not None and wanted[-1]:
-                going = sound & ((self._reached < 0) | (self._reached == stops[-1]))
+                going = sound & ((reached < 0) | (reached == stops[-1]))
                 now = {name: np.where(going, values[-1], np.nan) for name, values in measured[-1].items()}
                 stopped = stops[-1] if watch(stops[-1], now) else -1
-            if stopped >= 0 or not (sound & (self._reached < 0)).any():
+            if stopped >= 0 or not (sound & (reached < 0)).any():
                 break
         metrics = {name: np.concatenate([rows[name] for rows in measured]) for name in measured[0]}
-        return Outcome(rounds, metrics, self._diverged, self._reached, stopped)
+        return Outcome(rounds, metrics, *self._fetch_ends(), stopped)
 
-    @property
-    def _diverged(self) -> Int[np.ndarray, "settings seeds"]:
-        return self.layout.host(self.run.diverged)
-
-    @property
-    def _reached(self) -> Int[np.ndarray, "settings seeds"]:
+    def _fetch_ends(self) -> tuple[Int[np.ndarray, "settings seeds"], Int[np.ndarray, "settings seeds"]]:
+        """Return the rounds in which runs diverged, and at which they met their targets, or −1."""
+        diverged = self.layout.fetch(self.run.diverged)
         reached = self.run.reached
-        return np.full_like(self._diverged, -1) if reached is None else self.layout.host(reached)
+        return diverged, np.full_like(diverged, -1) if reached is None else self.layout.fetch(reached)
 
 
-def _within(target: Target, dtype: str) -> np.ndarray:
-    """The target in the precision of the run: the nearest number that is as good, so that both compare alike."""
+def _round_target(target: Target, dtype: str) -> np.ndarray:
+    """Round a target to the run's precision, to the nearest number that is as good."""
     with np.errstate(over="ignore"):
         near = np.asarray(target.value, dtype)
     worse = float(near) < target.value if target.better == "higher" else float(near) > target.value
     return np.nextafter(near, np.asarray(np.inf if target.better == "higher" else -np.inf, dtype)) if worse else near
 
 
-def _stacked(trees: list[Any]) -> Any:
+def _stack(trees: list[Any]) -> Any:
     return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
 
 
 def calls(marks: list[int], first: int, last: int, legs: int = LEGS) -> Iterator[tuple[int, list[int], list[bool]]]:
-    """Calls of the program as (round now, stops, which of them to measure), each of about `PATIENCE` seconds."""
+    """Yield calls of the program as (round now, stops, which of them to measure), each of about `PATIENCE` seconds."""
     done = sum(mark <= first for mark in marks)
     yield first, [first], [first in marks]  # compiles, so that its time is not taken for the time of rounds
     t, reach = first, min(8, WINDOW)
@@ -253,5 +265,5 @@ def calls(marks: list[int], first: int, last: int, legs: int = LEGS) -> Iterator
         stops = ahead or [min(t + reach, last)]
         yield t, stops, [bool(ahead)] * len(stops)
         seconds = time.perf_counter() - called
-        reach = agreed(max(1, min(8 * reach, WINDOW, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9)))))
+        reach = broadcast_number(max(1, min(8 * reach, WINDOW, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9)))))
         t, done = stops[-1], done + len(ahead)

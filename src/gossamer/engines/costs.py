@@ -1,25 +1,30 @@
-"""What a rule pays, and whether it keeps the contract: both from tracing one start and one round, without a run."""
+"""Costs of a rule, from tracing one start and one round; its contract; and the seconds that a clock gives to them."""
 
+from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import polars as pl
 from jaxtyping import Array
 
-from gossamer.clocks.operations import Send
+from gossamer.clocks.clock import Clock
+from gossamer.clocks.operations import Orders, Query, Send
+from gossamer.clocks.recursion import seconds
 from gossamer.clocks.schedule import Work
-from gossamer.core import InputError, State, parts, ranges
+from gossamer.core import InputError, Over, State, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
-from gossamer.engines.apart import told_apart
+from gossamer.engines.asynchronous import Waves, make_schedules, run_wave
 from gossamer.engines.blame import blamed
-from gossamer.engines.waking import wave
-from gossamer.engines.waves import Waves
+from gossamer.engines.neighbour_tables import with_tables
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
+from gossamer.results.statistics import half_width
 
 CONTRACT = (
     "A rule returns a State from init(self, x, agent) and from step(self, s, agent): plain arithmetic on arrays, all "
@@ -27,68 +32,128 @@ CONTRACT = (
 )
 
 
-def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
-    """What one agent pays at the start, and in every round. A rule that breaks the contract is refused."""
-    start, each_round, *_ = _trace(rule, problem, network, oracle, dtype)
-    return start, each_round
-
-
-def held(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[State, Any]:
-    """The shapes of what one run holds between two rounds: the rule's state, and what the oracle remembers, with the
-    models at which gradients were asked for where nobody waits."""
-    traced = _trace(rule, problem, network, oracle, dtype)
-    return traced.before, traced.memory
-
-
-class _Traced(NamedTuple):
-    """A start and a round: what they cost, and the shapes of what they leave."""
+class Trace(NamedTuple):
+    """The costs of a start and of a round, and the shapes of the arrays that they leave."""
 
     start: Cost
     each_round: Cost
     before: State
+    """The rule's state after the start."""
     after: State
+    """The rule's state after a round."""
     memory: Any
+    """The oracle's memory; in an asynchronous run, also the models at which gradients are computed."""
 
 
-def _trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> _Traced:
-    with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
-        shapes, structure = jax.tree.flatten(traced_arguments(rule, problem, network, oracle, dtype))
-        traced = _counted(program.Form.of(rule), structure, tuple(shapes), dtype)
-    _refuse_broken(rule, problem, traced.before, traced.after)
-    return traced
+_traces: WeakKeyDictionary[Problem, dict[Any, tuple[Any, Trace]]] = WeakKeyDictionary()
+"""Traces by problem, then by all else that decides them."""
+
+
+def trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Trace:
+    """Trace a start and a round of the rule, once for a problem. Raise InputError if the rule breaks the contract."""
+    form = program.Form.of(rule)
+    leaves, structure = jax.tree.flatten(shapes_of(parts(rule), dtype))
+    key = form, dtype, id(network), id(oracle), tuple(leaves), structure
+    known = _traces.setdefault(problem, {})
+    if key not in known:
+        with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
+            shapes, structure = jax.tree.flatten(_trace_arguments(rule, problem, network, oracle, dtype))
+            found = _trace_shapes(form, structure, tuple(shapes), dtype)
+        _check_contract(rule, problem, found.before, found.after)
+        known[key] = (network, oracle), found  # which keeps both alive, so that their ids are not given again
+    return known[key][1]
+
+
+@lru_cache(maxsize=64)
+def _trace_shapes(form: program.Form, structure: Any, shapes: tuple[Any, ...], dtype: str) -> Trace:
+    start, each_round = Cost(), Cost()
+
+    def start_and_round(world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array) -> tuple[State, State, Any]:
+        memory = program.begin_memory(world, oracle, keys)
+        first = StackedAgents(world, oracle, keys[1], jnp.int32(0), memory, start)
+        rule = form.bind(hyper)
+        before = rule.init(program.start_of(world), first)
+        if world.network.asynchronous:
+            waves = Waves.everyone(world.problem.agents)
+            each_round.queries = oracle.asks(world.problem.dim)
+            now = before, first.memory, before["x"]
+            state, *others = run_wave(rule, world, oracle, keys, waves, 0, now, each_round)
+            return before, state, others
+        agents = StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round)
+        return before, rule.step(before, agents), agents.memory
+
+    return Trace(start, each_round, *jax.eval_shape(start_and_round, *jax.tree.unflatten(structure, shapes)))
+
+
+def _trace_arguments(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Any, ...]:
+    """Return the shapes that a rule is traced with: the world, the oracle, the hyper-parameters and the keys."""
+    number = jax.ShapeDtypeStruct((), np.dtype(dtype))
+    hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
+    world, asked = shapes_of((World(problem, with_tables(rule, network)), oracle), dtype)
+    return world, asked, hyper, key_shapes(2, problem.agents)
+
+
+def _check_contract(rule: Any, problem: Problem, before: Any, after: Any) -> None:
+    """Raise InputError if the rule's state is no State, lacks the model, or changes its shapes in a round."""
+    for method, state in (("init", before), ("step", after)):
+        if not isinstance(state, State):
+            raise InputError(f"{rule.name}: {method} returns {type(state).__name__}, not a State. {CONTRACT}")
+        if "x" not in state:
+            raise InputError(f"{rule.name}: the State that {method} returns has no x, the model. {CONTRACT}")
+    if set(before) != set(after):
+        odd = ", ".join(sorted(set(before) ^ set(after)))
+        raise InputError(f"{rule.name}: init and step return States that differ in {odd}. {CONTRACT}")
+    if before["x"].shape != (problem.agents, problem.dim):
+        raise InputError(
+            f"{rule.name}: x has shape {before['x'].shape} after init, but models are "
+            f"[{problem.agents}, {problem.dim}]. {CONTRACT}"
+        )
+    for name in before:
+        was, now = before[name], after[name]
+        if (was.shape, was.dtype) != (now.shape, now.dtype):
+            raise InputError(
+                f"{rule.name}: step turns {name} from {was.dtype}{list(was.shape)} into {now.dtype}{list(now.shape)}. "
+                f"{CONTRACT}"
+            )
+
+
+def shapes_of(tree: Any, dtype: str) -> Any:
+    """Return the shapes of a program's arguments, with floating point in this precision."""
+
+    def leaf(a: Any) -> jax.ShapeDtypeStruct:
+        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype
+        precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
+        return jax.ShapeDtypeStruct(np.shape(a), precise)
+
+    return jax.tree.map(leaf, tree)
+
+
+def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
+    """Return the shape of an array of keys."""
+    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
+    return jax.ShapeDtypeStruct(shape, key.dtype)
+
+
+def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
+    """Return what one agent pays at the start and in every round. Raise InputError if the rule breaks the contract."""
+    return trace(rule, problem, network, oracle, dtype)[:2]
 
 
 def work_of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Work:
-    """What decides the schedule of an asynchronous run, besides its clock."""
+    """Return what decides the schedule of an asynchronous run, besides its clock."""
     start, event = costs(rule, problem, network, oracle, dtype)
     size = sum(message.bytes for message in event.order if isinstance(message, Send))
     return Work(start.order, event.queries, size)
 
 
-def traced_arguments(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Any, ...]:
-    """The shapes of what a rule is traced with: the world, the oracle, the hyper-parameters and the keys."""
-    number = jax.ShapeDtypeStruct((), np.dtype(dtype))
-    hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
-    world, asked = (shapes_of(tree, dtype) for tree in (World(problem, told_apart(rule, network)), oracle))
-    return world, asked, hyper, key_shapes(2, problem.agents)
-
-
-@lru_cache(maxsize=64)
-def _counted(form: program.Form, structure: Any, shapes: tuple[Any, ...], dtype: str) -> _Traced:
-    """It depends on shapes alone, and is asked for several times in a run."""
-    start, each_round = Cost(), Cost()
-    traced = partial(_traced, form, start, each_round)
-    return _Traced(start, each_round, *jax.eval_shape(traced, *jax.tree.unflatten(structure, shapes)))
-
-
 def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:
-    """What an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
+    """Return what an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
 
-    All are means over agents and, where the network changes, over rounds: what is sent compressed counts as its bits,
-    a round without gossip as nothing, and an agent that sleeps pays nothing. A gradient over all samples counts as so
-    many queries as they make mini-batches. Where nobody waits, a round is as many events as agents, and both
-    who meet send. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1)
-    messages. Of a private oracle, also the most gradients that an agent lets out.
+    All are means over agents and, where the network changes, over rounds: a compressed message counts as its bits, a
+    round without gossip as nothing, and an agent that sleeps pays nothing. A gradient over all samples counts as so
+    many queries as they make mini-batches. In an asynchronous run a round is as many events as agents, and both agents
+    that meet send. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1) messages. Of a private oracle,
+    also the most gradients that an agent releases.
     """
     n, size = network.agents, np.dtype(dtype).itemsize
     start, each_round = costs(rule, problem, network, oracle, dtype)
@@ -118,65 +183,78 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     return counted
 
 
-def shapes_of(tree: Any, dtype: str) -> Any:
-    """The shapes of what a program is handed, with floating point in this precision."""
+class PostingAgents(StackedAgents):
+    """The agents of a rule that is traced by `ahead`: a message may travel while they compute."""
 
-    def leaf(a: Any) -> jax.ShapeDtypeStruct:
-        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype
-        kept = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
-        return jax.ShapeDtypeStruct(np.shape(a), kept)
+    def post(self, *arrays: Array, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
+        mixed = self.gossip(*arrays, over=over)
+        *before, arrival = self.cost.order
+        self.cost.order = tuple(before)
 
-    return jax.tree.map(leaf, tree)
+        def arrive() -> Any:
+            self.cost.order += (arrival,)
+            return mixed
 
-
-def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
-    """The shape of an array of keys."""
-    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
-    return jax.ShapeDtypeStruct(shape, key.dtype)
+        return arrive
 
 
-def _traced(
-    form: program.Form,
-    start: Cost,
-    each_round: Cost,
-    world: World,
-    oracle: Oracle,
-    hyper: dict[str, Any],
-    keys: Array,
-) -> tuple[State, State, Any]:
-    """The states before and after a round, and the oracle's memory; what they cost is counted on the way."""
-    memory = program.memory_of(StackedAgents, world, oracle, keys)
-    first = StackedAgents(world, oracle, keys[1], jnp.int32(0), memory, start)
-    rule = form.bind(hyper)
-    before = rule.init(program.start_of(StackedAgents, world), first)
-    if world.network.asynchronous:
-        waves = Waves.everyone(world.problem.agents)
-        each_round.queries = oracle.asks(world.problem.dim)
-        state, *others = wave(rule, world, oracle, keys, waves, 0, (before, first.memory, before["x"]), each_round)
-        return before, state, others
-    agents = StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round)
-    return before, rule.step(before, agents), agents.memory
+def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Orders:
+    """Return the operations of an agent at the start and in each round, in order.
+
+    They are those of the rule's `ahead` where it has one, for then messages travel while gradients are computed; not
+    where the network changes, or a hyper-parameter other than η: their rounds would be mixed up.
+    """
+    overlapping = hasattr(rule, "ahead") and not network.changes and not {*schedules(rule)} - {"eta"}
+    if overlapping:
+        counted = {"start": Cost(), "turn": Cost(), "each": Cost()}
+        with jax.enable_x64(dtype == "float64"):
+            given = _trace_arguments(rule, problem, network, oracle, dtype)
+            jax.eval_shape(partial(_run_ahead, program.Form.of(rule), counted), *given)
+    else:
+        start, each = costs(rule, problem, network, oracle, dtype)
+        counted = {"start": start, "turn": Cost(), "each": each}
+
+    def query(operation: Any) -> Any:
+        """Return passes over all samples as so many queries."""
+        passes = isinstance(operation, Query) and operation.passes
+        return Query(passes * oracle.passes(problem)) if passes else operation
+
+    known = {name: tuple(map(query, cost.order)) for name, cost in counted.items()}
+    return Orders(**known, lead=int(overlapping and hasattr(rule, "shift")))
 
 
-def _refuse_broken(rule: Any, problem: Problem, before: Any, after: Any) -> None:
-    """Refuse a rule whose state is none, lacks the model, or is not the same after a round."""
-    for method, state in (("init", before), ("step", after)):
-        if not isinstance(state, State):
-            raise InputError(f"{rule.name}: {method} returns {type(state).__name__}, not a State. {CONTRACT}")
-        if "x" not in state:
-            raise InputError(f"{rule.name}: the State that {method} returns has no x, the model. {CONTRACT}")
-    if set(before) != set(after):
-        odd = ", ".join(sorted(set(before) ^ set(after)))
-        raise InputError(f"{rule.name}: init and step return States that differ in {odd}. {CONTRACT}")
-    if before["x"].shape != (problem.agents, problem.dim):
-        raise InputError(
-            f"{rule.name}: x has shape {before['x'].shape} after init, but models are "
-            f"[{problem.agents}, {problem.dim}]. {CONTRACT}"
-        )
-    for name in before:
-        was, now = before[name], after[name]
-        if (was.shape, was.dtype) != (now.shape, now.dtype):
-            raise InputError(
-                f"{rule.name}: step turns {name} from {was.dtype}{list(was.shape)} into {now.dtype}{list(now.shape)}. "
-                f"{CONTRACT}"
-            )
+def _run_ahead(
+    form: program.Form, counted: dict[str, Cost], world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array
+) -> State:
+    """Run a start and a round by `ahead`, and count their operations."""
+    rule, memory = form.bind(hyper), program.begin_memory(world, oracle, keys)
+
+    def agents(part: str, memory: Any) -> PostingAgents:
+        return PostingAgents(world, oracle, keys[1], jnp.int32(0), memory, counted[part])
+
+    first = agents("start", memory)
+    state = rule.init(program.start_of(world), first)
+    if hasattr(rule, "shift"):
+        state = rule.shift(state, agents("turn", first.memory))
+    return rule.ahead(state, agents("each", first.memory))
+
+
+def add_seconds(
+    frame: pl.DataFrame, clock: Clock, rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str
+) -> pl.DataFrame:
+    """Return the rows of a rule's runs with their seconds: means over the clock's seeds, and their 95 % intervals.
+
+    An asynchronous run has the seconds of its own schedule, and no interval.
+    """
+    if network.asynchronous:
+        work = work_of(rule, problem, network, oracle, dtype)
+        seeds, last = frame["seed"].unique().to_list(), int(frame["round"].to_numpy().max())
+        found = dict(zip(seeds, make_schedules(network, work, seeds, last), strict=True))
+        ends = [found[seed].seconds(t, network.agents) for seed, t in frame.select("seed", "round").iter_rows()]
+        unknown = [pl.lit(None, pl.Float64).alias(f"seconds_{end}") for end in ("low", "high")]
+        return frame.with_columns(pl.Series("seconds", ends, pl.Float64), *unknown)
+    marks = sorted(frame["round"].unique())
+    found = seconds(orders(rule, problem, network, oracle, dtype), network, clock, marks)
+    mean, half = found.mean(0), half_width(np.array(len(found)), found.std(0, ddof=int(len(found) > 1)))
+    known = {"round": marks, "seconds": mean, "seconds_low": mean - half, "seconds_high": mean + half}
+    return frame.join(pl.DataFrame(known, schema_overrides={"round": pl.Int64}), on="round", how="left")

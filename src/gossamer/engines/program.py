@@ -2,38 +2,44 @@
 
 A setting is the rule's hyper-parameters and the oracle's numbers. Settings are mapped outside, seeds inside, and only
 the seeds have keys: all settings of a block see the same samples, and a mini-batch is gathered once for all of them.
+The same programs run on one device and on many: `layout` says how their arrays are split.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from gossamer.basics.keys import Keys, of_round
-from gossamer.core import State, bind, counts
-from gossamer.engines.agents import BLOCK, StackedAgents, World, each
-from gossamer.engines.targets import at_targets, stayed
-from gossamer.engines.waking import events
+from gossamer.core import InputError, State, bind, counts
+from gossamer.engines.agents import BLOCK, StackedAgents, World, each_agent
+from gossamer.engines.asynchronous import run_events
+from gossamer.engines.devices import ONE_DEVICE, RUNS, SEEDS, SETTINGS, Layout
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import honest_of, measure, worst_loss
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
 
 BOUND = 1e16
-"""A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not finite. That is seen in the
-round; that another array of its state or a metric is not finite, where it is measured."""
+"""A run has diverged when the mean of ‖x_i‖² is above this many times 1 + ‖x⁰‖², or is not finite. Each round checks
+x; a measured round checks the other arrays of the state and the metrics as well."""
 
 SERIAL = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner,dot-library-rewriter"}
-"""XLA would split the kernels of a round over all cores, and hand sums and products to a library that does. They take
-microseconds, and handing them out costs more than it gains."""
+"""Compiler options for kernels that take microseconds: XLA would split them over all cores, and give sums and products
+to a library that does, which costs more than it gains."""
+
+QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+"""Compiler options for programs that run for a short time each, as in a search: XLA takes its older emitters, one piece
+a program, and less effort. A search of a9a on a ring of 20 compiles in about half the time; its rounds take as long."""
 
 jax.tree_util.register_pytree_with_keys(
     State,
-    lambda s: ([(jax.tree_util.GetAttrKey(k), v) for k, v in s.items()], tuple(s)),
+    lambda s: ([(jax.tree_util.GetAttrKey(name), array) for name, array in s._arrays.items()], tuple(s._arrays)),
     lambda names, arrays: State(**dict(zip(names, arrays, strict=True))),
+    lambda s: (tuple(s._arrays.values()), tuple(s._arrays)),
 )
 
 
@@ -44,86 +50,139 @@ class RunState(NamedTuple):
     memory: Any
     """The oracle's state, of every agent."""
     diverged: Int[Array, ""]
-    """The round in which it diverged, or −1."""
+    """The round in which the run diverged, or −1."""
     reached: Int[Array, ""] | None = None
-    """The measured round at which it came to its targets and stopped, or −1; None where there are no targets."""
+    """The measured round at which the run met its targets and stopped, or −1; None where there are no targets."""
     asked: Array | None = None
-    """Where nobody waits: the model at which each agent's next gradient was asked for."""
+    """In an asynchronous run, the model at which each agent's next gradient is computed."""
 
 
 class ProgramSetting(NamedTuple):
-    """What differs between the settings of a block; in the program, with a leading axis."""
+    """The numbers in which the settings of a block differ; in the program, with a leading axis."""
 
     hyper: dict[str, Any]
     oracle: Oracle
     number: Int[Array, ""] | None = None
-    """Which one it is: where it has no other numbers, this tells how many there are."""
+    """The index of the setting: where a setting has no other numbers, its shape says how many there are."""
 
 
 class BlockHyper(NamedTuple):
-    """The hyper-parameters of a block. Which of them have schedules belongs to the program; how many rounds there are
-    does not."""
+    """The hyper-parameters of a block. Which of them have schedules is static; the number of rounds is not."""
 
     numbers: dict[str, Float[Array, " settings"]]
-    """Those that are the same in all rounds."""
+    """The hyper-parameters that are constant."""
     tables: dict[str, Float[Array, "settings window"]]
-    """Those with a schedule, in the rounds from `first` on."""
+    """The hyper-parameters with a schedule, in the rounds from `first` on."""
     first: Int[Array, ""]
     parts: dict[str, Any]
-    """What is not a number, a compressor: its leaves have a leading axis of settings."""
+    """The rule's compressors and aggregators: their leaves have a leading axis of settings."""
     order: Int[Array, " settings"]
     """The settings, counted from 0."""
 
 
 class Form(NamedTuple):
-    """What of a rule is static: its class, and its whole numbers."""
+    """The static part of a rule: its class, and its whole numbers."""
 
     kind: Any
     counts: tuple[tuple[str, int], ...] = ()
 
     @staticmethod
     def of(rule: Any) -> "Form":
+        """Return the form of a rule."""
         return Form(type(rule), tuple(counts(rule).items()))
 
     def bind(self, hyper: dict[str, Any]) -> Any:
-        """The rule with these values, unchecked."""
+        """Return the rule with these values, unchecked."""
         return bind(self.kind, hyper | dict(self.counts))
 
 
-@partial(jax.jit, static_argnums=0)
-def begin(form: Form, world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys) -> RunState:
-    """All runs of the block before round 0."""
-    return starts(form, StackedAgents, world, oracles, hyper, keys)
+BY_SETTING: Any = P(SETTINGS)
+HYPER = BlockHyper(BY_SETTING, BY_SETTING, P(), BY_SETTING, BY_SETTING)  # pyright: ignore[reportArgumentType]
+"""How hyper-parameters are split over devices."""
 
 
-def starts(
-    form: Form, crowd: type[StackedAgents], world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys
+def _begin(
+    form: Form, world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys, *, layout: Layout = ONE_DEVICE
 ) -> RunState:
-    """All runs before round 0, of the agents that are in `crowd`."""
+    """Return all runs of the block before round 0."""
 
-    def single_run(setting: ProgramSetting, key: Array) -> RunState:
-        memory = memory_of(crowd, world, setting.oracle, key)
-        agents = crowd(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory)
-        state = form.bind(setting.hyper).init(start_of(crowd, world), agents)
-        return RunState(state, agents.memory, jnp.int32(-1), asked=state.x if world.network.asynchronous else None)
+    def begin(world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys) -> RunState:
+        def single_run(setting: ProgramSetting, key: Array) -> RunState:
+            memory = begin_memory(world, setting.oracle, key, layout)
+            agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory, layout=layout)
+            state = form.bind(setting.hyper).init(start_of(world), agents)
+            return RunState(state, agents.memory, jnp.int32(-1), asked=state.x if world.network.asynchronous else None)
 
-    return _mapped(single_run, ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order), keys)
+        settings = ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order)
+        return layout.keep_runs(_map_runs(single_run, settings, keys))
+
+    return layout.shard_runs(begin, (P(), BY_SETTING, HYPER, P(SEEDS)), RUNS)(world, oracles, hyper, keys)
 
 
-@jax.jit
+@partial(jax.jit, static_argnames="layout")
 def biases(
-    problem: Problem, oracles: Oracle, order: Int[Array, " settings"], keys: Keys, memory: Any
+    problem: Problem,
+    oracles: Oracle,
+    order: Int[Array, " settings"],
+    keys: Keys,
+    memory: Any,
+    *,
+    layout: Layout = ONE_DEVICE,
 ) -> Float[Array, "settings seeds agents d"] | None:
-    """The constant bias of every agent, where the oracle has one."""
+    """Return the constant bias of every agent, where the oracle has one."""
 
-    def single_run(setting: ProgramSetting, key: Array, memory: Any) -> Any:
-        return _bias(problem, setting.oracle, key, memory)
+    def all_runs(problem: Problem, oracles: Oracle, order: Array, keys: Keys, memory: Any) -> Any:
+        def single_run(setting: ProgramSetting, key: Array, memory: Any) -> Any:
+            return _bias(problem, setting.oracle, key, memory, layout)
 
-    return _mapped(single_run, ProgramSetting({}, oracles, order), keys, memory)
+        return _map_runs(single_run, ProgramSetting({}, oracles, order), keys, memory)
+
+    split = layout.shard_runs(all_runs, (P(), BY_SETTING, BY_SETTING, P(SEEDS), RUNS), RUNS)
+    return split(problem, oracles, order, keys, memory)
 
 
-@partial(jax.jit, static_argnums=(0, 1), donate_argnames="run", compiler_options=SERIAL)
-def advance(
+def _advance(
+    form: Form,
+    metrics: tuple[Metric, ...],
+    world: World,
+    oracles: Oracle,
+    hyper: BlockHyper,
+    keys: Keys,
+    run: RunState,
+    t: Int[Array, ""],
+    stops: Int[Array, " legs"],
+    wanted: Bool[Array, " legs"],
+    targets: dict[str, Float[Array, ""]],
+    *,
+    layout: Layout = ONE_DEVICE,
+) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
+    """Advance from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero).
+
+    With targets, a run that meets all of them where it is measured stays as it is from there on. The arrays of `run`
+    are donated to the result, so that there is one state at a time: they cannot be used again.
+    """
+    split = (P(), BY_SETTING, HYPER, P(SEEDS), RUNS, P(), P(), P(), P())
+    legs = layout.shard_runs(partial(_legs, layout, form, metrics), split, (RUNS, P(None, SETTINGS, SEEDS)))
+    return legs(world, oracles, hyper, keys, run, t, stops, wanted, targets)
+
+
+begin = jax.jit(_begin, static_argnames=("form", "layout"))
+advance = jax.jit(
+    _advance, static_argnames=("form", "metrics", "layout"), donate_argnames="run", compiler_options=SERIAL
+)
+quick_begin = jax.jit(
+    _begin, static_argnames=("form", "layout"), compiler_options=QUICK | {"xla_backend_optimization_level": 0}
+)
+quick_advance = jax.jit(
+    _advance,
+    static_argnames=("form", "metrics", "layout"),
+    donate_argnames="run",
+    compiler_options=SERIAL | QUICK | {"xla_backend_optimization_level": 1},
+)
+
+
+def _legs(
+    layout: Layout,
     form: Form,
     metrics: tuple[Metric, ...],
     world: World,
@@ -136,18 +195,59 @@ def advance(
     wanted: Bool[Array, " legs"],
     targets: dict[str, Float[Array, ""]],
 ) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
-    """Go on from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero).
+    def measure_runs(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
+        def single_run(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
+            bias = _bias(world.problem, setting.oracle, key, run.memory, layout)
+            values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
+            deciding = {name: value for name, value in values.items() if name in OURS}
+            arrays = jax.tree.leaves((deciding, honest_of(world.problem, run.state)))
+            return values, jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
 
-    With targets, a run that comes to all of them where it is measured stays as it is from there on. The arrays of `run`
-    are given up to the result, so that there is one state at a time: what was given cannot be used again.
-    """
-    going = partial(rounds, form, StackedAgents)
-    return legs(going, form, metrics, world, oracles, hyper, keys, run, t, stops, wanted, targets)
+        return _map_runs(single_run, ProgramSetting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
+
+    measure_runs = jax.jit(measure_runs, inline=True)  # so that it is traced once
+    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(measure_runs, t, run))
+    going = partial(_rounds, layout, form)
+
+    def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
+        (t, run), (stop, wanted) = carry, to
+        # a call that needs fewer stops repeats its last, where nothing is to be done
+        run = jax.lax.cond(stop > t, going, _stay, world, oracles, hyper, keys, run, t, stop)
+        values, finite = jax.lax.cond(wanted, measure_runs, lambda *_: blank, stop, run)
+        lost = wanted & ~finite & (run.diverged < 0)
+        run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
+        if run.reached is not None:
+            going_on = wanted & (run.diverged < 0) & (run.reached < 0)
+            there = going_on & _meets_targets(form, metrics, targets, values)
+            run = run._replace(reached=jnp.where(there, stop, run.reached))
+        return (stop, run), values
+
+    (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
+    return layout.keep_runs(run), measured
 
 
-def rounds(
+def _stay(world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys, run: RunState, *span: Any) -> RunState:
+    return run
+
+
+def _meets_targets(
+    form: Form, metrics: tuple[Metric, ...], targets: dict[str, Array], values: dict[str, Array]
+) -> Bool[Array, "settings seeds"]:
+    """Return True for each run whose metrics are all at their targets, or better."""
+    labels, reached = {metric.name: metric.label for metric in metrics}, []
+    for name, target in targets.items():
+        if name not in values:
+            raise InputError(
+                f"until names {name}, which is not measured in this run of {form.kind.name}: {labels[name].about}."
+            )
+        good = values[name] >= target if labels[name].better == "higher" else values[name] <= target
+        reached.append(good & jnp.isfinite(values[name]))
+    return jnp.stack(reached).all(0)
+
+
+def _rounds(
+    layout: Layout,
     form: Form,
-    crowd: type[StackedAgents],
     world: World,
     oracles: Oracle,
     hyper: BlockHyper,
@@ -156,20 +256,31 @@ def rounds(
     t: Int[Array, ""],
     stop: Int[Array, ""],
 ) -> RunState:
-    """From round t to `stop`, by the agents that are in `crowd`."""
+    """Advance all runs from round t to `stop`."""
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
     def one_round(seed: Array, key: Array, t: Array, run: RunState) -> RunState:
         def single_run(setting: ProgramSetting, run: RunState) -> RunState:
-            agents = crowd(world, setting.oracle, round_keys(key, t + 1), t, run.memory)
+            agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory, layout=layout)
             rule = form.bind(setting.hyper)
+            before = run.state, run.memory, run.asked
             if world.waves is None:
                 state = rule.step(run.state, agents)
-                state, memory = _woken(form.kind, world, t, (run.state, run.memory), (state, agents.memory))
-                after = state, memory, run.asked
+                awake = None if form.kind.needs == "nothing" else world.network.awake(t)
+                if awake is None:
+                    after = state, agents.memory, run.asked
+                else:
+
+                    def update(new: Array, old: Array) -> Array:  # an agent that sleeps keeps its state
+                        return jnp.where(awake.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+
+                    after = *jax.tree.map(update, (state, agents.memory), before[:2]), run.asked
             else:
-                after = events(rule, world, setting.oracle, key, seed, t, (run.state, run.memory, run.asked))
-            state, memory, asked = stayed(run.reached, (run.state, run.memory, run.asked), after)
+                after = run_events(rule, world, setting.oracle, key, seed, t, before)
+            if run.reached is not None:  # a run that met its targets keeps its state
+                reached = run.reached
+                after = jax.tree.map(lambda new, old: jnp.where(reached >= 0, old, new), after, before)
+            state, memory, asked = after
             size = agents.squared_norm(state.x)
             sane = (size <= bound * world.problem.agents) & jnp.isfinite(size)  # the bound itself may overflow
             diverged = jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
@@ -177,122 +288,69 @@ def rounds(
 
         return jax.vmap(single_run)(ProgramSetting(hyper_at(hyper, t), oracles), run)
 
-    def going(seed: Array, key: Array, run: RunState) -> RunState:
+    def one_seed(seed: Array, key: Array, run: RunState) -> RunState:
         return jax.lax.fori_loop(t, stop, partial(one_round, seed, key), run)
 
-    return _in_turn(going, keys, run)
+    if jax.default_backend() != "cpu":
+        return jax.vmap(one_seed, (0, 0, 1), 1)(jnp.arange(keys.shape[0]), keys, run)
+
+    # on a CPU seeds run one after the other, so that the data of one stay in the cache (10 seeds of a9a on a ring of 20
+    # take 0.55 of the time that they take side by side), and its bits do not depend on the others
+    def next_seed(seed: Array, run: RunState) -> RunState:
+        own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, seed, 1, keepdims=False), run)
+        write = partial(jax.lax.dynamic_update_index_in_dim, index=seed, axis=1)
+        return jax.tree.map(write, run, one_seed(seed, keys[seed], own))
+
+    return jax.lax.fori_loop(0, keys.shape[0], next_seed, run)
 
 
-def legs(
-    going: Callable[..., RunState],
-    form: Form,
-    metrics: tuple[Metric, ...],
-    world: World,
-    oracles: Oracle,
-    hyper: BlockHyper,
-    keys: Keys,
-    run: RunState,
-    t: Int[Array, ""],
-    stops: Int[Array, " legs"],
-    wanted: Bool[Array, " legs"],
-    targets: dict[str, Float[Array, ""]],
-) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
-    """`advance`, where `going` takes the runs from one round to another."""
+@partial(jax.jit, static_argnames="layout")
+def worst(
+    problem: Problem, x: Float[Array, "settings seeds agents d"], *, layout: Layout = ONE_DEVICE
+) -> Float[Array, "settings seeds"]:
+    """Return max_i F(x_i) of every run."""
 
-    def rows(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
-        def single_run(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
-            bias = _bias(world.problem, setting.oracle, key, run.memory)
-            values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
-            deciding = {name: value for name, value in values.items() if name in OURS}
-            held = jax.tree.leaves((deciding, honest_of(world.problem, run.state)))
-            return values, jnp.stack([jnp.isfinite(leaf).all() for leaf in held]).all()
+    def all_runs(problem: Problem, x: Array) -> Array:
+        flat = x.reshape(-1, *x.shape[2:])
+        return jax.lax.map(lambda x: worst_loss(problem, x, BLOCK), flat).reshape(x.shape[:2])
 
-        return _mapped(single_run, ProgramSetting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
-
-    rows = jax.jit(rows, inline=True)  # so that it is traced once
-    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(rows, t, run))
-
-    def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
-        (t, run), (stop, wanted) = carry, to
-        # a call that needs fewer stops repeats its last, where nothing is to be done
-        run = jax.lax.cond(stop > t, going, _stay, world, oracles, hyper, keys, run, t, stop)
-        values, finite = jax.lax.cond(wanted, rows, lambda *_: blank, stop, run)
-        lost = wanted & ~finite & (run.diverged < 0)
-        run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
-        if run.reached is not None:
-            there = wanted & (run.diverged < 0) & (run.reached < 0) & at_targets(form.kind, metrics, targets, values)
-            run = run._replace(reached=jnp.where(there, stop, run.reached))
-        return (stop, run), values
-
-    (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
-    return run, measured
+    return layout.shard_runs(all_runs, (P(), RUNS), RUNS)(problem, x)
 
 
-@jax.jit
-def worst(problem: Problem, x: Float[Array, "settings seeds agents d"]) -> Float[Array, "settings seeds"]:
-    """max_i F(x_i) of every run."""
-    flat = x.reshape(-1, *x.shape[2:])
-    return jax.lax.map(lambda x: worst_loss(problem, x, BLOCK), flat).reshape(x.shape[:2])
-
-
-def _bias(problem: Problem, oracle: Oracle, keys: Array, memory: Any) -> Float[Array, "agents d"] | None:
-    def of_agent(agent: Array, key: Array, memory: Any) -> Any:
+def _bias(
+    problem: Problem, oracle: Oracle, keys: Array, memory: Any, layout: Layout
+) -> Float[Array, "agents d"] | None:
+    def of_agent(problem: Problem, oracle: Oracle, agent: Array, key: Array, memory: Any) -> Any:
         return oracle.bias(Site(problem, agent, key, jnp.int32(0)), memory)
 
-    return each(of_agent, problem.agents, keys[0], memory)
+    return each_agent(layout, problem, oracle, of_agent, keys[0], memory)
 
 
-def memory_of(crowd: type[StackedAgents], world: World, oracle: Oracle, keys: Array) -> Any:
-    """What the oracle remembers of every agent before the first query."""
+def begin_memory(world: World, oracle: Oracle, keys: Array, layout: Layout = ONE_DEVICE) -> Any:
+    """Return the oracle's memory of every agent before the first query."""
     first = jnp.int32(0)
-    return crowd.each(world, lambda agent, key: oracle.init(Site(world.problem, agent, key, first)), keys[0])
+
+    def of_agent(problem: Problem, oracle: Oracle, agent: Array, key: Array) -> Any:
+        return oracle.init(Site(problem, agent, key, first))
+
+    return each_agent(layout, world.problem, oracle, of_agent, keys[0])
 
 
 def round_keys(keys: Array, number: Any) -> Key[Array, " agents"]:
-    """The key of every agent in a round of one seed: number 0 is the start, t + 1 is round t."""
+    """Return the key of every agent in a round of one seed: number 0 is the start, t + 1 is round t."""
     return jax.vmap(of_round, in_axes=(0, None))(keys[1], number)
 
 
-def start_of(crowd: type[StackedAgents], world: World) -> Float[Array, "agents d"]:
-    """The common start, for every agent."""
-    return jnp.broadcast_to(world.problem.start, (crowd.count(world), world.problem.dim))
+def start_of(world: World) -> Float[Array, "agents d"]:
+    """Return the common start, for every agent."""
+    return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
 
 
 def hyper_at(hyper: BlockHyper, t: Any) -> dict[str, Any]:
-    """The hyper-parameters of all settings in round t, by name, with a leading axis of settings."""
+    """Return the hyper-parameters of all settings in round t, by name, with a leading axis of settings."""
     return hyper.numbers | {name: table[:, t - hyper.first] for name, table in hyper.tables.items()} | hyper.parts
 
 
-def _woken(kind: Any, world: World, t: Array, before: Any, after: Any) -> Any:
-    """What every agent holds after a round: one that slept through it holds what it held before."""
-    awake = None if kind.needs == "nothing" else world.network.awake(t)
-    if awake is None:
-        return after
-
-    def kept(new: Array, old: Array) -> Array:
-        return jnp.where(awake.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
-
-    return jax.tree.map(kept, after, before)
-
-
-def _stay(world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys, run: RunState, *span: Any) -> RunState:
-    return run
-
-
-def _in_turn(going: Callable[[Array, Array, RunState], RunState], keys: Keys, run: RunState) -> RunState:
-    """All seeds: on a CPU one after the other, so that what one works on stays in the cache (10 seeds of a9a on a ring
-    of 20 take 0.55 of the time that they take side by side), and its bits do not depend on the others."""
-    if jax.default_backend() != "cpu":
-        return jax.vmap(going, (0, 0, 1), 1)(jnp.arange(keys.shape[0]), keys, run)
-
-    def put(seed: Array, run: RunState) -> RunState:
-        own = jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, seed, 1, keepdims=False), run)
-        placed = partial(jax.lax.dynamic_update_index_in_dim, index=seed, axis=1)
-        return jax.tree.map(placed, run, going(seed, keys[seed], own))
-
-    return jax.lax.fori_loop(0, keys.shape[0], put, run)
-
-
-def _mapped(single_run: Any, settings: ProgramSetting, keys: Array, *run: Any) -> Any:
+def _map_runs(single_run: Any, settings: ProgramSetting, keys: Array, *run: Any) -> Any:
     over_seeds = jax.vmap(single_run, in_axes=(None, 0) + (0,) * len(run))
     return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(settings, keys, *run)

@@ -1,77 +1,85 @@
-"""Many runs of one rule, in blocks of a fixed width, through a store that keeps what was computed before."""
+"""Many runs of one rule, in blocks of a fixed width, through a store that keeps what was computed before.
+
+Before a run, its memory is forecast from shapes; during it, its time is forecast from the first seconds.
+"""
 
 import math
+import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple, TypeVar
 
+import jax
+import numpy as np
+from jaxtyping import Float, Int
+
 from gossamer.basics.progress import Say
-from gossamer.core import check_schedules, schedules
-from gossamer.engines.block import Block
-from gossamer.engines.cells import Piece, Row, RunId, believed, joined, row, segment
-from gossamer.engines.costs import costs
-from gossamer.engines.devices.haste import in_haste
-from gossamer.engines.devices.places import Sharing, shared_out
-from gossamer.engines.estimate import Size, Stopwatch, refuse_too_large
+from gossamer.basics.sizes import free_memory, shown
+from gossamer.core import InputError, check_schedules, schedules
+from gossamer.engines.agents import BLOCK
+from gossamer.engines.block import Block, Watch
+from gossamer.engines.costs import trace
+from gossamer.engines.devices import ONE_DEVICE, Layout, Width, choose_layout
+from gossamer.engines.neighbour_tables import with_tables
 from gossamer.engines.program import Form
 from gossamer.metrics import Target, own
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
-from gossamer.problems import Problem
+from gossamer.problems import Empirical, Problem
+from gossamer.results.files import Damaged
 from gossamer.results.store import Store
 
 SEGMENT = 5_000
 """Rounds in one cell of the store: what a killed run loses at most, and where a longer run goes on."""
 
-
 ENDING = (0.9, 0.925, 0.95, 0.975, 1.0)
 """The end of a run, as shares of its rounds: where it is measured if the other marks are dense at the start."""
 
+ROW = 1_000
+"""Bytes that one measured round of one run takes, from the program to the table of the result."""
 
-def growing(first: int, last: int, steps: int) -> Iterator[int]:
-    """Rounds below `steps` whose distance is an eighth of the rounds done, but from `first` to `last`.
+COPIES = 3
+"""Copies of a block's state: the one that a call takes over and gives back, and what a round makes on its way; that
+is 0.6 to 3.5 times as much by the rule and the network, and never more than is counted with the end of the runs."""
 
-    They do not depend on `steps`, so that a longer run measures where a shorter one did.
-    """
-    t = 0
-    while t < steps:
-        yield t
-        t += min(max(first, t // 8), last)
+LONG = 3600.0
+"""Seconds from which on the time of runs is always said."""
+
+WORTH = 5.0
+"""Seconds from which on the time of runs is said to one who watches."""
+
+ENOUGH = 1.0
+"""Seconds that are timed before anything is said."""
+
+T = TypeVar("T")
 
 
 class Setting(NamedTuple):
-    """A rule and an oracle, and a function that says what a store calls them, which is asked where there is one."""
+    """A rule, an oracle, and a function that returns their cache key."""
 
     rule: Any
     oracle: Oracle
     key: Callable[[], dict[str, Any]] = dict
 
 
-class Width(NamedTuple):
-    """The size of a block. It changes the last bits of a run, so it belongs to what determines one."""
-
-    settings: int
-    seeds: int
-
-
 class RunPlan(NamedTuple):
-    """How long a run is and what is kept of it."""
+    """The length of a run and what is kept of it."""
 
     steps: int
     every: int | tuple[int, int]
-    """Rounds between two that are measured; or, for rounds that are dense at the start, how many at first and how many
-    at last."""
+    """Rounds between two that are measured; a pair for rounds that are dense at the start: the first and the last."""
     dtype: str
     doublings: int = 0
     """How often the run went on for as long again."""
     until: tuple[Target, ...] = ()
-    """What ends a run early: it has come to all of these where it is measured."""
+    """Targets: a run that meets all of them where it is measured ends early."""
     metrics: tuple[str, ...] | None = None
-    """What is measured, the loss among it; if it is not given, all metrics, and max_i F(x_i) at the end."""
-    hasty: bool = False
-    """Whether programs are compiled in haste, which changes the last bits of a run."""
+    """The metrics that are measured, the loss among them; None for all, and for max_i F(x_i) at the end."""
+    quick: bool = False
+    """Whether programs are compiled with less effort, which changes the last bits of a run."""
 
     @property
     def last(self) -> int:
@@ -85,7 +93,7 @@ class RunPlan(NamedTuple):
 
     @property
     def marks(self) -> list[int]:
-        """The rounds that are measured: those of every shorter run too."""
+        """The rounds that are measured, those of every shorter run included."""
         if isinstance(self.every, int):
             return sorted({*range(0, self.last, self.every), *self.horizons})
         ends = (round(share * horizon) for share in ENDING for horizon in self.horizons)
@@ -93,17 +101,17 @@ class RunPlan(NamedTuple):
 
     @property
     def segments(self) -> list[tuple[int, int]]:
-        """The first and last rounds of the cells that a run is kept in."""
+        """The first and last rounds of the cells of a run."""
         cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})
         return list(pairwise(cuts))
 
     def doubled(self) -> "RunPlan":
-        """The plan of the same run, twice as long; it goes on from the cells of this one."""
+        """Return the plan of the same run, twice as long; it goes on from the cells of this one."""
         return self._replace(doublings=self.doublings + 1)
 
     @property
     def mark_count(self) -> int:
-        """How many marks there are, at most, without making them."""
+        """An upper bound on the number of marks, without making them."""
         if isinstance(self.every, int):
             return -(-self.last // self.every) + 1 + self.doublings
         first, last = self.every
@@ -112,23 +120,295 @@ class RunPlan(NamedTuple):
         return min(self.last, self.last // last + math.ceil(grown) + 9) + ends + 1
 
 
-T = TypeVar("T")
+def growing(first: int, last: int, steps: int) -> Iterator[int]:
+    """Yield rounds below `steps` whose distance is an eighth of the rounds done, but from `first` to `last`.
 
-Watched = Callable[[int, list[int], dict[str, Any]], bool]
-"""`gossamer.engines.block.Watch`, told the seeds of the block as well."""
+    They do not depend on `steps`, so that a longer run measures where a shorter one did.
+    """
+    t = 0
+    while t < steps:
+        yield t
+        t += min(max(first, t // 8), last)
+
+
+class Need(NamedTuple):
+    """Bytes of memory: the number that they grow with, as a user wrote it, and what to lower."""
+
+    what: str
+    bytes: float
+    lower: str
 
 
 def fits(
     settings: Sequence[Setting], problem: Problem, network: Network, seeds: Sequence[int], plan: RunPlan, width: Width
 ) -> float:
-    """The bytes that `compute` needs for these runs, or an `InputError` that names the number that is too large.
+    """Return the bytes that `compute` needs for these runs; raise InputError with the number that is too large.
 
-    A rule that breaks the contract is refused, too: this is the first time that it runs.
+    A rule that breaks the contract is refused, too: this is the first time that it is traced.
     """
     first = settings[0]
-    costs(first.rule, problem, network, first.oracle, plan.dtype)
-    size = Size(len(settings), len(seeds), plan.last, plan.mark_count, *width)
-    return refuse_too_large(first.rule, problem, network, first.oracle, size, plan.dtype)
+    needs = forecast_memory(first.rule, problem, network, first.oracle, len(settings), len(seeds), plan, width)
+    total, free = sum(need.bytes for need in needs), free_memory()
+    if total > free:
+        most = max(needs, key=lambda need: need.bytes)
+        raise InputError(
+            f"{most.what} needs about {shown(most.bytes)} of memory, but this machine has {shown(free)} free: lower "
+            f"{most.lower}."
+        )
+    return total
+
+
+def forecast_memory(
+    rule: Any,
+    problem: Problem,
+    network: Network,
+    oracle: Oracle,
+    settings: int,
+    seeds: int,
+    plan: RunPlan,
+    width: Width,
+) -> list[Need]:
+    """Return what runs of this rule need, part by part."""
+    item, runs, block = np.dtype(plan.dtype).itemsize, settings * seeds, width.settings * width.seeds
+    found = trace(rule, problem, network, oracle, plan.dtype)
+    state, memory = (block * _count_bytes(tree) for tree in (found.before, found.memory))
+    together = {"together": width.settings, "seeds": width.seeds}
+    widest, count = _largest(together | {"the number of parameters": problem.dim, "agents": problem.agents})
+    end = (state + memory) / block + 2 * problem.agents * problem.dim * item
+    several, number = _largest({"seeds": seeds, "settings": settings})
+    marks = plan.mark_count
+
+    # the samples of the queries that are answered together
+    queries = float(min(problem.agents, BLOCK) * block)
+    source: Any = oracle
+    while hasattr(source, "inner"):
+        source = source.inner
+    if isinstance(problem, Empirical):
+        batch = getattr(source, "batch", None)
+        drawn = problem.longest if batch is None else batch
+        most, samples = _largest({"the number of samples" if batch is None else "batch": drawn} | together)
+        one = item * (1 + problem.numbers_a_sample)
+        queried = Need(f"{most} = {samples:,}", queries * drawn * one, most)
+    else:
+        queried = Need("the queries", queries * problem.dim * item, "agents")
+
+    return [
+        Need(f"the state of a block ({widest} = {count:,})", COPIES * state, widest),
+        Need(
+            "what the oracle remembers of its queries",
+            COPIES * memory,
+            "the delay or the number of agents, or leave out saga",
+        ),
+        Need(f"the end of {runs:,} runs ({several} = {number:,})", runs * end, several),
+        Need(
+            f"the table of {marks:,} measured rounds (steps = {plan.last:,}) of {runs:,} runs",
+            ROW * marks * runs,
+            several if number > marks else "steps, or measure less often with a larger every",
+        ),
+        Need("the data, in the precision of the run,", _count_bytes(problem, item), "the number of samples"),
+        Need("the network", _count_bytes(with_tables(rule, network), item), "the number of links"),
+        queried,
+    ]
+
+
+def _largest(counts: dict[str, int]) -> tuple[str, int]:
+    return max(counts.items(), key=lambda item: item[1])
+
+
+def _count_bytes(tree: Any, item: int | None = None) -> float:
+    """Return the bytes of all leaves, of `item` bytes a number or of their own."""
+    return float(sum(math.prod(np.shape(leaf)) * (item or leaf.dtype.itemsize) for leaf in jax.tree.leaves(tree)))
+
+
+class Stopwatch:
+    """A timer of the rounds of blocks. It says once how long all will take and in how much memory: beyond an hour to
+    everyone, beyond some seconds as an aside."""
+
+    def __init__(self, rounds: float, needed: Callable[[], float], resumable: bool, say: Say):
+        """Time so many rounds of blocks in all; `needed` returns the bytes that they take."""
+        self._rounds, self._needed, self._resumable, self._say = rounds, needed, resumable, say
+        self._at, self._done, self._spoke = 0, 0, False
+        self._since: float | None = None
+
+    def begin(self, t: int) -> None:
+        """Note that a block goes on from round t."""
+        self._at = t
+
+    def __call__(self, t: int) -> None:
+        """Note that the block is at round t. The first call of all goes nowhere, because it compiles."""
+        now = time.perf_counter()
+        self._since = now if self._since is None else self._since
+        self._done, self._at = self._done + t - self._at, t
+        if self._spoke or not self._done or now - self._since <= ENOUGH:
+            return
+        self._spoke = True
+        speed = self._done / (now - self._since)
+        seconds = (self._rounds - self._done) / speed
+        if seconds <= min(WORTH, LONG):
+            return
+        text = f"about {_in_words(seconds)} at {_short(speed)} rounds a second, and {shown(self._needed())} of memory"
+        if seconds > LONG:
+            after = "and the same command goes on from there" if self._resumable else "but nothing is kept"
+            self._say(f"{text}; Ctrl-C stops, {after}")
+        else:
+            self._say(text, aside=True)
+
+
+def _in_words(seconds: float) -> str:
+    for unit, length, most in (("seconds", 1, 120), ("minutes", 60, 120), ("hours", 3600, 96)):
+        if seconds < most * length:
+            return f"{_short(seconds / length)} {unit}"
+    return f"{_short(seconds / 86400)} days"
+
+
+def _short(number: float) -> str:
+    return f"{number:,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+Cell = dict[str, np.ndarray]
+"""A run, or a segment of one, as the store keeps it: arrays by name."""
+
+RunId = tuple[int, int]
+"""The number of a setting, and a seed."""
+
+ENDS = ("diverged", "reached", "stopped")
+"""The reasons for which a run may end early: each is a round, or −1."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run, or a segment of one: its metrics, and its state at the end."""
+
+    rounds: Int[np.ndarray, " rounds"]
+    metrics: dict[str, Float[np.ndarray, " rounds"]]
+    diverged: int
+    """The round in which the run diverged, or −1."""
+    worst: float | None
+    """max_i F(x_i) at the end; None where only some metrics were measured."""
+    x: Float[np.ndarray, "agents d"]
+    bias: Float[np.ndarray, "agents d"] | None
+    """The constant bias of every agent, where the oracle has one; of later segments, None."""
+    seconds: float = 0.0
+    """The run's share of the time that its blocks took."""
+    reached: int = -1
+    """The round at which the run met its targets and ended, or −1."""
+    stopped: int = -1
+    """The round at which a user's callback ended the run, or −1."""
+    state: list[np.ndarray] = field(default_factory=list)
+    """All arrays from which the next segment goes on; none for a whole run."""
+
+    @property
+    def ended_early(self) -> bool:
+        """True if the run ended for another reason than its last round."""
+        return max(self.diverged, self.reached, self.stopped) >= 0
+
+    def cell(self) -> Cell:
+        """Return the arrays that the store keeps."""
+        cell: dict[str, Any] = {f"metric/{name}": values for name, values in self.metrics.items()}
+        cell |= {f"state/{number}": leaf for number, leaf in enumerate(self.state)}
+        cell |= {name: np.int64(getattr(self, name)) for name in ENDS}
+        cell |= {"seconds": np.float64(self.seconds), "rounds": self.rounds}
+        cell |= {name: array for name in ("worst", "x", "bias") if (array := getattr(self, name)) is not None}
+        return {name: np.asarray(array) for name, array in cell.items()}
+
+    @staticmethod
+    def of_cell(cell: Cell) -> "Row":
+        """Return the segment of a cell that `check_cell` accepts."""
+        states = sum(name.startswith("state/") for name in cell)
+        return Row(
+            rounds=cell["rounds"],
+            metrics={name.removeprefix("metric/"): cell[name] for name in cell if name.startswith("metric/")},
+            diverged=int(cell["diverged"]),
+            reached=int(cell["reached"]),
+            stopped=int(cell["stopped"]),
+            worst=float(cell["worst"]) if "worst" in cell else None,
+            seconds=float(cell["seconds"]),
+            state=[cell[f"state/{number}"] for number in range(states)],
+            x=cell["x"],
+            bias=cell.get("bias"),
+        )
+
+
+def check_cell(marks: list[int], shape: tuple[int, int], worst: bool, cell: Cell) -> None:
+    """Raise Damaged if a cell lacks what `Row.cell` puts into one; a checksum only says that it did not change."""
+    metrics = [values for name, values in cell.items() if name.startswith("metric/")]
+    single = ("worst", "seconds") if worst else ("seconds",)
+    wanted = dict.fromkeys(("rounds", *ENDS), "i") | dict.fromkeys((*single, "x", "metric/loss"), "f")
+    for name, kinds in {**wanted, "state/0": "fiub"}.items():
+        if name not in cell or cell[name].dtype.kind not in kinds:
+            raise Damaged(f"it has no {name} of numbers")
+    rounds = cell["rounds"]
+    whole = cell["x"].shape == shape and not any(cell[name].ndim for name in (*single, *ENDS))
+    if not whole or rounds.tolist() != marks[: rounds.size] or any(values.shape != rounds.shape for values in metrics):
+        raise Damaged("its arrays are of other shapes or rounds than were asked for")
+    if rounds.size < len(marks) and all(cell[name] < 0 for name in ENDS):
+        raise Damaged("its run did not end early, but has not all its rounds")
+
+
+def run_segment(
+    block: Block,
+    some: list[int],
+    chosen: list[int],
+    first: int,
+    last: int,
+    marks: list[int],
+    report: Callable[[int, float | None], None],
+    watch: Watch | None = None,
+) -> dict[RunId, Row]:
+    """Drive a block and return a segment of each run.
+
+    A padded block holds some runs more than once, and the copies are the same. A run that met its targets has no
+    rounds beyond, however long the others of its block went on.
+    """
+    began = time.perf_counter()
+    bias = block.biases if first == 0 else None
+    if bias is not None and (bias == bias[:, :, :1]).all():  # one bias for all agents, such as none, needs no copies
+        bias = np.broadcast_to(bias[:, :, :1].copy(), bias.shape)
+    outcome = block.drive(marks, report, first, last, watch)
+    worst, states, x = block.worst, block.leaves(), block.x
+    seconds = (time.perf_counter() - began) / (len({*some}) * len({*chosen}))
+    pieces, rounds = {}, np.array(outcome.rounds, np.int64)
+    for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
+        reached = int(outcome.reached[g, s])
+        within = rounds <= reached if reached >= 0 else np.full(rounds.shape, True)
+        pieces[k, seed] = Row(
+            rounds=rounds[within],
+            metrics={name: values[within, g, s] for name, values in outcome.metrics.items()},
+            diverged=int(outcome.diverged[g, s]),
+            reached=reached,
+            stopped=int(outcome.stopped),
+            worst=None if worst is None else float(worst[g, s]),
+            seconds=seconds,
+            state=[leaf[g, s] for leaf in states],
+            x=x[g, s],
+            bias=None if bias is None else bias[g, s],
+        )
+    return pieces
+
+
+def _append(pieces: list[Row], later: Row) -> list[Row]:
+    """Return the segments of a run with a later one; of those before, only the metrics and the bias are needed."""
+    if not pieces:
+        return [later]
+    last = replace(pieces[-1], state=[], x=np.empty((0, 0)))
+    needed = [*pieces[:-1], last] if len(pieces) == 1 or last.rounds.size else pieces[:-1]
+    return [*needed, later]
+
+
+def _join(pieces: list[Row], seconds: float) -> Row:
+    """Return the run of these segments."""
+    last, rounds = pieces[-1], np.concatenate([piece.rounds for piece in pieces])
+    metrics = {name: np.concatenate([piece.metrics[name] for piece in pieces]) for name in pieces[0].metrics}
+    diverged = last.diverged
+    lost = last.worst is not None and not np.isfinite(last.worst)  # of one agent's model, which the mean may hide
+    if diverged < 0 and lost:
+        diverged = int(rounds[-1])
+    joined = replace(last, rounds=rounds, metrics=metrics, diverged=diverged, seconds=seconds, state=[])
+    return replace(joined, bias=pieces[0].bias)
+
+
+Watched = Callable[[int, list[int], dict[str, Any]], bool]
+"""`gossamer.engines.block.Watch`, with the seeds of the block as well."""
 
 
 def compute(
@@ -144,44 +424,69 @@ def compute(
     ended: Callable[[int], None] = lambda runs: None,
     say: Say = lambda text, *, aside=False: None,
     watched: Watched | None = None,
+    forecast: bool = True,
 ) -> dict[RunId, Row]:
-    """Every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
+    """Run every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
 
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
-    before it ended, on the devices that were asked for (`places.using`). `report` is told of rounds, `ended` how many
-    runs have come to their end, and `say`, once, how long all will take, and how much memory, if that is beyond some
-    seconds. `watched` sees what is measured and may stop.
-    """
-    sharing = shared_out(len(settings), len(seeds), width, problem, network, settings[0].oracle, say)
-    together = Width(*sharing.together)
-    needed = fits(settings, problem, network, seeds, plan, together)
-    blocks = math.ceil(len(settings) / together.settings) * math.ceil(len(seeds) / together.seeds)
-    watch = Stopwatch(blocks * plan.last, needed, store.keeps, say)
+    before it ended, on the devices that were asked for (`use_devices`).
 
-    def told(done: int, loss: float | None) -> None:
-        watch(done)
+    Args:
+        settings: the rules, with their oracles.
+        problem: the problem.
+        network: the network.
+        seeds: the seeds.
+        plan: the length of a run, and what is measured.
+        width: the size of a block.
+        store: where finished segments are kept.
+        report: called with the round, and the mean loss where it was measured.
+        ended: called with the number of runs that have come to their end.
+        say: called once with how long all will take, and how much memory, if that is beyond some seconds.
+        watched: sees what is measured, and may stop.
+        forecast: whether to refuse what would not fit into memory; False where the caller has done so.
+    """
+    layout, width = choose_layout(len(settings), len(seeds), width, problem, network, settings[0].oracle, say)
+    together = width.times(layout)
+    memory = partial(fits, settings, problem, network, seeds, plan, together)
+    if forecast or layout is not ONE_DEVICE:
+        memory()
+    if layout.agents > 1:
+        rule = settings[0].rule
+        for name, array in trace(rule, problem, network, settings[0].oracle, plan.dtype).before.items():
+            if array.shape[:1] != (problem.agents,):
+                raise InputError(
+                    f"{rule.name}: {name} of its State has no axis of agents, so that they cannot be shared out over "
+                    'devices: let it start with one, or take split = "runs".'
+                )
+    blocks = math.ceil(len(settings) / together.settings) * math.ceil(len(seeds) / together.seeds)
+    stopwatch = Stopwatch(blocks * plan.last, memory, store.keeps, say)
+
+    def report_round(done: int, loss: float | None) -> None:
+        stopwatch(done)
         report(done, loss)
 
     check_schedules((setting.rule for setting in settings), plan.last)
     runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
-    pieces: dict[RunId, list[Piece]] = {run: [] for run in runs}
-    named = [setting.key() for setting in settings] if store.keeps else []
+    pieces: dict[RunId, list[Row]] = {run: [] for run in runs}
+    names = [setting.key() for setting in settings] if store.keeps else []
     seconds = dict.fromkeys(runs, 0.0)
-    # where nothing is kept, a run is one piece: it goes on from where it stands, and no state is copied between
+    # where nothing is stored, a run is one piece: it goes on from where it stands, and no state is copied between
     for first, last in plan.segments if store.keeps else [(0, plan.last)]:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
         going = [run for run in runs if not pieces[run] or not pieces[run][-1].ended_early]
         keys: dict[RunId, dict[str, Any]] = {}
-        newest: dict[RunId, Piece] = {}
+        newest: dict[RunId, Row] = {}
         if store.keeps:
-            keys = {run: _key(named[run[0]], run[1], plan, network, sharing, first, last, marks) for run in going}
-            check = partial(believed, marks, (problem.agents, problem.dim), plan.metrics is None)
+            common = _cell_key(plan, network, layout, width, first, last, marks)
+            keys = {run: {"setting": names[run[0]], "seed": run[1], **common} for run in going}
+            check = partial(check_cell, marks, (problem.agents, problem.dim), plan.metrics is None)
             stored = {run: store.get(keys[run], check) for run in going}
-            newest = {run: Piece.of_cell(cell) for run, cell in stored.items() if cell is not None}
+            newest = {run: Row.of_cell(cell) for run, cell in stored.items() if cell is not None}
         missing = [run for run in going if run not in newest]
-        ended(sum(_over(piece, last, plan) for piece in newest.values()))
-        for some in _chunks_alike(sorted({setting for setting, _ in missing}), settings, together.settings):
-            for chosen in _chunks(sorted({seed for setting, seed in missing if setting in some}), together.seeds):
+        at_end = last == plan.last
+        ended(sum(at_end or piece.ended_early for piece in newest.values()))
+        for some in _group_settings(sorted({setting for setting, _ in missing}), settings, together.settings):
+            for chosen in _chunk(sorted({seed for setting, seed in missing if setting in some}), together.seeds):
                 block = Block(
                     [settings[k].rule for k in some],
                     problem,
@@ -192,63 +497,53 @@ def compute(
                     dtype=plan.dtype,
                     until=plan.until,
                     metrics=plan.metrics,
-                    layout=in_haste(sharing.layout) if plan.hasty else sharing.layout,
+                    layout=layout,
+                    quick=plan.quick,
                 )
-                see = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
+                watch = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
                 if first:
                     block.resume([[pieces[k, seed][-1].state for seed in chosen] for k in some])
-                watch.begin(first)
-                for run, piece in segment(block, some, chosen, first, last, marks, told, see).items():
+                stopwatch.begin(first)
+                for run, piece in run_segment(block, some, chosen, first, last, marks, report_round, watch).items():
                     if run in going and run not in newest:
                         newest[run] = piece
                         if store.keeps:
                             store.put(keys[run], piece.cell())
-                        ended(int(_over(piece, last, plan)))
+                        ended(int(at_end or piece.ended_early))
         for run, piece in newest.items():
             seconds[run] += piece.seconds
-            pieces[run] = joined(pieces[run], piece)
-    return {run: row(parts, seconds[run]) for run, parts in pieces.items()}
+            pieces[run] = _append(pieces[run], piece)
+    return {run: _join(parts, seconds[run]) for run, parts in pieces.items()}
 
 
-def _over(piece: Piece, last: int, plan: RunPlan) -> bool:
-    return last == plan.last or piece.ended_early
-
-
-def _key(
-    setting: dict[str, Any],
-    seed: int,
-    plan: RunPlan,
-    network: Network,
-    sharing: Sharing,
-    first: int,
-    last: int,
-    marks: list[int],
+def _cell_key(
+    plan: RunPlan, network: Network, layout: Layout, width: Width, first: int, last: int, marks: list[int]
 ) -> dict[str, Any]:
+    """Return what determines the cells of a segment, besides the setting and the seed."""
+    metrics = sorted(own() if plan.metrics is None else plan.metrics)
     return {
-        "setting": setting,
-        "seed": seed,
         "rounds": [first, last],
         "marks": marks,
         "dtype": plan.dtype,
-        "width": [sharing.settings, sharing.seeds],
-        **({"devices": over} if (over := sharing.layout.agents_over) > 1 else {}),
+        "width": list(width),
+        **({"devices": layout.agents} if layout.agents > 1 else {}),
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
         **({"clock": clock.mark} if (clock := network.clock) is not None else {}),
-        **({"hasty": True} if plan.hasty else {}),
-        **({"metrics": names} if (names := sorted(own() if plan.metrics is None else plan.metrics)) else {}),
+        **({"quick": True} if plan.quick else {}),
+        **({"metrics": metrics} if metrics else {}),
     }
 
 
-def _chunks_alike(numbers: list[int], settings: Sequence[Setting], size: int) -> list[list[int]]:
-    """Chunks of settings of one program: whether a number has a schedule, and what is static, belongs to it."""
+def _group_settings(numbers: list[int], settings: Sequence[Setting], size: int) -> list[list[int]]:
+    """Return chunks of settings of one program: which numbers have schedules, and what is static, belong to it."""
     groups: dict[Any, list[int]] = {}
     for number in numbers:
         rule = settings[number].rule
         groups.setdefault((tuple(schedules(rule)), Form.of(rule)), []).append(number)
-    return [chunk for group in groups.values() for chunk in _chunks(group, size)]
+    return [chunk for group in groups.values() for chunk in _chunk(group, size)]
 
 
-def _chunks(values: list[T], size: int) -> list[list[T]]:
-    """Lists of this size; the last is filled up with copies of its last value."""
+def _chunk(values: list[T], size: int) -> list[list[T]]:
+    """Return lists of this size; the last is padded with copies of its last value."""
     chunks = [values[k : k + size] for k in range(0, len(values), size)]
     return [chunk + chunk[-1:] * (size - len(chunk)) for chunk in chunks]

@@ -16,11 +16,10 @@ from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.clocks.clock import Clock, clock_of
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.core.rules import LONG_RUN, of_drift
-from gossamer.engines.costs import paid
-from gossamer.engines.devices.places import using
-from gossamer.engines.honesty import among_honest
-from gossamer.engines.runs import Row, RunPlan, Setting, Watched, Width, compute, fits
-from gossamer.engines.timing import timed
+from gossamer.engines.block import honest_problem
+from gossamer.engines.costs import add_seconds, paid
+from gossamer.engines.devices import Width, use_devices
+from gossamer.engines.runs import Row, RunPlan, Setting, Watched, compute, fits
 from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
 from gossamer.networks import Network
@@ -32,10 +31,10 @@ from gossamer.results.result import Result, runs_frame
 from gossamer.results.store import Nowhere
 
 Callback = Callable[[int, dict[str, np.ndarray]], bool | None]
-"""A user's own function that sees what is measured: the round, and each metric by name, [seeds]."""
+"""A user's function of a measured round and its metrics by name, each an array [seeds]."""
 
 MOST_SEEDS = 1_000_000
-"""The most seeds that a number of them can ask for: those from there on are for tuning."""
+"""The largest number of seeds that can be asked for: seeds from there on are for tuning."""
 
 
 def simulate(
@@ -96,19 +95,39 @@ def simulate(
     if callback is not None and not callable(callback):
         raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
     clock, network = timed_by(clock, network)
-    problem = dataclasses.replace(problem, start=_point(start, problem))  # pyright: ignore[reportArgumentType]
+    x = numbers("start", problem.start if start is None else start)
+    if x.shape != (problem.dim,):
+        raise InputError(f"start must be {problem.dim} finite numbers, one common point, but has shape {x.shape}.")
+    problem = dataclasses.replace(problem, start=x)  # pyright: ignore[reportArgumentType]
     for rule in rules:
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
     warn_of_drift([(rule, plan) for rule in rules])
-    with using(devices, split), reporting(progress) as report:
-        watched = None if callback is None else _watching(callback, seeds)
-        results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, clock) for rule in rules]
+    watched = None if callback is None else _watch(callback, seeds)
+    results = []
+    with use_devices(devices, split), reporting(progress) as report:
+        for rule in rules:
+            began = time.perf_counter()
+            runs = compute(
+                [Setting(rule, oracle)],
+                problem,
+                network,
+                seeds,
+                plan,
+                width=Width(1, len(seeds)),
+                store=Nowhere(),
+                report=lambda done, loss, rule=rule: report(rule.name, done, plan.steps, loss),
+                say=saying(report, rule.name),
+                watched=watched,
+                forecast=False,
+            )
+            by_seed, took = {seed: run for (_, seed), run in runs.items()}, time.perf_counter() - began
+            results.append(result_of(rule, by_seed, problem, network, oracle, plan, took, clock=clock))
     return Result.joined(results)
 
 
 def warn_of_drift(runs: Sequence[tuple[Any, RunPlan]]) -> None:
-    """Say so, once, if rules that add up rounding run for long in float32."""
+    """Warn once if rules that add up rounding run for long in float32."""
     long = {rule.name: plan.steps for rule, plan in runs if rule.drifts and plan.dtype == "float32"}
     names = sorted(name for name, steps in long.items() if steps >= LONG_RUN)
     if names:
@@ -116,14 +135,14 @@ def warn_of_drift(runs: Sequence[tuple[Any, RunPlan]]) -> None:
 
 
 def network_for(problem: Problem, network: Any) -> Network:
-    """The network that is meant, for the agents of the problem."""
+    """Return the network that a user means, for the agents of the problem."""
     if not isinstance(problem, Problem):
         raise InputError(f"the problem must be made by gossamer.problems, but is {brief(problem)}.")
     return network if isinstance(network, Network) else networks.of(network, problem.agents)
 
 
 def timed_by(given: Any, network: Network) -> tuple[Clock | None, Network]:
-    """The clock that is meant, if it knows of all agents; and the network, which goes by it where nobody waits."""
+    """Return the clock that a user means, and the network, with the clock in it if it is asynchronous."""
     clock = clock_of(given)
     if clock is not None:
         clock.check(network.agents)
@@ -138,16 +157,18 @@ def timed_by(given: Any, network: Network) -> tuple[Clock | None, Network]:
 
 
 def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
-    """The plan of a run and its seeds, or what is wrong with them."""
+    """Return the plan of a run and its seeds; raise InputError if one of them is wrong."""
     steps = whole("steps", steps)
-    every = _pair(every) if isinstance(every, (list, tuple)) else whole("every", steps if every is None else every)
+    every = (
+        _check_pair(every) if isinstance(every, (list, tuple)) else whole("every", steps if every is None else every)
+    )
     if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
         raise InputError(f'dtype must be "float32" or "float64", but is {brief(dtype)}.')
-    return RunPlan(steps, every, dtype, until=targets(until)), _seeds(seeds)
+    return RunPlan(steps, every, dtype, until=targets(until)), _check_seeds(seeds)
 
 
 def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, tuned: int = 0) -> None:
-    """Refuse what cannot run together, before any work; `tuned` more rules are still to be chosen."""
+    """Raise InputError if the parts cannot run together; `tuned` more rules are still to be chosen."""
     if not rules and not tuned:
         raise InputError("there is no algorithm to run: give at least one, such as BiasedDMT(eta=0.1, lam=0.05).")
     for rule in rules:
@@ -184,11 +205,11 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
         for part in parts(rule).values():
             part.check(problem.dim)
     oracle.check(problem)
-    among_honest(problem, network, oracle)
+    honest_problem(problem, network, oracle)
 
 
-def _watching(callback: Callback, seeds: list[int]) -> Watched:
-    """The user's callback, told one value for each seed, whichever of them are still in the block."""
+def _watch(callback: Callback, seeds: list[int]) -> Watched:
+    """Wrap the user's callback, which gets one value for each seed, whichever of them are still in the block."""
 
     def watch(t: int, chosen: list[int], rows: dict[str, np.ndarray]) -> bool:
         places = [seeds.index(seed) for seed in chosen]
@@ -199,34 +220,6 @@ def _watching(callback: Callback, seeds: list[int]) -> Watched:
         return answer is not None and flag("what callback returns", answer)
 
     return watch
-
-
-def _run(
-    rule: Any,
-    problem: Problem,
-    network: Network,
-    oracle: Oracle,
-    seeds: list[int],
-    plan: RunPlan,
-    report: Report,
-    watched: Watched | None,
-    clock: Clock | None,
-) -> Result:
-    began = time.perf_counter()
-    runs = compute(
-        [Setting(rule, oracle)],
-        problem,
-        network,
-        seeds,
-        plan,
-        width=Width(1, len(seeds)),
-        store=Nowhere(),
-        report=lambda done, loss: report(rule.name, done, plan.steps, loss),
-        say=saying(report, rule.name),
-        watched=watched,
-    )
-    by_seed = {seed: run for (_, seed), run in runs.items()}
-    return result_of(rule, by_seed, problem, network, oracle, plan, time.perf_counter() - began, clock=clock)
 
 
 def result_of(
@@ -241,17 +234,17 @@ def result_of(
     replicates: dict[int, int] | None = None,
     clock: Clock | None = None,
 ) -> Result:
-    """The result of one algorithm from its runs by seed.
+    """Return the result of one algorithm from its runs by seed.
 
-    `told` stands for the setting where seeds have settings of their own, and `replicates` says which seeds belong
+    `told` replaces the setting where seeds have settings of their own, and `replicates` says which seeds belong
     together; if it is not given, each seed is a replicate.
     """
     key = rule.name, told or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
-    known = labels_of(among_honest(problem, network, oracle))
+    known = labels_of(honest_problem(problem, network, oracle))
     frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
     if clock is not None:
-        frame = timed(frame, clock, rule, problem, network, oracle, plan.dtype)
+        frame = add_seconds(frame, clock, rule, problem, network, oracle, plan.dtype)
     biases = [run.bias for run in runs.values() if run.bias is not None]
     manifest = {
         "steps": plan.steps,
@@ -269,17 +262,17 @@ def result_of(
         manifest["until"] = {target.metric: target.value for target in plan.until}
     if (protected := oracle.privacy) is not None:
         manifest["privacy"] = protected._asdict()
-    states = {key: _stacked([run.x for run in runs.values()])}
-    drawn = _stacked(biases) if biases else None
+    states = {key: _stack([run.x for run in runs.values()])}
+    drawn = _stack(biases) if biases else None
     return Result(frame, states, list(runs), drawn, manifest, metrics=known)
 
 
-def _stacked(arrays: list[np.ndarray]) -> np.ndarray:
-    """Arrays as one; a single one as it is, for it may be as large as all that is known of the agents."""
+def _stack(arrays: list[np.ndarray]) -> np.ndarray:
+    """Stack arrays, without a copy of a single one, which may be large."""
     return np.stack(arrays) if len(arrays) > 1 else arrays[0][None]
 
 
-def _pair(every: Sequence[Any]) -> tuple[int, int]:
+def _check_pair(every: Sequence[Any]) -> tuple[int, int]:
     if len(every) != 2:
         raise InputError(f"every must be a whole number or a pair [first, last] of them, but is {brief(every)}.")
     first = whole("the first of every = [first, last]", every[0])
@@ -289,17 +282,10 @@ def _pair(every: Sequence[Any]) -> tuple[int, int]:
     return first, last
 
 
-def _seeds(seeds: Any) -> list[int]:
+def _check_seeds(seeds: Any) -> list[int]:
     if not isinstance(seeds, Iterable) or isinstance(seeds, (str, bytes)) or getattr(seeds, "ndim", 1) != 1:
         return list(range(whole("seeds", seeds, most=MOST_SEEDS, advice="Or give a list of them.")))
     given = [whole("a seed", seed, least=0) for seed in seeds]
     if not given or len(set(given)) < len(given):
         raise InputError(f"seeds must be at least one, all different, but are {brief(given)}.")
     return given
-
-
-def _point(start: Any, problem: Problem) -> np.ndarray:
-    x = numbers("start", problem.start if start is None else start)
-    if x.shape != (problem.dim,):
-        raise InputError(f"start must be {problem.dim} finite numbers, one common point, but has shape {x.shape}.")
-    return x

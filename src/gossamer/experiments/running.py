@@ -11,7 +11,7 @@ import polars as pl
 
 from gossamer.basics.progress import Report, Tally, reporting, saying
 from gossamer.core import InputError, Rule, parts, setting
-from gossamer.engines.devices import processes
+from gossamer.engines import processes
 from gossamer.engines.program import Form
 from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute
 from gossamer.engines.simulator import result_of, warn_of_drift
@@ -50,10 +50,10 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     variants = spec.each(Variant.of)
     store = Nowhere()
     if out is not None:
-        processes.first_does(partial(claim, spec, Path(out)))
-        store = processes.store_in(Path(out) / "cells")
+        processes.run_on_first(partial(claim, spec, Path(out)))
+        store = processes.open_store(Path(out) / "cells")
     study = studied(variants, store, name, spec.title or name, spec.toml(), progress)
-    if out is None or not processes.first():
+    if out is None or not processes.is_first():
         return study
     try:
         study.save(Path(out), anew=store.written > 0)
@@ -86,9 +86,9 @@ def tuned(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.
     variants = spec.each(Variant.of)
     if not any(candidate.open for variant in variants.values() for candidate in variant.parts.candidates):
         raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
-    processes.first_does(partial(claim, spec, Path(out)))
+    processes.run_on_first(partial(claim, spec, Path(out)))
     with reporting(progress) as report:
-        store = processes.store_in(Path(out) / "cells")
+        store = processes.open_store(Path(out) / "cells")
         table = Tuned.table_of({label: _tuned(variant, store, report) for label, variant in variants.items()})
     assert table is not None
     return table
@@ -215,6 +215,7 @@ def _computed(wanted: list[Wanted], store: Store, report: Report, tally: Tally) 
             report=told,
             ended=tally.add,
             say=saying(report, first.rule.name),
+            forecast=first.plan.doublings > 0,  # the plan of the spec was checked when it was read
         )
         for k, task in enumerate(group):
             computed.setdefault((task.variant, task.number), {}).update({seed: runs[k, seed] for seed in task.seeds})

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from gossamer.clocks import Clock
-from gossamer.engines.devices.places import refuse_unequal
+from gossamer.engines.devices import check_devices
 from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.engines.simulator import planned
 from gossamer.experiments.tuning import Trying
@@ -36,7 +36,7 @@ class Variant(NamedTuple):
         """Refuse runs that would not fit into memory, or that the devices cannot share, before any begins."""
         parts = self.parts
         settings = self.tuning.budget if self.tuning else len(parts.candidates)
-        refuse_unequal(settings * len(self.seeds), parts.problem, parts.network)
+        check_devices(settings * len(self.seeds), parts.problem, parts.network)
         for candidate in parts.candidates:
             rule = candidate.tried(self.tuning)[0] if self.tuning and candidate.open else candidate.whole
             one_setting = [Setting(rule, parts.oracle)]

@@ -8,8 +8,7 @@ import numpy as np
 from gossamer.clocks.recursion import seconds
 from gossamer.clocks.schedule import schedule
 from gossamer.core import Rule
-from gossamer.engines.costs import paid, work_of
-from gossamer.engines.timing import orders
+from gossamer.engines.costs import orders, paid, work_of
 from gossamer.experiments.recommending.question import Paid
 from gossamer.experiments.recommending.ways import Way
 

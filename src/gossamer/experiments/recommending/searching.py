@@ -135,7 +135,7 @@ class Running:
         of finalists are worth some care in compiling."""
         measured = dense or self.question.target is not None
         every = (max(1, rounds // 100), max(1, rounds // 20)) if measured else (rounds, rounds)
-        return RunPlan(rounds, every, self.dtype, metrics=CRITERIA, hasty=not dense)
+        return RunPlan(rounds, every, self.dtype, metrics=CRITERIA, quick=not dense)
 
     def fits(self, task: Task) -> None:
         """Refuse what would not fit into memory, before anything begins."""

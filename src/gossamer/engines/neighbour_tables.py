@@ -1,4 +1,4 @@
-"""Networks in the form in which an agent can tell its neighbours' messages apart: a table of neighbours a round."""
+"""Networks as neighbour tables, one a round: the form in which an agent sees each neighbour's message by itself."""
 
 import dataclasses
 from collections.abc import Callable
@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
+from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import kinds_of_parts
 from gossamer.networks import Network
@@ -15,11 +16,11 @@ from gossamer.networks.mixing.cycles import Cycle, Every
 from gossamer.networks.mixing.static import Neighbours
 
 ENTRY = 12
-"""Bytes of one entry of a table: a place and a weight."""
+"""Bytes of one entry of a table: an index and a weight."""
 
 
-def told_apart(rule: Any, network: Network) -> Network:
-    """The network with tables of neighbours, if the rule has an aggregator or sums along a tree; else as it is."""
+def with_tables(rule: Any, network: Network) -> Network:
+    """Return the network with neighbour tables if the rule has an aggregator or sums along a tree; else as it is."""
     if not rule.tree and "aggregator" not in kinds_of_parts(type(rule)).values():
         return network
     largest = int(network.degrees.max()) + 1
@@ -28,30 +29,32 @@ def told_apart(rule: Any, network: Network) -> Network:
         ENTRY * network.agents * largest,
         "use a network whose largest degree is smaller",
     )
-    return dataclasses.replace(network, mixer=_tables(network.mixer))
+    return dataclasses.replace(network, mixer=_tabulate(network.mixer))
 
 
-def _tables(mixer: Any) -> Any:
+def _tabulate(mixer: Any) -> Any:
     match mixer:
         case Cycle(rounds, stride):
-            return Cycle(tuple(_tables(each) for each in rounds), stride)
+            return Cycle(tuple(_tabulate(each) for each in rounds), stride)
         case Every(agents, base, rounds, stride):
-            return Every(agents, _tables(base), rounds, stride)
+            return Every(agents, _tabulate(base), rounds, stride)
         case Neighbours():
             return mixer
         case _:
             return Neighbours.of(mixer.sparse())
 
 
+@pytree
+@dataclasses.dataclass(frozen=True)
 class Sum:
-    """What `Agent.gossip_sum` makes of the neighbours' messages, as an aggregator."""
+    """The aggregator behind `Agent.gossip_sum`: the plain sum of the neighbours' messages."""
 
     def combine(self, own: Array, messages: Array, weights: Array) -> Array:
         return jnp.where((weights != 0)[:, None], messages, 0).sum(0)
 
 
 def each_round(mixer: Any, t: Any, combine: Callable[[Any, Array], Array], a: Array) -> Array:
-    """The function of the table of round t and of all rows; the rows as they are where nobody gossips."""
+    """Apply `combine` to the table of round t and all rows; in a round without gossip return the rows as they are."""
     match mixer:
         case Cycle(rounds, stride):
             turns = [lambda a, each=each: each_round(each, t, combine, a) for each in rounds]
