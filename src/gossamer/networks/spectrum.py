@@ -22,30 +22,12 @@ RESIDUAL, STEPS, LOOKED = 1e-9, 2_500, 20
 
 
 def size(matrix: sp.csr_array) -> int:
-    """The number of agents of a square matrix."""
+    """Return the number of agents of a square matrix."""
     return len(matrix.indptr) - 1
 
 
-def shifts_gap(shape: tuple[int, ...], offsets: tuple[tuple[int, ...], ...], weights: np.ndarray) -> float:
-    """The gap of a sum of translations: the Fourier transform diagonalises it, so this is exact for any size."""
-    kernel = np.zeros(shape)
-    np.add.at(kernel, tuple(np.transpose(offsets)), weights)
-    sizes = np.abs(np.fft.fftn(kernel)).ravel()
-    return _clip(1 - sizes[1:].max(initial=0.0))
-
-
-def product_largest(factors: list[tuple[tuple[int, ...], tuple[tuple[int, ...], ...], np.ndarray]]) -> float:
-    """‖P − J‖₂² of a product of sums of translations on one group, in the same way."""
-    squares = np.ones(factors[0][0])
-    for shape, offsets, weights in factors:
-        kernel = np.zeros(shape)
-        np.add.at(kernel, tuple(np.transpose(offsets)), weights)
-        squares = squares * np.abs(np.fft.fftn(kernel)) ** 2
-    return float(squares.ravel()[1:].max(initial=0.0))
-
-
 def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None, thin: bool = False) -> float:
-    """λ_max(M − J) of a symmetric positive semidefinite M whose rows sum to 1, given by its product with a vector.
+    """Return λ_max(M − J) of a symmetric positive semidefinite M with rows that sum to 1, given by its product.
 
     Exact up to `EXACT_AGENTS` agents; beyond, as `ends` says. Where that is slow, and at once where
     the graph is `thin`, the whole sparse matrix is factorised, if there is one; else Lanczos goes on to 1e-4.
@@ -66,7 +48,7 @@ def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None =
 
 
 def ends(n: int, product: Product, wanted: Literal["low", "high", "largest"]) -> tuple[float, float] | None:
-    """The lowest and the highest eigenvalue of a symmetric matrix of size about 1, given by its product with a vector.
+    """Return the lowest and the highest eigenvalue of a symmetric matrix of size about 1, given by its product.
 
     Lanczos without restarts: the vectors lose their orthogonality, which brings copies of eigenvalues that have been
     found but no false ones, and so a step costs one product and a few sums, and no vector is kept. It ends when the
@@ -100,20 +82,13 @@ def _dot(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ritz(diagonal: list[float], beside: list[float], k: int) -> tuple[float, float]:
-    """The k-th eigenvalue that Lanczos sees, and its residual."""
+    """Return the k-th eigenvalue that Lanczos sees, and its residual."""
     values, vectors = linalg.eigh_tridiagonal(diagonal, beside[:-1], select="i", select_range=(k, k))
     return float(values[0]), float(beside[-1] * abs(vectors[-1, 0]))
 
 
-def shifts_lowest(shape: tuple[int, ...], offsets: tuple[tuple[int, ...], ...], weights: np.ndarray) -> float:
-    """The lowest eigenvalue of a symmetric sum of translations, exactly."""
-    kernel = np.zeros(shape)
-    np.add.at(kernel, tuple(np.transpose(offsets)), weights)
-    return float(np.fft.fftn(kernel).real.min())
-
-
 def matrix_lowest(symmetric: sp.csr_array) -> float:
-    """The lowest eigenvalue of a symmetric, stochastic matrix, never dense above `EXACT_AGENTS` agents."""
+    """Return the lowest eigenvalue of a symmetric, stochastic matrix, never dense above `EXACT_AGENTS` agents."""
     n = size(symmetric)
     if n <= EXACT_AGENTS:
         return float(np.linalg.eigvalsh(symmetric.toarray())[0])
@@ -126,42 +101,42 @@ def matrix_lowest(symmetric: sp.csr_array) -> float:
 
 
 def matrix_gap(matrix: sp.csr_array) -> float:
-    """The gap of a doubly stochastic matrix, never dense above `EXACT_AGENTS` agents."""
+    """Return the gap of a doubly stochastic matrix, never dense above `EXACT_AGENTS` agents."""
     n = size(matrix)
     if n <= EXACT_AGENTS:
-        return _clip(1 - float(np.linalg.norm(matrix.toarray() - 1 / n, 2)))
+        return clip(1 - float(np.linalg.norm(matrix.toarray() - 1 / n, 2)))
     if csgraph.connected_components(double_cover(matrix), directed=False)[0] > 1:
         return 0.0
     if abs(matrix - matrix.T).max() <= 1e-14:
         g = None if is_thin(matrix) else _lanczos_gap(n, lambda x: matrix @ x)
-        return _clip(_factored_gap(matrix) if g is None else g)
+        return clip(_factored_gap(matrix) if g is None else g)
     # (W − J)ᵀ(W − J) = WᵀW − J, and WᵀW is doubly stochastic too; g = 1 − σ² gives ρ = 1 − σ without cancellation.
     transpose = sp.csr_array(matrix.T)
     g = _lanczos_gap(n, lambda x: transpose @ (matrix @ x))
     g = _laplacian_gap(sp.csr_array(transpose @ matrix)) if g is None else g
-    return _clip(g / (1 + np.sqrt(max(0.0, 1 - g))))
+    return clip(g / (1 + np.sqrt(max(0.0, 1 - g))))
 
 
 def is_thin(matrix: sp.csr_array) -> bool:
-    """Whether this is a tree or a cycle, about: Lanczos needs very many steps there, a factorisation next to none."""
+    """Return True for a tree or a cycle, about: Lanczos needs very many steps there, a factorisation next to none."""
     return bool(matrix.nnz - np.count_nonzero(matrix.diagonal()) <= 2 * size(matrix))
 
 
 def double_cover(matrix: sp.csr_array) -> sp.coo_array:
-    """The bipartite graph of rows and columns. It is connected exactly when WᵀW is irreducible, that is when ρ > 0."""
+    """Return the bipartite graph of rows and columns. It is connected exactly if WᵀW is irreducible, that is ρ > 0."""
     n = size(matrix)
     entries = sp.coo_array(matrix)
     return sp.coo_array((np.ones(entries.nnz), (entries.row, entries.col + n)), shape=(2 * n, 2 * n))
 
 
 def _lanczos_gap(n: int, product: Product) -> float | None:
-    """1 − max |λ| over the complement of the constants; None where it does not converge, as on long thin graphs."""
+    """Return 1 − max |λ| over the complement of the constants; None if Lanczos does not converge."""
     extremes = ends(n, lambda x: product(x) - x.mean(), "largest")
     return None if extremes is None else 1 - max(map(abs, extremes))
 
 
 def _factored_gap(symmetric: sp.csr_array) -> float:
-    """The same from sparse factorisations, which cost little on long thin graphs."""
+    """Return 1 − max |λ| from sparse factorisations, which cost little on long thin graphs."""
     second = _laplacian_gap(symmetric)
     # Gershgorin often shows that the lower end cannot matter, and saves the second factorisation.
     if 2 * symmetric.diagonal().min() >= second:
@@ -172,9 +147,9 @@ def _factored_gap(symmetric: sp.csr_array) -> float:
 
 
 def _laplacian_gap(symmetric: sp.csr_array) -> float:
-    """The smallest positive eigenvalue of I − W, from the largest of its pseudo-inverse: one agent is grounded."""
+    """Return the smallest positive eigenvalue of I − W, from the largest of its pseudo-inverse."""
     n = size(symmetric)
-    # the agent with the most neighbours: on a star, what is left is diagonal, where another would lose digits
+    # Ground the agent with the most neighbours: on a star, what is left is diagonal, where another would lose digits
     others = np.delete(np.arange(n), np.diff(symmetric.indptr).argmax())
     grounded = sparse_linalg.splu(sp.csc_matrix(sp.eye_array(n) - symmetric)[others][:, others])
 
@@ -195,6 +170,6 @@ def _operator(n: int, product: Product) -> "sparse_linalg.LinearOperator":
     return sparse_linalg.LinearOperator((n, n), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)  # pyright: ignore
 
 
-def _clip(gap: float) -> float:
-    """Rounding may leave the interval [0, 1]."""
+def clip(gap: float) -> float:
+    """Return the gap, which rounding may have moved out of [0, 1], inside."""
     return float(min(max(gap, 0.0), 1.0))

@@ -16,12 +16,20 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Bool, Float, Int
 
 from gossamer.basics.pytrees import pytree
-from gossamer.networks.mixing.cycles import Cycle, Every
-from gossamer.networks.mixing.directed import Directed
-from gossamer.networks.mixing.drawn import Drawn
-from gossamer.networks.mixing.faults import Faults
-from gossamer.networks.mixing.mixer import MatrixName
-from gossamer.networks.mixing.static import Explicit, Full, Hubs, Mean, Neighbours, Shifts
+from gossamer.networks.drawn import Drawn
+from gossamer.networks.faults import Faults
+from gossamer.networks.mixers import (
+    Cycle,
+    Directed,
+    Every,
+    Explicit,
+    Full,
+    Hubs,
+    MatrixName,
+    Mean,
+    Neighbours,
+    Shifts,
+)
 from gossamer.networks.spectrum import size
 
 AXIS = "agents"
