@@ -5,7 +5,6 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from gossamer import networks
 from gossamer.core import InputError
@@ -117,13 +116,6 @@ def test_diameters_are_those_of_networkx(searches, monkeypatch):
         oneway = nx.random_k_out_graph(20 + 5 * seed, 3, 1.0, self_loops=False, seed=seed)
         oneway = nx.DiGraph(oneway.subgraph(max(nx.strongly_connected_components(oneway), key=len)))
         assert networks.directed(oneway).diameter == nx.diameter(oneway)
-
-
-def test_twins_are_one():
-    graph = nx.lollipop_graph(6, 3)
-    links = sp.csr_array(nx.to_scipy_sparse_array(graph, dtype=np.float64))
-    assert measures.drop_twins(links).shape == (5, 5)  # five of the clique are twins, the sixth has a tail
-    assert measures.diameter(links, False) == nx.diameter(graph)
 
 
 @pytest.mark.parametrize("weights", ["metropolis", "lazy"])

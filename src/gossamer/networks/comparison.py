@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.basics.progress import Report, reporting
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.basics.table import Table
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import measures
@@ -148,6 +149,8 @@ def compare(
         "compare(target)", target
     )
     gamma = measures.DECAY.check("compare(decay)", decay)
+    # eight vectors that disagree, their copies, and a matrix of a few entries an agent
+    refuse_beyond_memory(f"a comparison of networks of {n:,} agents", 500 * n, "use fewer agents")
     rows, left_out = [], {}
     with reporting(progress) as report:
         for name in NETWORKS:

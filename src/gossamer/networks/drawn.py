@@ -7,7 +7,6 @@ fixed width: float64 changes no draw.
 """
 
 import abc
-import dataclasses
 import functools
 import math
 from typing import Any, ClassVar, NamedTuple
@@ -136,7 +135,6 @@ def seed_leaf(where: str, seed: Any) -> UInt[np.ndarray, ""]:
 
 
 @mixer("seed")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Matching(Drawn):
     """Pairs drawn uniformly at random, who average; if the number of agents is odd, one rests."""
 
@@ -175,7 +173,6 @@ def random_matching(agents: int, seed: int = 0) -> Network:
 
 
 @mixer("probability", "seed")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Redrawn(Drawn):
     """An Erdős–Rényi graph with Metropolis weights, drawn anew each round."""
 

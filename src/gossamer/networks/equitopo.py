@@ -10,7 +10,6 @@ Reference: Z. Song, W. Li, K. Jin, L. Shi, M. Yan, W. Yin and K. Yuan, "Communic
 decentralized learning with O(1) consensus rate", 2022, arXiv 2210.07881.
 """
 
-import dataclasses
 import functools
 import math
 from typing import Any, ClassVar
@@ -106,7 +105,6 @@ def _dynamic(where: str, kind: "type[Ahead] | type[Paired]", agents: Any, seed: 
 
 
 @mixer("share", "seed")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Ahead(Drawn):
     r"""The rounds of `od_equidyn`: $x_i \leftarrow (1 - s) x_i + s\, x_{i - a}$, $a$ uniform on $1, \dots, n - 1$."""
 
@@ -135,7 +133,6 @@ class Ahead(Drawn):
 
 
 @mixer("share", "seed")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Paired(Drawn):
     r"""The rounds of `ou_equidyn`: $x_i \leftarrow (1 - s) x_i + s\, x_j$ for pairs at distance $a$.
 

@@ -5,7 +5,6 @@ the receiver keeps it, $r_{ii} \mathrel{+}= r_{ij}$, so that rows still sum to 1
 $c_{jj} \mathrel{+}= c_{ij}$, so that columns do. An agent that sleeps has all its links down.
 """
 
-import dataclasses
 import functools
 from typing import Any, ClassVar
 
@@ -92,7 +91,6 @@ def _explicit(base: Any) -> Explicit:
 
 
 @mixer("base", "links", "asleep", "seed")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Faults(Drawn):
     """The rounds of another mixer, each with faults of its own; make it with `fail`."""
 

@@ -163,10 +163,6 @@ def diameter(links: sp.csr_array, alike: bool) -> int:
         return int(_distances(links, 0).max())
     if (links != links.T).nnz:
         return _search_from_all(links)
-    links = drop_twins(links)
-    n = size(links)
-    if n == 1:
-        return 1  # all were twins: a complete graph
     low, high, longest = np.zeros(n), np.full(n, np.inf), 0.0
     for search in range(SEARCHES):
         may = np.flatnonzero(high > longest)  # who may have a longer path than any so far
@@ -178,14 +174,6 @@ def diameter(links: sp.csr_array, alike: bool) -> int:
         low, high = np.maximum(low, np.maximum(furthest - distance, distance)), np.minimum(high, furthest + distance)
         longest = max(longest, furthest)
     return _search_from_all(links)
-
-
-def drop_twins(links: sp.csr_array) -> sp.csr_array:
-    """Drop agents that have the same neighbours as one they are linked to, as in a clique."""
-    numbers = np.random.default_rng(0).integers(2**62, size=size(links))
-    seen = sp.csr_array(links + sp.eye_array(size(links))).astype(np.int64) @ numbers  # the sum tells who is seen
-    kept = np.sort(np.unique(seen, return_index=True)[1])
-    return sp.csr_array(links[kept][:, kept])
 
 
 def _distances(links: sp.csr_array, agent: int) -> np.ndarray:

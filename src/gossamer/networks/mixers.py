@@ -10,7 +10,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, TypeVar
+from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,9 +40,10 @@ DRAWN_ROUNDS = 256
 M = TypeVar("M", bound=type)
 
 
+@dataclass_transform(frozen_default=True, eq_default=False)
 def mixer(*leaves: str) -> Callable[[M], M]:
-    """Return a decorator that makes a frozen dataclass a pytree with these fields as leaves and the others static."""
-    return lambda cls: pytree(cls, leaves)
+    """Return a decorator that makes a class a frozen dataclass and a pytree, with these fields as leaves."""
+    return lambda cls: pytree(dataclasses.dataclass(frozen=True, eq=False)(cls), leaves)
 
 
 class Mixer(abc.ABC):
@@ -153,7 +154,6 @@ class Changing(Mixer):
 
 
 @mixer("weights")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Shifts(Mixer):
     r"""A sum of translations on the group $\mathbb Z_{s_1} \times \dots \times \mathbb Z_{s_k}$.
 
@@ -199,7 +199,6 @@ class Shifts(Mixer):
 
 
 @mixer()
-@dataclasses.dataclass(frozen=True, eq=False)
 class Mean(Mixer):
     r"""The mean of all agents, $W = J = \mathbf 1 \mathbf 1^\top / n$. No matrix is held."""
 
@@ -227,7 +226,6 @@ class Mean(Mixer):
 
 
 @mixer("indices", "weights")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Neighbours(Mixer):
     """A table of the neighbours of each agent, padded with the agent itself at weight 0: for degrees that are alike."""
 
@@ -263,7 +261,6 @@ class Neighbours(Mixer):
 
 
 @mixer("matrix")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Full(Mixer):
     """A dense matrix: for few agents and for dense graphs."""
 
@@ -278,7 +275,6 @@ class Full(Mixer):
 
 
 @mixer("table", "hubs", "rows")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Hubs(Mixer):
     """A table, and dense rows for the few agents with many neighbours: for degrees that differ much, as in a star.
 
@@ -316,7 +312,6 @@ Explicit = Neighbours | Full | Hubs
 
 
 @mixer("row", "column")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Directed(Mixer):
     """Two matrices on the same links: R with rows that sum to 1, and C with columns that do."""
 
@@ -428,7 +423,6 @@ class Timetable(Changing):
 
 
 @mixer("rounds")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Cycle(Timetable):
     """One mixer after the other, and from the start again; each stays for `stride` rounds."""
 
@@ -486,7 +480,6 @@ class Cycle(Timetable):
 
 
 @mixer("base")
-@dataclasses.dataclass(frozen=True, eq=False)
 class Every(Timetable):
     r"""Local steps: $W^t = I$ unless `rounds` divides $t$, or the number of strides before $t$."""
 
