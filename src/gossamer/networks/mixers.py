@@ -424,7 +424,7 @@ class Timetable(Changing):
 
 @mixer("rounds")
 class Cycle(Timetable):
-    """One mixer after the other, and from the start again; each stays for `stride` rounds."""
+    """A sequence of mixers that begins again after the last; each stays for `stride` rounds."""
 
     kind: ClassVar[str] = "cycle"
     rounds: tuple[Mixer, ...]
