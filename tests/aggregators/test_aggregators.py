@@ -16,7 +16,7 @@ from gossamer.aggregators.trimmed import ascending, comparisons
 from gossamer.engines.agents import StackedAgents, World
 from gossamer.engines.costs import costs
 from gossamer.engines.neighbour_tables import with_tables
-from gossamer.networks.mixing.static import Neighbours
+from gossamer.networks.mixers import Neighbours
 from tests import further_reference as reference
 from tests import plain
 

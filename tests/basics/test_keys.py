@@ -13,7 +13,7 @@ from gossamer.basics import keys
 from gossamer.basics.cipher import FAULTS, MEASUREMENT
 from gossamer.compressors import Compressor, Errors
 from gossamer.engines.block import Block
-from gossamer.networks.mixing.sources import PROGRAM
+from gossamer.networks.drawn import Draws
 from gossamer.oracles import Oracle, Stage
 from gossamer.oracles.measuring import _keys
 
@@ -157,8 +157,12 @@ def test_no_two_draws_of_a_run_share_a_key(drawn):
 
 def test_networks_and_measurements_with_the_seed_of_a_run_have_other_keys(drawn):
     """A fault's draw is below the key of its round; a measurement's stages are below the key of its query."""
-    rounds = [PROGRAM.key(np.uint32(seed), t) for seed in SEEDS for t in range(ROUNDS)]
-    faults = [PROGRAM.folded(key, FAULTS + depth) for key in rounds for depth in (1, 2)]
+    own = [Draws.of_round(np, np.uint32(seed), t) for seed in SEEDS for t in range(ROUNDS)]
+    below = [draws.fold(FAULTS + depth) for draws in own for depth in (1, 2)]
+    rounds, faults = (
+        [jax.random.wrap_key_data(jnp.concatenate(draws[1:]), impl=keys.THREEFRY) for draws in level]
+        for level in (own, below)
+    )
     pairs = [each(key, jnp.arange(AGENTS**2)) for key in faults]
     halves = [split(key) for key in rounds]  # a permutation draws from such
     asked = [_keys(keys.root(MEASUREMENT, seed), (AGENTS, 2, 4)).ravel() for seed in SEEDS]

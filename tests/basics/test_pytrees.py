@@ -14,7 +14,7 @@ from gossamer import compressors, oracles
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.compressors import Compressor, Errors
 from gossamer.networks import Network
-from gossamer.networks.mixing.mixer import Mixer
+from gossamer.networks.mixers import Mixer
 from gossamer.oracles import Oracle, Stage
 from gossamer.problems import Problem
 from tests import compiled

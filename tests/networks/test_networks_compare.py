@@ -162,3 +162,8 @@ def test_many_agents_are_not_drawn(compared, monkeypatch):
 def test_help_shows_examples():
     shown = CliRunner().invoke(cli.app(), ["networks", "--help"], env={"COLUMNS": "120"}).output
     assert "gossamer networks --agents 24 --degree 4 --plot networks.png" in shown
+
+
+def test_networks_of_more_agents_than_memory_holds_are_refused():
+    with pytest.raises(InputError, match=r"networks of 2,000,000,000 agents needs about 1 TB of memory"):
+        networks.compare(2_000_000_000)

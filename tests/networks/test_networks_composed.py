@@ -8,22 +8,10 @@ import pytest
 
 from gossamer import networks
 from gossamer.core import InputError
-from gossamer.networks import random_links
-
-SEEDS = (0, 7, 2**32 - 1)
 
 
 def graph_of(network):
     return nx.Graph([(i, int(j)) for i in range(network.agents) for j in network.neighbors(i)])
-
-
-@pytest.mark.parametrize("n", [2, 3, 10, 57])
-@pytest.mark.parametrize("radius", [0.01, 0.2, 0.7, 2.0])
-def test_geometric_links_are_those_of_networkx(n, radius):
-    for seed in SEEDS:
-        links = zip(*random_links.geometric_links(n, radius, seed), strict=True)
-        theirs = nx.random_geometric_graph(n, radius, seed=seed).edges
-        assert sorted((int(a), int(b)) for a, b in links) == sorted((min(e), max(e)) for e in theirs)
 
 
 def test_geometric_graphs_are_redrawn_until_connected():

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from gossamer import networks
 from gossamer.core import InputError
-from gossamer.networks.mixing.faults import fail
+from gossamer.networks.faults import fail
 
 RING = networks.ring(10)
 STAR = networks.star(100)

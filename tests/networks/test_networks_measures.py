@@ -5,11 +5,10 @@ import math
 import networkx as nx
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 from gossamer import networks
 from gossamer.core import InputError
-from gossamer.networks import distances, measures
+from gossamer.networks import measures
 
 DECAYS = [0.0, 0.5, 0.9, 0.99]
 
@@ -72,7 +71,7 @@ def test_effective_neighbours_of_rounds_that_are_drawn():
 @pytest.mark.parametrize("network", [networks.random_matching(8), networks.ring(8)], ids=lambda network: network.name)
 def test_the_estimate_by_a_walk_agrees(network):
     # 20,000 numbers for 1,000 rounds with memories of about 10: a standard error of some 0.3 %, so 2 % never fails.
-    walked = 1 / (1 / 8 + 0.1 * measures._walked(network.mixer, 8, 0.9))
+    walked = 1 / (1 / 8 + 0.1 * measures._simulate_walk(network.mixer, 8, 0.9))
     assert walked == pytest.approx(network.effective_neighbors(0.9), rel=0.02)
 
 
@@ -109,21 +108,14 @@ def test_diameters(network, longest):
 
 @pytest.mark.parametrize("searches", [0, 2, 32])
 def test_diameters_are_those_of_networkx(searches, monkeypatch):
-    monkeypatch.setattr(distances, "SEARCHES", searches)
-    monkeypatch.setattr(distances, "BYTES", 5_000)  # in several blocks
+    monkeypatch.setattr(measures, "SEARCHES", searches)
+    monkeypatch.setattr(measures, "BYTES", 5_000)  # in several blocks
     for seed in range(12):
         graph = nx.connected_watts_strogatz_graph(20 + 11 * seed, 4, 0.1, seed=seed)
         assert networks.from_graph(graph).diameter == nx.diameter(graph)
         oneway = nx.random_k_out_graph(20 + 5 * seed, 3, 1.0, self_loops=False, seed=seed)
         oneway = nx.DiGraph(oneway.subgraph(max(nx.strongly_connected_components(oneway), key=len)))
         assert networks.directed(oneway).diameter == nx.diameter(oneway)
-
-
-def test_twins_are_one():
-    graph = nx.lollipop_graph(6, 3)
-    links = sp.csr_array(nx.to_scipy_sparse_array(graph, dtype=np.float64))
-    assert distances._without_twins(links).shape == (5, 5)  # five of the clique are twins, the sixth has a tail
-    assert distances.diameter(links, False) == nx.diameter(graph)
 
 
 @pytest.mark.parametrize("weights", ["metropolis", "lazy"])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gossamer import networks
 from gossamer.core import InputError
-from gossamer.networks.mixing.static import UNROLL, Neighbours
+from gossamer.networks.mixers import UNROLL, Neighbours
 
 FORMS = {
     "shifts": networks.torus(3, 5),

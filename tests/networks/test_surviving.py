@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from gossamer import networks
 from gossamer.core import InputError
-from gossamer.networks.surviving import surviving
+from gossamer.networks.variants import surviving
 
 
 @settings(max_examples=25, deadline=None)

@@ -215,7 +215,7 @@ def test_any_module_that_a_run_imports_counts():
         if name not in reached:
             reached.add(name)
             ahead += imported(name)
-    wanted = {"core.rules", "engines.program", "engines.block", "networks.mixing.static", "data.splits"}
+    wanted = {"core.rules", "engines.program", "engines.block", "networks.mixers", "data.splits"}
     assert wanted | {"results.store", "results.npz"} <= reached
     outside = {name.removesuffix(".py").replace("/", ".") for name in provenance.OUTSIDE}
     assert {name for name in reached if name in outside or name.split(".")[0] in outside} == set()

@@ -14,10 +14,10 @@ __all__ = ["is_directed", "is_graph", "nx"]
 
 
 def is_graph(value: Any) -> "TypeGuard[nx.Graph]":
-    """Whether this is a graph of networkx, directed or not, which nobody has before networkx is imported."""
+    """Return True for a graph of networkx, directed or not, which nobody has before networkx is imported."""
     return "networkx" in sys.modules and isinstance(value, nx.Graph)
 
 
 def is_directed(value: Any) -> "TypeGuard[nx.DiGraph]":
-    """Whether this is a directed graph of networkx."""
+    """Return True for a directed graph of networkx."""
     return "networkx" in sys.modules and isinstance(value, nx.DiGraph)

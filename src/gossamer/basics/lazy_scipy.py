@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 from gossamer.basics.lazy import Lazy
 
 if TYPE_CHECKING:
-    from scipy import linalg, special
+    from scipy import special
     from scipy.sparse import csgraph
     from scipy.sparse import linalg as sparse_linalg
 else:
-    linalg, special = Lazy("scipy.linalg"), Lazy("scipy.special")
+    special = Lazy("scipy.special")
     csgraph, sparse_linalg = Lazy("scipy.sparse.csgraph"), Lazy("scipy.sparse.linalg")
 
-__all__ = ["csgraph", "linalg", "sparse_linalg", "special"]
+__all__ = ["csgraph", "sparse_linalg", "special"]

@@ -5,7 +5,7 @@ equally many leaves and equal static values: `==` does not look at the class. JA
 of the hash and then by `==`, so that now and then it runs the program of another class. Pytrees that are registered
 with functions of their own are compared with their class, so that is how `pytree` registers.
 
-A class may be made before JAX is imported, and is registered when it is.
+A class may be made before JAX is imported; it is registered when this package first uses JAX.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from gossamer.basics.lazy_jax import jax, once_imported
+from gossamer.basics.lazy_jax import call_with_jax, jax
 from gossamer.core import InputError
 
 T = TypeVar("T", bound=type)
@@ -59,7 +59,7 @@ def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
     if cls in _fields:
         raise InputError(f"{cls.__name__} is a pytree already: put @gossamer.pytree above it once.")
     _fields[cls] = Fields(data, [field.name for field in fields if field.name not in data])
-    once_imported(lambda: _register(cls))
+    call_with_jax(lambda: _register(cls))
     return cls
 
 

@@ -12,8 +12,7 @@ from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import kinds_of_parts
 from gossamer.networks import Network
-from gossamer.networks.mixing.cycles import Cycle, Every
-from gossamer.networks.mixing.static import Neighbours
+from gossamer.networks.mixers import Cycle, Every, Neighbours
 
 ENTRY = 12
 """Bytes of one entry of a table: an index and a weight."""

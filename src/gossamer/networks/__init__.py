@@ -1,14 +1,16 @@
-"""Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`."""
+"""Networks: graphs, mixing weights and the spectral gap ρ. Make one with `ring(20)`, or by name with `make`.
 
-from gossamer.networks.asynchronous import asynchronous
-from gossamer.networks.attacked import attacked
+A new network is one file here, and its import and its name below.
+"""
+
 from gossamer.networks.comparison import Comparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
+from gossamer.networks.drawn import random_matching, redrawn
 from gossamer.networks.equitopo import d_equistatic, od_equidyn, ou_equidyn, u_equistatic
+from gossamer.networks.faults import failing
 from gossamer.networks.files import from_file
-from gossamer.networks.finite_time import base_graph, k_peer_exponential
-from gossamer.networks.given import of
+from gossamer.networks.finite_time import base_graph, k_peer_exponential, one_peer_exponential
 from gossamer.networks.graphs import (
     complete,
     erdos_renyi,
@@ -25,15 +27,9 @@ from gossamer.networks.graphs import (
     tree,
 )
 from gossamer.networks.network import Network
-from gossamer.networks.registry import NETWORKS, make, options, register
-from gossamer.networks.sequences import (
-    every,
-    failing,
-    one_peer_exponential,
-    random_matching,
-    redrawn,
-    sequence,
-)
+from gossamer.networks.registry import NETWORKS, make, of, options, register
+from gossamer.networks.sequences import every, sequence
+from gossamer.networks.variants import asynchronous, attacked
 from gossamer.networks.weights import (
     WEIGHTS,
     check_connected,

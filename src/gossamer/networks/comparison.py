@@ -1,4 +1,4 @@
-"""All networks that have a name, side by side for one number of agents: what they cost and what they are worth."""
+"""A comparison of all networks that have a name, for one number of agents: their costs, and how fast they mix."""
 
 import inspect
 import math
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.basics.progress import Report, reporting
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.basics.table import Table
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import measures
@@ -17,34 +18,34 @@ from gossamer.networks.network import Network
 from gossamer.networks.registry import NETWORKS, make
 
 EXACT = 1e-13
-"""What is left of a disagreement when it is nothing but rounding."""
+"""The disagreement that is nothing but rounding."""
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One network, what was measured of it, and how far the agents were apart after 0, 1, 2, … rounds."""
+    """A network, its measures, and the disagreement of its agents after 0, 1, 2, … rounds."""
 
     name: str
     network: Network
     neighbors: float | None
     disagreement: np.ndarray
     messages: np.ndarray
-    """How many messages an agent has sent by then, in the mean."""
+    """The messages that an agent has sent by then, in the mean."""
     target: float
 
     @property
     def rounds(self) -> int | None:
-        """After how many rounds the target was met."""
+        """The number of rounds until the target was met; None if it was not."""
         return len(self.disagreement) - 1 if self.disagreement[-1] <= self.target else None
 
     @property
     def sent(self) -> float | None:
-        """How many messages an agent had sent by then."""
+        """The messages that an agent had sent by then; None if the target was not met."""
         return None if self.rounds is None else float(self.messages[-1])
 
     @property
     def rate(self) -> float:
-        """The share of the disagreement that a round took away, in the mean of those measured; 1 where none is left."""
+        """The share of the disagreement that a round took away, in the mean of those measured; 1 if none is left."""
         left = float(self.disagreement[-1])
         return 1.0 if left < EXACT else 1 - left ** (1 / (len(self.disagreement) - 1))
 
@@ -68,19 +69,19 @@ class Compared:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Networks of the same agents, those that agree in the fewest rounds first. Printed it is text for a terminal."""
+    """A table of networks of the same size, those that agree in the fewest rounds first. `print` shows it."""
 
     agents: int
     target: float
     decay: float
     limit: int
-    """How many rounds were mixed at most."""
+    """The most rounds that were mixed."""
     rows: list[Compared]
     left_out: dict[str, str]
-    """The names that no network was made of, and why."""
+    """The names of which no network was made, each with the reason."""
 
     def asdict(self) -> dict[str, Any]:
-        """All of it, for a JSON file."""
+        """Return the table as a dictionary, for a JSON file."""
         head = {"agents": self.agents, "target": self.target, "decay": self.decay}
         return head | {"networks": [row.asdict() for row in self.rows], "left_out": self.left_out}
 
@@ -129,16 +130,16 @@ def compare(
     decay: float = 0.9,
     progress: bool | Report = False,
 ) -> Comparison:
-    """Every network that has a name and can have this number of agents, with what it costs and how fast it mixes.
+    """Compare every network that has a name and can have this number of agents: its costs, and how fast it mixes.
 
     Args:
-        agents: how many, at least 2.
+        agents: the number of agents, at least 2.
         degree: given to all networks that take one. Random graphs get it in the mean. Without it, networks that need a
             degree get an even one near log₂ n, and random graphs are dense enough to be connected.
         target: the share of the disagreement at which agents count as agreed.
-        rounds: how many rounds are mixed at most until then.
+        rounds: the most rounds that are mixed until then.
         decay: γ of `Network.effective_neighbors`.
-        progress: whether to show it, or a function to report to.
+        progress: True to show progress, or a function to report to.
     """
     n = whole("compare(agents)", agents, least=2, advice="One agent has nobody to agree with.")
     most = {"most": n - 1, "advice": f"Each of {n} agents has {n - 1} others."}
@@ -148,6 +149,8 @@ def compare(
         "compare(target)", target
     )
     gamma = measures.DECAY.check("compare(decay)", decay)
+    # eight vectors that disagree, their copies, and a matrix of a few entries an agent
+    refuse_beyond_memory(f"a comparison of networks of {n:,} agents", 500 * n, "use fewer agents")
     rows, left_out = [], {}
     with reporting(progress) as report:
         for name in NETWORKS:
@@ -156,31 +159,26 @@ def compare(
             except InputError as error:
                 left_out[name] = str(error)
                 continue
-            rows.append(_compared(name, network, limit, goal, gamma, report))
+            rows.append(_measure(name, network, limit, goal, gamma, report))
     rows.sort(key=lambda row: (math.inf if row.rounds is None else row.rounds, row.messages[-1], row.name))
     return Comparison(n, goal, gamma, limit, rows, left_out)
 
 
-def _compared(name: str, network: Network, limit: int, goal: float, gamma: float, report: Report) -> Compared:
-    def seen(rounds: int) -> None:
-        report(name, rounds, limit, None)
-
-    left = measures.disagreement(network.mixer, network.agents, limit, goal, None, 0, seen)
-    each = _sends(network, len(left) - 1)
+def _measure(name: str, network: Network, limit: int, goal: float, gamma: float, report: Report) -> Compared:
+    mixer = network.mixer
+    left = measures.disagreement(
+        mixer, network.agents, limit, goal, None, 0, lambda rounds: report(name, rounds, limit, None)
+    )
+    rounds = len(left) - 1
+    if not network.changes or mixer.random:
+        each = np.full(rounds, network.traffic)
+    else:
+        each = np.resize([mixer.sends(t) for t in range(min(mixer.period, rounds))], rounds)
     return Compared(name, network, network.effective_neighbors(gamma), left, np.append(0.0, np.cumsum(each)), goal)
 
 
-def _sends(network: Network, rounds: int) -> np.ndarray:
-    """How many messages an agent sends in each round, in the mean over agents."""
-    mixer = network.mixer
-    if not network.changes or mixer.random:
-        return np.full(rounds, network.traffic)
-    period = np.array([mixer.sends(t) for t in range(min(mixer.period, rounds))])
-    return np.resize(period, rounds)
-
-
 def _options(name: str, n: int, degree: int | None) -> dict[str, Any]:
-    """What a network needs to be told besides the number of agents."""
+    """Return the options that a network needs besides the number of agents."""
     takes = inspect.signature(NETWORKS[name]).parameters
     if degree is not None and "degree" in takes:
         return {"degree": degree}

@@ -1,4 +1,4 @@
-"""Which rules may run on which networks."""
+"""A check that a rule may run on a network."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from gossamer.networks import Network
 
 
 def suits(rule: Any, network: Network) -> None:
-    """Refuse a network on which this rule would be wrong, with the way out."""
+    """Raise InputError, with the way out, if the rule would be wrong on this network."""
     if network.asynchronous and not hasattr(rule, "wake"):
         able = ", ".join(name for name, kind in ALGORITHMS.items() if hasattr(kind, "wake"))
         raise InputError(
@@ -30,7 +30,7 @@ def suits(rule: Any, network: Network) -> None:
             f"only. For directed graphs there are {others}; or use an undirected network."
         )
     if rule.lowest is not None:
-        _symmetric(rule, network)
+        _check_spectrum(rule, network)
     elif rule.static and network.changes:
         kept, other = "running sums of what its neighbours sent", "an uncompressed rule, such as biased-dmt"
         if rule.tree:
@@ -50,11 +50,11 @@ def suits(rule: Any, network: Network) -> None:
         )
     for key, kind in kinds_of_parts(type(rule)).items():
         if kind == "aggregator":
-            _tells_apart(rule, getattr(rule, key), network)
+            _check_messages(rule, getattr(rule, key), network)
 
 
-def _tells_apart(rule: Any, aggregator: Any, network: Network) -> None:
-    """An aggregator needs to know whom an agent hears in each round, and enough messages where it ranks them."""
+def _check_messages(rule: Any, aggregator: Any, network: Network) -> None:
+    """Raise InputError unless the neighbours of every round are known and send enough messages for the aggregator."""
     if network.mixer.random:
         raise InputError(
             f"{rule.name} tells its neighbours' messages apart, which needs the same neighbours in each run, but those "
@@ -73,8 +73,8 @@ def _tells_apart(rule: Any, aggregator: Any, network: Network) -> None:
             )
 
 
-def _symmetric(rule: Any, network: Network) -> None:
-    """A rule that combines two rounds needs one symmetric matrix with a bounded spectrum."""
+def _check_spectrum(rule: Any, network: Network) -> None:
+    """Raise InputError unless there is one symmetric matrix with a spectrum above the bound of the rule."""
     if network.changes:
         raise InputError(
             f"{rule.name} combines two rounds and needs the same mixing matrix in all of them, but {network.name} "

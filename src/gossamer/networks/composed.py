@@ -1,4 +1,4 @@
-"""Graphs made out of other graphs: cliques that a sparse graph joins, and the tree of shortest paths."""
+"""Graphs made of other graphs: cliques that a sparse graph joins, and the tree of shortest paths."""
 
 import math
 from typing import Any
@@ -8,17 +8,16 @@ import scipy.sparse as sp
 
 from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, whole
-from gossamer.networks import given
-from gossamer.networks.graphs import call_name, from_links, room_for_links
-from gossamer.networks.network import Network
-from gossamer.networks.random_links import adjacency, both_ways
+from gossamer.networks import registry
+from gossamer.networks.graphs import from_links, room_for_links, undirected_links
+from gossamer.networks.network import Network, call_name
 from gossamer.networks.weights import scheme
 
 
 def hierarchical(
     agents: int, cliques: int | None = None, *, between: Any = "ring", weights: str = "metropolis"
 ) -> Network:
-    """Cliques in which everyone talks to everyone, and a sparse graph between the first agents of each.
+    """Join cliques, in which everyone talks to everyone, by a sparse graph between the first agents of each.
 
     Agents in a row are a clique; sizes differ by one at most. There are about as many cliques as each has agents,
     unless `cliques` is given. `between` is an undirected network of the cliques: a name, a table as in a spec, a
@@ -39,11 +38,12 @@ def hierarchical(
     ends = np.append(rows[apart], heads[joined.row]), np.append(columns[apart], heads[joined.col])
     shown = call_name("hierarchical", n, count, weights=weights)
     name = shown if isinstance(between, str) and between == "ring" else f"{shown[:-1]}, between={network.name})"
-    return from_links(adjacency(n, *ends), weights, name)
+    links = sp.csr_array(sp.coo_array((np.ones(len(ends[0])), ends), shape=(n, n)))
+    return from_links(links, weights, name)
 
 
 def spanning_tree(agents: int, of: Any, root: int = 0, *, weights: str = "metropolis") -> Network:
-    """The shortest paths from one agent, its root, to all others on an undirected network: a tree of its links.
+    """Take the shortest paths from one agent, the root, to all others on an undirected network: a tree of its links.
 
     `of` is a name, a table as in a spec, a networkx graph or a `Network`.
     """
@@ -55,12 +55,12 @@ def spanning_tree(agents: int, of: Any, root: int = 0, *, weights: str = "metrop
     child = order[1:]
     shown = call_name("spanning_tree", n, weights=weights)
     name = f"spanning_tree({network.name}{f', root={first}' if first else ''}{shown[len(f'spanning_tree({n}') :]}"
-    return from_links(both_ways(adjacency(n, child, before[child])), weights, name)
+    return from_links(undirected_links(n, child, before[child]), weights, name)
 
 
 def _undirected(where: str, network: Any, agents: int, counted: str) -> Network:
     try:
-        made = given.of(network, agents, counted=counted)
+        made = registry.of(network, agents, counted=counted)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     if not made.symmetric:
@@ -72,11 +72,12 @@ def _undirected(where: str, network: Any, agents: int, counted: str) -> Network:
 
 
 def _links(network: Network) -> sp.csr_array:
-    """A one for each link, in both directions."""
+    """Return the adjacency matrix of a network."""
     union = network.mixer.union()
     if union is None:
         room_for_links(network.name, network.agents, network.links)
         return sp.csr_array(1 - np.eye(network.agents))
     entries = sp.coo_array(union)
     apart = entries.row != entries.col
-    return adjacency(network.agents, entries.row[apart], entries.col[apart])
+    ones = np.ones(np.count_nonzero(apart))
+    return sp.csr_array(sp.coo_array((ones, (entries.row[apart], entries.col[apart])), shape=entries.shape))

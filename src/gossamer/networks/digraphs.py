@@ -19,17 +19,14 @@ from gossamer.basics.lazy_networkx import is_directed, nx
 from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
-from gossamer.networks.graphs import call_name, name_of
-from gossamer.networks.mixing.directed import Directed
-from gossamer.networks.mixing.static import Shifts, choose
-from gossamer.networks.network import Network
-from gossamer.networks.random_links import adjacency, directed_erdos_renyi_links, in_one_part
+from gossamer.networks.mixers import Directed, Shifts, choose
+from gossamer.networks.network import Network, call_name, check_name
 from gossamer.networks.spectrum import size
 from gossamer.networks.weights import as_matrix, check_weights, clean, worst_sum
 
 
 def directed(graph: "nx.DiGraph", *, name: str | None = None) -> Network:
-    r"""Any strongly connected directed graph; an edge $j \to i$ means that $i$ hears $j$.
+    r"""Take any strongly connected directed graph; an edge $j \to i$ means that $i$ hears $j$.
 
     $$ r_{ij} = \frac{1}{1 + d^{\text{in}}_i}, \qquad c_{ij} = \frac{1}{1 + d^{\text{out}}_j} $$
 
@@ -38,11 +35,11 @@ def directed(graph: "nx.DiGraph", *, name: str | None = None) -> Network:
     heard = heard_links(graph)
     check_strongly_connected(heard, "network", list(graph.nodes))
     n = size(heard)
-    return Network(name_of(name) or call_name(graph.name or "directed", n), n, shares(heard))
+    return Network(check_name(name) or call_name(graph.name or "directed", n), n, shares(heard))
 
 
 def directed_ring(agents: int) -> Network:
-    """Each agent sends to the next one."""
+    """Let each agent send to the next one."""
     n = whole("directed_ring(agents)", agents)
     offsets = ((0,), (1,)) if n > 1 else ((0,),)
     halves = Shifts((n,), offsets, np.full(len(offsets), 1 / len(offsets)))
@@ -50,19 +47,19 @@ def directed_ring(agents: int) -> Network:
 
 
 def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
-    """Each agent sends to each other one with this probability. Redrawn until it is strongly connected."""
+    """Let each agent send to each other one with this probability. Redrawn until it is strongly connected."""
     where = "directed_erdos_renyi"
     n, seed = whole(f"{where}(agents)", agents), whole(f"{where}(seed)", seed, least=0)
     p = Range(0, 1, True, False, "It is the chance that an agent sends to another.").check(
         f"{where}(probability)", probability
     )
-    graphs.room_for_links(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
+    graphs.room_for_graph(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
 
     def draw(key: int) -> sp.csr_array:
-        senders, receivers = directed_erdos_renyi_links(n, max(p, graphs.LEAST), key)
-        return adjacency(n, receivers, senders)
+        graph = nx.fast_gnp_random_graph(n, max(p, graphs.LEAST), seed=key, directed=True)
+        return sp.csr_array(graphs.adjacency(graph).T)
 
-    heard = graphs.draw_until(lambda links: in_one_part(links, "strong"), draw, seed)
+    heard = graphs.draw_until(lambda links: graphs.is_connected(links, "strong"), draw, seed)
     if heard is None:
         raise InputError(
             f"{where}({n}, {p:g}) gave no strongly connected graph in {graphs.DRAWS} draws. The probability should be "
@@ -72,7 +69,7 @@ def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Netw
 
 
 def from_matrices(row: Any = None, column: Any = None, *, name: str | None = None) -> Network:
-    """Directed weights of your own: R (its rows sum to 1), C (its columns do), or both on the same links.
+    """Take directed weights of your own: R (its rows sum to 1), C (its columns do), or both on the same links.
 
     The one that is left out gets equal shares on the links of the other. They are checked and copied; entries of at
     most 1e-12 are taken for rounding errors and dropped.
@@ -80,7 +77,7 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
     given = {line: W for line, W in (("row", row), ("column", column)) if W is not None}
     if not given:
         raise InputError("from_matrices needs row=R, column=C or both, but got neither.")
-    checked = {line: _checked(W, line) for line, W in given.items()}
+    checked = {line: _check_stochastic(W, line) for line, W in given.items()}
     if len(checked) == 2:
         _check_same_links(checked["row"], checked["column"])
     links = next(iter(checked.values()))
@@ -90,11 +87,11 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
     check_strongly_connected(heard, "network")
     equal, n = shares(heard), size(heard)
     mixers = {line: choose(checked[line]) if line in checked else getattr(equal, line) for line in ("row", "column")}
-    return Network(name_of(name) or call_name("matrices", n), n, Directed(**mixers))
+    return Network(check_name(name) or call_name("matrices", n), n, Directed(**mixers))
 
 
 def heard_links(graph: "nx.DiGraph") -> sp.csr_array:
-    """Who hears whom, without self-loops: entry [i, j] is 1 where there is an edge j → i."""
+    """Return a matrix of who hears whom, without self-loops: entry [i, j] is 1 if there is an edge j → i."""
     if not is_directed(graph):
         raise InputError(
             f"graph must be a networkx.DiGraph, but is {type(graph).__name__}. For an undirected graph use "
@@ -113,7 +110,7 @@ def heard_links(graph: "nx.DiGraph") -> sp.csr_array:
 
 
 def shares(heard: sp.csr_array) -> Directed:
-    """Equal shares on these links: R by in-degrees, C by out-degrees."""
+    """Return equal shares on these links: R by in-degrees, C by out-degrees."""
     everyone = sp.csr_array(heard.astype(bool).astype(np.float64) + sp.eye_array(size(heard)))
     received, sent = (np.asarray(everyone.sum(axis=axis)).ravel() for axis in (1, 0))
     row, column = sp.diags_array(1 / received) @ everyone, everyone @ sp.diags_array(1 / sent)
@@ -121,7 +118,7 @@ def shares(heard: sp.csr_array) -> Directed:
 
 
 def check_strongly_connected(heard: sp.csr_array, what: str, names: list | None = None) -> None:
-    """Refuse links over which one agent cannot reach another."""
+    """Raise InputError if one agent cannot reach another over these links."""
     n = size(heard)
     for forward, links in ((True, heard.T), (False, heard)):
         reached = csgraph.breadth_first_order(sp.csr_array(links), 0, return_predecessors=False)
@@ -137,8 +134,8 @@ def check_strongly_connected(heard: sp.csr_array, what: str, names: list | None 
         )
 
 
-def _checked(matrix: Any, line: str) -> sp.csr_array:
-    """This matrix, clean, if its lines sum to 1 and its diagonal is positive."""
+def _check_stochastic(matrix: Any, line: str) -> sp.csr_array:
+    """Return this matrix, clean; raise InputError unless its lines sum to 1 and its diagonal is positive."""
     what = f"from_matrices({line}=…) must be"
     matrix = as_matrix(matrix)
     entries = check_weights(matrix, what, "For equal shares on a directed graph use networks.directed(graph).")

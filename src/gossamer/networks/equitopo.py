@@ -10,23 +10,25 @@ Reference: Z. Song, W. Li, K. Jin, L. Shi, M. Yan, W. Yin and K. Yuan, "Communic
 decentralized learning with O(1) consensus rate", 2022, arXiv 2210.07881.
 """
 
+import functools
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from jaxtyping import Float, Int, UInt
 
+from gossamer.basics.lazy_jax import Array, jnp
 from gossamer.core import InputError, Range, whole
-from gossamer.networks.graphs import DRAWS, call_name, draw_until
-from gossamer.networks.mixing.peers import Ahead, Paired
-from gossamer.networks.mixing.static import Shifts
-from gossamer.networks.network import Network
-from gossamer.networks.sequences import draw_seed
+from gossamer.networks.drawn import Drawn, Draws, seed_leaf
+from gossamer.networks.graphs import DRAWS, draw_until
+from gossamer.networks.mixers import MatrixName, Neighbours, Shifts, mixer
+from gossamer.networks.network import Network, call_name
 
 WEIGHT = Range(0, 1, True, True, "It is how much comes from the basis graph; the rest an agent keeps.")
 
 
 def d_equistatic(agents: int, degree: int, seed: int = 0) -> Network:
-    r"""The mean of random basis graphs: everyone sends to agents at the same few distances, drawn once.
+    r"""Take the mean of random basis graphs: everyone sends to agents at the same few distances, drawn once.
 
     $W = \tfrac1M \sum_{m=1}^M A^{(a_m)}$ with $M$ = `degree` distances, which may coincide. Directed, yet doubly
     stochastic. $\lVert W - J \rVert_2 \le \varepsilon$ with probability $1 - p$ if
@@ -36,7 +38,7 @@ def d_equistatic(agents: int, degree: int, seed: int = 0) -> Network:
 
 
 def u_equistatic(agents: int, degree: int, seed: int = 0) -> Network:
-    r"""The mean of random basis graphs and their transposes: links at the same few distances both ways, drawn once.
+    r"""Take the mean of random basis graphs and their transposes: links both ways at few distances, drawn once.
 
     $W = \tfrac{1}{2M} \sum_{m=1}^M (A^{(a_m)} + A^{(a_m)\top})$ with $M = \lfloor \text{degree} / 2 \rfloor$,
     which is symmetric. The bound of `d_equistatic` holds with this $M$. Redrawn until it is connected.
@@ -45,22 +47,22 @@ def u_equistatic(agents: int, degree: int, seed: int = 0) -> Network:
 
 
 def od_equidyn(agents: int, seed: int = 0, *, weight: float = 0.5) -> Network:
-    r"""Each round everyone hears one other, all at the same distance, which is drawn anew.
+    r"""Let everyone hear one other in each round, all at the same distance, which is drawn anew.
 
     $W^t = (1 - \eta) I + \eta A^{(a_t)}$ with $\eta$ = `weight` and $a_t$ uniform on $1, \dots, n - 1$: one message a
     round. With $s = \eta \tfrac{n-1}{n}$, $\rho = 1 - \sqrt{1 - 2 s (1 - s) \tfrac{n}{n-1}}$; at $\eta = \tfrac12$ that
     is $1 - \sqrt{\tfrac{n - 1}{2n}}$.
     """
-    return _drawn("od_equidyn", Ahead, agents, seed, weight)
+    return _dynamic("od_equidyn", Ahead, agents, seed, weight)
 
 
 def ou_equidyn(agents: int, seed: int = 0, *, weight: float = 0.5) -> Network:
-    r"""Each round the agents are paired at one distance, drawn anew, from a random agent on; some may rest.
+    r"""Pair the agents at one distance in each round, drawn anew, from a random agent on; some may rest.
 
     $W^t = (1 - \eta) I + \eta (\tfrac1n I + \tfrac{n-1}{n} M^t)$ with $\eta$ = `weight` and $M^t$ the matching, which
     is symmetric.
     """
-    return _drawn("ou_equidyn", Paired, agents, seed, weight)
+    return _dynamic("ou_equidyn", Paired, agents, seed, weight)
 
 
 def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) -> Network:
@@ -92,11 +94,105 @@ def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) ->
     return Network(name, n, Shifts((n,), tuple((int(step),) for step in used), weights[used]))
 
 
-def _drawn(where: str, kind: type[Ahead] | type[Paired], agents: Any, seed: Any, weight: Any) -> Network:
-    n, key = whole(f"{where}(agents)", agents), draw_seed(f"{where}(seed)", seed)
+def _dynamic(where: str, kind: "type[Ahead] | type[Paired]", agents: Any, seed: Any, weight: Any) -> Network:
+    n, key = whole(f"{where}(agents)", agents), seed_leaf(f"{where}(seed)", seed)
     eta = WEIGHT.check(f"{where}(weight)", weight)
     name = call_name(where, n, seed=int(key))
     name = name if eta == 0.5 else f"{name[:-1]}, weight={eta:g})"
     if n == 1:
         return Network(name, 1, Shifts((1,), ((0,),), np.ones(1)))
     return Network(name, n, kind(n, np.asarray(eta * (n - 1) / n), key))
+
+
+@mixer("share", "seed")
+class Ahead(Drawn):
+    r"""The rounds of `od_equidyn`: $x_i \leftarrow (1 - s) x_i + s\, x_{i - a}$, $a$ uniform on $1, \dots, n - 1$."""
+
+    kind: ClassVar[str] = "ahead"
+    alike: ClassVar[bool] = True
+    agents: int
+    share: Float[np.ndarray, ""]
+    seed: UInt[np.ndarray, ""]
+
+    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Neighbours:
+        everyone = xp.arange(self.agents, dtype=np.int32)
+        step = Draws.of_round(xp, self.seed, t).between(1, self.agents)
+        return _meet(everyone, (everyone - step) % self.agents, self.share, xp)
+
+    def sends(self, t: int) -> float:
+        return 1.0
+
+    @functools.cached_property
+    def balanced(self) -> bool:
+        return self.agents == 2
+
+    def contraction(self, agents: int) -> float:
+        # the same for all frequencies, because the cosines sum to −1
+        s = float(self.share)
+        return 1 - 2 * s * (1 - s) * agents / (agents - 1)
+
+
+@mixer("share", "seed")
+class Paired(Drawn):
+    r"""The rounds of `ou_equidyn`: $x_i \leftarrow (1 - s) x_i + s\, x_j$ for pairs at distance $a$.
+
+    $a$ is uniform on $1, \dots, n - 1$. From an agent that is drawn too, everyone in turn is paired with the one at
+    distance $a$ if both are still free.
+    """
+
+    kind: ClassVar[str] = "paired"
+    agents: int
+    share: Float[np.ndarray, ""]
+    seed: UInt[np.ndarray, ""]
+
+    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Neighbours:
+        far, near = Draws.of_round(xp, self.seed, t).split()
+        step, first = far.between(1, self.agents), near.between(0, self.agents)
+        everyone = xp.arange(self.agents, dtype=np.int32)
+        partner = (first + partners(self.agents, step, (everyone - first) % self.agents, xp)) % self.agents
+        return _meet(everyone, partner, self.share, xp)
+
+    def sends(self, t: int) -> float:
+        return float(2 * count_pairs(self.agents).mean() / self.agents)
+
+    def contraction(self, agents: int) -> float:
+        # A matching squared is I, and the mean matching is a sum of translations.
+        n, s, often = agents, float(self.share), count_pairs(agents) / agents
+        chance = np.zeros(n)  # of meeting the agent at this distance
+        chance[1:] = (often + often[::-1]) / (n - 1)
+        chance[0] = 1 - chance.sum()
+        largest = np.fft.fft(chance).real[1:].max()
+        return float((1 - s) ** 2 + s**2 + 2 * s * (1 - s) * largest)
+
+
+def partners(
+    n: int, step: Any, place: Int[Array | np.ndarray, " agents"], xp: Any
+) -> Int[Array | np.ndarray, " agents"]:
+    """Return the partner of each agent at this distance, or the agent; places count from the first agent on."""
+    back, where = n - step, xp.where
+    beyond = _pair_row(n - 2 * back, back, place - back, xp) + back
+    wrapped = where(place < back, place + step, where(place >= step, place - step, beyond))
+    return where(2 * step <= n, _pair_row(n, step, place, xp), wrapped)
+
+
+def _pair_row(length: Any, step: Any, place: Any, xp: Any) -> Any:
+    """Pair places in a row with those `step` ahead: blocks of that length, the first with the second and so on."""
+    ahead, even = place + step, place // step % 2 == 0
+    return xp.where(even, xp.where(ahead < length, ahead, place), place - step)
+
+
+def count_pairs(n: int) -> Int[np.ndarray, " distances"]:
+    """Count the pairs at distance 1, 2, …, n − 1."""
+    step = np.arange(1, n)
+    back = n - step
+
+    def in_row(length: Any, step: Any) -> Any:
+        return length // (2 * step) * step + np.maximum(length % (2 * step) - step, 0)
+
+    return np.where(2 * step <= n, in_row(n, step), back + in_row(np.maximum(n - 2 * back, 0), back))
+
+
+def _meet(everyone: Any, other: Any, share: Any, xp: Any) -> Neighbours:
+    s = xp.asarray(share)
+    weights = xp.stack([1 - s, s])[None].repeat(len(everyone), axis=0)
+    return Neighbours(xp.stack([everyone, other], axis=1), weights)

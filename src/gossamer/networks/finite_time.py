@@ -1,4 +1,4 @@
-"""Sequences of sparse rounds that average exactly: their product is $J$ after finitely many."""
+"""Sequences of sparse rounds that average exactly: after finitely many their product is $J$."""
 
 import itertools
 from collections.abc import Iterator
@@ -8,14 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from gossamer.core import InputError, flag, whole
-from gossamer.networks.graphs import call_name
-from gossamer.networks.mixing.cycles import Cycle
-from gossamer.networks.mixing.static import Shifts, assemble, choose
-from gossamer.networks.network import Network
+from gossamer.networks.mixers import Cycle, Shifts, assemble, choose
+from gossamer.networks.network import Network, call_name
 
 
 class Round(NamedTuple):
-    """Whom each agent hears in one round, itself among them, and with which weights; unused places have weight 0."""
+    """The agents that each agent hears in one round, itself among them, and their weights; padding has weight 0."""
 
     heard: np.ndarray
     weights: np.ndarray
@@ -26,7 +24,7 @@ class Round(NamedTuple):
 
 
 def base_graph(agents: int, degree: int = 1, *, simple: bool = False) -> Network:
-    r"""The Base-(k+1) graph: exact averaging of any number of agents with k = `degree` neighbours a round at most.
+    r"""Build the Base-(k+1) graph, which averages exactly with k = `degree` neighbours a round at most, for any n.
 
     The simple form writes $n$ in base $k + 1$, $n = \sum_l a_l (k+1)^{p_l}$, and gives each digit a group. Every group
     averages; then the groups hand on their means, from the largest to the smallest, in one round each; then what they
@@ -44,8 +42,22 @@ def base_graph(agents: int, degree: int = 1, *, simple: bool = False) -> Network
     return Network(f"{name[:-1]}, simple=True)" if simple else name, n, rounds)
 
 
+def one_peer_exponential(agents: int) -> Network:
+    r"""Let each agent hear one other in a round, at distance 1, 2, 4, 8 and so on in turn.
+
+    $$ x_i \leftarrow \tfrac12 (x_i + x_{i - 2^k}), \qquad k = t \bmod \lceil \log_2 n \rceil $$
+
+    One message a round. For $n = 2^p$ any $p$ rounds in a row average exactly: their product is $J$.
+
+    Reference: B. Ying et al., "Exponential graph is provably efficient for decentralized deep training", 2021,
+    arXiv 2110.13363.
+    """
+    n = whole("one_peer_exponential(agents)", agents)
+    return Network(call_name("one_peer_exponential", n), n, _exponential_rounds(n, 1))
+
+
 def k_peer_exponential(agents: int, degree: int = 1) -> Network:
-    r"""The one-peer exponential graph in base k + 1: each round an agent hears k = `degree` others at most.
+    r"""Build the one-peer exponential graph in base k + 1: in a round an agent hears k = `degree` others at most.
 
     $$ x_i \leftarrow \frac{1}{1 + |S_t|} \Big( x_i + \sum_{s \in S_t} x_{i - s} \Big), \qquad
     S_t = \{ j (k+1)^p < n : 1 \le j \le k \}, \quad p = t \bmod \lceil \log_{k+1} n \rceil $$
@@ -57,13 +69,16 @@ def k_peer_exponential(agents: int, degree: int = 1) -> Network:
     2021, arXiv 2110.13363.
     """
     n, k = whole("k_peer_exponential(agents)", agents), _peers("k_peer_exponential", degree, agents)
+    return Network(call_name("k_peer_exponential", n, k), n, _exponential_rounds(n, k))
+
+
+def _exponential_rounds(n: int, k: int) -> Cycle | Shifts:
     rounds, stride = [], 1
     while stride < n:
         steps = (0, *range(stride, min(n, (k + 1) * stride), stride))
         rounds.append(Shifts((n,), tuple((step,) for step in steps), np.full(len(steps), 1 / len(steps))))
         stride *= k + 1
-    alone = Shifts((1,), ((0,),), np.ones(1))
-    return Network(call_name("k_peer_exponential", n, k), n, Cycle(tuple(rounds)) if rounds else alone)
+    return Cycle(tuple(rounds)) if rounds else Shifts((1,), ((0,),), np.ones(1))
 
 
 def _peers(where: str, degree: Any, agents: int) -> int:
@@ -77,8 +92,8 @@ def _peers(where: str, degree: Any, agents: int) -> int:
 
 
 def _base(n: int, k: int) -> list[Round]:
-    """Equal parts of the agents each do the simple form, then those with the same place in their parts average."""
-    part = _rough(n, k)
+    """Let equal parts of the agents each do the simple form, then average agents with the same place in their parts."""
+    part = _strip_factors(n, k)
     within = [_copies(turn, n // part) for turn in _simple_base(part, k) if part > 1]
     places = np.tile(np.arange(part), n // part)[:, None]
     across = [
@@ -89,8 +104,8 @@ def _base(n: int, k: int) -> list[Round]:
     return [*within, *across] or _cube(n, k)
 
 
-def _rough(n: int, k: int) -> int:
-    """What is left of n without its prime factors up to k + 1."""
+def _strip_factors(n: int, k: int) -> int:
+    """Return n without its prime factors up to k + 1."""
     for factor in range(2, k + 2):
         while n % factor == 0:
             n //= factor
@@ -98,14 +113,14 @@ def _rough(n: int, k: int) -> int:
 
 
 def _simple_base(n: int, k: int) -> list[Round]:
-    if _rough(n, k) == 1:
+    if _strip_factors(n, k) == 1:
         return _cube(n, k)
     digits = list(_digits(n, k + 1))
     ends = np.cumsum([0, *(a * power for a, power in digits)])
     groups = [np.arange(*pair) for pair in itertools.pairwise(ends)]
     cubes = [_cube(len(group), k) for group in groups]
     made = [
-        _together(n, k, [(group, cube[t % len(cube)]) for group, cube in zip(groups, cubes, strict=True)])
+        _join(n, k, [(group, cube[t % len(cube)]) for group, cube in zip(groups, cubes, strict=True)])
         for t in range(len(cubes[0]))
     ]
     handed = [[_copies(turn, a) for turn in _cube(power, k)] for a, power in digits]
@@ -114,12 +129,12 @@ def _simple_base(n: int, k: int) -> list[Round]:
         parts = [(groups[j], handed[j][(t - j - 1) % len(handed[j])]) for j in range(min(t, len(groups)))]
         if t < len(groups) - 1:
             parts += _hand_on(groups[t], digits[t][0], np.concatenate(groups[t + 1 :]), k)
-        made.append(_together(n, k, parts))
+        made.append(_join(n, k, parts))
     return made
 
 
 def _digits(n: int, base: int) -> Iterator[tuple[int, int]]:
-    """The digits of n that are not 0, each with its power of the base, from the largest."""
+    """Yield the digits of n that are not 0, each with its power of the base, from the largest."""
     power = 1
     while power * base <= n:
         power *= base
@@ -130,7 +145,7 @@ def _digits(n: int, base: int) -> Iterator[tuple[int, int]]:
 
 
 def _hand_on(group: np.ndarray, a: int, others: np.ndarray, k: int) -> list[tuple[np.ndarray, Round]]:
-    """Each of the others meets one agent of each of the a parts of the group; who is left over averages in cliques."""
+    """Let each of the others meet one agent of each of the a parts of the group; the rest averages in cliques."""
     m, parts = len(others), group.reshape(a, -1)
     met, idle = parts[:, :m].ravel(), parts[:, m:].ravel()
     share = len(group) / (len(group) + m) / a
@@ -145,7 +160,7 @@ def _hand_on(group: np.ndarray, a: int, others: np.ndarray, k: int) -> list[tupl
 
 
 def _cliques(n: int, most: int) -> Round:
-    """Agents in a row average in cliques of the given size; the last one may be smaller."""
+    """Average agents in a row in cliques of at most this size; only the last one may be smaller."""
     first = np.arange(n) // most * most
     heard = first[:, None] + np.arange(most)
     there = heard < n
@@ -153,7 +168,7 @@ def _cliques(n: int, most: int) -> Round:
 
 
 def _cube(n: int, k: int) -> list[Round]:
-    """The k-peer hyper-hypercube: agents are numbers with digits of at most k, and a round averages over one digit."""
+    """Return the k-peer hyper-hypercube: agents are numbers with digits up to k; a round averages over one digit."""
     factors, rest = [], n
     for factor in range(k + 1, 1, -1):
         while rest % factor == 0:
@@ -168,15 +183,15 @@ def _cube(n: int, k: int) -> list[Round]:
 
 
 def _copies(turn: Round, copies: int) -> Round:
-    """The same round in several parts, one after the other."""
+    """Repeat a round in several parts of the agents, one after the other."""
     n = len(turn.heard)
     return Round(
         np.tile(turn.heard, (copies, 1)) + np.arange(copies).repeat(n)[:, None] * n, np.tile(turn.weights, (copies, 1))
     )
 
 
-def _together(n: int, k: int, parts: list[tuple[np.ndarray, Round]]) -> Round:
-    """One round of all agents from rounds of some of them; the others rest."""
+def _join(n: int, k: int, parts: list[tuple[np.ndarray, Round]]) -> Round:
+    """Join rounds of some agents into one of all; the others rest."""
     heard = np.arange(n)[:, None].repeat(k + 1, 1)
     weights = np.eye(1, k + 1).repeat(n, 0)
     for who, turn in parts:

@@ -1,4 +1,4 @@
-"""Makers of static networks. The size comes first; what they return is connected and doubly stochastic."""
+"""Static networks, connected and doubly stochastic: known graphs, random graphs, and graphs or matrices of your own."""
 
 import itertools
 import math
@@ -9,72 +9,57 @@ import numpy as np
 import scipy.sparse as sp
 
 from gossamer.basics.lazy_networkx import nx
+from gossamer.basics.lazy_scipy import csgraph
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.core import InputError, Range, brief, whole
-from gossamer.networks.mixing.static import Mean, Shifts, choose
-from gossamer.networks.network import Network
-from gossamer.networks.random_links import (
-    adjacency,
-    both_ways,
-    erdos_renyi_links,
-    geometric_links,
-    in_one_part,
-    regular_links,
-)
+from gossamer.core import InputError, Range, whole
+from gossamer.networks.mixers import Mean, Shifts, choose
+from gossamer.networks.network import Network, call_name, check_name
 from gossamer.networks.spectrum import size
-from gossamer.networks.weights import (
-    as_matrix,
-    check_connected,
-    check_doubly_stochastic,
-    check_graph,
-    clean,
-    metropolis,
-    scheme,
-)
+from gossamer.networks.weights import as_matrix, check_connected, check_doubly_stochastic, check_graph, clean, scheme
 
 G = TypeVar("G")
 
 LEAST = 1e-15
-"""The least chance of a link that can be drawn with; no graph would be connected anyhow."""
+"""The smallest probability that can be drawn with; below it no graph would be connected anyhow."""
 
 DRAWS = 100
-"""How often a random graph is drawn anew before giving up on a connected one."""
+"""The number of random graphs that are drawn before giving up on a connected one."""
 
 
 def ring(agents: int, *, weights: str = "metropolis") -> Network:
-    r"""Each agent talks to the next and the one before. $\rho = \tfrac23 (1 - \cos \tfrac{2\pi}{n})$ for $n \ge 4$."""
+    r"""Link each agent to the next and the one before. $\rho = \tfrac23 (1 - \cos \tfrac{2\pi}{n})$ for $n \ge 4$."""
     n = whole("ring(agents)", agents)
     return _translations(call_name("ring", n, weights=weights), (n,), [(1,), (-1,)], weights)
 
 
 def path(agents: int, *, weights: str = "metropolis") -> Network:
-    r"""A ring that is cut once. $\rho = \tfrac23 (1 - \cos \tfrac{\pi}{n})$ for $n \ge 3$."""
+    r"""Cut a ring once. $\rho = \tfrac23 (1 - \cos \tfrac{\pi}{n})$ for $n \ge 3$."""
     n = whole("path(agents)", agents)
     room_for_graph(f"path({n:,})", n, n)
     return from_graph(nx.path_graph(n), weights, name=call_name("path", n, weights=weights))
 
 
 def star(agents: int, *, weights: str = "metropolis") -> Network:
-    r"""Agent 0 talks to all, the others only to it. $\rho = \tfrac1n$ for $n \ge 3$."""
+    r"""Link agent 0 to all others. $\rho = \tfrac1n$ for $n \ge 3$."""
     n = whole("star(agents)", agents)
     room_for_graph(f"star({n:,})", n, n)
     return from_graph(nx.star_graph(n - 1), weights, name=call_name("star", n, weights=weights))
 
 
 def complete(agents: int) -> Network:
-    r"""Everyone talks to everyone. $W = J$ and $\rho = 1$."""
+    r"""Link everyone to everyone. $W = J$ and $\rho = 1$."""
     n = whole("complete(agents)", agents)
     return Network(call_name("complete", n), n, Mean(n))
 
 
 def torus(rows: int, columns: int, *, weights: str = "metropolis") -> Network:
-    r"""A grid closed both ways. $\rho = \tfrac25 (1 - \cos \tfrac{2\pi}{s})$ for $s \times s$, $s \ge 4$."""
+    r"""Close a grid both ways. $\rho = \tfrac25 (1 - \cos \tfrac{2\pi}{s})$ for $s \times s$, $s \ge 4$."""
     r, c = whole("torus(rows)", rows), whole("torus(columns)", columns)
     return _translations(call_name("torus", r, c, weights=weights), (r, c), [(1, 0), (-1, 0), (0, 1), (0, -1)], weights)
 
 
 def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
-    r"""The corners of a cube in as many dimensions as it takes. $n = 2^p$ and $\rho = \tfrac{2}{p + 1}$."""
+    r"""Link the corners of a cube in $p$ dimensions along its edges. $n = 2^p$ and $\rho = \tfrac{2}{p + 1}$."""
     n = whole("hypercube(agents)", agents)
     p = n.bit_length() - 1
     if n != 2**p:
@@ -87,7 +72,7 @@ def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
 
 
 def exponential(agents: int) -> Network:
-    r"""Each agent sends to those at distance 1, 2, 4, 8 and so on.
+    r"""Let each agent send to those at distance 1, 2, 4, 8 and so on.
 
     The static exponential graph: $i$ sends to $i + 2^k \bmod n$, $k < \lceil \log_2 n \rceil$, all weights alike.
     Directed, yet doubly stochastic. $\rho = \tfrac{2}{p + 1}$ for $n = 2^p$.
@@ -100,16 +85,14 @@ def exponential(agents: int) -> Network:
 
 
 def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str = "metropolis") -> Network:
-    """Each pair is linked with this probability, on its own. Redrawn until it is connected."""
+    """Link each pair with this probability, independently. Redrawn until it is connected."""
     n, seed = whole("erdos_renyi(agents)", agents), whole("erdos_renyi(seed)", seed, least=0)
     p = Range(0, 1, True, False, "It is the chance that a pair is linked.").check(
         "erdos_renyi(probability)", probability
     )
     scheme(weights)
-    room_for_links(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
-    links = draw_until(
-        in_one_part, lambda key: both_ways(adjacency(n, *erdos_renyi_links(n, max(p, LEAST), key))), seed
-    )
+    room_for_graph(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
+    links = draw_until(is_connected, lambda key: adjacency(nx.fast_gnp_random_graph(n, max(p, LEAST), seed=key)), seed)
     if links is None:
         raise InputError(
             f"erdos_renyi({n}, {p:g}) gave no connected graph in {DRAWS} draws. The probability should be above "
@@ -119,7 +102,7 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
 
 
 def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "metropolis") -> Network:
-    """A graph drawn at random from those in which every agent has this degree. Redrawn until it is connected."""
+    """Draw a graph at random from those in which every agent has this degree. Redrawn until it is connected."""
     n, seed = whole("random_regular(agents)", agents), whole("random_regular(seed)", seed, least=0)
     d = whole("random_regular(degree)", degree, least=0)
     scheme(weights)
@@ -134,13 +117,13 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
         raise InputError(f"random_regular({n}, {d}) is never connected. Use degree 2 for a ring, 3 for an expander.")
     # Pairing is slow for high degrees; the complement is drawn from the same distribution.
     dense = 2 * d > n - 1
-    room_for_links(f"random_regular({n:,}, {d:,})", n, n * (n if dense else d) / 2)
+    room_for_graph(f"random_regular({n:,}, {d:,})", n, n * (n if dense else d) / 2)
 
     def draw(key: int) -> sp.csr_array:
-        drawn = both_ways(adjacency(n, *regular_links(n, n - 1 - d if dense else d, key)))
+        drawn = adjacency(nx.random_regular_graph(n - 1 - d if dense else d, n, seed=key))
         return sp.csr_array(1 - np.eye(n) - drawn.toarray()) if dense else drawn
 
-    links = draw_until(in_one_part, draw, seed)
+    links = draw_until(is_connected, draw, seed)
     if links is None:
         raise InputError(
             f"random_regular({n}, {d}) gave no connected graph in {DRAWS} draws. Use degree 3, which almost always is, "
@@ -150,14 +133,14 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
 
 
 def random_geometric(agents: int, radius: float, seed: int = 0, *, weights: str = "metropolis") -> Network:
-    """Agents at random places of a unit square, linked if they are this near. Redrawn until it is connected."""
+    """Put agents at random places of a unit square and link those this near. Redrawn until it is connected."""
     n, seed = whole("random_geometric(agents)", agents), whole("random_geometric(seed)", seed, least=0)
     r = Range(0, math.inf, True, True, "It is how far apart linked agents may be in a unit square.").check(
         "random_geometric(radius)", radius
     )
     scheme(weights)
-    room_for_links(f"random_geometric({n:,}, {r:g})", n, min(1.0, math.pi * min(r, 1.0) ** 2) * n * (n - 1) / 2)
-    links = draw_until(in_one_part, lambda key: both_ways(adjacency(n, *geometric_links(n, r, key))), seed)
+    room_for_graph(f"random_geometric({n:,}, {r:g})", n, min(1.0, math.pi * min(r, 1.0) ** 2) * n * (n - 1) / 2)
+    links = draw_until(is_connected, lambda key: adjacency(nx.random_geometric_graph(n, r, seed=key)), seed)
     if links is None:
         least = math.sqrt(math.log(n) / (math.pi * n))
         raise InputError(
@@ -168,35 +151,35 @@ def random_geometric(agents: int, radius: float, seed: int = 0, *, weights: str 
 
 
 def tree(agents: int, degree: int = 3, *, weights: str = "metropolis") -> Network:
-    """A balanced tree: agents are added level by level, and none has more neighbours than `degree`."""
+    """Build a balanced tree, level by level, in which no agent has more neighbours than `degree`."""
     n, d = whole("tree(agents)", agents), whole("tree(degree)", degree, least=2, advice="With 2 it is a path.")
     room_for_links(f"tree({n:,})", n, n)
     child = np.arange(1, n)
     # agent 0 has d children, and the others d − 1
     parent = np.where(child <= d, 0, 1 + (child - 1 - d) // (d - 1))
-    return from_links(both_ways(adjacency(n, child, parent)), weights, call_name("tree", n, d, weights=weights))
+    return from_links(undirected_links(n, child, parent), weights, call_name("tree", n, d, weights=weights))
 
 
 def from_graph(graph: "nx.Graph", weights: str = "metropolis", *, name: str | None = None) -> Network:
-    """Any connected undirected graph. Agents are in the order of ``graph.nodes``; self-loops are ignored."""
+    """Take any connected undirected graph. Agents are in the order of ``graph.nodes``; self-loops are ignored."""
     make = scheme(weights)
     check_graph(graph)
     matrix = make(graph)
     check_connected(matrix, list(graph.nodes))
     n = size(matrix)
     matrix.eliminate_zeros()
-    return Network(name_of(name) or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+    return Network(check_name(name) or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
 
 
 def from_links(links: sp.csr_array, weights: str, name: str) -> Network:
-    """The network of links that are known to connect everyone, each in both directions."""
+    """Return the network of links that are known to connect everyone, each in both directions."""
     matrix = scheme(weights)(links)
     matrix.eliminate_zeros()
     return Network(name, size(matrix), choose(matrix))
 
 
 def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
-    """A doubly stochastic matrix of your own, dense or sparse, symmetric or not. It is checked and copied.
+    """Take a doubly stochastic matrix of your own, dense or sparse, symmetric or not. It is checked and copied.
 
     Entries of at most 1e-12 are taken for rounding errors and dropped.
     """
@@ -205,36 +188,21 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
     copy = clean(matrix)
     check_connected(copy)
     n = size(copy)
-    return Network(name_of(name) or call_name("matrix", n), n, choose(copy))
+    return Network(check_name(name) or call_name("matrix", n), n, choose(copy))
 
 
 def room_for_graph(what: str, agents: int, links: float) -> None:
-    """Refuse a graph that networkx could not hold; the bytes that an agent and a link take were measured."""
+    """Raise InputError if memory cannot hold this graph of networkx; bytes of an agent and of a link were measured."""
     refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
 
 
 def room_for_links(what: str, agents: int, links: float) -> None:
-    """The same for a graph that is drawn as arrays; here too the bytes were measured."""
+    """Raise InputError if memory cannot hold this graph as arrays; bytes of an agent and of a link were measured."""
     refuse_beyond_memory(what, 200 * agents + 150 * links, "use fewer agents or links")
 
 
-def name_of(given: Any) -> str | None:
-    """The name that a user gave, or None, or an `InputError`."""
-    if given is not None and not isinstance(given, str):
-        raise InputError(f"the name of a network must be text, but is {brief(given)}.")
-    return given
-
-
-def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
-    """The call that makes the network, without what is default."""
-    parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
-    parts += [f"seed={seed}"] if seed is not None else []
-    parts += [f"weights={weights!r}"] if scheme(weights) is not metropolis else []
-    return f"{kind}({', '.join(parts)})"
-
-
 def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, ...]], weights: str) -> Network:
-    """Everyone sends along the same steps. Steps that coincide on a short side, such as ±1 of 2, are one link."""
+    """Let everyone send along the same steps. Steps that coincide on a short side, such as ±1 of 2, are one link."""
     scheme(weights)
     still = (0,) * len(shape)
     wrapped = (tuple(s % side for s, side in zip(step, shape, strict=True)) for step in steps)
@@ -246,7 +214,26 @@ def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, 
 
 
 def draw_until(accept: Callable[[G], bool], make: Callable[[int], G], seed: int) -> G | None:
-    """The first graph that is accepted, each drawn with a seed of its own that is derived from `seed`."""
+    """Return the first graph that is accepted, each drawn with a seed of its own that is derived from `seed`."""
     keys = (int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]) for draw in itertools.count())
     graphs = (make(key) for key in itertools.islice(keys, DRAWS))
     return next((graph for graph in graphs if accept(graph)), None)
+
+
+def adjacency(graph: "nx.Graph | nx.DiGraph") -> sp.csr_array:
+    """Return the adjacency matrix of a graph with nodes 0, 1, …, n − 1."""
+    order = range(graph.number_of_nodes())
+    links = sp.csr_array(nx.to_scipy_sparse_array(graph, order, weight=None, dtype=np.float64))  # pyright: ignore
+    links.sort_indices()  # weights are summed in this order
+    return links
+
+
+def undirected_links(n: int, a: np.ndarray, b: np.ndarray) -> sp.csr_array:
+    """Return the adjacency matrix of these links, in both directions."""
+    ends = np.append(a, b), np.append(b, a)
+    return sp.csr_array(sp.coo_array((np.ones(len(ends[0])), ends), shape=(n, n)))
+
+
+def is_connected(links: sp.csr_array, connection: str = "weak") -> bool:
+    """Return True if these links connect all agents, in both directions if the connection is "strong"."""
+    return csgraph.connected_components(links, directed=True, connection=connection, return_labels=False) == 1

@@ -1,4 +1,4 @@
-"""What a network is worth beside ρ: its effective number of neighbours, and how fast it is seen to mix."""
+"""Measures of a network beside ρ: effective neighbours, disagreement as rounds go by, and the diameter."""
 
 import functools
 import math
@@ -10,66 +10,46 @@ import scipy.sparse as sp
 from jaxtyping import Float
 
 from gossamer.basics.arrays import array_of
-from gossamer.basics.lazy_jax import jax
+from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, Range, whole
-from gossamer.networks.contraction import gap_of
-from gossamer.networks.mixing.cycles import Cycle
-from gossamer.networks.mixing.directed import Directed
-from gossamer.networks.mixing.drawn import Drawn, Matching, Redrawn
-from gossamer.networks.mixing.mixer import MatrixName, Mixer
-from gossamer.networks.mixing.peers import Ahead
-from gossamer.networks.mixing.static import Mean, Shifts
-from gossamer.networks.spectrum import EXACT_AGENTS
+from gossamer.networks.mixers import MatrixName, Mean, Mixer, translations
+from gossamer.networks.spectrum import EXACT_AGENTS, size
 
 DECAY = Range(0, 1, False, True, "It is how much of the noise of a round is left a round later.")
 
 WALKED = 1_000
-"""Rounds over which a walk is averaged, and a twentieth of how many numbers walk, where there is no closed form."""
+"""The rounds over which a walk is averaged, and a twentieth of how many numbers walk, if there is no closed form."""
 
 
 def effective_neighbors(mixer: Mixer, agents: int, decay: float) -> float | None:
-    r"""$n_W(\gamma)$, from the mean variance of the walk $x \leftarrow W (\sqrt\gamma x + \xi)$ of unit noise."""
+    r"""Return $n_W(\gamma)$, from the variance of the walk $x \leftarrow W (\sqrt\gamma x + \xi)$ of unit noise."""
     gamma = DECAY.check("effective_neighbors(decay)", decay)
     if not mixer.doubly:
         return None
     # The mean over agents walks alike on all networks; what differs is the disagreement.
-    return 1 / (1 / agents + (1 - gamma) * _disagreement_of_walk(mixer, agents, gamma))
+    return 1 / (1 / agents + (1 - gamma) * _walk_variance(mixer, agents, gamma))
 
 
-def _disagreement_of_walk(mixer: Any, n: int, gamma: float) -> float:
-    """The mean over agents and rounds of E(x_i − x̄)²."""
+def _walk_variance(mixer: Any, n: int, gamma: float) -> float:
+    """Return the mean over agents and rounds of E(x_i − x̄)²."""
     rounds = translations(mixer)
     match mixer:
         case _ if n == 1 or isinstance(mixer, Mean):
             return 0.0
-        case Matching() | Redrawn() | Ahead():  # all agents are alike: a round leaves q of every disagreement
-            q = (1 - gap_of(mixer, n)) ** 2
+        case _ if mixer.alike:  # a round leaves q of every disagreement
+            q = (1 - mixer.gap(n)) ** 2
             return (n - 1) / n * q / (1 - gamma * q)
         case _ if rounds:
-            return _along([_squares(turn).ravel()[1:] for turn in rounds], gamma).sum() / n
+            return _variance([np.abs(turn.eigenvalues())[1:] ** 2 for turn in rounds], gamma).sum() / n
         case _ if mixer.random or n > EXACT_AGENTS:
-            return _walked(mixer, n, gamma)
+            return _simulate_walk(mixer, n, gamma)
         case _ if not mixer.changes and mixer.balanced:
-            return _along([np.linalg.eigvalsh(mixer.sparse().toarray())[:-1] ** 2], gamma).sum() / n
-    return _solved(mixer, n, gamma)
+            return _variance([np.linalg.eigvalsh(mixer.sparse().toarray())[:-1] ** 2], gamma).sum() / n
+    return _solve_walk(mixer, n, gamma)
 
 
-def translations(mixer: Mixer) -> list[Shifts]:
-    """The rounds of a mixer if all are sums of translations of one group, so that agents are alike; else none."""
-    several = mixer.rounds if isinstance(mixer, Cycle) else (mixer.row,) if isinstance(mixer, Directed) else (mixer,)
-    rounds = [turn for turn in several if isinstance(turn, Shifts)]
-    return rounds if len(rounds) == len(several) and len({turn.shape for turn in rounds}) == 1 else []
-
-
-def _squares(turn: Shifts) -> np.ndarray:
-    """The squared sizes of all eigenvalues of a sum of translations."""
-    kernel = np.zeros(turn.shape)
-    np.add.at(kernel, tuple(np.transpose(turn.offsets)), np.asarray(turn.weights))
-    return np.abs(np.fft.fftn(kernel)) ** 2
-
-
-def _along(squares: list[np.ndarray], gamma: float) -> np.ndarray:
-    """The mean variance over a period along each eigenvector that all rounds share, v ← |λ|² (γ v + 1)."""
+def _variance(squares: list[np.ndarray], gamma: float) -> np.ndarray:
+    """Return the mean variance over a period along each eigenvector that all rounds share, v ← |λ|² (γ v + 1)."""
     kept, added = np.ones_like(squares[0]), np.zeros_like(squares[0])
     for square in squares:
         kept, added = gamma * square * kept, square * (gamma * added + 1)
@@ -80,8 +60,8 @@ def _along(squares: list[np.ndarray], gamma: float) -> np.ndarray:
     return total
 
 
-def _solved(mixer: Mixer, n: int, gamma: float) -> float:
-    """The same for whole covariances, X ← W (γ X + I − J) Wᵀ, whose fixed point over a period is found by doubling."""
+def _solve_walk(mixer: Mixer, n: int, gamma: float) -> float:
+    """Return the variance from whole covariances, X ← W (γ X + I − J) Wᵀ. Doubling finds their fixed point."""
     p, noise = mixer.period, np.eye(n) - 1 / n
     across: np.ndarray = noise
     covariance: np.ndarray = np.zeros((n, n))
@@ -99,9 +79,9 @@ def _solved(mixer: Mixer, n: int, gamma: float) -> float:
     return float(total)
 
 
-def _walked(mixer: Mixer, n: int, gamma: float) -> float:
-    """An estimate, from a walk long enough to forget where it began."""
-    random, mix = np.random.default_rng(0), products(mixer, n)
+def _simulate_walk(mixer: Mixer, n: int, gamma: float) -> float:
+    """Estimate the variance from a walk long enough to forget where it began."""
+    random, mix = np.random.default_rng(0), products(mixer)
     x = np.zeros((n, -(-20 * WALKED // n)))
     forget, total = math.ceil(5 / (1 - gamma)), 0.0
     for t in range(forget + WALKED):
@@ -111,42 +91,18 @@ def _walked(mixer: Mixer, n: int, gamma: float) -> float:
     return total
 
 
-def products(mixer: Mixer, agents: int) -> Callable[[int, np.ndarray], np.ndarray]:
-    """The product with W of round t, or with C where there is none, on the host; matrices that come again are kept."""
+def products(mixer: Mixer) -> Callable[[int, np.ndarray], np.ndarray]:
+    """Return the product with W of round t, or with C if there is no W. Matrices that come again are kept."""
     over: MatrixName = "W" if mixer.doubly else "C"
     repeats = 1 if not mixer.changes else mixer.period if not mixer.random and mixer.period <= WALKED else 0
-    window = max(1, min(64, 10_000_000 // agents**2)) if isinstance(mixer, Drawn) else 1
-    kept: dict[int, sp.csr_array] = {}
+    matrix = functools.lru_cache(maxsize=repeats or 1)(lambda t: mixer.sparse(t, over))
 
     def product(t: int, x: np.ndarray) -> np.ndarray:
         if isinstance(mixer, Mean):
             return np.broadcast_to(x.mean(axis=0), x.shape)
-        place = t % repeats if repeats else t
-        if place not in kept:
-            if not repeats:
-                kept.clear()
-            several = _drawn(mixer, t, window, over) if isinstance(mixer, Drawn) else [mixer.sparse(place, over)]
-            kept.update({place + k: matrix for k, matrix in enumerate(several)})
-        return kept[place] @ x
+        return matrix(t % repeats if repeats else t) @ x
 
     return product
-
-
-def _drawn(mixer: Drawn, first: int, count: int, over: MatrixName) -> list[sp.csr_array]:
-    """The matrices of the given number of rounds, drawn all at once."""
-    with jax.enable_x64(True):
-        rounds = np.arange(first, first + count, dtype=np.int32)
-        held = jax.tree.map(np.asarray, _drawing()(jax.tree.map(np.array, mixer), rounds, over))
-    return [jax.tree.map(lambda leaf, k=k: leaf[k], held).sparse() for k in range(count)]
-
-
-@functools.cache
-def _drawing() -> Any:
-    def draw(mixer: Drawn, rounds: Any, over: MatrixName) -> Any:
-        return jax.vmap(lambda t: mixer.at(t, over))(rounds)
-
-    # it runs for less time than it would take to optimise it
-    return jax.jit(draw, static_argnames="over", compiler_options={"xla_backend_optimization_level": 0})
 
 
 def disagreement(
@@ -156,9 +112,12 @@ def disagreement(
     until: float,
     start: Any,
     seed: int,
-    seen: Callable[[int], None] = lambda t: None,
+    report: Callable[[int], None] = lambda t: None,
 ) -> Float[np.ndarray, " marks"]:
-    """‖x − x̄‖ after 0, 1, 2, … rounds, relative to that at the start; of push-sum where W is not doubly stochastic."""
+    """Return ‖x − x̄‖ after 0, 1, 2, … rounds relative to the start; that of push-sum if W is not doubly stochastic.
+
+    `report` is called every 64 rounds.
+    """
     t_end, key = whole("disagreement(rounds)", rounds, least=0), whole("disagreement(seed)", seed, least=0)
     goal = Range(0, 1, advice="It is the share that is left.").check("disagreement(until)", until)
     if start is None:
@@ -172,12 +131,67 @@ def disagreement(
     first = float(np.linalg.norm(x))
     if first == 0:
         return np.zeros(1)
-    mix, shares, left = products(mixer, agents), np.ones((agents, 1)), [1.0]
+    mix, shares, left = products(mixer), np.ones((agents, 1)), [1.0]
     for t in range(t_end):
         x, shares = mix(t, x), shares if mixer.doubly else mix(t, shares)
         left.append(float(np.linalg.norm(x / shares)) / first)
         if left[-1] <= goal:
             break
         if t % 64 == 63:
-            seen(t + 1)
+            report(t + 1)
     return np.array(left)
+
+
+SEARCHES = 32
+"""The number of breadth-first searches, one at a time, before all agents search at once."""
+
+BYTES = 64_000_000
+"""The memory that one level of a search from all agents may take at a time."""
+
+
+def diameter(links: sp.csr_array, alike: bool) -> int:
+    """Return the length of the longest shortest path. Row i holds whom i sends to; all agents reach each other.
+
+    If agents are `alike`, one search suffices. If links go both ways, a path from an agent to its furthest bounds the
+    paths of all others, so that few searches suffice on long thin graphs. Otherwise all agents search at once, which
+    takes few levels.
+
+    Reference: F. Takes and W. Kosters, "Determining the diameter of small world networks", 2011.
+    """
+    n = size(links)
+    if alike or n == 1:
+        return int(_distances(links, 0).max())
+    if (links != links.T).nnz:
+        return _search_from_all(links)
+    low, high, longest = np.zeros(n), np.full(n, np.inf), 0.0
+    for search in range(SEARCHES):
+        may = np.flatnonzero(high > longest)  # who may have a longer path than any so far
+        if not len(may):
+            return int(longest)
+        agent = may[low[may].argmin() if search % 2 else high[may].argmax()]
+        distance = _distances(links, int(agent))
+        furthest = distance.max()
+        low, high = np.maximum(low, np.maximum(furthest - distance, distance)), np.minimum(high, furthest + distance)
+        longest = max(longest, furthest)
+    return _search_from_all(links)
+
+
+def _distances(links: sp.csr_array, agent: int) -> np.ndarray:
+    return np.asarray(csgraph.dijkstra(links, indices=agent, unweighted=True))
+
+
+def _search_from_all(links: sp.csr_array) -> int:
+    """Return the diameter by a search from all agents, level by level: a bit says who is reached."""
+    n = size(links)
+    hears = sp.csr_array(links + sp.eye_array(n))
+    block = 64 * max(1, BYTES // (8 * hears.nnz))
+    longest = 0
+    for first in range(0, n, block):
+        mark = np.zeros((n, -(-min(block, n - first) // 64) * 64), bool)
+        mark[range(first, min(first + block, n)), range(min(block, n - first))] = True
+        reached, level = np.packbits(mark, axis=1).view(np.uint64), 0
+        whole = np.packbits(mark.any(axis=0)).view(np.uint64)
+        while (reached != whole).any():
+            reached, level = np.bitwise_or.reduceat(reached[hears.indices], hears.indptr[:-1], axis=0), level + 1
+        longest = max(longest, level)
+    return longest

@@ -1,6 +1,7 @@
 r"""A network: agents and the weights they gossip with, $x_i \leftarrow \sum_j w^t_{ij} x_j$ in round $t$."""
 
 import dataclasses
+import math
 import operator
 from functools import cached_property
 from typing import Any, Literal
@@ -11,19 +12,22 @@ from jaxtyping import Bool, Float, Int
 
 from gossamer.attacks import Attack
 from gossamer.basics.arrays import array_of
+from gossamer.basics.html import Markup, panel, tag
 from gossamer.basics.lazy_jax import Array, is_array, is_known, jnp
 from gossamer.basics.pytrees import pytree, taken_apart
 from gossamer.core import InputError, brief, whole
 from gossamer.networks import measures
-from gossamer.networks.contraction import gap_of
-from gossamer.networks.distances import diameter
-from gossamer.networks.drawing import network_html
-from gossamer.networks.mixing.mixer import MatrixName, Mixer
-from gossamer.networks.mixing.static import DENSE_LIMIT, Mean, Shifts
-from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest, shifts_lowest
+from gossamer.networks.mixers import DENSE_LIMIT, MatrixName, Mean, Mixer, Shifts, translations
+from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest
 
 PRINTED_AGENTS = 100
-"""The most agents for which `repr` works out the gap of a network that changes."""
+"""The most agents for which `repr` computes the gap of a network that changes."""
+
+DRAWN_AGENTS, DRAWN_LINKS = 60, 600
+"""The most agents and links of a picture that can still be read."""
+
+PICTURE = 180
+"""The width and height of a picture, in pixels."""
 
 
 @pytree
@@ -41,16 +45,16 @@ class Network:
     agents: int = dataclasses.field(metadata={"static": True})
     mixer: Mixer
     attack: Attack | None = dataclasses.field(default=None, metadata={"static": True})
-    """What some agents send in place of their vectors: `mix` and `matrix` know nothing of it, an engine does it."""
+    """The false messages of some agents. An engine applies them; `mix` and `matrix` ignore them."""
     asynchronous: bool = dataclasses.field(default=False, metadata={"static": True})
-    """Whether nobody waits; then the weights say nothing but who may meet whom."""
+    """True if there are no common rounds; then the weights only say who may meet whom."""
     clock: Any = dataclasses.field(default=None, metadata={"static": True})
-    """What says who wakes when, on an asynchronous network; a run puts it here."""
+    """The clock of an asynchronous network, which says who wakes when; a run puts it here."""
 
     def mix(self, x: Any, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
-        """The product with W, R or C of round t, over the first axis of `x` and in its dtype.
+        """Return the product with W, R or C of round t, over the first axis of `x` and in its dtype.
 
-        Where W is doubly stochastic, R = C = W.
+        If W is doubly stochastic, R = C = W.
         """
         x = jnp.asarray(x if is_array(x) else array_of("x", x))
         if x.ndim == 0 or x.shape[0] != self.agents:
@@ -64,11 +68,11 @@ class Network:
         return self.mixer.mix(x, _round(t), over)
 
     def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
-        """Who is awake in round t; None where no agent ever sleeps."""
+        """Return a mask of the agents that are awake in round t; None if no agent ever sleeps."""
         return self.mixer.awake(_round(t))
 
     def matrix(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
-        """The matrix of round t that `mix` multiplies by, on the host in float64."""
+        """Return the matrix of round t that `mix` multiplies by, as a sparse array in float64."""
         self._check_over(over)
         if isinstance(self.mixer, Mean):
             self._refuse_large("all of whose entries are 1/n: use `mix`, `gap` and `degrees`, which need no matrix")
@@ -76,32 +80,32 @@ class Network:
 
     @property
     def kind(self) -> str:
-        """How the weights are held: shifts, mean, table, hubs or dense; directed, cycle, every, matching, …"""
+        """The form of the weights: shifts, mean, table, hubs or dense; directed, cycle, every, matching, …"""
         return self.mixer.kind
 
     @property
     def stochastic(self) -> Literal["doubly", "row+column"]:
-        """Whether there is a doubly stochastic W, or only a row-stochastic R and a column-stochastic C."""
+        """The kind of weights: a doubly stochastic W, or only a row-stochastic R and a column-stochastic C."""
         return "doubly" if self.mixer.doubly else "row+column"
 
     @property
     def changes(self) -> bool:
-        """Whether the weights differ from round to round."""
+        """True if the weights differ from round to round."""
         return self.mixer.changes
 
     @property
     def symmetric(self) -> bool:
-        """Whether there is one W for all rounds and it is symmetric, to rounding."""
+        """True if there is one W for all rounds and it is symmetric, to rounding."""
         return not self.changes and self.mixer.balanced
 
     @cached_property
     def traffic(self) -> float:
-        """How many others an agent sends to in one round: the mean over agents and rounds, expected for random ones."""
+        """The messages of an agent in one round: the mean over agents and rounds, expected for random ones."""
         return self.mixer.traffic
 
     @cached_property
     def pace(self) -> float:
-        """The share of rounds in which there is gossip at all: 1/K with `every(network, K)`."""
+        """The share of rounds with any gossip: 1/K with `every(network, K)`."""
         if not self.changes or self.agents == 1:
             return 1.0
         return self.mixer.pace
@@ -130,13 +134,13 @@ class Network:
 
         For a periodic sequence it is $1 - \lVert W^{p-1} \cdots W^0 - J \rVert_2^{1/p}$, for rounds drawn at random
         $1 - \lambda_{\max}(\mathbb E[W^\top W] - J)^{1/2}$: exactly where a closed form is known (random matchings,
-        redrawn graphs, a static symmetric network that fails), else estimated from the first 256 rounds. None where
-        W is not doubly stochastic: ρ says how fast agents approach their mean, which R and C alone do not keep.
+        redrawn graphs, a static symmetric network that fails), else estimated from the first 256 rounds. None if W
+        is not doubly stochastic: ρ says how fast agents approach their mean, which R and C alone do not keep.
 
-        It is worked out when it is first asked for: by a Fourier transform for rings, tori, hypercubes and exponential
-        graphs, from the whole matrix up to 1,000 agents, and beyond from sparse products, with an error below 1e-9.
+        The first use computes it: by a Fourier transform for rings, tori, hypercubes and exponential graphs, from the
+        whole matrix up to 1,000 agents, and beyond from sparse products, with an error below 1e-9.
         """
-        return gap_of(self.mixer, self.agents) if self.mixer.doubly else None
+        return self.mixer.gap(self.agents) if self.mixer.doubly else None
 
     @cached_property
     def lowest(self) -> float:
@@ -149,22 +153,22 @@ class Network:
         match self.mixer:
             case Mean():
                 return 0.0 if self.agents > 1 else 1.0
-            case Shifts(shape, offsets, weights):
-                return shifts_lowest(shape, offsets, np.asarray(weights, np.float64))
+            case Shifts():
+                return float(np.real(self.mixer.eigenvalues()).min())
             case _:
                 return matrix_lowest(self.sparse)
 
     def effective_neighbors(self, decay: float = 0.9) -> float | None:
-        r"""With how many others an agent averages in effect, from 1 (alone) to n (complete), as rounds go by.
+        r"""Return how many agents each averages with in effect as rounds go by, from 1 (alone) to n (complete).
 
         In the walk $x \leftarrow W (\sqrt\gamma x + \xi)$, with noise of variance 1 in each round and γ = `decay`, an
         agent alone would have variance $1 / (1 - \gamma)$. Mixing divides it by
 
         $$ n_W(\gamma) = \frac{1}{1 - \gamma} \Big/ \frac1n \sum_{i=1}^n \frac{\lambda_i^2}{1 - \gamma \lambda_i^2} $$
 
-        where W is symmetric, and else by what the walk's covariance gives, in the mean over agents and rounds. None
-        where W is not doubly stochastic. Exact up to 1,000 agents and for sums of translations; otherwise, and where
-        rounds are drawn and agents are not all alike, an estimate from a walk of some thousand rounds.
+        if W is symmetric, and otherwise by what the walk's covariance gives, in the mean over agents and rounds. None
+        if W is not doubly stochastic. Exact up to 1,000 agents and for sums of translations; otherwise, and if rounds
+        are drawn and agents are not all alike, an estimate from a walk of some thousand rounds.
 
         Reference: T. Vogels, H. Hendrikx and M. Jaggi, "Beyond spectral gap: the role of the topology in decentralized
         learning", 2022, arXiv 2206.03093.
@@ -174,29 +178,29 @@ class Network:
     def disagreement(
         self, rounds: int, *, until: float = 0.0, start: Any = None, seed: int = 0
     ) -> Float[np.ndarray, " marks"]:
-        r"""What is left of $\lVert x - \bar x \rVert$ after 0, 1, 2, … rounds of gossip, in float64 on the host.
+        r"""Return $\lVert x - \bar x \rVert$ after 0, 1, 2, … rounds of gossip, relative to the start, in float64.
 
-        It begins at eight random vectors, or at `start`, and ends after `rounds` or once it is at most `until`. Where
-        W is not doubly stochastic it is that of push-sum, $C^t x / C^t \mathbf 1$.
+        Gossip begins at eight random vectors, or at `start`, and ends after `rounds` or once the disagreement is at
+        most `until`. If W is not doubly stochastic, it is the disagreement of push-sum, $C^t x / C^t \mathbf 1$.
         """
         return measures.disagreement(self.mixer, self.agents, rounds, until, start, seed)
 
     @cached_property
     def diameter(self) -> int:
-        """How many links a message takes at most from one agent to another, over the links of all rounds."""
+        """The most links from one agent to another, over the links of all rounds."""
         if self._sends is None:
             return int(self.agents > 1)
-        return diameter(sp.csr_array(self._sends.T), alike=bool(measures.translations(self.mixer)))
+        return measures.diameter(sp.csr_array(self._sends.T), alike=bool(translations(self.mixer)))
 
     @cached_property
     def degrees(self) -> Int[np.ndarray, " agents"]:
-        """How many other agents each agent sends to, in all rounds together."""
+        """The number of other agents that each agent sends to, in all rounds together."""
         if self._sends is None:
             return np.full(self.agents, self.agents - 1)
         return np.diff(self._sends.indptr).astype(np.int64)
 
     def neighbors(self, agent: int) -> Int[np.ndarray, " degree"]:
-        """The other agents that this agent sends to in one round or another, in order."""
+        """Return the other agents that this agent sends to in one round or another, in order."""
         try:
             i = operator.index(agent)
         except TypeError:
@@ -210,7 +214,7 @@ class Network:
 
     @cached_property
     def links(self) -> int:
-        """How many pairs of agents exchange messages, in one direction or both, in one round or another."""
+        """The number of pairs of agents that exchange messages, in either direction, in one round or another."""
         if self._sends is None:
             return self.agents * (self.agents - 1) // 2
         sends = sp.csr_array(self._sends)
@@ -257,7 +261,8 @@ class Network:
         return text + (f", ρ = {self.gap:.3g}" if cheap else "")
 
     def _repr_html_(self) -> str:
-        return network_html(self)
+        few = 1 < self.agents <= DRAWN_AGENTS and self.links <= DRAWN_LINKS
+        return panel(tag("code", repr(self)), _picture(self) if few else None)
 
 
 def _round(t: Any) -> Any:
@@ -266,3 +271,59 @@ def _round(t: Any) -> Any:
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + "s" * (number != 1)
+
+
+def _picture(network: Network) -> Markup:
+    """Draw the agents on a circle, in order, and a line for every pair that exchanges messages in some round."""
+    angles = [2 * math.pi * agent / network.agents for agent in range(network.agents)]
+    middle, radius = PICTURE / 2, PICTURE / 2 - 10
+    places = [(middle + radius * math.sin(angle), middle - radius * math.cos(angle)) for angle in angles]
+    pairs = {
+        (min(agent, other), max(agent, other))
+        for agent in range(network.agents)
+        for other in map(int, network.neighbors(agent))
+    }
+    places = [(f"{x:.1f}", f"{y:.1f}") for x, y in places]
+    lines = [tag("line", x1=places[a][0], y1=places[a][1], x2=places[b][0], y2=places[b][1]) for a, b in sorted(pairs)]
+    dots = [tag("circle", cx=x, cy=y, r=3) for x, y in places]
+    # the colour of the page's text: dark on light, and light on dark
+    return tag(
+        "svg",
+        tag("g", *lines, stroke="currentColor", stroke_opacity="0.5"),
+        tag("g", *dots, fill="currentColor"),
+        width=PICTURE,
+        height=PICTURE,
+        role="img",
+        aria_label=f"{network.agents} agents and {network.links} links",
+    )
+
+
+def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:
+    """Return the call that makes a network, without its default arguments."""
+    parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
+    parts += [f"seed={seed}"] if seed is not None else []
+    parts += [f"weights={weights!r}"] if weights != "metropolis" else []
+    return f"{kind}({', '.join(parts)})"
+
+
+def check_name(given: Any) -> str | None:
+    """Return the name that a user gave, or None; raise InputError if it is not text."""
+    if given is not None and not isinstance(given, str):
+        raise InputError(f"the name of a network must be text, but is {brief(given)}.")
+    return given
+
+
+def check_plain(where: str, network: Any) -> None:
+    """Raise InputError if this is not a network, or one with attackers, which must be added last."""
+    if not isinstance(network, Network):
+        raise InputError(
+            f"{where}(network) must be a network, but is {type(network).__name__}. Make one first, such as "
+            "networks.ring(20)."
+        )
+    refuse_attacked(where, network)
+
+
+def refuse_attacked(where: str, network: Network) -> None:
+    """Raise InputError if the network has attackers."""
+    if network.attack is not None:
+        raise InputError(f"{where} is given {network.name}: let networks.attacked stand around all the others.")

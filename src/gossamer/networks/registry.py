@@ -1,23 +1,26 @@
-"""Networks by name, for spec files and the command line."""
+"""Networks by name and from whatever else a user gives, for spec files, the command line and function arguments."""
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+import scipy.sparse as sp
+
+from gossamer.basics.lazy_networkx import is_directed, is_graph
 from gossamer.core import InputError, Registry, brief, flag, nearest, whole
-from gossamer.networks import graphs, sequences
-from gossamer.networks.asynchronous import asynchronous as unwaiting
-from gossamer.networks.attacked import of_options
-from gossamer.networks.files import from_file
+from gossamer.networks import digraphs, faults, graphs, sequences, variants
+from gossamer.networks.drawn import seed_leaf
+from gossamer.networks.files import from_file, is_network_file
 from gossamer.networks.network import Network
 
 COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "attack", "asynchronous")
-"""What `make` takes for every network: local steps, faults and attackers; and whether nobody waits."""
+"""The options that every network has: local steps, faults, attackers and asynchrony."""
 
 
 def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
-    """The networks of a list in turn, and from the start again; each is a table, such as { name = "ring" }."""
+    """Take the networks of a list in turn, and from the start again; each is a table, such as { name = "ring" }."""
     if not isinstance(of, list) or not of or not all(isinstance(table, dict) for table in of):
         raise InputError(f'sequence: of must be a list of tables, such as [{{ name = "ring" }}], but is {brief(of)}.')
     rounds = []
@@ -30,7 +33,7 @@ def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
 
 
 def _file(agents: int, file: str, *, weights: str | None = None, directed: bool | None = None) -> Network:
-    """A network in a file: a list of links, a graph or a matrix, as its ending says."""
+    """Read a network from a file: a list of links, a graph or a matrix, as its ending says."""
     return from_file(file, weights=weights, directed=directed, agents=agents)
 
 
@@ -44,7 +47,7 @@ register = NETWORKS.register
 
 
 def options(name: str) -> tuple[str, ...]:
-    """What `make` takes for this network besides the number of agents."""
+    """Return the options that `make` takes for this network besides the number of agents."""
     if not isinstance(name, str) or name not in NETWORKS:
         raise InputError(f"{brief(name)} is not a network; {nearest(name, NETWORKS)}")
     return *_own_options(name), *COMMON
@@ -55,7 +58,7 @@ def _own_options(name: str) -> tuple[str, ...]:
 
 
 def make(name: str, agents: int, **values: Any) -> Network:
-    """The network of this name for this number of agents: ``make("erdos-renyi", 20, probability=0.3)``.
+    """Make the network of this name for this number of agents: ``make("erdos-renyi", 20, probability=0.3)``.
 
     A torus takes its rows, its columns, both or neither; with neither it is as square as can be. Every network takes
     ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep`` (the chance of a fault
@@ -72,15 +75,15 @@ def make(name: str, agents: int, **values: Any) -> Network:
     needed = inspect.signature(NETWORKS[name]).parameters
     if name == "torus":
         sides = _sides(n, values.pop("rows", None), values.pop("columns", None))
-        return _wrapped(name, graphs.torus(*sides, **values), **common)
+        return _wrap(name, graphs.torus(*sides, **values), **common)
     for key in own:
         if needed[key].default is inspect.Parameter.empty and key not in values:
             raise InputError(f"{name} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
-    return _wrapped(name, NETWORKS[name](n, **values), **common)
+    return _wrap(name, NETWORKS[name](n, **values), **common)
 
 
 def of_table(given: dict[str, Any], agents: int) -> Network:
-    """The network of a spec's table: its name, and what `make` takes; the number of agents is the problem's."""
+    """Make the network of a spec's table: its name, and what `make` takes; the number of agents is the problem's."""
     values = dict(given)
     name = values.pop("name", "")
     if "agents" in values:
@@ -88,7 +91,7 @@ def of_table(given: dict[str, Any], agents: int) -> Network:
     return make(name, agents, **values)
 
 
-def _wrapped(
+def _wrap(
     name: str,
     network: Network,
     every: Any = 1,
@@ -98,22 +101,20 @@ def _wrapped(
     attack: Any = None,
     asynchronous: Any = False,
 ) -> Network:
-    """The network with faults, then with local steps, then with attackers, and then without rounds."""
+    """Add faults, then local steps, then attackers, and then take away common rounds."""
     rates = {"links_down": links_down, "agents_asleep": agents_asleep}
     if failure_seed is not None and all(rate is None for rate in rates.values()):
         raise InputError(f"{name}: failure_seed needs links_down or agents_asleep, but there is neither.")
-    down, asleep = (
-        sequences.RATE.check(f"{name}: {key}", 0.0 if rate is None else rate) for key, rate in rates.items()
-    )
-    seed = sequences.draw_seed(f"{name}: failure_seed", 0 if failure_seed is None else failure_seed)
+    down, asleep = (faults.RATE.check(f"{name}: {key}", 0.0 if rate is None else rate) for key, rate in rates.items())
+    seed = seed_leaf(f"{name}: failure_seed", 0 if failure_seed is None else failure_seed)
     steps = whole(f"{name}: every", every)
-    whole_network = sequences.every(sequences.failing(network, down, asleep, int(seed)), steps)
-    whole_network = whole_network if attack is None else of_options(whole_network, attack)
-    return unwaiting(whole_network) if flag(f"{name}: asynchronous", asynchronous) else whole_network
+    network = sequences.every(faults.failing(network, down, asleep, int(seed)), steps)
+    network = network if attack is None else variants.apply_attack(network, attack)
+    return variants.asynchronous(network) if flag(f"{name}: asynchronous", asynchronous) else network
 
 
 def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:
-    """The sides of a torus with this number of agents."""
+    """Return the sides of a torus with this number of agents."""
     given = {key: value for key, value in (("rows", rows), ("columns", columns)) if value is not None}
     sides = {key: whole(f"torus({key})", value) for key, value in given.items()}
     if not sides:
@@ -132,3 +133,41 @@ def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:
             "the most nearly square one."
         )
     return sides.get("rows", agents // product), sides.get("columns", agents // product)
+
+
+def of(given: Any, agents: int, *, counted: str = "agents") -> Network:
+    """Return the network that `given` means for this number of agents.
+
+    `given` is a `Network`, a name in `NETWORKS`, a spec's table such as ``{"name": "ring", "links_down": 0.1}``, the
+    path of a file (`from_file`), a networkx graph, or a doubly stochastic matrix, dense or sparse. `counted` is the
+    word for what `agents` counts, in error messages.
+    """
+    n = whole("the number of agents", agents)
+    network = _interpret(given, n)
+    if network.agents != n:
+        raise InputError(
+            f"the network {network.name} has {network.agents} agents, but there are {n} {counted}: take "
+            f"{network.agents} {counted}, or give the network by name."
+        )
+    return network
+
+
+def _interpret(given: Any, agents: int) -> Network:
+    if isinstance(given, Network):
+        return given
+    if is_network_file(given) and given not in NETWORKS:
+        return from_file(given)
+    if isinstance(given, str):
+        options(given)
+        # an agent that is alone has no neighbours, whatever the name
+        return make(given, agents) if agents > 1 else graphs.from_matrix(np.eye(1))
+    if isinstance(given, Mapping):
+        return of_table(dict(given), agents)
+    if is_graph(given):
+        return digraphs.directed(given) if is_directed(given) else graphs.from_graph(given)
+    if sp.issparse(given) or isinstance(given, (list, tuple)) or hasattr(given, "__array__"):
+        return graphs.from_matrix(given)
+    raise InputError(
+        f"the network must be a name, such as 'ring', a Network, a networkx graph, a doubly stochastic matrix or the "
+        f"path of a file, but is {brief(given)}."
+    )

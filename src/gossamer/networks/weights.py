@@ -25,7 +25,7 @@ ROUNDING = 1e-12
 
 
 def metropolis(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
-    r"""$w_{ij} = 1 / (1 + \max(d_i, d_j))$: any graph, and an agent needs only its neighbours' degrees.
+    r"""Return $w_{ij} = 1 / (1 + \max(d_i, d_j))$: for any graph; an agent needs only its neighbours' degrees.
 
     Reference: L. Xiao, S. Boyd and S.-J. Kim, "Distributed average consensus with least-mean-square deviation", 2007.
     """
@@ -34,7 +34,7 @@ def metropolis(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
 
 
 def uniform(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
-    r"""$w_{ij} = 1 / (1 + d)$: regular graphs only, where every agent has $d$ neighbours."""
+    r"""Return $w_{ij} = 1 / (1 + d)$: for regular graphs only, where every agent has $d$ neighbours."""
     rows, columns, degrees = _links(graph)
     low, high = int(degrees.argmin()), int(degrees.argmax())
     if degrees[low] != degrees[high]:
@@ -47,14 +47,15 @@ def uniform(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
 
 
 def max_degree(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
-    r"""$w_{ij} = 1 / (1 + \max_k d_k)$: one weight for all links."""
+    r"""Return $w_{ij} = 1 / (1 + \max_k d_k)$: one weight for all links."""
     rows, columns, degrees = _links(graph)
     return _complete(rows, columns, np.full(len(rows), 1 / (1 + degrees.max())), len(degrees))
 
 
 def lazy(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
-    r"""$\tfrac12 (I + W)$ with $W$ of Metropolis: positive semidefinite, as some analyses ask."""
-    return halve(metropolis(graph))
+    r"""Return $\tfrac12 (I + W)$ with $W$ of Metropolis: positive semidefinite, as some analyses ask."""
+    matrix = metropolis(graph)
+    return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
 
 
 WEIGHTS: dict[str, "Callable[[nx.Graph | sp.csr_array], sp.csr_array]"] = {
@@ -67,19 +68,14 @@ WEIGHTS: dict[str, "Callable[[nx.Graph | sp.csr_array], sp.csr_array]"] = {
 
 
 def scheme(name: str) -> "Callable[[nx.Graph | sp.csr_array], sp.csr_array]":
-    """The weight scheme of this name."""
+    """Return the weight scheme of this name."""
     if not isinstance(name, str) or name not in WEIGHTS:
         raise InputError(f"weights={brief(name)} is not a weight scheme; {nearest(name, WEIGHTS)}")
     return WEIGHTS[name]
 
 
-def halve(matrix: sp.csr_array) -> sp.csr_array:
-    """½(I + W)."""
-    return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
-
-
 def check_graph(graph: Any) -> None:
-    """Refuse what is not a simple undirected graph with at least one node."""
+    """Raise InputError unless this is a simple undirected graph with at least one node."""
     if not is_graph(graph):
         raise InputError(
             f"graph must be a networkx.Graph, but is {type(graph).__name__}. For a mixing matrix of your own use "
@@ -97,7 +93,7 @@ def check_graph(graph: Any) -> None:
 
 
 def as_matrix(matrix: Any) -> Any:
-    """Whatever was given, as a numpy or a scipy matrix."""
+    """Return what was given as a NumPy or a SciPy matrix."""
     if sp.issparse(matrix):
         return checked(matrix, "mixing matrix") if matrix.ndim == 2 else matrix
     try:
@@ -107,7 +103,7 @@ def as_matrix(matrix: Any) -> Any:
 
 
 def clean(matrix: Any) -> sp.csr_array:
-    """A sparse copy without entries that are rounding errors."""
+    """Return a sparse copy without entries that are rounding errors."""
     copy = sp.csr_array(matrix, dtype=np.float64, copy=True)
     copy.sum_duplicates()
     copy.data[np.abs(copy.data) <= ROUNDING] = 0
@@ -116,7 +112,7 @@ def clean(matrix: Any) -> sp.csr_array:
 
 
 def check_weights(matrix: Any, what: str, way_out: str) -> sp.coo_array:
-    """Refuse a matrix that is not square, real, finite and non-negative; its entries otherwise."""
+    """Return the entries of a matrix; raise InputError unless it is square, real, finite and non-negative."""
     shape = matrix.shape
     if len(shape) != 2 or shape[0] != shape[1] or shape[0] == 0:
         raise InputError(f"{what} square, one row and one column an agent, but has shape {tuple(shape)}. {way_out}")
@@ -132,14 +128,14 @@ def check_weights(matrix: Any, what: str, way_out: str) -> sp.coo_array:
 
 
 def worst_sum(entries: sp.coo_array, line: str) -> tuple[int, float]:
-    """The row or column whose sum is furthest from 1, and that sum."""
+    """Return the row or column whose sum is furthest from 1, and that sum."""
     sums = np.asarray(entries.sum(axis=1 if line == "row" else 0)).ravel()
     worst = int(np.abs(sums - 1).argmax())
     return worst, float(sums[worst])
 
 
 def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
-    """Refuse a matrix that is not square, finite and non-negative with all row and column sums equal to 1."""
+    """Raise InputError unless the matrix is square, finite and non-negative with row and column sums of 1."""
     what, way_out = WHAT, WAY_OUT
     tolerance = Range(0, 1, False, False, "It is how far a sum may be from 1.").check("tolerance", tolerance)
     entries = check_weights(as_matrix(matrix), what, way_out)
@@ -164,14 +160,14 @@ def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
 
 
 def check_connected(matrix: Any, names: list | None = None) -> None:
-    """Refuse a matrix that leaves agents apart, or that only swaps them and so never averages (ρ = 0)."""
+    """Raise InputError if the matrix leaves agents apart, or only swaps them and so never averages (ρ = 0)."""
     links = sp.csr_array(check_weights(as_matrix(matrix), WHAT, WAY_OUT))
     check_one_part(links, "network", names)
     check_averages(links)
 
 
 def check_one_part(matrix: sp.csr_array, what: str, names: list | None = None) -> None:
-    """Refuse a matrix that leaves agents apart."""
+    """Raise InputError if the matrix leaves agents apart."""
     n = size(matrix)
     links = abs(sp.csr_array(matrix)) > ROUNDING
     count, label = csgraph.connected_components(links, directed=False)
@@ -188,7 +184,7 @@ def check_one_part(matrix: sp.csr_array, what: str, names: list | None = None) -
 
 
 def check_averages(matrix: sp.csr_array) -> None:
-    """Refuse a matrix that only moves values about (ρ = 0)."""
+    """Raise InputError if the matrix only moves values about (ρ = 0)."""
     links = abs(sp.csr_array(matrix)) > ROUNDING
     if csgraph.connected_components(double_cover(sp.csr_array(links)), directed=False)[0] > 1:
         raise InputError(
@@ -198,7 +194,7 @@ def check_averages(matrix: sp.csr_array) -> None:
 
 
 def _links(graph: "nx.Graph | sp.csr_array") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both ends of every link, each link in both directions and without self-loops, and all degrees."""
+    """Return both ends of every link, in both directions and without self-loops, and all degrees."""
     if sp.issparse(graph):
         graph = checked(graph, "graph")
     else:
@@ -211,7 +207,7 @@ def _links(graph: "nx.Graph | sp.csr_array") -> tuple[np.ndarray, np.ndarray, np
 
 
 def _complete(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, n: int) -> sp.csr_array:
-    """The matrix with these off-diagonal weights and the diagonal that makes rows sum to 1."""
+    """Return the matrix with these off-diagonal weights and the diagonal that makes rows sum to 1."""
     kept = 1 - np.bincount(rows, weights, minlength=n)
     everyone = np.arange(n)
     data = np.concatenate([weights, kept])

@@ -46,7 +46,7 @@ from gossamer.basics.lazy_networkx import is_graph
 from gossamer.core import InputError
 from gossamer.networks import NETWORKS, Network
 from gossamer.networks.compatibility import suits
-from gossamer.networks.surviving import surviving
+from gossamer.networks.variants import surviving
 from gossamer.torch.buckets import local
 from gossamer.torch.exchange import fingerprint
 from gossamer.torch.faults import NeighborLost

@@ -1,0 +1,254 @@
+r"""Links that are down and agents that sleep, in rounds drawn at random, and weights that are mended for them.
+
+A link that is down in a round takes its weight out of the matrix. In $R$ (and in a symmetric $W$, at both ends alike)
+the receiver keeps it, $r_{ii} \mathrel{+}= r_{ij}$, so that rows still sum to 1; in $C$ the sender does,
+$c_{jj} \mathrel{+}= c_{ij}$, so that columns do. An agent that sleeps has all its links down.
+"""
+
+import functools
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from jaxtyping import Bool, Float, UInt
+
+from gossamer.basics.cipher import FAULTS
+from gossamer.basics.lazy_jax import Array, is_array, jnp
+from gossamer.core import InputError, Range
+from gossamer.networks import mixers, spectrum
+from gossamer.networks.drawn import Drawn, Draws, Matching, add, put, seed_leaf
+from gossamer.networks.mixers import (
+    DENSE_LIMIT,
+    Cycle,
+    Directed,
+    Every,
+    Explicit,
+    Full,
+    Hubs,
+    MatrixName,
+    Mean,
+    Mixer,
+    Neighbours,
+    Shifts,
+    mixer,
+)
+from gossamer.networks.network import Network, check_plain
+
+RATE = Range(0, 1, False, True, "It is the chance of a failure in one round; at 1 nobody would ever meet.")
+
+
+def failing(network: Network, links: float = 0.0, agents: float = 0.0, seed: int = 0) -> Network:
+    r"""Add faults, drawn anew each round: a link is down with chance `links`, an agent sleeps with chance `agents`.
+
+    A link fails in both directions at once, and both ends know. An agent that sleeps has all its links down and does
+    nothing in that round. On a symmetric W both ends add the lost weight to their own, so that every $W^t$ is doubly
+    stochastic. On a directed network the sender keeps what it could not push (C) and the receiver relies on itself for
+    what it could not pull (R). A W that is doubly stochastic but not symmetric (`exponential`, `one_peer_exponential`)
+    cannot be mended both ways: it is then directed, with an R and a C, and needs an algorithm for directed graphs.
+    """
+    check_plain("failing", network)
+    down, asleep = RATE.check("failing(links)", links), RATE.check("failing(agents)", agents)
+    key = seed_leaf("failing(seed)", seed)
+    if not down and not asleep:
+        return network
+    rates = "".join(f", {what}={rate:g}" for what, rate in (("links", down), ("agents", asleep)) if rate)
+    name = f"failing({network.name}{rates}, seed={key})"
+    return Network(name, network.agents, fail(network.mixer, network.agents, down, asleep, int(key)))
+
+
+def fail(base: Any, agents: int, links: float, asleep: float, seed: int) -> Mixer:
+    """Return this mixer with faults. They go inside cycles and local steps, where they draw the same."""
+    again = functools.partial(fail, agents=agents, links=links, asleep=asleep, seed=seed)
+    match base:
+        case Cycle(rounds, stride):
+            return Cycle(tuple(again(mixer) for mixer in rounds), stride)
+        case Every(_, inner, rounds, stride):
+            return Every(agents, again(inner), rounds, stride)
+        case Directed(row, column):
+            explicit: Any = Directed(_explicit(row), _explicit(column))
+        case Drawn():
+            explicit = base
+        case _:
+            explicit = _explicit(base)
+    rates = np.asarray(links, np.float64), np.asarray(asleep, np.float64)
+    return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, base.balanced)
+
+
+def _explicit(base: Any) -> Explicit:
+    """Return the same matrix in a form that holds every weight."""
+    match base:
+        case Shifts():
+            return Neighbours.of(base.sparse())
+        case Mean(agents):
+            if agents > DENSE_LIMIT:
+                raise InputError(
+                    f"failing(complete({agents})) would draw {agents * (agents - 1) // 2:,} links each round; up to "
+                    f"{DENSE_LIMIT:,} agents can. Use a sparse network, such as networks.exponential."
+                )
+            return Full(np.full((agents, agents), 1 / agents))
+        case _:
+            return base
+
+
+@mixer("base", "links", "asleep", "seed")
+class Faults(Drawn):
+    """The rounds of another mixer, each with faults of its own; make it with `fail`."""
+
+    kind: ClassVar[str] = "faults"
+    agents: int
+    base: Explicit | Directed | Drawn
+    links: Float[np.ndarray, ""]
+    """The chance that a link is down."""
+    asleep: Float[np.ndarray, ""]
+    """The chance that an agent sleeps."""
+    seed: UInt[np.ndarray, ""]
+    sleeps: bool
+    """True if `asleep` is above 0."""
+    symmetric: bool
+    """True if all rounds of the base are symmetric, and so stay doubly stochastic."""
+
+    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Explicit:
+        columns = over == "C" and not self.symmetric
+        match self.base:
+            case Directed():
+                explicit: Any = self.base.part(over)
+            case Drawn():
+                explicit = self.base.at(t, over, xp)
+            case _:
+                explicit = self.base
+        return _mend(explicit, functools.partial(self._up, t, xp), columns, xp)
+
+    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
+        base = self.base.awake(t)
+        if not self.sleeps:
+            return base
+        xp: Any = jnp if is_array(t) or is_array(self.seed) else np
+        everyone = xp.arange(self.agents, dtype=np.uint32)
+        mine = self._chance(t, xp, everyone, everyone) >= xp.asarray(self.asleep).astype(np.float32)
+        return mine if base is None else mine & base
+
+    def _up(self, t: Any, xp: Any, i: Any, j: Any) -> Bool[Array | np.ndarray, "..."]:
+        """Return True where agents i and j hear each other, which both ends of a link know alike."""
+        up = self._chance(t, xp, i, j) >= xp.asarray(self.links).astype(np.float32)
+        awake = self.awake(t)
+        up = up if awake is None else up & awake[i] & awake[j]
+        return up | (i == j)
+
+    def _chance(self, t: Any, xp: Any, i: Any, j: Any) -> Float[Array | np.ndarray, "..."]:
+        """Draw a number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
+        # Faults of faults take another number, even where both have the same seed.
+        draws = Draws.of_round(xp, self.seed, t).fold(FAULTS + self._depth)
+        low, high = xp.minimum(i, j).astype(np.uint32), xp.maximum(i, j).astype(np.uint32)
+        words = draws.words(low * np.uint32(self.agents) + high)
+        return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+
+    @property
+    def _depth(self) -> int:
+        return 1 + (self.base._depth if isinstance(self.base, Faults) else 0)
+
+    def union(self) -> sp.csr_array | None:
+        return self.base.union()
+
+    def sends(self, t: int) -> float:
+        return self.chance_up * self.base.sends(t)
+
+    @property
+    def chance_up(self) -> float:
+        """The chance that a link is up and both its ends are awake."""
+        return (1 - float(self.links)) * (1 - float(self.asleep)) ** 2
+
+    @property
+    def doubly(self) -> bool:
+        return self.symmetric
+
+    @property
+    def activity(self) -> float:
+        return (1 - float(self.asleep)) * self.base.activity
+
+    @functools.cached_property
+    def balanced(self) -> bool:
+        return self.symmetric
+
+    def contraction(self, agents: int) -> float:
+        if isinstance(self.base, Matching):
+            # Pairs that average twice are as after once, so E[WᵀW] = E[W], which is linear in the links.
+            return 1 - self.chance_up * (1 - self.base.contraction(agents))
+        if isinstance(self.base, Explicit):
+            return self._exact_contraction(agents)
+        inner: Any = self.base
+        while isinstance(inner, Faults):
+            inner = inner.base
+        if inner.alike:  # the trace of E[WᵀW] says all
+            squares = [(self.sparse(t).data ** 2).sum() for t in range(mixers.DRAWN_ROUNDS)]
+            return float((np.mean(squares) - 1) / (agents - 1))
+        return mixers.estimate_contraction(self, agents)
+
+    def _exact_contraction(self, n: int) -> float:
+        r"""Return the contraction of one symmetric W with faults, which has a closed form.
+
+        With $L = I - W = \sum_e w_e L_e$ over the links, a link up with chance $m$ and two that share an agent with
+        covariance $c$,
+
+        $$ \mathbb E[(W^t)^2] = (I - mL)^2 + cL^2 + (m - m^2 - c)\, 2 \sum_e w_e^2 L_e. $$
+        """
+        matrix = self.base.sparse()
+        laplacian = sp.csr_array(sp.eye_array(n) - matrix)
+        apart = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
+        squares = sp.csr_array(apart.multiply(apart))
+        shared = sp.csr_array(2 * (sp.diags_array(np.asarray(squares.sum(axis=1)).ravel()) - squares))
+        m, awake = self.chance_up, 1 - float(self.asleep)
+        c = (1 - float(self.links)) ** 2 * awake**3 * (1 - awake)
+
+        def whole() -> sp.csr_array:
+            square = sp.csr_array(laplacian @ laplacian)
+            return sp.csr_array(sp.eye_array(n) - 2 * m * laplacian + (m**2 + c) * square + (m - m**2 - c) * shared)
+
+        def product(x: np.ndarray) -> np.ndarray:
+            once = laplacian @ x
+            return x - 2 * m * once + (m**2 + c) * (laplacian @ once) + (m - m**2 - c) * (shared @ x)
+
+        return spectrum.largest(n, product, whole, spectrum.is_thin(matrix))
+
+
+def _mend(given: Explicit, up: Any, columns: bool, xp: Any) -> Explicit:
+    """Take away the weights of links that are down, and give them to the receiver or, by columns, to the sender."""
+    match given:
+        case Full(matrix):
+            everyone = xp.arange(len(matrix), dtype=np.int32)
+            kept, lost = _divide(matrix, up(*xp.broadcast_arrays(everyone[:, None], everyone)), xp)
+            return Full(kept + xp.diag(lost.sum(axis=0 if columns else 1)))
+        case Neighbours():
+            return _with_own(*_divide_table(given, up, columns, xp), xp)
+        case Hubs(table, hubs, rows):
+            hubs = xp.asarray(hubs)
+            kept, lost = _divide_table(table, up, columns, xp)
+            everyone = xp.arange(len(lost), dtype=np.int32)
+            kept_rows, lost_rows = _divide(rows, up(*xp.broadcast_arrays(hubs[:, None], everyone)), xp)
+            lost = lost + lost_rows.sum(axis=0) if columns else put(lost, hubs, lost_rows.sum(axis=1))
+            rest = _with_own(kept, put(lost, hubs, 0), xp)
+            return Hubs(rest, hubs, add(kept_rows, (xp.arange(len(hubs)), hubs), lost[hubs]))
+
+
+def _divide(weights: Any, up: Any, xp: Any) -> tuple[Any, Any]:
+    """Return the weights that remain and those that are lost."""
+    weights = xp.asarray(weights)
+    nothing = xp.zeros_like(weights)
+    return xp.where(up, weights, nothing), xp.where(up, nothing, weights)
+
+
+def _divide_table(table: Neighbours, up: Any, columns: bool, xp: Any) -> tuple[Neighbours, Any]:
+    """Return the table without its lost weights, and the sum that each agent keeps of them."""
+    indices = xp.asarray(table.indices)
+    receivers = xp.broadcast_to(xp.arange(len(indices), dtype=indices.dtype)[:, None], indices.shape)
+    kept, lost = _divide(table.weights, up(receivers, indices), xp)
+    own = add(xp.zeros(len(indices), lost.dtype), indices, lost) if columns else lost.sum(axis=1)
+    return Neighbours(indices, kept), own
+
+
+def _with_own(table: Neighbours, own: Any, xp: Any) -> Neighbours:
+    """Return the table with one more entry for each agent: the weight that it keeps for itself."""
+    agents = xp.arange(len(own), dtype=table.indices.dtype)
+    return Neighbours(
+        xp.concatenate([table.indices, agents[:, None]], axis=1),
+        xp.concatenate([table.weights, own[:, None]], axis=1),
+    )
