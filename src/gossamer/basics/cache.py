@@ -14,6 +14,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+from gossamer.basics.files import write
+
 LIMIT = 100_000_000
 """Bytes that are kept, the latest used: some hundred programs of rounds, which take 0.1 s to look through."""
 
@@ -51,13 +53,9 @@ def seal() -> None:
         if not note.exists():
             with suppress(OSError, zlib.error):
                 contents = entry.read_bytes()
-                if (
-                    contents[:1] == b"\x78"
-                ):  # zlib's: a program that another process is still writing is no whole stream
+                if contents[:1] == b"\x78":  # zlib's: what another process is still writing is no whole stream
                     zlib.decompress(contents)
-                part = note.with_name(f"{note.name}.{os.getpid()}")
-                part.write_text(hashlib.sha256(contents).hexdigest())
-                part.replace(note)
+                write(note, hashlib.sha256(contents).hexdigest().encode())
 
 
 def _our_own(folder: Path) -> bool:

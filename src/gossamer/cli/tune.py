@@ -107,7 +107,7 @@ def _told_of(table: "pl.DataFrame", variant: str | None, replicate: int | None) 
 
 
 def _write(file: Path, text: str) -> None:
-    from gossamer.results.files import write
+    from gossamer.basics.files import write
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

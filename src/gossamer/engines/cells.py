@@ -9,7 +9,6 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from gossamer.engines.block import Block, Watch
-from gossamer.results.files import Damaged
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ class Piece:
 
     @staticmethod
     def of_cell(cell: Cell) -> "Piece":
-        """The piece that a cell is of, which `believed` has seen."""
+        """The piece that a cell is of."""
         states = sum(name.startswith("state/") for name in cell)
         return Piece(
             rounds=cell["rounds"],
@@ -148,22 +147,6 @@ def _shared(bias: Float[np.ndarray, "settings seeds agents d"] | None) -> np.nda
     if bias is None or not (bias == bias[:, :, :1]).all():
         return bias
     return np.broadcast_to(bias[:, :, :1].copy(), bias.shape)
-
-
-def believed(marks: list[int], shape: tuple[int, int], worst: bool, cell: Cell) -> None:
-    """See that a cell has what a `Piece` puts into one, since a checksum only tells that nobody changed it since."""
-    metrics = [values for name, values in cell.items() if name.startswith("metric/")]
-    single = ("worst", "seconds") if worst else ("seconds",)
-    wanted = dict.fromkeys(("rounds", *ENDS), "i") | dict.fromkeys((*single, "x", "metric/loss"), "f")
-    for name, kinds in {**wanted, "state/0": "fiub"}.items():
-        if name not in cell or cell[name].dtype.kind not in kinds:
-            raise Damaged(f"it has no {name} of numbers")
-    rounds = cell["rounds"]
-    whole = cell["x"].shape == shape and not any(cell[name].ndim for name in (*single, *ENDS))
-    if not whole or rounds.tolist() != marks[: rounds.size] or any(values.shape != rounds.shape for values in metrics):
-        raise Damaged("its arrays are of other shapes or rounds than were asked for")
-    if rounds.size < len(marks) and all(cell[name] < 0 for name in ENDS):
-        raise Damaged("its run did not end early, but has not all its rounds")
 
 
 def row(pieces: list[Piece], seconds: float) -> Row:

@@ -3,14 +3,13 @@
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple, TypeVar
 
 from gossamer.basics.progress import Say
 from gossamer.core import check_schedules, schedules
 from gossamer.engines.block import Block
-from gossamer.engines.cells import Piece, Row, RunId, believed, joined, row, segment
+from gossamer.engines.cells import Piece, Row, RunId, joined, row, segment
 from gossamer.engines.costs import costs
 from gossamer.engines.devices.haste import in_haste
 from gossamer.engines.devices.places import Sharing, shared_out
@@ -175,8 +174,7 @@ def compute(
         newest: dict[RunId, Piece] = {}
         if store.keeps:
             keys = {run: _key(named[run[0]], run[1], plan, network, sharing, first, last, marks) for run in going}
-            check = partial(believed, marks, (problem.agents, problem.dim), plan.metrics is None)
-            stored = {run: store.get(keys[run], check) for run in going}
+            stored = {run: store.get(keys[run]) for run in going}
             newest = {run: Piece.of_cell(cell) for run, cell in stored.items() if cell is not None}
         missing = [run for run in going if run not in newest]
         ended(sum(_over(piece, last, plan) for piece in newest.values()))

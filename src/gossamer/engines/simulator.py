@@ -29,7 +29,7 @@ from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
 from gossamer.results.provenance import machine, versions
 from gossamer.results.result import Result, runs_frame
-from gossamer.results.store import Nowhere
+from gossamer.results.store import NullStore
 
 Callback = Callable[[int, dict[str, np.ndarray]], bool | None]
 """A user's own function that sees what is measured: the round, and each metric by name, [seeds]."""
@@ -104,7 +104,7 @@ def simulate(
     with using(devices, split), reporting(progress) as report:
         watched = None if callback is None else _watching(callback, seeds)
         results = [_run(rule, problem, network, oracle, seeds, plan, report, watched, clock) for rule in rules]
-    return Result.joined(results)
+    return Result.join(results)
 
 
 def warn_of_drift(runs: Sequence[tuple[Any, RunPlan]]) -> None:
@@ -220,7 +220,7 @@ def _run(
         seeds,
         plan,
         width=Width(1, len(seeds)),
-        store=Nowhere(),
+        store=NullStore(),
         report=lambda done, loss: report(rule.name, done, plan.steps, loss),
         say=saying(report, rule.name),
         watched=watched,

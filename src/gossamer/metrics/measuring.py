@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gossamer.core import InputError, State
-from gossamer.metrics.label import Label
-from gossamer.metrics.table import OURS, Metric, labels
+from gossamer.metrics.table import OURS, Label, Metric, labels
 from gossamer.problems import Empirical, Problem
 
 MOST_WORK = 50_000_000_000

@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
+from gossamer.basics import files
 from gossamer.core import InputError
 from gossamer.report import curves, figures, page, sections, tables, tuning
 from gossamer.report.verdicts import checked
-from gossamer.results import files
 from gossamer.results.study import Study, place
 
 

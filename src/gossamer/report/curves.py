@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gossamer.metrics import AXES
 from gossamer.report import names, styles
 from gossamer.report.figures import FLOORED, PAID, Look
 from gossamer.report.tables import band
@@ -16,9 +17,6 @@ from gossamer.results.study import Study
 
 POINTS = 1000
 """The most points of a curve."""
-
-SHORT = {"rounds": "rounds", "queries": "queries", "bytes": "MB sent", "messages": "messages", "seconds": "seconds"}
-"""The same in a word."""
 
 
 def axes(result: Result) -> dict[str, str]:
@@ -93,7 +91,7 @@ def of(study: Study) -> dict[str, Any]:
     methods, named, bias = labels(study), names.variants(study), floors(study)
     proper = {label: text for result in results for label, text in names.shown(result).items()}
     return {
-        "axes": [{"title": PAID[name][0], "short": SHORT[name]} for name in across],
+        "axes": [{"title": PAID[name][0], "short": AXES[name].short} for name in across],
         "metrics": [
             {"key": name, "title": label.text, "log": label.log, "better": label.better} for name, label in up.items()
         ],

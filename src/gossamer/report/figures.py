@@ -16,13 +16,13 @@ from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import LogLocator, NullFormatter
 
+from gossamer.basics.files import write
 from gossamer.core import InputError, nearest
-from gossamer.metrics import Label
+from gossamer.metrics import AXES, Label
 from gossamer.report import names, styles
 from gossamer.report.layouts import EMBEDDED, LAYOUTS, PaperFigure, layout, sheet
 from gossamer.report.styles import Style
 from gossamer.report.tables import band
-from gossamer.results.files import write
 
 if TYPE_CHECKING:
     from gossamer.results.result import Result
@@ -30,13 +30,7 @@ if TYPE_CHECKING:
 COLUMN = LAYOUTS["plain"].one
 """The width of a column of a two-column paper, in inches."""
 
-PAID = {
-    "rounds": ("rounds", 1.0),
-    "queries": ("gradient queries of an agent", 1.0),
-    "bytes": ("MB sent by an agent", 1e-6),
-    "messages": ("messages that an agent waits for", 1.0),
-    "seconds": ("time by the clock (s)", 1.0),
-}
+PAID = {name: (axis.title, 1 / axis.unit) for name, axis in AXES.items()}
 """The titles of the x-axes, and by what their columns are multiplied."""
 
 FLOORED = "grad_norm_sq"

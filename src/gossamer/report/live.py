@@ -15,17 +15,13 @@ import polars as pl
 
 from gossamer.core import InputError, brief
 from gossamer.engines.simulator import planned
-from gossamer.metrics import OURS
+from gossamer.metrics import COLUMNS, OURS
 from gossamer.report import names, page
 from gossamer.report.tables import duration
-from gossamer.results.records import MOST
-from gossamer.results.result import Result
-from gossamer.results.store import Store
+from gossamer.results.result import LARGEST_METRIC, Result
+from gossamer.results.store import MADE_BY, read_cell
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
-
-LONGEST = 1_000_000
-"""The most bytes of the line that tells what a cell is of."""
 
 
 class Piece(NamedTuple):
@@ -144,15 +140,10 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 def _read(path: Path) -> Piece | None:
     try:
-        with path.open("rb") as file:
-            file.readline(200)
-            key = json.loads(file.readline(LONGEST))
-        cell = Store(path.parent, say=lambda text: None).get(key)
-        if cell is None:
-            return None
+        key, cell = read_cell(path)
         bias = cell.get("bias")
         return Piece(
-            setting={name: value for name, value in key["setting"].items() if name != "made by"},
+            setting={name: value for name, value in key["setting"].items() if name != MADE_BY},
             seed=int(key["seed"]),
             first=int(key["rounds"][0]),
             last=int(key["rounds"][1]),
@@ -171,7 +162,7 @@ def _read(path: Path) -> Piece | None:
 
 def _number(value: Any) -> float | None:
     value = float(value)
-    return value if math.isfinite(value) and abs(value) <= MOST else None
+    return value if math.isfinite(value) and abs(value) <= LARGEST_METRIC else None
 
 
 def _study_of(name: str, spec: Spec, pieces: list[Piece]) -> Study | None:
@@ -211,11 +202,9 @@ def _result(pieces: list[Piece], order: list[str]) -> Result:
                     rows.append({**label, "round": mark, **measured})
             if piece.diverged >= 0:
                 rows.append({**label, "round": piece.diverged, "status": "diverged"})
-    kinds: dict[str, Any] = dict.fromkeys(OURS, pl.Float64)
-    kinds |= dict.fromkeys(("queries", "bytes_sent", "messages"), pl.Float64)
-    text = {"algorithm": pl.String, "setting": pl.String, "status": pl.String}
-    whole = dict.fromkeys(("replicate", "seed", "round"), pl.Int64)
-    table = pl.DataFrame(rows, schema={**text, **whole, **kinds})
+    dtypes = {"text": pl.String, "count": pl.Int64, "number": pl.Float64}
+    schema: dict[str, Any] = {column.name: dtypes[column.kind] for column in COLUMNS if not column.optional}
+    table = pl.DataFrame(rows, schema=schema | dict.fromkeys(OURS, pl.Float64))
     seeds = table["seed"].unique().sort().to_list()
     keys = list(dict.fromkeys(table.select("algorithm", "setting").iter_rows()))
     return Result(table, {key: np.zeros((len(seeds), 0, 0)) for key in keys}, seeds, None, {})

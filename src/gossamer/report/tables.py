@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gossamer.basics.files import write
 from gossamer.basics.terminal import visible
 from gossamer.core import InputError
-from gossamer.results.files import write
 from gossamer.results.statistics import half_width
 
 HALF = "_±"

@@ -12,8 +12,8 @@ from gossamer.basics.columns import text_table
 from gossamer.basics.html import tag
 from gossamer.basics.text import some
 from gossamer.core import InputError, brief
+from gossamer.results.differences import ROUNDING, describe_differences, find_differences, flatten
 from gossamer.results.result import Key, Result
-from gossamer.results.settings import ROUNDING, differing, flattened, told
 from gossamer.results.statistics import LEVEL, by_replicate, difference, interval
 from gossamer.results.study import Study, study_of
 
@@ -160,13 +160,14 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
         rows.append({"method": name, "metric": metric, **_judged(*ends, level, rounding)})
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
     left, right = next(iter(first.results.values())), next(iter(second.results.values()))
+    single = len(first.results) == len(second.results) == 1
     return Comparison(
         labels=labels,
         table=pl.DataFrame(rows, schema_overrides=floats),
         level=level,
         spec=changed(_keys(first.spec), _keys(second.spec)) if first.spec and second.spec else None,
         made_by=changed(_made_by(left), _made_by(right)),
-        settings=told(differing({"A": left, "B": right})) if len(first.results) == len(second.results) == 1 else [],
+        settings=describe_differences(find_differences({"A": left, "B": right})) if single else [],
         only=only,
     )
 
@@ -245,7 +246,7 @@ def _judged(first: Ends, second: Ends, level: float, rounding: float) -> dict[st
 
 def _keys(spec: str) -> dict[str, Any]:
     try:
-        return dict(flattened(tomllib.loads(spec)))
+        return dict(flatten(tomllib.loads(spec)))
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
 

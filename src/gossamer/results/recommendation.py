@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.basics.columns import text_table
+from gossamer.basics.files import write
 from gossamer.basics.json_values import finite
 from gossamer.core import InputError
-from gossamer.results.files import write
 
 HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
 

@@ -21,9 +21,8 @@ from jax.experimental import multihost_utils
 
 from gossamer.core import InputError
 from gossamer.engines.devices.launching import LAUNCHER, LOST, refuse_taken
-from gossamer.results.npz import packed, unpacked
 from gossamer.results.provenance import versions
-from gossamer.results.store import CellCheck, CellKey, Store
+from gossamer.results.store import CellKey, Store, pack, unpack
 
 HEARTBEAT = 10
 """Seconds after which a process that is silent is given up."""
@@ -118,10 +117,10 @@ def refuse_others(spec: str, own: list[Path]) -> None:
 class FirstStore(Store):
     """A store that the first process reads and writes, and tells the others of."""
 
-    def get(self, key: CellKey, check: CellCheck = lambda arrays: None) -> dict[str, np.ndarray] | None:
-        cell = super().get(key, check) if first() else None
-        data = _from_first(b"" if cell is None else packed(cell))
-        return unpacked("what the first process sent", data) if data else None
+    def get(self, key: CellKey) -> dict[str, np.ndarray] | None:
+        cell = super().get(key) if first() else None
+        data = _from_first(b"" if cell is None else pack(cell))
+        return unpack(data) if data else None
 
     def put(self, key: CellKey, arrays: Mapping[str, np.ndarray]) -> None:
         if first():
