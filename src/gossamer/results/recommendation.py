@@ -1,4 +1,4 @@
-"""An answer to "what should I run?": a ranking with intervals, what was eliminated and why, and the winner's spec."""
+"""A recommendation: a ranking of methods with intervals, the reasons of eliminations, and the winner's spec."""
 
 import json
 import math
@@ -17,19 +17,19 @@ HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "round
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Made by `gossamer.recommend`. Printed it is text for a terminal."""
+    """The outcome of `gossamer.recommend`. Printed it is text for a terminal."""
 
     sought: str
     threshold: str
-    """What counts as a difference that matters; it was set before the search."""
+    """The least difference that matters, which was set before the search."""
     criterion: str
     currency: str | None
-    """What a target's values are counted in; None where the criterion itself is judged."""
+    """The unit of a target's values; None where the criterion itself is judged."""
     clock: str
     ranking: list[dict[str, Any]]
     """The finalists, the best first: value with its 95 % interval, what was paid, and how much worse than the first."""
     eliminated: list[dict[str, str]]
-    """What did not come so far, in which stage, and why."""
+    """The methods that did not come so far, the stage in which each was eliminated, and why."""
     curves: dict[str, dict[str, list[float]]]
     """The criterion of each finalist along what was paid."""
     points: list[dict[str, Any]]
@@ -48,17 +48,17 @@ class Recommendation:
     def verdict(self) -> str:
         """The answer in a sentence or two."""
         first, names = self.ranking[0], self.ties
-        told = f"Run {title(first)} with {first['setting']}."
+        text = f"Run {title(first)} with {first['setting']}."
         if self.currency is not None and first["reached"] < first["seeds"]:
-            told = f"Nothing reached the target for good on all seeds. Nearest: {title(first)} with {first['setting']}."
+            text = f"Nothing reached the target for good on all seeds. Nearest: {title(first)} with {first['setting']}."
         if len(names) > 1:
             contiguous = names == [title(row) for row in self.ranking[: len(names)]]
             which = f"the first {len(names)}" if contiguous else ", ".join(names)
-            told += f" No difference that matters between {which}."
+            text += f" No difference that matters between {which}."
         unsure = [title(row) for row in self.ranking if row["verdict"] == "undecided"]
         if unsure:
-            told += f" Undecided after {first['seeds']} seeds: whether {' and '.join(unsure)} is worse by what matters."
-        return told
+            text += f" Undecided after {first['seeds']} seeds: whether {' and '.join(unsure)} is worse by what matters."
+        return text
 
     @property
     def pareto(self) -> list[str]:
@@ -76,11 +76,11 @@ class Recommendation:
         return [name for name, several in points.items() if any(not dominated(name, point) for point in several[1:])]
 
     def asdict(self) -> dict[str, Any]:
-        """All of it, for a JSON file."""
+        """Return all fields, for a JSON file."""
         return asdict(self) | {"verdict": self.verdict, "ties": self.ties, "pareto": self.pareto}
 
     def plot(self) -> Any:
-        """The Pareto front: the criterion against seconds, and against bytes."""
+        """Draw the Pareto front: the criterion against seconds, and against bytes."""
         from gossamer.report.fronts import front
 
         return front(self)
@@ -119,7 +119,7 @@ AXES = ("mean", "seconds", "bytes")
 
 
 def title(row: dict[str, Any]) -> str:
-    """A line of the ranking by name."""
+    """Return the name of a line of the ranking."""
     return f"{row['method']} on {row['graph']}"
 
 
