@@ -19,7 +19,7 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # takes longer than is gained where some wait.
 PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
+.PHONY: install test others shapes slow shuffled test-quick golden coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -66,6 +66,10 @@ shuffled: others shapes slow
 
 test-quick: $(READY)
 	$(PYTEST) $(QUICK)
+
+# what a change must not move, to the bit; PARTS="networks rules" compares some. `python -m tests.golden write` writes anew
+golden: $(READY)
+	$(BIN)/python -m tests.golden compare $(PARTS)
 
 # the tests, and which lines they ran: a tenth slower
 coverage: $(READY)
