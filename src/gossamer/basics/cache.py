@@ -1,9 +1,9 @@
-"""Compiled programs that outlive a process, in a directory of the user's own.
+"""The compilation cache: compiled programs that outlive a process, in a directory of the user's own.
 
-JAX keeps a program under a digest of all that it was compiled from: its text, the compiler's version and options. The
-place adds the machine's instructions, since a home directory may be shared by machines of several kinds. What JAX reads
-there becomes code that runs, so nothing is read that another user could have written, and nothing that does not have
-the digest that was noted once it was whole: a killed process or a bad disk costs a compilation and no more.
+JAX names a program by a digest of its text and of the compiler's version and options. The directory is also named by
+the machine's instructions, since machines of several kinds may share a home directory. What JAX reads there becomes
+code that runs. So the directory is used only if no other user can write to it, and a program only if it has the digest
+that was noted when it was whole: a killed process or a bad disk costs a compilation and no more.
 """
 
 import hashlib
@@ -23,15 +23,15 @@ SEAL = ".sha256"
 
 
 def place() -> Path:
-    """Where programs are kept: below ``$XDG_CACHE_HOME``, or ``~/.cache``."""
+    """Return the directory of programs, below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "gossamer" / "compiled" / _machine()
 
 
 def remember(folder: Path) -> bool:
-    """Let JAX, which must not have been imported, keep its programs there, in this process and those that it starts.
+    """Let JAX, which must not have been imported, cache programs there, in this process and those that it starts.
 
-    A directory named by ``JAX_COMPILATION_CACHE_DIR`` goes before ours. The answer is whether ours is used.
+    A directory named by ``JAX_COMPILATION_CACHE_DIR`` goes before ours. Return whether ours is used.
     """
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") or not _our_own(folder):
         return False
@@ -45,7 +45,7 @@ def remember(folder: Path) -> bool:
 
 
 def seal() -> None:
-    """Note the digests of programs that have none yet, so that the next process believes them."""
+    """Write the digests of programs that have none yet, so that the next process uses them."""
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") != str(place()):
         return
     for entry in _entries(place()):
@@ -59,7 +59,7 @@ def seal() -> None:
 
 
 def _our_own(folder: Path) -> bool:
-    """Whether the directory is there, or could be made, and nobody else may write into it."""
+    """Return whether the directory exists, or can be made, and no other user may write into it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -71,14 +71,17 @@ def _our_own(folder: Path) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what is not as it was noted, and the oldest of what is beyond the limit."""
-    kept = 0
+    """Remove programs that do not have their digests, and the oldest beyond the limit."""
+    total = 0
     with suppress(OSError):
         for entry in sorted(_entries(folder), key=_last_used, reverse=True):
             note = entry.with_name(entry.name + SEAL)
-            sound = kept < LIMIT and _digest(entry) == _noted(note)
-            kept += entry.stat().st_size
-            if not sound:
+            digest, noted = hashlib.sha256(entry.read_bytes()).hexdigest(), None
+            with suppress(OSError):  # a program without a digest is not used
+                noted = note.read_text()
+            is_whole = total < LIMIT and noted == digest
+            total += entry.stat().st_size
+            if not is_whole:
                 note.unlink(missing_ok=True)
                 entry.unlink(missing_ok=True)
         for note in folder.glob(f"*{SEAL}*"):
@@ -94,19 +97,8 @@ def _last_used(entry: Path) -> float:
     return max(entry.stat().st_atime, entry.stat().st_mtime)
 
 
-def _digest(entry: Path) -> str:
-    return hashlib.sha256(entry.read_bytes()).hexdigest()
-
-
-def _noted(note: Path) -> str | None:
-    try:
-        return note.read_text()
-    except OSError:
-        return None
-
-
 def _machine() -> str:
-    """A name for the processor's kind and the compiler's version."""
+    """Return a digest of the kind of processor and of the compiler's version."""
     from importlib.metadata import version
 
     told = [platform.machine(), platform.system(), version("jax"), version("jaxlib")]

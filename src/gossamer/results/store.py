@@ -128,7 +128,7 @@ def read_cell(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     head, _, body = path.read_bytes().partition(b"\n")
     record = unseal("its first line", head + b"\n")
     if checksum(body) != record["arrays"]:
-        raise Damaged("its arrays do not match their checksum")
+        raise Damaged("its checksum does not match")
     return record["key"], unpack(body)
 
 
