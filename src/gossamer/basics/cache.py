@@ -33,7 +33,7 @@ def remember(folder: Path) -> bool:
 
     A directory named by ``JAX_COMPILATION_CACHE_DIR`` goes before ours. Return whether ours is used.
     """
-    if os.environ.get("JAX_COMPILATION_CACHE_DIR") or not _our_own(folder):
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR") or not is_private(folder):
         return False
     _sweep(folder)
     os.environ |= {
@@ -58,7 +58,7 @@ def seal() -> None:
                 write(note, hashlib.sha256(contents).hexdigest().encode())
 
 
-def _our_own(folder: Path) -> bool:
+def is_private(folder: Path) -> bool:
     """Return whether the directory exists, or can be made, and no other user may write into it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.basics.html import Markup, grid, joined, panel, tag
+from gossamer.basics.html import Markup, joined, panel, tag
+from gossamer.basics.table import Table
 from gossamer.basics.text import counted
 from gossamer.core import Range, Whole, hyperparameters
 from gossamer.experiments.grids import Edge, edges
@@ -121,12 +122,14 @@ def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None 
         for search in all_searches
     ]
     folded = [
-        tag("details", tag("summary", f"{search.title}: what was tried"), grid(*laid_out(search)))
+        tag("details", tag("summary", f"{search.title}: what was tried"), Table(*laid_out(search)).html())
         for search in all_searches
     ]
     notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates)]
     return panel(
-        tag("code", tuning_line(table)), grid(head, rows, [False, False, True, True, True]), joined(*notes, *folded)
+        tag("code", tuning_line(table)),
+        Table(head, rows, [False, False, True, True, True]).html(),
+        joined(*notes, *folded),
     )
 
 

@@ -21,11 +21,16 @@ class Column:
     short: str = ""
     """The title in a word or two, for tables and buttons."""
     unit: float = 1.0
-    """The unit of the titles, in that of the column: values are divided by it."""
+    """The unit of the titles, in that of the column."""
     total: str | None = None
     """How a summary formats the column's last value; a summary leaves out columns without a format."""
     optional: bool = False
     """True for columns that only some runs have."""
+
+    @property
+    def factor(self) -> float:
+        """The factor from the column to its axis."""
+        return 1 / self.unit
 
 
 COLUMNS = (

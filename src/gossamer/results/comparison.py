@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gossamer.basics.columns import text_table
 from gossamer.basics.html import tag
+from gossamer.basics.table import Table
 from gossamer.basics.text import some
 from gossamer.core import InputError, brief
 from gossamer.results.differences import ROUNDING, describe_differences, find_differences, flatten
@@ -124,7 +124,7 @@ class Comparison:
             ]
             for row in self.table.iter_rows(named=True)
         ]
-        table = text_table(["method", "metric", *names, "B − A", "paired", "verdict"], body, keys=2)
+        table = Table(["method", "metric", *names, "B − A", "paired", "verdict"], body).text(keys=2)
         note = "Means with 95 % intervals. Those of the differences are at "
         note += f"{100 * self.level:.4g} %, so that all hold together at 95 %."
         parts = [[table, note]]

@@ -18,11 +18,14 @@ ABOVE = ("__main__", "cli", "paper", "report", "theory", "experiments", "specs",
 """The rooms above the engine, or beside it, which no number of a run depends on: a cell's key holds the contents of
 all that they hand to the engine. Every other room counts, and so does a new one. (Installed packages hold examples.)"""
 
+SOURCES = (".py", ".cc")
+"""The suffixes of source."""
+
 
 def _digests_by_room(folder: Path) -> dict[str, str]:
     """Return a digest of the source of each room that can decide a number: none where there is no source."""
     rooms: dict[str, Any] = {}
-    for path in sorted(folder.rglob("*.py")):
+    for path in sorted(path for suffix in SOURCES for path in folder.rglob(f"*{suffix}")):
         name = path.relative_to(folder)
         room = name.parts[0].removesuffix(".py")
         if room not in ABOVE:

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
-from gossamer.basics.columns import text_table
-from gossamer.basics.html import Markup, grid, tag
+from gossamer.basics.html import Markup, tag
 from gossamer.basics.privacy import Privacy
+from gossamer.basics.table import Table
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import COLUMNS, OURS, Label
 from gossamer.results import privacy
@@ -93,7 +93,7 @@ class Summary:
         head, body = self.cells()
         keys = head.index("setting")
         alone = len({tuple(row[:keys]) for row in body}) == len(body)  # else rows are told apart by their settings
-        return "\n".join([text_table(head, body, keys if alone else keys + 1), *self.notes])
+        return "\n".join([Table(head, body).text(keys if alone else keys + 1), *self.notes])
 
     __repr__ = __str__
 
@@ -101,13 +101,13 @@ class Summary:
         """Return the table and its notes for a notebook."""
         head, body = self.cells()
         notes = [tag("div", note, style="margin-top: 4px") for note in self.notes]
-        return tag("div", grid(head, body, [name not in TEXTS for name in head]), *notes)
+        return tag("div", Table(head, body, [name not in TEXTS for name in head]).html(), *notes)
 
     _repr_html_ = html
 
     def to_latex(self, *metrics: str) -> str:
-        """Return a table for a paper, in LaTeX's booktabs: see `gossamer.report.paper_table.paper_table`."""
-        from gossamer.report.paper_table import paper_table
+        """Return a table for a paper, in LaTeX's booktabs: see `gossamer.report.tables.paper_table`."""
+        from gossamer.report.tables import paper_table
 
         return paper_table(self, metrics)
 
@@ -148,7 +148,7 @@ class Across:
         return ["algorithm", "setting", *variants], body
 
     def __str__(self) -> str:
-        return f"{self.metric} at the end\n{text_table(*self.cells(), keys=2)}"
+        return f"{self.metric} at the end\n{Table(*self.cells()).text(keys=2)}"
 
     __repr__ = __str__
 

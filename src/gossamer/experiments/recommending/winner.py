@@ -13,7 +13,7 @@ def winner_of(question: Question, task: Task, seeds: int, row: dict[str, Any]) -
     """The winner as TOML: the problem as it was, with its method, its graph and all rounds of the budget."""
     way, _, (values,), rounds = task
     given = question.spec.model_dump(exclude_unset=True)
-    for name in ("tuning", "variant", "title"):
+    for name in ("tuning", "variant", "title", "experiment"):
         given.pop(name, None)
     first = 1_000 * question.seed
     given["network"] = way.network
