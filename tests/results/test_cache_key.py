@@ -196,7 +196,7 @@ def test_a_value_in_an_own_module_that_is_imported_while_it_runs_counts(tmp_path
     module = load("def f(g):\n    import mine_values\n    return mine_values.SCALE * g")
     assert module.f(1.0) == 2.0
     before = digest(module.f)
-    sys.modules["mine_values"].SCALE = 3.0
+    vars(sys.modules["mine_values"])["SCALE"] = 3.0
     assert digest(module.f) != before
 
 

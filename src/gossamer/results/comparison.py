@@ -151,7 +151,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
             f"nothing can be compared: the first runs {some(only[0], 8)}, the second {some(only[1], 8)}, and no method "
             "is in both. `gossamer.concat` puts results side by side."
         )
-    compared = []
+    compared: list[tuple[dict[str, Any], tuple[Ends, Ends], float]] = []
     for name, (variant, key), (other_variant, other_key) in pairs:
         sides = first.results[variant], second.results[other_variant]
         rounding = max(ROUNDING.get(str(side.manifest.get("dtype")), 1e-5) for side in sides)
@@ -168,14 +168,14 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
         labels=labels,
         table=pl.DataFrame(rows, schema_overrides=floats),
         level=level,
-        spec=_changes(_keys(first.spec), _keys(second.spec)) if first.spec and second.spec else None,
-        made_by=_changes(_made_by(left), _made_by(right)),
+        spec=find_changes(_keys(first.spec), _keys(second.spec)) if first.spec and second.spec else None,
+        made_by=find_changes(_made_by(left), _made_by(right)),
         settings=describe_differences(find_differences({"A": left, "B": right})) if single else [],
         only=only,
     )
 
 
-def _changes(first: dict[str, Any], second: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+def find_changes(first: dict[str, Any], second: dict[str, Any]) -> list[tuple[str, Any, Any]]:
     """Return the keys whose values differ, in the order of the first, with both values."""
     keys = dict.fromkeys([*first, *second])
     return [(key, first.get(key), second.get(key)) for key in keys if first.get(key) != second.get(key)]
