@@ -14,7 +14,7 @@ RUN, NETWORK, MEASUREMENT = range(3)
 """The domains of keys: see `gossamer.basics.keys`."""
 
 FAULTS = 1 << 20
-"""Where faults begin below the key of a network's round; JAX's own functions split that key into lower numbers."""
+"""The first number of faults below the key of a network's round; JAX's own functions split that key into lower ones."""
 
 
 def encrypted(key: Any, high: Any, low: Any) -> tuple[Any, Any]:

@@ -23,7 +23,7 @@ class Column:
     unit: float = 1.0
     """The unit of the titles, in that of the column."""
     total: str | None = None
-    """How a summary formats the column's last value; a summary leaves out columns without a format."""
+    """The format of the column's last value in a summary, which leaves out columns without one."""
     optional: bool = False
     """True for columns that only some runs have."""
 

@@ -15,7 +15,7 @@ SIDE_BY_SIDE = "side-by-side"
 """The name of a study that puts others together."""
 
 REFUSED = {"problem": PROBLEM, "agents": ("agents",), "dtype": ("dtype",)}
-"""What results must have in common unless it is allowed to differ, and the settings that show it."""
+"""Conditions that results must share unless they are allowed to differ, and the settings that show each."""
 
 
 def concat(

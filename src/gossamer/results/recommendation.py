@@ -63,17 +63,18 @@ class Recommendation:
     @property
     def pareto(self) -> list[str]:
         """The finalists on the front: at some point no other has a lower error for as few bytes and seconds."""
-        points = {name: list(zip(*(curve[key] for key in AXES), strict=True)) for name, curve in self.curves.items()}
+        axes = ("mean", "seconds", "bytes")
+        points = {name: list(zip(*(curve[key] for key in axes), strict=True)) for name, curve in self.curves.items()}
         everyone = [(name, point) for name, several in points.items() for point in several]
 
-        def dominated(name: str, point: Sequence[float]) -> bool:
+        def is_dominated(name: str, point: Sequence[float]) -> bool:
             return any(
                 other != name and all(a <= b for a, b in zip(theirs, point, strict=True)) and theirs != point
                 for other, theirs in everyone
             )
 
         # the start is common to all, and no merit
-        return [name for name, several in points.items() if any(not dominated(name, point) for point in several[1:])]
+        return [name for name, several in points.items() if any(not is_dominated(name, point) for point in several[1:])]
 
     def asdict(self) -> dict[str, Any]:
         """Return all fields, for a JSON file."""
@@ -113,9 +114,6 @@ class Recommendation:
 
     def __repr__(self) -> str:
         return f"Recommendation({self.verdict})"
-
-
-AXES = ("mean", "seconds", "bytes")
 
 
 def title(row: dict[str, Any]) -> str:

@@ -34,7 +34,7 @@ class Study:
     results: dict[str, Result]
     """By variant, in the order of the spec; under "" where the spec has none."""
     tuning: pl.DataFrame | None
-    """One row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
+    """A row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
     where the algorithm has none of that name), criterion, value (null where a seed diverged), diverged (how many
     seeds), extension (0 for the first grid) and chosen."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)

@@ -33,7 +33,7 @@ class Summary:
 
     table: pl.DataFrame
     metrics: Mapping[str, Label] = field(default_factory=OURS.copy)
-    """How the metrics are shown."""
+    """The labels of the metrics."""
     ends: pl.DataFrame | None = None
     """The last row of every run, which the table is made of."""
     notes: tuple[str, ...] = ()
