@@ -12,7 +12,7 @@ from gossamer.engines.block import _round_target
 from gossamer.engines.runs import RunPlan, Setting, Width, compute
 from gossamer.experiments.running import run as run_spec
 from gossamer.metrics import Target, targets
-from gossamer.results.store import Nowhere, Store
+from gossamer.results.store import NullStore, Store
 from gossamer.specs.spec import Spec
 
 PROBLEM = gs.problems.quadratic(np.eye(2), np.ones((3, 2)))
@@ -91,18 +91,18 @@ def same(one, other):
 
 def test_the_bits_of_a_run_do_not_depend_on_who_shares_its_block():
     """Whether the other run ends before it or after it."""
-    pair, chosen = computed([0, 1], Nowhere(), {"loss": 0.02}), {}
+    pair, chosen = computed([0, 1], NullStore(), {"loss": 0.02}), {}
     for other in range(2, 8):
-        chosen[other] = computed([0, other], Nowhere(), {"loss": 0.02})
+        chosen[other] = computed([0, other], NullStore(), {"loss": 0.02})
         same(chosen[other][0, 0], pair[0, 0])
     ends = {other: found[0, other].reached for other, found in chosen.items()}
     assert min(ends.values()) < pair[0, 0].reached < max(ends.values())
 
 
 def test_a_run_in_pieces_is_the_same_run(monkeypatch):
-    whole = computed([0, 1, 2], Nowhere(), {"loss": 0.02}, width=3)
+    whole = computed([0, 1, 2], NullStore(), {"loss": 0.02}, width=3)
     monkeypatch.setattr(runs, "SEGMENT", 8)
-    pieces = computed([0, 1, 2], Nowhere(), {"loss": 0.02}, width=3)
+    pieces = computed([0, 1, 2], NullStore(), {"loss": 0.02}, width=3)
     for run in whole:
         same(whole[run], pieces[run])
 

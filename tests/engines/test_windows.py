@@ -9,7 +9,7 @@ import gossamer as gs
 from gossamer import schedules
 from gossamer.engines import block
 from gossamer.engines.runs import RunPlan, Setting, Width, compute
-from gossamer.results.store import Nowhere
+from gossamer.results.store import NullStore
 from tests import compiled, plain
 
 PROBLEM = gs.problems.quadratic([[2.0]], np.full((8, 1), 3.0))
@@ -59,7 +59,7 @@ def test_constants_and_schedules_of_one_group_run_in_programs_of_their_own():
     def computed(some):
         settings = [Setting(rule, gs.oracles.exact()) for rule in some]
         plan, width = RunPlan(30, 10, "float64"), Width(2, 1)
-        return compute(settings, PROBLEM, NETWORK, [0], plan, width=width, store=Nowhere(), report=lambda *_: None)
+        return compute(settings, PROBLEM, NETWORK, [0], plan, width=width, store=NullStore(), report=lambda *_: None)
 
     together, constants, alone = computed(rules), computed([rules[0], rules[2]]), computed([rules[1]])
     for mine, other in (

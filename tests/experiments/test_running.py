@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.basics.files import atomic
 from gossamer.engines import runs
 from gossamer.experiments.running import run
-from gossamer.results.files import atomic
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 

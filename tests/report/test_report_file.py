@@ -93,7 +93,7 @@ def test_writing_is_atomic(study, tmp_path, monkeypatch):
     before = file.read_bytes()
     monkeypatch.setattr(page, "render", lambda *_: "\ud800" * 10)
     monkeypatch.setattr(
-        "gossamer.results.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk is full"))
+        "gossamer.basics.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk is full"))
     )
     with pytest.raises(InputError, match=r"cannot write .*disk is full"):
         report.write([study], [], file, "second", "")

@@ -1,4 +1,4 @@
-"""What a user might write: functions, classes and objects of every kind that a fingerprint must follow."""
+"""What a user might write: functions, classes and objects of every kind that a cache key must follow."""
 
 import functools
 

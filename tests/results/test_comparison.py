@@ -6,8 +6,8 @@ from scipy import stats
 
 import gossamer as gs
 from gossamer.core import InputError
-from gossamer.results.comparison import changed
-from gossamer.results.settings import flattened
+from gossamer.results.comparison import find_changes
+from gossamer.results.differences import flatten
 from gossamer.results.study import Study
 from tests.results.side_by_side import made_up
 
@@ -101,10 +101,10 @@ def test_what_differs_in_specs_and_code_is_listed():
 
 def test_lists_of_tables_are_told_apart_by_name_or_by_number():
     given = {"a": [{"name": "x", "k": 1}, {"name": "y", "k": 2}], "b": [{"kind": "q"}], "c": [1, 2], "d": {}}
-    assert dict(flattened(given)) == {
+    assert dict(flatten(given)) == {
         "a[x].name": "x", "a[x].k": 1, "a[y].name": "y", "a[y].k": 2, "b[0].kind": "q", "c": [1, 2], "d": {},
     }  # fmt: skip
-    assert changed({"p": 1, "q": 2}, {"q": 2, "r": 3}) == [("p", 1, None), ("r", None, 3)]
+    assert find_changes({"p": 1, "q": 2}, {"q": 2, "r": 3}) == [("p", 1, None), ("r", None, 3)]
 
 
 def test_results_are_compared_as_they_are_and_nothing_else_is():

@@ -124,7 +124,7 @@ def test_another_line_in_an_algorithm_is_another_run(tmp_path):
     second, said = ran()
     assert second != first
     (changed,) = [text for text in said.splitlines() if "changed" in text]
-    assert re.fullmatch(r"runs/own: the code changed since 20\S+ \S+ \(gossamer\): computed anew", changed)
+    assert re.fullmatch(r"runs/own: the code changed since 20\S+ \S+ \(gossamer\.algorithms\): computed anew", changed)
     assert len(list((tmp_path / "runs" / "own" / "cells").iterdir())) == 4
 
 

@@ -1,4 +1,4 @@
-"""Arrays that a user gives: numbers of any shape, checked before anything is computed with them."""
+"""Checks of arrays that a user gives: numbers of any shape."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ LARGEST = 1e100
 
 
 def array_of(where: str, values: Any) -> np.ndarray:
-    """The values as an array of whole or floating numbers, or an `InputError` that names `where` they stood."""
+    """Return values as an array of whole or floating numbers. Raise InputError, which names `where` they stood."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError):  # rows of different lengths, or lists too deep for an array
@@ -23,9 +23,9 @@ def array_of(where: str, values: Any) -> np.ndarray:
 
 
 def numbers(where: str, values: Any, *, finite: bool = True) -> np.ndarray:
-    """The values as a new float64 array of their own shape, or an `InputError` that names `where` they stood.
+    """Return values as a new float64 array of their shape. Raise InputError, which names `where` they stood.
 
-    With ``finite=False`` they may also be infinite or NaN, as the point of a run that diverged is.
+    With ``finite=False`` values may also be infinite or NaN, as the point of a run that diverged is.
     """
     array = array_of(where, values).astype(np.float64)
     wrong = ~(np.abs(array) <= LARGEST)

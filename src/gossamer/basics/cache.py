@@ -1,9 +1,9 @@
-"""Compiled programs that outlive a process, in a directory of the user's own.
+"""The compilation cache: compiled programs that outlive a process, in a directory of the user's own.
 
-JAX keeps a program under a digest of all that it was compiled from: its text, the compiler's version and options. The
-place adds the machine's instructions, since a home directory may be shared by machines of several kinds. What JAX reads
-there becomes code that runs, so nothing is read that another user could have written, and nothing that does not have
-the digest that was noted once it was whole: a killed process or a bad disk costs a compilation and no more.
+JAX names a program by a digest of its text and of the compiler's version and options. The directory is also named by
+the machine's instructions, since machines of several kinds may share a home directory. What JAX reads there becomes
+code that runs. So the directory is used only if no other user can write to it, and a program only if it has the digest
+that was noted when it was whole: a killed process or a bad disk costs a compilation and no more.
 """
 
 import hashlib
@@ -14,6 +14,8 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+from gossamer.basics.files import write
+
 LIMIT = 100_000_000
 """Bytes that are kept, the latest used: some hundred programs of rounds, which take 0.1 s to look through."""
 
@@ -21,15 +23,15 @@ SEAL = ".sha256"
 
 
 def place() -> Path:
-    """Where programs are kept: below ``$XDG_CACHE_HOME``, or ``~/.cache``."""
+    """Return the directory of programs, below ``$XDG_CACHE_HOME`` or ``~/.cache``."""
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     return home / "gossamer" / "compiled" / _machine()
 
 
 def remember(folder: Path) -> bool:
-    """Let JAX, which must not have been imported, keep its programs there, in this process and those that it starts.
+    """Let JAX, which must not have been imported, cache programs there, in this process and those that it starts.
 
-    A directory named by ``JAX_COMPILATION_CACHE_DIR`` goes before ours. The answer is whether ours is used.
+    A directory named by ``JAX_COMPILATION_CACHE_DIR`` goes before ours. Return whether ours is used.
     """
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") or not is_private(folder):
         return False
@@ -43,7 +45,7 @@ def remember(folder: Path) -> bool:
 
 
 def seal() -> None:
-    """Note the digests of programs that have none yet, so that the next process believes them."""
+    """Write the digests of programs that have none yet, so that the next process uses them."""
     if os.environ.get("JAX_COMPILATION_CACHE_DIR") != str(place()):
         return
     for entry in _entries(place()):
@@ -51,17 +53,13 @@ def seal() -> None:
         if not note.exists():
             with suppress(OSError, zlib.error):
                 contents = entry.read_bytes()
-                if (
-                    contents[:1] == b"\x78"
-                ):  # zlib's: a program that another process is still writing is no whole stream
+                if contents[:1] == b"\x78":  # zlib's: what another process is still writing is no whole stream
                     zlib.decompress(contents)
-                part = note.with_name(f"{note.name}.{os.getpid()}")
-                part.write_text(hashlib.sha256(contents).hexdigest())
-                part.replace(note)
+                write(note, hashlib.sha256(contents).hexdigest().encode())
 
 
 def is_private(folder: Path) -> bool:
-    """Return True if the directory is there, or could be made, and nobody else may write into it."""
+    """Return whether the directory exists, or can be made, and no other user may write into it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -73,14 +71,17 @@ def is_private(folder: Path) -> bool:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what is not as it was noted, and the oldest of what is beyond the limit."""
-    kept = 0
+    """Remove programs that do not have their digests, and the oldest beyond the limit."""
+    total = 0
     with suppress(OSError):
         for entry in sorted(_entries(folder), key=_last_used, reverse=True):
             note = entry.with_name(entry.name + SEAL)
-            sound = kept < LIMIT and _digest(entry) == _noted(note)
-            kept += entry.stat().st_size
-            if not sound:
+            digest, noted = hashlib.sha256(entry.read_bytes()).hexdigest(), None
+            with suppress(OSError):  # a program without a digest is not used
+                noted = note.read_text()
+            is_whole = total < LIMIT and noted == digest
+            total += entry.stat().st_size
+            if not is_whole:
                 note.unlink(missing_ok=True)
                 entry.unlink(missing_ok=True)
         for note in folder.glob(f"*{SEAL}*"):
@@ -96,19 +97,8 @@ def _last_used(entry: Path) -> float:
     return max(entry.stat().st_atime, entry.stat().st_mtime)
 
 
-def _digest(entry: Path) -> str:
-    return hashlib.sha256(entry.read_bytes()).hexdigest()
-
-
-def _noted(note: Path) -> str | None:
-    try:
-        return note.read_text()
-    except OSError:
-        return None
-
-
 def _machine() -> str:
-    """A name for the processor's kind and the compiler's version."""
+    """Return a digest of the kind of processor and of the compiler's version."""
     from importlib.metadata import version
 
     told = [platform.machine(), platform.system(), version("jax"), version("jaxlib")]

@@ -14,11 +14,11 @@ RUN, NETWORK, MEASUREMENT = range(3)
 """The domains of keys: see `gossamer.basics.keys`."""
 
 FAULTS = 1 << 20
-"""Where faults begin below the key of a network's round; JAX's own functions split that key into lower numbers."""
+"""The first number of faults below the key of a network's round; JAX's own functions split that key into lower ones."""
 
 
 def encrypted(key: Any, high: Any, low: Any) -> tuple[Any, Any]:
-    """The block of two words that the cipher makes of a counter of two words, under the key: arrays of NumPy or JAX."""
+    """Return the block of two words for a counter of two words under a key: arrays of NumPy or JAX."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
     a, b = high + schedule[0], low + schedule[1]
     for step in range(5):

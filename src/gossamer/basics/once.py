@@ -1,4 +1,4 @@
-"""Answers that are made once in a process, whichever thread asks first."""
+"""Caches for several threads."""
 
 import functools
 import threading
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 class once(Generic[T]):
-    """`functools.cache` for several threads: one of those that ask at once makes the answer, and the others wait."""
+    """A `functools.cache` that computes each answer once, however many threads ask at the same time."""
 
     def __init__(self, function: Callable[..., T]):
         self._known, self._lock = functools.cache(function), threading.RLock()
@@ -20,5 +20,5 @@ class once(Generic[T]):
             return self._known(*given)
 
     def cache_clear(self) -> Any:
-        """Forget all answers."""
+        """Remove all answers."""
         self._known.cache_clear()

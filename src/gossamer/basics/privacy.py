@@ -1,10 +1,10 @@
-"""What is promised of a private oracle."""
+"""The privacy parameters of an oracle."""
 
 from typing import NamedTuple
 
 
 class Privacy(NamedTuple):
-    """What decides the (ε, δ) of a private oracle, besides how often it was asked."""
+    """Parameters that decide the (ε, δ) of a private oracle, together with the number of its releases."""
 
     clip: float
     noise: float
@@ -12,4 +12,4 @@ class Privacy(NamedTuple):
     rate: float
     """The probability with which each row is taken."""
     delta: float
-    """The δ at which ε is told."""
+    """The δ at which ε is stated."""

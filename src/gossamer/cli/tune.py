@@ -60,8 +60,8 @@ def tune(
     load_own(own)
     import polars as pl
 
+    from gossamer.basics.files import write as write_file
     from gossamer.experiments import running, tried, tuned_spec
-    from gossamer.results.files import write as write_file
     from gossamer.specs.spec import Spec
 
     if write is None and (variant is not None or replicate is not None):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from gossamer.core import InputError
-from gossamer.results.fingerprint.origins import home
+from gossamer.results.cache_key import origin
 
 TRACED = ("TracerBoolConversionError", "ConcretizationTypeError", "TracerIntegerConversionError")
 """Errors of JAX where code decides by values that are not known while a program is compiled."""
@@ -67,4 +67,4 @@ def _is_own(file: str) -> bool:
     """Return True if the file is the user's: a cell of a notebook counts, code that Python generates does not."""
     if file.startswith("<"):
         return file.startswith(("<ipython", "<stdin", "<console"))
-    return home(None, file) == ""
+    return origin(None, file) == ""

@@ -24,9 +24,8 @@ import numpy as np
 from jax.experimental import multihost_utils
 
 from gossamer.core import InputError, brief
-from gossamer.results.npz import packed, unpacked
 from gossamer.results.provenance import versions
-from gossamer.results.store import CellCheck, CellKey, Store
+from gossamer.results.store import CellKey, Store, pack, unpack
 
 HEARTBEAT = 10
 """Seconds after which a silent process is given up."""
@@ -132,10 +131,10 @@ def check_same(spec: str, own: list[Path]) -> None:
 class BroadcastStore(Store):
     """A store that the first process reads and writes; reads are broadcast to the others."""
 
-    def get(self, key: CellKey, check: CellCheck = lambda arrays: None) -> dict[str, np.ndarray] | None:
-        cell = super().get(key, check) if is_first() else None
-        data = _broadcast(b"" if cell is None else packed(cell))
-        return unpacked("what the first process sent", data) if data else None
+    def get(self, key: CellKey) -> dict[str, np.ndarray] | None:
+        cell = super().get(key) if is_first() else None
+        data = _broadcast(b"" if cell is None else pack(cell))
+        return unpack(data) if data else None
 
     def put(self, key: CellKey, arrays: Mapping[str, np.ndarray]) -> None:
         if is_first():

@@ -29,7 +29,6 @@ from gossamer.metrics import Target, own
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Empirical, Problem
-from gossamer.results.files import Damaged
 from gossamer.results.store import Store
 
 SEGMENT = 5_000
@@ -313,7 +312,7 @@ class Row:
 
     @staticmethod
     def of_cell(cell: Cell) -> "Row":
-        """Return the segment of a cell that `check_cell` accepts."""
+        """Return the segment of a cell."""
         states = sum(name.startswith("state/") for name in cell)
         return Row(
             rounds=cell["rounds"],
@@ -327,22 +326,6 @@ class Row:
             x=cell["x"],
             bias=cell.get("bias"),
         )
-
-
-def check_cell(marks: list[int], shape: tuple[int, int], worst: bool, cell: Cell) -> None:
-    """Raise Damaged if a cell lacks what `Row.cell` puts into one; a checksum only says that it did not change."""
-    metrics = [values for name, values in cell.items() if name.startswith("metric/")]
-    single = ("worst", "seconds") if worst else ("seconds",)
-    wanted = dict.fromkeys(("rounds", *ENDS), "i") | dict.fromkeys((*single, "x", "metric/loss"), "f")
-    for name, kinds in {**wanted, "state/0": "fiub"}.items():
-        if name not in cell or cell[name].dtype.kind not in kinds:
-            raise Damaged(f"it has no {name} of numbers")
-    rounds = cell["rounds"]
-    whole = cell["x"].shape == shape and not any(cell[name].ndim for name in (*single, *ENDS))
-    if not whole or rounds.tolist() != marks[: rounds.size] or any(values.shape != rounds.shape for values in metrics):
-        raise Damaged("its arrays are of other shapes or rounds than were asked for")
-    if rounds.size < len(marks) and all(cell[name] < 0 for name in ENDS):
-        raise Damaged("its run did not end early, but has not all its rounds")
 
 
 def run_segment(
@@ -479,8 +462,7 @@ def compute(
         if store.keeps:
             common = _cell_key(plan, network, layout, width, first, last, marks)
             keys = {run: {"setting": names[run[0]], "seed": run[1], **common} for run in going}
-            check = partial(check_cell, marks, (problem.agents, problem.dim), plan.metrics is None)
-            stored = {run: store.get(keys[run], check) for run in going}
+            stored = {run: store.get(keys[run]) for run in going}
             newest = {run: Row.of_cell(cell) for run, cell in stored.items() if cell is not None}
         missing = [run for run in going if run not in newest]
         at_end = last == plan.last

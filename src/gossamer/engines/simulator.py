@@ -28,7 +28,7 @@ from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
 from gossamer.results.provenance import machine, versions
 from gossamer.results.result import Result, runs_frame
-from gossamer.results.store import Nowhere
+from gossamer.results.store import NullStore
 
 Callback = Callable[[int, dict[str, np.ndarray]], bool | None]
 """A user's function of a measured round and its metrics by name, each an array [seeds]."""
@@ -115,7 +115,7 @@ def simulate(
                 seeds,
                 plan,
                 width=Width(1, len(seeds)),
-                store=Nowhere(),
+                store=NullStore(),
                 report=lambda done, loss, rule=rule: report(rule.name, done, plan.steps, loss),
                 say=saying(report, rule.name),
                 watched=watched,
@@ -123,7 +123,7 @@ def simulate(
             )
             by_seed, took = {seed: run for (_, seed), run in runs.items()}, time.perf_counter() - began
             results.append(result_of(rule, by_seed, problem, network, oracle, plan, took, clock=clock))
-    return Result.joined(results)
+    return Result.join(results)
 
 
 def warn_of_drift(runs: Sequence[tuple[Any, RunPlan]]) -> None:

@@ -5,9 +5,9 @@ import os
 from itertools import count
 from pathlib import Path
 
+from gossamer.basics.files import FORMAT, sweep, write
 from gossamer.core import InputError, brief
 from gossamer.engines.simulator import planned
-from gossamer.results.files import FORMAT, sweep, write
 from gossamer.specs.spec import Spec
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 
 from gossamer.core import InputError, Range, Whole
-from gossamer.metrics.label import Better
+from gossamer.metrics import Better
 from gossamer.specs.candidates import Candidate, Values
 from gossamer.specs.sections import TuningSection
 

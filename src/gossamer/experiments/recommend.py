@@ -26,7 +26,7 @@ from gossamer.experiments.recommending.searching import (
 from gossamer.experiments.recommending.ways import Choices, Way
 from gossamer.experiments.recommending.winner import winner_of
 from gossamer.results.recommendation import Recommendation, title
-from gossamer.results.store import Nowhere, Store
+from gossamer.results.store import NullStore, Store
 from gossamer.specs.spec import Spec
 
 STEPS = (1e-3, 3.0)
@@ -82,7 +82,7 @@ def recommend(
     limits = {"seconds": seconds, "bytes": bytes, "target": target, "clock": clock}
     tries = {"degree": degree, "methods": methods, "graphs": graphs, "keep": keep, "settings": settings}
     question = asked(given, **limits, **tries, criterion=criterion, matters=matters, seeds=seeds, seed=seed)
-    store: Store = Nowhere()
+    store: Store = NullStore()
     if out is not None:
         refuse_foreign(question.spec, Path(out))
         store = Store(Path(out) / "cells")

@@ -21,7 +21,7 @@ from gossamer.experiments.tuning import Tuned
 from gossamer.experiments.variants import Variant
 from gossamer.results.result import Result
 from gossamer.results.statistics import unsettled
-from gossamer.results.store import Nowhere, Store
+from gossamer.results.store import NullStore, Store
 from gossamer.results.study import TUNED, Study
 from gossamer.specs.parts import Parts
 from gossamer.specs.spec import Spec
@@ -48,7 +48,7 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     """Run a spec. With `out`, in a directory: every run is kept when it is done, so that the same call after an
     interruption goes on, and one with more rounds or seeds computes only what is missing."""
     variants = spec.each(Variant.of)
-    store = Nowhere()
+    store = NullStore()
     if out is not None:
         processes.run_on_first(partial(claim, spec, Path(out)))
         store = processes.open_store(Path(out) / "cells")
@@ -74,7 +74,7 @@ def studied(
         tally = Tally(name, sum(len(each.seeds) for each in wanted), several=not alone)
         results = _evaluated(variants, wanted, store, report, tally)
     numbers = {label: range(len(variant.parts.candidates)) for label, variant in variants.items()}
-    joined = {label: Result.joined([results[label, k] for k in numbers[label]]) for label in variants}
+    joined = {label: Result.join([results[label, k] for k in numbers[label]]) for label in variants}
     facts = {label: facts_of(variant.parts, joined[label]) for label, variant in variants.items()}
     return Study(name, title, spec, joined, Tuned.table_of(tuned), facts)
 

@@ -12,8 +12,8 @@ from gossamer.experiments.variants import Variant
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
-from gossamer.results.fingerprint import Unknown, of
-from gossamer.results.store import Nowhere, Store
+from gossamer.results.cache_key import Unknown, digest
+from gossamer.results.store import NullStore, Store
 from gossamer.results.study import Study
 from gossamer.specs.candidates import Candidate, check_grids
 from gossamer.specs.making import explained, plain
@@ -84,7 +84,7 @@ def study(
     made_of = Parts(candidates, problem, network, oracle, _key(problem, network, oracle) if out is not None else {})
     variant = Variant(made_of, plan, chosen_seeds, section, run, clock)
     variant.check_size()
-    store = Nowhere() if out is None else Store(_directory(Path(out)) / "cells")
+    store = NullStore() if out is None else Store(_directory(Path(out)) / "cells")
     compared = studied({"": variant}, store, name, name, "", progress)
     if out is not None:
         compared.save(Path(out), anew=store.written > 0)
@@ -118,7 +118,7 @@ def _section(tune: Mapping[str, Any] | None, left_open: list[str]) -> TuningSect
 def _key(problem: Problem, network: Network, oracle: Oracle) -> dict[str, Any]:
     """What the store calls objects that no spec describes: by all that they hold."""
     try:
-        return {"objects": of(problem, network, oracle, data=True)}
+        return {"objects": digest(problem, network, oracle)}
     except Unknown as reason:
         raise InputError(f"out=… needs to know what it stores, but {reason}: leave it out, and use `save`.") from None
 

@@ -35,7 +35,7 @@ from gossamer.metrics import METRICS, targets
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.statistics import arrival, ending
-from gossamer.results.store import Nowhere, Store
+from gossamer.results.store import NullStore, Store
 from gossamer.results.study import TUNING
 from gossamer.specs.candidates import Candidate, Values, check_grids
 from gossamer.specs.making import explained
@@ -155,7 +155,7 @@ def tune(
     trying = Trying(parts, grid, plan.steps, dtype)
     trying.fits()
     with reporting(progress) as report:
-        return trying.search(Nowhere(), report)
+        return trying.search(NullStore(), report)
 
 
 class Trying(NamedTuple):

@@ -1,20 +1,21 @@
-"""What is measured along a run: one open table, `METRICS`, of a name, a label and a function each.
+"""Metrics: one open table, `METRICS`, of a name, a label and a function each; and the other columns of a result.
 
-`gossamer.metrics.measuring` measures, in JAX; the table itself needs none, so that results are read without it.
+`gossamer.metrics.measuring` measures, in JAX. The tables need no JAX, so that results are read without it.
 """
 
-from gossamer.metrics.label import COLUMNS, Better, Label, checked_name
-from gossamer.metrics.table import METRICS, OURS, Metric, Target, labels, measured, metric, own, targets
+from gossamer.metrics.columns import AXES, COLUMNS, Column
+from gossamer.metrics.table import METRICS, OURS, Better, Label, Metric, Target, labels, measured, metric, own, targets
 
 __all__ = [
+    "AXES",
     "COLUMNS",
     "METRICS",
     "OURS",
     "Better",
+    "Column",
     "Label",
     "Metric",
     "Target",
-    "checked_name",
     "labels",
     "measured",
     "metric",

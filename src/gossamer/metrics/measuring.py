@@ -1,4 +1,4 @@
-"""How metrics are measured inside the compiled program: one snapshot of a run for all of them."""
+"""Measuring inside the compiled program: one snapshot of a run for all metrics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -9,8 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from gossamer.core import InputError, State
-from gossamer.metrics.label import Label
-from gossamer.metrics.table import OURS, Metric, labels
+from gossamer.metrics.table import OURS, Label, Metric, labels
 from gossamer.problems import Empirical, Problem
 
 MOST_WORK = 50_000_000_000
@@ -18,7 +17,7 @@ MOST_WORK = 50_000_000_000
 models of all agents on the rows of all agents it grows as n², and takes an hour at 100,000 agents."""
 
 LEAST_MODELS = 8
-"""How many models are looked at however large the data are."""
+"""The least number of models that are looked at, however large the data are."""
 
 TOGETHER = 4_000_000
 """Predictions, models times rows, that are made together for it: many at once are no faster, and take their memory."""
@@ -58,37 +57,37 @@ class Snapshot:
 def measure(
     metrics: Sequence[Metric], problem: Problem, rule: Any, state: State, bias: Array | None
 ) -> dict[str, Float[Array, ""]]:
-    """The metrics of one run at one round: those that the problem, the rule and the oracle's constant bias allow."""
+    """Return the metrics of one run at one round: those that apply to the problem, the rule and the oracle."""
     snapshot = Snapshot.of(problem, rule, state, bias)
     values = {metric.name: _value(metric, snapshot) for metric in metrics}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def honest_of(problem: Problem, of_agents: Any) -> Any:
-    """Of arrays that have the agents first, the rows of the honest ones."""
+    """Return the rows of the honest agents, of arrays that have the agents first."""
     honest = problem.honest
     return of_agents if honest is None else jax.tree.map(lambda a: a[honest], of_agents)
 
 
 def looked_at(problem: Problem) -> int:
-    """At how many agents' models F is evaluated for max_i F(x_i): at all, unless that is beyond `MOST_WORK`."""
+    """Return at how many agents' models max_i F(x_i) evaluates F: at all, unless that is beyond `MOST_WORK`."""
     return min(measured_agents(problem), max(LEAST_MODELS, MOST_WORK // (_rows(problem) * problem.dim)))
 
 
 def _rows(problem: Problem) -> int:
-    """How many rows F is a mean over."""
+    """Return the number of rows that F is a mean over."""
     return problem.row_weights.shape[0] if isinstance(problem, Empirical) else problem.agents * problem.dim
 
 
 def measured_agents(problem: Problem) -> int:
-    """How many agents' models are measured."""
+    """Return the number of agents whose models are measured."""
     return problem.agents if problem.honest is None else problem.honest.shape[0]
 
 
 def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Float[Array, ""]:
-    """max_i F(x_i): the whole loss at the model of the agent that does worst.
+    """Return max_i F(x_i), the whole loss at the model of the agent that does worst.
 
-    Where that is beyond `MOST_WORK`, it is the largest among the `looked_at` agents whose models are furthest from the
+    Where that is beyond `MOST_WORK`, return the largest among the `looked_at` agents whose models are furthest from the
     mean. That is never above max_i F(x_i), and equal to it if the worst of all agents is among them.
     """
     x, models = honest_of(problem, x), looked_at(problem)
@@ -100,16 +99,16 @@ def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Flo
 
 
 def labels_of(problem: Problem) -> dict[str, Label]:
-    """The labels of all metrics in force, as they are measured on this problem."""
+    """Return the labels of all metrics, as they are measured on this problem."""
     known, models = labels(), looked_at(problem)
     agents = measured_agents(problem)
     if models == agents:
         return known
-    told = f"the {models:,} of {agents:,} agents furthest from the mean"
+    some = f"the {models:,} of {agents:,} agents furthest from the mean"
     worst = replace(
         known["worst_loss"],
-        about=f"max F(x_i) over {told}, at the end of a run: at most the loss of the worst of all agents",
-        text=f"loss of the worst agent, among {told}",
+        about=f"max F(x_i) over {some}, at the end of a run: at most the loss of the worst of all agents",
+        text=f"loss of the worst agent, among {some}",
         latex=None,
     )
     return known | {"worst_loss": worst}

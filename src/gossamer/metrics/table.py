@@ -1,33 +1,89 @@
-"""The table of metrics: one entry for each, and a decorator for users to add their own."""
+"""The table of metrics, how each is shown, and a decorator for users to add their own."""
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
-from gossamer.core import Array, InputError, Range, brief, nearest
-from gossamer.metrics.label import Better, Label, checked_name
+from gossamer.core import Array, InputError, Range, brief, flag, nearest
+from gossamer.metrics.columns import COLUMNS
 
 if TYPE_CHECKING:
     from gossamer.metrics.measuring import Snapshot
 
+Better = Literal["lower", "higher"]
 Measure = Callable[["Snapshot"], Any]
 F = TypeVar("F", bound=Callable[..., Any])
+
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
+
+TAKEN = {column.name for column in COLUMNS} | {"variant", "seeds", "diverged", "reached", "rounds", "bytes", "eta"}
+"""Names that mean something else in a result, its summary or its figures."""
+
+LONGEST = 200
+"""The most letters of a text that is shown."""
+
+
+@dataclass(frozen=True)
+class Label:
+    """The words and the axis of a metric, wherever it is shown. A label is stored with a result."""
+
+    about: str
+    """A sentence about the metric."""
+    text: str
+    """The name in plain letters, for pages and tables."""
+    latex: str | None = None
+    """A formula for figures, without dollar signs, as matplotlib's mathtext knows it; the text if there is none."""
+    log: bool = False
+    """True for a logarithmic axis."""
+    better: Better = "lower"
+    """The better values."""
+    summary: bool = True
+    """True if a summary shows the metric."""
+    end: bool = False
+    """True if the metric is measured at the end of a run only."""
+
+    def __post_init__(self) -> None:
+        for key, text in (("text", self.text), ("about", self.about), ("latex", self.latex)):
+            if key == "latex" and text is None:
+                continue
+            if not isinstance(text, str) or not text.strip() or len(text) > LONGEST or not text.isprintable():
+                raise InputError(f"{key} of a metric must be one line of 1 to {LONGEST} letters, but is {brief(text)}.")
+        if self.latex is not None and "$" in self.latex:
+            raise InputError(f"latex of a metric is a formula without dollar signs, but is {brief(self.latex)}.")
+        for key in ("log", "summary", "end"):
+            flag(f"{key} of a metric", getattr(self, key))
+        if self.better not in ("lower", "higher"):
+            raise InputError(f'better of a metric must be "lower" or "higher", but is {brief(self.better)}.')
+
+
+def check_name(name: Any) -> str:
+    """Return a metric's name. Raise InputError unless it can be the name of a column and of a file."""
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise InputError(
+            "the name of a metric must be up to 40 letters, digits and underscores, with a letter first, but is "
+            f"{brief(name)}."
+        )
+    if name in TAKEN or name.startswith("seconds"):
+        raise InputError(f"{name!r} has another meaning in a result: choose another name for a metric.")
+    return name
 
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that is measured along a run. It is hashable: which metrics there are belongs to a compiled program."""
+    """A number that is measured along a run. It is hashable, since a compiled program depends on its metrics."""
 
     name: str
-    """Its column in a result."""
+    """The column of a result."""
     label: Label
     measure: Measure | None
-    """Its value, a scalar, from a `Snapshot`; None where it does not apply. No function: the engine measures it."""
+    """Returns the value, a scalar, from a `Snapshot`, or None where the metric does not apply. The engine measures
+    metrics without a function."""
 
 
 def spread(a: Array) -> Array:
-    """The mean over agents of the squared distance to the agents' mean."""
+    """Return the mean over agents of the squared distance to the agents' mean."""
     return ((a - a.mean(0)) ** 2).sum(1).mean()
 
 
@@ -123,40 +179,40 @@ def metric(
 
     Args:
         name: its column in a result: letters, digits and underscores.
-        about: what it is, in a sentence; the first line of the function's docstring if it is not given.
+        about: a sentence about it; the first line of the function's docstring if it is not given.
         text: its name in plain letters; that of the column if it is not given.
         latex: its formula for figures, without dollar signs; the text if it is not given.
         log: whether its axis is logarithmic.
         better: "lower" or "higher": which way `until` compares it.
         summary: whether a summary shows it.
     """
-    if checked_name(name) in OURS:
+    if check_name(name) in OURS:
         raise InputError(f"{name!r} is a metric of Gossamer's own: choose another name.")
 
-    def known(measure: F) -> F:
+    def register(measure: F) -> F:
         if not callable(measure):
             raise InputError(f"the metric {name!r} must be a function of a Snapshot, but is {brief(measure)}.")
         plain = name.replace("_", " ") if text is None else text
-        told = (inspect.getdoc(measure) or plain).partition("\n")[0] if about is None else about
-        METRICS[name] = Metric(name, Label(told, plain, latex, log, better, summary), measure)
+        sentence = (inspect.getdoc(measure) or plain).partition("\n")[0] if about is None else about
+        METRICS[name] = Metric(name, Label(sentence, plain, latex, log, better, summary), measure)
         return measure
 
-    return known
+    return register
 
 
 def measured(names: Collection[str] | None = None) -> tuple[Metric, ...]:
-    """The metrics in force that are measured along a run: all, or those that are named."""
+    """Return the metrics that are measured along a run: all, or those that are named."""
     along = (metric for metric in METRICS.values() if not metric.label.end)
     return tuple(metric for metric in along if names is None or metric.name in names)
 
 
 def labels() -> dict[str, Label]:
-    """The labels of all metrics in force."""
+    """Return the labels of all metrics."""
     return {name: metric.label for name, metric in METRICS.items()}
 
 
 def own() -> dict[str, Measure]:
-    """The functions of the users' metrics in force: they belong to what determines a run."""
+    """Return the functions of the user's metrics: they are part of a run's cache key."""
     return {name: metric.measure for name, metric in METRICS.items() if name not in OURS and metric.measure is not None}
 
 
@@ -169,25 +225,21 @@ class Target(NamedTuple):
 
 
 def targets(until: Any) -> tuple[Target, ...]:
-    """What ends a run, from a user's `until`: a value for each metric that is to come to it or be better."""
+    """Return the targets of a user's `until`: a run ends when each metric has come to its value or is better."""
     if until is None:
         return ()
     if not isinstance(until, Mapping) or not until:
         raise InputError(f'until must name metrics and values, such as {{"loss": 0.4}}, but is {brief(until)}.')
-    found = []
+    found, along = [], [metric.name for metric in measured()]
     for name, value in until.items():
         if not isinstance(name, str) or name not in METRICS:
             raise InputError(
                 f"until names {brief(name)}, which is no metric (one of your own must be defined before the run); "
-                f"{nearest(name, _along())}"
+                f"{nearest(name, along)}"
             )
         label = METRICS[name].label
         if label.end:
-            raise InputError(f"until names {name}, which is measured at the end only; {nearest('', _along())}")
+            raise InputError(f"until names {name}, which is measured at the end only; {nearest('', along)}")
         anything = Range(float("-inf"), float("inf"), True, True)
         found.append(Target(name, anything.check(f"until: {name}", value), label.better))
     return tuple(found)
-
-
-def _along() -> list[str]:
-    return [metric.name for metric in measured()]

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer import report
+from gossamer.basics.files import write
 from gossamer.basics.keys import keys_of
 from gossamer.basics.progress import Report
 from gossamer.basics.text import format_duration
@@ -27,7 +28,6 @@ from gossamer.paper.processes import run_all
 from gossamer.paper.verdicts import Verdicts
 from gossamer.problems import Problem, settling_point
 from gossamer.problems.problem import cast
-from gossamer.results.files import write
 from gossamer.results.study import Study
 from gossamer.specs.parts import Parts
 from gossamer.specs.spec import Spec

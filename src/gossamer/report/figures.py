@@ -19,7 +19,7 @@ from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from gossamer.core import InputError, brief, nearest
-from gossamer.metrics import METRICS, Label
+from gossamer.metrics import AXES, METRICS, Label
 from gossamer.networks import Comparison, Network
 from gossamer.report import names, styles
 from gossamer.report.styles import COLORS, Style
@@ -40,23 +40,6 @@ EMBEDDED: Any = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}
 DPI = 300
 """The resolution of a bitmap."""
 
-
-class Axis(NamedTuple):
-    """An x-axis: a cost that a method pays."""
-
-    title: str
-    short: str
-    factor: float = 1.0
-    """The column of the result is multiplied by it."""
-
-
-PAID = {
-    "rounds": Axis("rounds", "rounds"),
-    "queries": Axis("gradient queries of an agent", "queries"),
-    "bytes": Axis("MB sent by an agent", "MB sent", 1e-6),
-    "messages": Axis("messages that an agent waits for", "messages"),
-    "seconds": Axis("time by the clock (s)", "seconds"),
-}
 
 FLOORED = "grad_norm_sq"
 """The metric that a bias keeps above ‖ē‖²."""
@@ -274,7 +257,7 @@ def draw_curves(
             _draw_curve(axes, result, label, text, looks[label].style, metric, x, log, number)
         if metric == FLOORED:
             _draw_floors(axes, list(looks.values()), log)
-        label_axes(axes, metric_title(label_of_metric), PAID[x].title, log)
+        label_axes(axes, metric_title(label_of_metric), AXES[x].title, log)
         if figure is not None:
             _draw_legend(figure, axes, across)
     return axes
@@ -286,7 +269,7 @@ def _draw_curve(
     alive = result.of(label).filter(pl.col("status") != "diverged")
     points = band(alive, metric, "round", log)
     paid = dict(alive.group_by("round").agg(pl.col(result.axes[x]).mean().alias("paid")).iter_rows())
-    across = np.array([paid[int(t)] for t in points["x"]], float) * PAID[x].factor
+    across = np.array([paid[int(t)] for t in points["x"]], float) * AXES[x].factor
     name = text.replace("$", r"\$")
     style: dict[str, Any] = {"color": look.color, "linestyle": look.line, "marker": look.symbol}
     if len(across) == 0:  # all seeds diverged at once: the legend still counts them
@@ -402,7 +385,7 @@ def draw_front(recommendation: "Recommendation") -> Figure:
     with rc_context(layout.rc):
         figure = PaperFigure(layout.rc, figsize=(layout.two, layout.one * 0.8), layout="constrained")
         for place, paid in enumerate(("seconds", "bytes")):
-            axes, factor = figure.add_subplot(1, 2, place + 1), PAID[paid].factor
+            axes, factor = figure.add_subplot(1, 2, place + 1), AXES[paid].factor
             tried = [factor * point[paid] for point in recommendation.points]
             axes.scatter(tried, [point["value"] for point in recommendation.points], s=5, color="0.75")
             every = []
@@ -417,7 +400,7 @@ def draw_front(recommendation: "Recommendation") -> Figure:
             best = np.minimum.accumulate([value for _, value in ordered])
             axes.step([x for x, _ in ordered], best, where="post", color="black", linewidth=0.7, linestyle=":")
             axes.set_xscale("log")
-            label_axes(axes, metric_title(label) if not place else "", PAID[paid].title, log=label.log)
+            label_axes(axes, metric_title(label) if not place else "", AXES[paid].title, log=label.log)
             axes.legend(fontsize=6, frameon=False)
     return figure
 

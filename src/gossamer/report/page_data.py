@@ -9,8 +9,9 @@ import polars as pl
 from scipy.stats import rankdata
 
 from gossamer.basics.text import SYMBOLS, format_number
+from gossamer.metrics import AXES
 from gossamer.report import names, styles
-from gossamer.report.figures import FLOORED, PAID, band, bias_floors, needs_log, order_methods
+from gossamer.report.figures import FLOORED, band, bias_floors, needs_log, order_methods
 from gossamer.results.concat import SIDE_BY_SIDE
 from gossamer.results.result import Result
 from gossamer.results.statistics import interval
@@ -53,7 +54,7 @@ def curves(study: Study) -> dict[str, Any]:
     named, bias = names.name_variants(study), bias_floors(study)
     proper = {label: text for result in results for label, text in names.name_labels(result).items()}
     return {
-        "axes": [{"title": PAID[name].title, "short": PAID[name].short} for name in across],
+        "axes": [{"title": AXES[name].title, "short": AXES[name].short} for name in across],
         "metrics": [
             {"key": name, "title": label.text, "log": label.log, "better": label.better} for name, label in up.items()
         ],
@@ -119,7 +120,7 @@ def _method(result: Result, label: str, across: list[str], up: list[str]) -> dic
     others = [column for column in columns.values() if column != "round"]
     marks = alive.group_by("round").agg(pl.col(others).mean()).sort("round")
     position = {mark: k for k, mark in enumerate(marks["round"].to_list())}
-    paid = {name: marks[column].cast(pl.Float64).to_numpy() * PAID[name].factor for name, column in columns.items()}
+    paid = {name: marks[column].cast(pl.Float64).to_numpy() * AXES[name].factor for name, column in columns.items()}
     return {
         "setting": result.labels[label][1],
         "seeds": len(result.seeds),

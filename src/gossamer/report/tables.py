@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from gossamer.basics.files import write
 from gossamer.basics.table import LaTeX, Table, escape_latex
 from gossamer.basics.text import visible
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import Label
 from gossamer.report.names import display_name
-from gossamer.results.files import write
 from gossamer.results.statistics import LEVEL, difference
 
 if TYPE_CHECKING:

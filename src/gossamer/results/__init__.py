@@ -1,1 +1,1 @@
-"""What runs leave: results, studies, the store, atomic files, provenance and statistics."""
+"""Results and studies, the store of finished runs, cache keys, provenance and statistics."""

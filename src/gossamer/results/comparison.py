@@ -1,4 +1,4 @@
-"""Two runs side by side: in what they differ, and whether their results differ by more than chance."""
+"""Comparison of two runs: their differences, and whether their ends differ by more than chance."""
 
 import math
 import tomllib
@@ -12,16 +12,16 @@ from gossamer.basics.html import tag
 from gossamer.basics.table import Table
 from gossamer.basics.text import some
 from gossamer.core import InputError, brief
+from gossamer.results.differences import ROUNDING, describe_differences, find_differences, flatten
 from gossamer.results.result import Key, Result
-from gossamer.results.settings import ROUNDING, differing, flattened, told
 from gossamer.results.statistics import LEVEL, by_replicate, difference, interval
 from gossamer.results.study import Study, study_of
 
 LEFT_OUT = ("consensus",)
-"""Metrics of a summary that say nothing of how good a model is."""
+"""Metrics of a summary that do not measure how good a model is."""
 
 Pair = tuple[str, tuple[str, Key], tuple[str, Key]]
-"""What a comparison is called, and the variant and method of each side."""
+"""The name of a comparison, and the variant and method of each side."""
 
 
 @dataclass(frozen=True)
@@ -54,32 +54,32 @@ class Ends:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare` found. Printed it is text for a terminal."""
+    """The outcome of `compare`. Printed it is text for a terminal."""
 
     labels: tuple[str, str]
     table: pl.DataFrame
     """A row for each common method and metric: method, metric, first and first_±, second and second_±, difference and
     difference_± (of the second from the first), paired, rounds and verdict."""
     level: float
-    """Of each interval of a difference: so high that all hold simultaneously at 95 %."""
+    """The level of each interval of a difference, so high that all hold simultaneously at 95 %."""
     spec: list[tuple[str, Any, Any]] | None
     """The keys of the specs that differ, with both values (None for a key that is not there); None unless both have
     a spec."""
     made_by: list[tuple[str, Any, Any]]
-    """The versions, code fingerprints and machines that differ."""
+    """The versions, digests of the code and machines that differ."""
     settings: list[str]
-    """What else differs, a line each."""
+    """Other differences, a line each."""
     only: tuple[list[str], list[str]]
     """The methods that only one of them ran."""
 
     @property
     def significant(self) -> list[str]:
-        """What differs by more than chance: "method, metric"."""
+        """The differences beyond chance, as "method, metric"."""
         rows = self.table.filter(pl.col("verdict").str.starts_with("lower"))
         return [f"{method}, {metric}" for method, metric in rows.select("method", "metric").iter_rows()]
 
     def asdict(self) -> dict[str, Any]:
-        """All of it, for a JSON file."""
+        """Return all fields, for a JSON file."""
         keys = None if self.spec is None else [{"key": key, "first": a, "second": b} for key, a, b in self.spec]
         made_by = [{"what": what, "first": first, "second": second} for what, first, second in self.made_by]
         return {
@@ -101,32 +101,38 @@ class Comparison:
         return tag("pre", str(self))
 
     def __str__(self) -> str:
-        first, second = self.labels
-        names = (
-            letter if label == letter else f"{letter} = {label}" for letter, label in (("A", first), ("B", second))
-        )
-        head = ["method", "metric", *names, "B − A", "paired", "verdict"]
+        def number(value: float | None, half: float | None) -> str:
+            if value is None:
+                return "–"
+            return f"{value:.4g}" if half is None else f"{value:.4g} ± {half:.2g}"
+
+        def lines(changes: list[tuple[str, Any, Any]]) -> list[str]:
+            shown = ([what, *("not given" if one is None else brief(one) for one in both)] for what, *both in changes)
+            return [f"  {what}: {first} | {second}" for what, first, second in shown]
+
+        names = [
+            letter if label == letter else f"{letter} = {label}"
+            for letter, label in zip("AB", self.labels, strict=True)
+        ]
         body = [
             [
                 row["method"],
                 row["metric"],
-                *(_number(row[side], row[f"{side}_±"]) for side in ("first", "second", "difference")),
+                *(number(row[side], row[f"{side}_±"]) for side in ("first", "second", "difference")),
                 row["paired"],
                 row["verdict"],
             ]
             for row in self.table.iter_rows(named=True)
         ]
-        parts = [[Table(head, body).text(keys=2)]]
-        parts[0].append(
-            f"Means with 95 % intervals. Those of the differences are at {100 * self.level:.4g} %, so that all hold "
-            "together at 95 %."
-        )
+        table = Table(["method", "metric", *names, "B − A", "paired", "verdict"], body).text(keys=2)
+        note = "Means with 95 % intervals. Those of the differences are at "
+        note += f"{100 * self.level:.4g} %, so that all hold together at 95 %."
+        parts = [[table, note]]
         parts += [[f"only in {name}: {some(names, 20)}"] for name, names in zip("AB", self.only, strict=True) if names]
-        keys = [f"  {key}: {_value(first)} | {_value(other)}" for key, first, other in self.spec or []]
         alike = "the specs are the same" if self.spec is not None else "no specs: an oracle is known by a spec only"
-        parts += [["specs differ (A | B):", *keys]] if keys else [[alike]]
-        made_by = [f"  {what}: {_value(first)} | {_value(other)}" for what, first, other in self.made_by]
-        parts += [["made by (A | B):", *made_by]] if made_by else [["the same code, versions and machine"]]
+        parts += [["specs differ (A | B):", *lines(self.spec)]] if self.spec else [[alike]]
+        same = ["the same code, versions and machine"]
+        parts += [["made by (A | B):", *lines(self.made_by)] if self.made_by else same]
         parts += [self.settings] if self.settings else []
         return "\n\n".join("\n".join(part) for part in parts)
 
@@ -145,46 +151,41 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
             f"nothing can be compared: the first runs {some(only[0], 8)}, the second {some(only[1], 8)}, and no method "
             "is in both. `gossamer.concat` puts results side by side."
         )
-    wanted = [
-        (name, metric, own, other)
-        for name, own, other in pairs
-        for metric in _compared(first.results[own[0]], second.results[other[0]])
-    ]
-    level = 1 - (1 - LEVEL) / max(1, len(wanted))
-    rows = []
-    for name, metric, (variant, key), (other_variant, other_key) in wanted:
+    compared: list[tuple[dict[str, Any], tuple[Ends, Ends], float]] = []
+    for name, (variant, key), (other_variant, other_key) in pairs:
         sides = first.results[variant], second.results[other_variant]
-        dtypes = [str(side.manifest.get("dtype")) for side in sides]
-        rounding = max(ROUNDING.get(dtype, 1e-5) for dtype in dtypes)
-        ends = Ends.of(sides[0], key, metric), Ends.of(sides[1], other_key, metric)
-        rows.append({"method": name, "metric": metric, **_judged(*ends, level, rounding)})
+        rounding = max(ROUNDING.get(str(side.manifest.get("dtype")), 1e-5) for side in sides)
+        for metric, label in sides[0].metrics.items():
+            if label.summary and metric not in LEFT_OUT and all(side.has(metric) for side in sides):
+                ends = Ends.of(sides[0], key, metric), Ends.of(sides[1], other_key, metric)
+                compared.append(({"method": name, "metric": metric}, ends, rounding))
+    level = 1 - (1 - LEVEL) / max(1, len(compared))
+    rows = [names | _judge(*ends, level, rounding) for names, ends, rounding in compared]
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
     left, right = next(iter(first.results.values())), next(iter(second.results.values()))
+    single = len(first.results) == len(second.results) == 1
     return Comparison(
         labels=labels,
         table=pl.DataFrame(rows, schema_overrides=floats),
         level=level,
-        spec=changed(_keys(first.spec), _keys(second.spec)) if first.spec and second.spec else None,
-        made_by=changed(_made_by(left), _made_by(right)),
-        settings=told(differing({"A": left, "B": right})) if len(first.results) == len(second.results) == 1 else [],
+        spec=find_changes(_keys(first.spec), _keys(second.spec)) if first.spec and second.spec else None,
+        made_by=find_changes(_made_by(left), _made_by(right)),
+        settings=describe_differences(find_differences({"A": left, "B": right})) if single else [],
         only=only,
     )
 
 
-def changed(first: dict[str, Any], second: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """The keys whose values differ, in the order of the first, with both values."""
+def find_changes(first: dict[str, Any], second: dict[str, Any]) -> list[tuple[str, Any, Any]]:
+    """Return the keys whose values differ, in the order of the first, with both values."""
     keys = dict.fromkeys([*first, *second])
     return [(key, first.get(key), second.get(key)) for key in keys if first.get(key) != second.get(key)]
 
 
-def _compared(first: Result, second: Result) -> list[str]:
-    """The metrics of a summary that both measured."""
-    shown = [name for name, label in first.metrics.items() if label.summary and name not in LEFT_OUT]
-    return [name for name in shown if first.has(name) and second.has(name)]
-
-
 def _pairs(first: Study, second: Study) -> tuple[list[Pair], tuple[list[str], list[str]]]:
-    """The methods that both ran, and those that only one of them did."""
+    """Return the methods that both ran, and those that only one of them ran.
+
+    A method has a partner of the same setting, or, where each side has the algorithm once, of the same algorithm.
+    """
     single = len(first.results) == len(second.results) == 1
     pairs: list[Pair] = []
     matched: tuple[set[tuple[str, Key]], set[tuple[str, Key]]] = set(), set()
@@ -194,7 +195,9 @@ def _pairs(first: Study, second: Study) -> tuple[list[Pair], tuple[list[str], li
             continue
         other = second.results[other_variant]
         for label, key in result.labels.items():
-            partner = _partner(key, list(result.states), list(other.states))
+            namesakes = [other_key for other_key in other.states if other_key[0] == key[0]]
+            alone = sum(own[0] == key[0] for own in result.states) == 1
+            partner = key if key in other.states else namesakes[0] if alone and len(namesakes) == 1 else None
             if partner is not None:
                 name = label if single or not variant else f"{variant}: {label}"
                 pairs.append((name, (variant, key), (other_variant, partner)))
@@ -212,15 +215,8 @@ def _pairs(first: Study, second: Study) -> tuple[list[Pair], tuple[list[str], li
     return pairs, (left[0], left[1])
 
 
-def _partner(key: Key, own: list[Key], others: list[Key]) -> Key | None:
-    if key in others:
-        return key
-    named = [other for other in others if other[0] == key[0]]
-    alone = sum(mine[0] == key[0] for mine in own) == 1
-    return named[0] if alone and len(named) == 1 else None
-
-
-def _judged(first: Ends, second: Ends, level: float, rounding: float) -> dict[str, Any]:
+def _judge(first: Ends, second: Ends, level: float, rounding: float) -> dict[str, Any]:
+    """Return the rest of a row of the table: means, their difference and the verdict."""
     row: dict[str, Any] = {}
     for side, ends in (("first", first), ("second", second)):
         mean, half = interval(np.array(list(ends.values.values()))) if ends.values else (math.nan, math.nan)
@@ -245,7 +241,7 @@ def _judged(first: Ends, second: Ends, level: float, rounding: float) -> dict[st
 
 def _keys(spec: str) -> dict[str, Any]:
     try:
-        return dict(flattened(tomllib.loads(spec)))
+        return dict(flatten(tomllib.loads(spec)))
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
 
@@ -257,13 +253,3 @@ def _made_by(result: Result) -> dict[str, Any]:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _number(value: float | None, half: float | None) -> str:
-    if value is None:
-        return "–"
-    return f"{value:.4g}" if half is None else f"{value:.4g} ± {half:.2g}"
-
-
-def _value(value: Any) -> str:
-    return "not given" if value is None else brief(value)

@@ -1,4 +1,4 @@
-"""The (ε, δ) that runs of a private oracle spent, by Google's dp-accounting."""
+"""Privacy accounting: the (ε, δ) that runs of a private oracle spent, by Google's dp-accounting."""
 
 from functools import lru_cache
 from importlib.util import find_spec
@@ -15,20 +15,20 @@ RELEASES = "releases"
 INSTALL = 'dp-accounting is not installed: `pip install "gossamer[privacy]"`'
 
 COARSE, FINE = 2e5, 1e6
-"""How many steps of the losses' distribution the first pass and the second take, at most."""
+"""The most steps of the losses' distribution in the first pass and in the second."""
 
 
 class MissingAccounting(InputError, ImportError):
-    """dp-accounting is not installed."""
+    """The package dp-accounting is missing."""
 
 
 def installed() -> bool:
-    """Whether ε can be computed."""
+    """Return whether ε can be computed."""
     return find_spec("dp_accounting") is not None
 
 
 def epsilon(noise: float, rate: float, releases: int, delta: float = 1e-5) -> float:
-    """The ε of a number of releases of Poisson-sampled Gaussian noise, for adding or removing one row.
+    """Return the ε of a number of releases of Poisson-sampled Gaussian noise, for adding or removing one row.
 
     It is an upper bound, above the exact value by less than 0.001 or a millionth of it in all usual settings: the
     distribution of privacy losses is composed numerically. Without sampling it is exact.
@@ -49,7 +49,7 @@ def epsilon(noise: float, rate: float, releases: int, delta: float = 1e-5) -> fl
 
 
 def spent(table: pl.DataFrame, known: Privacy, delta: float | None = None) -> pl.DataFrame:
-    """What an agent spent at most by the last round of each algorithm's runs."""
+    """Return the ε that an agent spent at most by the last round of each algorithm's runs."""
     delta = known.delta if delta is None else delta
     last = table.group_by("algorithm", "setting", maintain_order=True).agg(pl.col(RELEASES).max())
     spent_by_run = [epsilon(known.noise, known.rate, round(count), delta) for count in last[RELEASES]]
@@ -57,7 +57,7 @@ def spent(table: pl.DataFrame, known: Privacy, delta: float | None = None) -> pl
 
 
 def note(known: Privacy) -> str:
-    """What stands below a summary: what its ε means, or how to see one."""
+    """Return the note below a summary: the meaning of its ε, or how to see one."""
     if not installed():
         return f"private, but to see ε: {INSTALL}."
     return f"ε at δ = {known.delta:g}: what an agent spent, for adding or removing one of its rows."

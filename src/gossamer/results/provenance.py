@@ -1,4 +1,4 @@
-"""Where a result came from: versions, machine, and the state of the source tree."""
+"""Provenance of a result: the source that computed it, versions, and the machine."""
 
 import hashlib
 import platform
@@ -14,48 +14,47 @@ from gossamer.core import InputError
 
 HERE = Path(__file__).resolve().parents[1]
 
-OUTSIDE = (
-    *("cli", "report", "paper", "torch", "theory", "__main__.py", "specs/catalogue.py"),
-    *("results/summary.py", "results/result.py", "results/records.py", "results/study.py"),
-    *("results/showing.py", "results/settings.py", "results/concat.py", "results/comparison.py"),
-    *("experiments/tuning.py", "experiments/audit.py", "experiments/tuned_spec.py", "experiments/tried.py"),
-    *("specs/starting.py", "results/privacy.py"),
-)
-"""What reads runs, chooses them or shows them, and cannot change one. Everything else of ours counts."""
+ABOVE = ("__main__", "cli", "paper", "report", "theory", "experiments", "specs", "torch", "examples")
+"""The rooms above the engine, or beside it, which no number of a run depends on: a cell's key holds the contents of
+all that they hand to the engine. Every other room counts, and so does a new one. (Installed packages hold examples.)"""
+
+SOURCES = (".py", ".cc")
+"""The suffixes of source."""
 
 
-def _hashed(folder: Path) -> str | None:
-    """The hash of all source that can decide a number; None where there is no source."""
-    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py"))
-    left_out = (*OUTSIDE, "examples")  # which lie in an installed package only
-    counted = [name for name in names if name not in left_out and name.split("/")[0] not in left_out]
-    made = hashlib.sha256()
-    for name in counted:
-        data = (folder / name).read_bytes()
-        made.update(f"{name} {len(data)}\n".encode() + data)
-    return made.hexdigest() if "core/__init__.py" in counted else None
+def _digests_by_room(folder: Path) -> dict[str, str]:
+    """Return a digest of the source of each room that can decide a number: none where there is no source."""
+    rooms: dict[str, Any] = {}
+    for path in sorted(path for suffix in SOURCES for path in folder.rglob(f"*{suffix}")):
+        name = path.relative_to(folder)
+        room = name.parts[0].removesuffix(".py")
+        if room not in ABOVE:
+            data = path.read_bytes()
+            rooms.setdefault(room, hashlib.sha256()).update(f"{name.as_posix()} {len(data)}\n".encode() + data)
+    return {room: digest.hexdigest()[:24] for room, digest in rooms.items()}
 
 
-_CODE = _hashed(HERE)  # now: a file that is edited later is not what this process runs
+_ROOMS = _digests_by_room(HERE)  # at import: a file that is edited later is not what this process runs
 
 
-def code() -> str:
-    """The fingerprint of our own code: the bytes of every module but those that read, choose or show runs."""
-    if _CODE is None:
+def rooms() -> dict[str, str]:
+    """Return a digest of the source of each room from `core` up to the engine."""
+    if "core" not in _ROOMS:
         raise InputError(f"the source of Gossamer is not at {HERE}, so that nothing can tell whether it changed.")
-    return _CODE
+    return _ROOMS
 
 
 @cache
 def versions() -> dict[str, str]:
-    """The versions of all that can change a number."""
+    """Return the versions of all that can change a number."""
     packages = {name: version(name) for name in ("gossamer", "jax", "jaxlib", "numpy")}
-    return {**packages, "python": platform.python_version(), "source": _source(), "code": code()[:16]}
+    code = hashlib.sha256(repr(rooms()).encode()).hexdigest()[:16]
+    return {**packages, "python": platform.python_version(), "source": _commit(), "code": code}
 
 
 @cache
 def machine() -> dict[str, Any]:
-    """The device that JAX computes on, and the CPU."""
+    """Return the device that JAX computes on, and the CPU."""
     device = jax.devices()[0]
     return {"device": f"{device.platform}: {device.device_kind}", "cpu": _cpu(), "system": platform.platform()}
 
@@ -68,17 +67,17 @@ def _cpu() -> str:
         return platform.processor() or platform.machine()
 
 
-def _source() -> str:
-    """The commit of the source tree that the package was imported from, with + if it was changed; else "installed"."""
+def _commit() -> str:
+    """Return the commit of the source tree, with + if it was changed since, or "installed" where there is no tree."""
     if not (HERE.parents[1] / ".git").exists():
         return "installed"
     try:
-        commit = _git(HERE, "rev-parse", "--short=12", "HEAD")
-        return commit + ("+" if _git(HERE, "status", "--porcelain", "--untracked-files=no") else "")
+        changed = _git("status", "--porcelain", "--untracked-files=no")
+        return _git("rev-parse", "--short=12", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.SubprocessError):
         return "unknown"
 
 
-def _git(where: Path, *arguments: str) -> str:
-    done = subprocess.run(["git", "-C", str(where), *arguments], capture_output=True, text=True, check=True, timeout=10)
-    return done.stdout.strip()
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(HERE), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()

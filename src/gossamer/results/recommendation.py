@@ -1,4 +1,4 @@
-"""An answer to "what should I run?": a ranking with intervals, what was eliminated and why, and the winner's spec."""
+"""A recommendation: a ranking of methods with intervals, the reasons of eliminations, and the winner's spec."""
 
 import json
 import math
@@ -7,29 +7,29 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gossamer.basics.files import write
 from gossamer.basics.json_values import finite
 from gossamer.basics.table import Table
 from gossamer.core import InputError
-from gossamer.results.files import write
 
 HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
 
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Made by `gossamer.recommend`. Printed it is text for a terminal."""
+    """The outcome of `gossamer.recommend`. Printed it is text for a terminal."""
 
     sought: str
     threshold: str
-    """What counts as a difference that matters; it was set before the search."""
+    """The least difference that matters, which was set before the search."""
     criterion: str
     currency: str | None
-    """What a target's values are counted in; None where the criterion itself is judged."""
+    """The unit of a target's values; None where the criterion itself is judged."""
     clock: str
     ranking: list[dict[str, Any]]
     """The finalists, the best first: value with its 95 % interval, what was paid, and how much worse than the first."""
     eliminated: list[dict[str, str]]
-    """What did not come so far, in which stage, and why."""
+    """The methods that did not come so far, the stage in which each was eliminated, and why."""
     curves: dict[str, dict[str, list[float]]]
     """The criterion of each finalist along what was paid."""
     points: list[dict[str, Any]]
@@ -48,39 +48,40 @@ class Recommendation:
     def verdict(self) -> str:
         """The answer in a sentence or two."""
         first, names = self.ranking[0], self.ties
-        told = f"Run {title(first)} with {first['setting']}."
+        text = f"Run {title(first)} with {first['setting']}."
         if self.currency is not None and first["reached"] < first["seeds"]:
-            told = f"Nothing reached the target for good on all seeds. Nearest: {title(first)} with {first['setting']}."
+            text = f"Nothing reached the target for good on all seeds. Nearest: {title(first)} with {first['setting']}."
         if len(names) > 1:
             contiguous = names == [title(row) for row in self.ranking[: len(names)]]
             which = f"the first {len(names)}" if contiguous else ", ".join(names)
-            told += f" No difference that matters between {which}."
+            text += f" No difference that matters between {which}."
         unsure = [title(row) for row in self.ranking if row["verdict"] == "undecided"]
         if unsure:
-            told += f" Undecided after {first['seeds']} seeds: whether {' and '.join(unsure)} is worse by what matters."
-        return told
+            text += f" Undecided after {first['seeds']} seeds: whether {' and '.join(unsure)} is worse by what matters."
+        return text
 
     @property
     def pareto(self) -> list[str]:
         """The finalists on the front: at some point no other has a lower error for as few bytes and seconds."""
-        points = {name: list(zip(*(curve[key] for key in AXES), strict=True)) for name, curve in self.curves.items()}
+        axes = ("mean", "seconds", "bytes")
+        points = {name: list(zip(*(curve[key] for key in axes), strict=True)) for name, curve in self.curves.items()}
         everyone = [(name, point) for name, several in points.items() for point in several]
 
-        def dominated(name: str, point: Sequence[float]) -> bool:
+        def is_dominated(name: str, point: Sequence[float]) -> bool:
             return any(
                 other != name and all(a <= b for a, b in zip(theirs, point, strict=True)) and theirs != point
                 for other, theirs in everyone
             )
 
         # the start is common to all, and no merit
-        return [name for name, several in points.items() if any(not dominated(name, point) for point in several[1:])]
+        return [name for name, several in points.items() if any(not is_dominated(name, point) for point in several[1:])]
 
     def asdict(self) -> dict[str, Any]:
-        """All of it, for a JSON file."""
+        """Return all fields, for a JSON file."""
         return asdict(self) | {"verdict": self.verdict, "ties": self.ties, "pareto": self.pareto}
 
     def plot(self) -> Any:
-        """The Pareto front: the criterion against seconds, and against bytes."""
+        """Draw the Pareto front: the criterion against seconds, and against bytes."""
         from gossamer.report.figures import draw_front
 
         return draw_front(self)
@@ -115,11 +116,8 @@ class Recommendation:
         return f"Recommendation({self.verdict})"
 
 
-AXES = ("mean", "seconds", "bytes")
-
-
 def title(row: dict[str, Any]) -> str:
-    """A line of the ranking by name."""
+    """Return the name of a line of the ranking."""
     return f"{row['method']} on {row['graph']}"
 
 

@@ -1,8 +1,9 @@
-"""What a run gives: a tidy table, the final iterates, the biases as drawn, and where it all came from."""
+"""A result: the tidy table of runs, the final iterates, the biases as drawn, and their provenance."""
 
 import glob
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -13,27 +14,18 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from gossamer.basics.files import Damaged, OtherFormat, atomic, read, seal, sweep, unseal, write
+from gossamer.basics.html import panel, tag
 from gossamer.basics.privacy import Privacy
+from gossamer.basics.text import counted, some
 from gossamer.core import InputError, nearest
-from gossamer.metrics import OURS, Label
-from gossamer.results import privacy, records, showing
-from gossamer.results.files import Damaged, atomic, read, sealed, sweep, unsealed, write
-from gossamer.results.npz import packed, unpacked
-from gossamer.results.records import MOST, Manifest, believed
+from gossamer.metrics import AXES, OURS, Label
+from gossamer.results import privacy
+from gossamer.results.store import pack, unpack
 from gossamer.results.summary import Summary
 
-PAID = {"rounds": "round", "queries": "queries", "bytes": "bytes_sent", "messages": "messages"}
-"""The x-axes of figures, and the columns that count each; a clock adds seconds. The start of a method is counted in all
-of them but rounds."""
-
-SECONDS = "seconds"
-"""The column of seconds, and its x-axis."""
-
-FILES = ("result.parquet", "arrays.npz")
-"""The files of a result that its manifest marks."""
-
-FIELDS = ("files", "algorithms", "seeds", "metrics")
-"""Keys of `manifest.json` that have a place of their own in a result."""
+LARGEST_METRIC = 1e250
+"""The largest value of a metric that a table holds: a figure can still show it, and a run diverges long before."""
 
 Key = tuple[str, str]
 """An algorithm and its setting."""
@@ -53,18 +45,24 @@ class Result:
     manifest: dict[str, Any]
     """Versions, machine, data and seconds."""
     spec: str | None = None
-    """The TOML that the run was made from, if it was."""
+    """The TOML that the run was made from, if any."""
     metrics: dict[str, Label] = field(default_factory=OURS.copy)
-    """What was measured, and how it is shown."""
+    """The metrics that were measured, and how each is shown."""
 
     def __repr__(self) -> str:
-        return showing.result_line(self)
+        rounds: Any = self.table["round"].max()
+        about = [some(self.labels), f"{counted(len(self.seeds), 'seed')}, {counted(int(rounds or 0), 'round')}"]
+        if network := self.manifest.get("network"):
+            about.append(f"{network.get('name')}, {counted(int(network.get('agents') or 0), 'agent')}")
+        if data := self.manifest.get("data"):
+            about.append(str(data.get("name")))
+        return f"Result({'; '.join(about)})"
 
     def _repr_html_(self) -> str:
-        return showing.result_html(self)
+        return panel(tag("code", repr(self)), self.summary().html())
 
     def frame(self) -> pl.DataFrame:
-        """One row for each algorithm, setting, seed and measured round.
+        """Return one row for each algorithm, setting, seed and measured round.
 
         Seeds of one `replicate` share what was tuned; where nothing was tuned anew, each seed is a replicate.
         A run that diverged ends with a row of status "diverged" at the round in which it did, without metrics; one that
@@ -76,8 +74,8 @@ class Result:
 
     @property
     def axes(self) -> dict[str, str]:
-        """What a method pays, as the x-axes of figures, and the columns that count it."""
-        return PAID | ({SECONDS: SECONDS} if SECONDS in self.table.columns else {})
+        """The x-axes of figures, and the columns that they show: all that a method pays."""
+        return {name: axis.name for name, axis in AXES.items() if not axis.optional or axis.name in self.table.columns}
 
     @property
     def measured(self) -> list[str]:
@@ -101,34 +99,34 @@ class Result:
         return None if self.biases is None else self.biases.mean(1)
 
     def of(self, label: str) -> pl.DataFrame:
-        """The rows of one algorithm."""
+        """Return the rows of one algorithm."""
         if label not in self.labels:
             raise InputError(f"this result has no algorithm {label!r}; {nearest(label, self.labels)}")
         algorithm, setting = self.labels[label]
         return self.frame().filter((pl.col("algorithm") == algorithm) & (pl.col("setting") == setting))
 
     def final(self, metric: str) -> dict[str, np.ndarray]:
-        """The last value of a metric for each seed, by label; not a number where the run diverged."""
+        """Return the last value of a metric for each seed, by label; not a number where the run diverged."""
         self.check_metric(metric)
         last = {label: self.of(label).group_by("seed", maintain_order=True).last() for label in self.labels}
         return {label: rows[metric].cast(pl.Float64).fill_null(np.nan).to_numpy() for label, rows in last.items()}
 
     def summary(self) -> Summary:
-        """The end of every run: mean over seeds, with 95 % intervals."""
-        return Summary.of(self.table, self.metrics, self._private)
+        """Return the end of every run: means over seeds, with 95 % intervals."""
+        return Summary.of(self.table, self.metrics, self._privacy)
 
     def privacy(self, delta: float | None = None) -> pl.DataFrame:
-        """The (ε, δ) that an agent spent by the end of each algorithm's runs, where the oracle was `oracles.private`.
+        """Return the (ε, δ) that an agent spent by the end of each algorithm's runs with `oracles.private`.
 
         Every release counts, those of the start too; where agents sleep, as if they did not. δ is that of the oracle
         unless it is given.
         """
-        if self._private is None:
+        if self._privacy is None:
             raise InputError("the oracle of this result protects nothing: begin it with oracles.private(…).")
-        return privacy.spent(self.table, self._private, delta)
+        return privacy.spent(self.table, self._privacy, delta)
 
     @property
-    def _private(self) -> Privacy | None:
+    def _privacy(self) -> Privacy | None:
         known = self.manifest.get("privacy")
         return Privacy(**known) if known and privacy.RELEASES in self.table.columns else None
 
@@ -141,22 +139,23 @@ class Result:
         return figures.draw_curves(self, metric, x, **options)
 
     def to_latex(self, *metrics: str) -> str:
-        """A table of the ends of the runs for a paper: see `gossamer.report.tables.paper_table`."""
+        """Return a table of the ends of the runs for a paper: see `gossamer.report.tables.paper_table`."""
         return self.summary().to_latex(*metrics)
 
     def has(self, metric: str) -> bool:
-        """Whether some run measured it."""
+        """Return whether some run measured a metric."""
         return metric in self.table.columns and self.table[metric].null_count() < len(self.table)
 
     def check_metric(self, metric: str) -> None:
+        """Raise InputError if no run measured a metric."""
         if metric not in self.metrics:
             raise InputError(f"there is no metric {metric!r} in this result; {nearest(metric, self.metrics)}")
         if not self.has(metric):
             raise InputError(f"nothing in this result has the metric {metric!r}.")
 
     @staticmethod
-    def joined(results: "list[Result]") -> "Result":
-        """The results of several algorithms on one problem as one."""
+    def join(results: "list[Result]") -> "Result":
+        """Return the results of several algorithms on one problem as one."""
         first = results[0]
         seconds = reduce(lambda a, b: a | b, (result.manifest["seconds"] for result in results))
         return replace(
@@ -169,7 +168,7 @@ class Result:
     def save(self, directory: str | os.PathLike[str]) -> Path:
         """Write the result as a directory: `result.parquet`, `arrays.npz`, `manifest.json`, and `spec.toml` if any.
 
-        It is written under another name and renamed, so that a killed process leaves nothing half written.
+        The directory is written under another name and renamed, so that a killed process leaves nothing half written.
         """
         target = Path(directory)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
@@ -184,59 +183,72 @@ class Result:
         return target
 
     def write_into(self, directory: Path, *, anew: bool = True) -> dict[str, Any]:
-        """Write the files into a directory that exists; the manifest comes last and says that all are there.
+        """Write the files into a directory that exists, the manifest last. Return the manifest's checksum.
 
-        Files that hold what they should are not touched. Where nothing was computed `anew`, a manifest of the same
-        files keeps its seconds and versions, which are those of the computation. Returned is how to know it again.
+        Files that hold the right bytes are not touched. Where nothing was computed `anew`, a manifest of the same
+        files keeps its seconds and versions, which are those of the computation.
         """
         arrays = {f"iterates/{i}": array for i, array in enumerate(self.states.values())}
         if self.biases is not None:
             arrays["biases"] = self.biases
         parquet = BytesIO()
         self.table.write_parquet(parquet)
-        files = {"result.parquet": parquet.getvalue(), "arrays.npz": packed(arrays)}
+        files = {"result.parquet": parquet.getvalue(), "arrays.npz": pack(arrays)}
         if self.spec is not None:
             files["spec.toml"] = self.spec.encode()
-        marks = {name: write(directory / name, data) for name, data in files.items()}
+        checksums = {name: write(directory / name, data) for name, data in files.items()}
         path = directory / "manifest.json"
-        shown = {"metrics": {name: asdict(label) for name, label in self.metrics.items()}}
-        made = {"date": datetime.now(UTC).isoformat(" ", "minutes")}  # which a result that was read has already
-        manifest = {"files": marks, "algorithms": list(self.states), "seeds": self.seeds, **made, **self.manifest}
-        kept = None if anew else _manifest_of(path, marks)
-        return write(path, sealed((kept or manifest) | shown))
+        record = {"files": checksums, "algorithms": list(self.states), "seeds": self.seeds}
+        # a result that was read from files has its date in its manifest
+        record |= {"date": datetime.now(UTC).isoformat(" ", "minutes"), **self.manifest}
+        if not anew:
+            try:
+                before = unseal(path.name, read(path))
+                record = before if before["files"] == checksums else record
+            except (OSError, Damaged):
+                pass  # the manifest is not there, or damaged
+        labels = {name: asdict(label) for name, label in self.metrics.items()}
+        return write(path, seal(record | {"metrics": labels}))
 
     @staticmethod
     def load(directory: str | os.PathLike[str]) -> "Result":
         """Read a result that `save` or `gossamer run` wrote. Nothing is unpickled or evaluated, and every file is
         checked against its checksum."""
         source = Path(directory)
-        with believed(source):
+        with reading(source):
             if not os.path.lexists(source / "manifest.json"):
                 missing = "does not exist" if not source.exists() else "has no manifest.json: it holds no finished run"
                 raise InputError(f"{source} {missing}. A finished run is a directory that `gossamer run --out` made.")
-            known = unsealed("manifest.json", read(source / "manifest.json"))
-            record = Manifest.model_validate(known)
-            data = {name: read(source / name, known["files"][name]) for name in FILES}
-            keys = [(algorithm, setting) for algorithm, setting in record.algorithms]
-            table = records.table("result.parquet", data["result.parquet"])
-            labels = OURS | {metric: held.label() for metric, held in (record.metrics or {}).items()}
-            table = records.checked_runs("result.parquet", table, keys, record.seeds, list(labels))
-            arrays = unpacked("arrays.npz", data["arrays.npz"])
-            models = records.checked_arrays("arrays.npz", arrays, len(keys), len(record.seeds))
-            states = dict(zip(keys, models, strict=True))
-            marked = known["files"].get("spec.toml")
-            spec = None if marked is None else read(source / "spec.toml", marked).decode()
-            manifest = {key: value for key, value in known.items() if key not in FIELDS}
-            return Result(table, states, record.seeds, arrays.get("biases"), manifest, spec, labels)
+            record = unseal("manifest.json", read(source / "manifest.json"))
+            data = {name: read(source / name, expected) for name, expected in record.pop("files").items()}
+            arrays, labels = unpack(data["arrays.npz"]), record.pop("metrics")
+            keys = [(algorithm, setting) for algorithm, setting in record.pop("algorithms")]
+            return Result(
+                table=pl.read_parquet(BytesIO(data["result.parquet"])),
+                states={key: arrays[f"iterates/{number}"] for number, key in enumerate(keys)},
+                seeds=record.pop("seeds"),
+                biases=arrays.get("biases"),
+                manifest=record,
+                spec=data["spec.toml"].decode() if "spec.toml" in data else None,
+                metrics={name: Label(**label) for name, label in labels.items()},
+            )
 
 
-def _manifest_of(path: Path, marks: dict[str, Any]) -> dict[str, Any] | None:
-    """What a manifest holds, if it is whole and one of these files."""
+@contextmanager
+def reading(source: Path) -> Iterator[None]:
+    """Turn whatever goes wrong in reading stored files into an InputError that names them and the way out."""
     try:
-        known = unsealed(path.name, read(path))
-        return known if known.get("files") == marks else None
-    except (OSError, Damaged):
-        return None
+        yield
+    except InputError:
+        raise
+    except OtherFormat as error:
+        raise InputError(
+            f"{source} was written by another version of Gossamer ({error}): run its command again."
+        ) from None
+    except (Exception, pl.exceptions.PanicException) as error:
+        text = f"{error} is missing" if isinstance(error, KeyError) else getattr(error, "strerror", None) or str(error)
+        reason = (text.splitlines() or [type(error).__name__])[0][:200]
+        raise InputError(f"{source} is damaged ({reason}): run its command again, or remove it.") from error
 
 
 def runs_frame(
@@ -247,23 +259,35 @@ def runs_frame(
     paid: Mapping[str, tuple[float, float]],
     metrics: Mapping[str, Label],
 ) -> pl.DataFrame:
-    """The rows of one algorithm from its runs by seed, and what an agent pays at the start and in each round.
+    """Return the rows of one algorithm.
 
-    `replicates` says which replicate a seed belongs to. Metrics that a run does not have, and what of them is no finite
-    number, are null.
+    Metrics that a run does not have, and values that are not finite, are null.
+
+    Args:
+        algorithm: its name.
+        setting: its hyper-parameters as text.
+        runs: by seed.
+        replicates: the replicate of each seed.
+        paid: by column, what an agent pays at the start and in each round.
+        metrics: the metrics, and how each is shown.
     """
     parts = []
     for seed, run in runs.items():
         alive = (run.rounds < run.diverged) | (run.diverged < 0)
         lost = [] if run.diverged < 0 else [run.diverged]
         columns: dict[str, Any] = {"round": [*run.rounds[alive].tolist(), *lost]}
-        columns["status"] = ["ok"] * (len(columns["round"]) - 1) + [_end(run)]
+        end = "diverged" if lost else "reached" if run.reached >= 0 else "stopped" if run.stopped >= 0 else "ok"
+        columns["status"] = ["ok"] * (len(columns["round"]) - 1) + [end]
         for name, label in metrics.items():
             if label.end:
                 columns[name] = [None] * (len(columns["round"]) - 1) + [None if lost else run.worst]
+            elif name in run.metrics:
+                values = run.metrics[name][alive].astype(float).tolist()
+                columns[name] = [value if abs(value) <= LARGEST_METRIC else None for value in values] + [None] * len(
+                    lost
+                )
             else:
-                along = _known(run.metrics[name][alive]) if name in run.metrics else [None] * int(alive.sum())
-                columns[name] = along + [None] * len(lost)
+                columns[name] = [None] * len(columns["round"])
         floats = {name: pl.Float64 for name in metrics}
         frame = pl.DataFrame(columns, schema_overrides=floats | {"round": pl.Int64})
         counts = [(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()]
@@ -271,15 +295,3 @@ def runs_frame(
         label += [pl.lit(replicates[seed], pl.Int64).alias("replicate"), pl.lit(seed, pl.Int64).alias("seed")]
         parts.append(frame.select(*label, pl.all(), *counts))
     return pl.concat(parts)
-
-
-def _end(run: Any) -> str:
-    """The status of a run's last row."""
-    if run.diverged >= 0:
-        return "diverged"
-    return "reached" if run.reached >= 0 else "stopped" if run.stopped >= 0 else "ok"
-
-
-def _known(values: np.ndarray) -> list[float | None]:
-    """The values that a table may hold; a user's own metric may have others."""
-    return [value if abs(value) <= MOST else None for value in values.astype(float).tolist()]

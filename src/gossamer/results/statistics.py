@@ -25,7 +25,7 @@ LEVEL = 0.95
 """The level of intervals, unless another one is stated."""
 
 END = 0.9
-"""Where the end of a run begins, as a share of its rounds."""
+"""The start of the end of a run, as a share of its rounds."""
 
 DRIFT, HIDDEN = math.log(1.05), math.log(1.3)
 """The logarithms of the change that counts as none, and of the largest that an interval may still hold."""
@@ -35,14 +35,14 @@ STOPPED = 5e-4
 
 
 def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> tuple[float, float]:
-    """The mean of independent values and the half-width of its interval (Student's t): no number from one value."""
+    """Return the mean of independent values and the half-width of its interval (Student's t): NaN from one value."""
     if len(values) < 2:
         return float(values.mean()), math.nan
     return float(values.mean()), float(half_width(np.array(len(values)), values.std(ddof=1), level))
 
 
 def half_width(count: Integer[np.ndarray, "..."], std: Any, level: float = LEVEL) -> np.ndarray:
-    """The half-width of the interval of a mean of `n` values with this standard deviation; 0 for one value."""
+    """Return the half-width of the interval of a mean of `count` values of a standard deviation; 0 for one value."""
     with np.errstate(invalid="ignore"):
         half = _student(np.maximum(count - 1, 1), std / np.sqrt(np.maximum(count, 1)), level)
     return np.where(count > 1, half, 0.0)
@@ -55,7 +55,7 @@ def difference(
     paired: bool,
     level: float = LEVEL,
 ) -> tuple[float, float]:
-    """The mean of the second less that of the first, and the half-width of its interval.
+    """Return the mean of the second less that of the first, and the half-width of its interval.
 
     Values of the same replicates are `paired`: the interval is that of their differences. Else it is Welch's, for two
     independent samples with variances of their own. From fewer than two values a side there is no half-width.
@@ -74,12 +74,12 @@ def difference(
 
 
 def _student(freedom: Any, error: Any, level: float) -> Any:
-    """The half-width of Student's interval around a value with this standard error."""
+    """Return the half-width of Student's interval around a value with this standard error."""
     return special.stdtrit(freedom, (1 + level) / 2) * error
 
 
 def by_replicate(values: Mapping[int, float], replicates: Mapping[int, int]) -> dict[int, float]:
-    """The mean over the seeds of each replicate."""
+    """Return the mean over the seeds of each replicate."""
     seeds: dict[int, list[float]] = {}
     for seed, value in values.items():
         seeds.setdefault(replicates[seed], []).append(value)
@@ -87,14 +87,14 @@ def by_replicate(values: Mapping[int, float], replicates: Mapping[int, int]) -> 
 
 
 def ending(rounds: Int[np.ndarray, " rounds"], last: int) -> np.ndarray:
-    """Which of the measured rounds are the end of a run of `last` rounds; its last one at least."""
+    """Return which of the measured rounds are the end of a run of `last` rounds; the last one at least."""
     return (rounds >= END * last) & (rounds <= last)
 
 
 def drifts(
     rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]
 ) -> list[Float[np.ndarray, " replicates"]] | None:
-    """The two changes of log means between the last three quarters; None where a quarter was not measured."""
+    """Return the two changes of log means between the last three quarters; None where a quarter was not measured."""
     means = _quarters(rounds, values)
     if means is None or not (means > 0).all():
         return None
@@ -102,7 +102,7 @@ def drifts(
 
 
 def stopped(rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, "replicates rounds"]) -> bool:
-    """Whether the mean loss over replicates has stopped changing."""
+    """Return whether the mean loss over replicates has stopped changing."""
     means = _quarters(rounds, losses)
     if means is None:
         return False
@@ -114,7 +114,7 @@ def stopped(rounds: Int[np.ndarray, " rounds"], losses: Float[np.ndarray, "repli
 def _quarters(
     rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]
 ) -> Float[np.ndarray, "3 replicates"] | None:
-    """The means over the last three quarters; None where one was not measured."""
+    """Return the means over the last three quarters; None where one was not measured."""
     last = rounds[-1]
     quarters = [(rounds > share * last) & (rounds <= (share + 0.25) * last) for share in (0.25, 0.5, 0.75)]
     if not all(quarter.any() for quarter in quarters):
@@ -127,7 +127,7 @@ def unsettled(
     values: Float[np.ndarray, "replicates rounds"],
     losses: Float[np.ndarray, "replicates rounds"] | None = None,
 ) -> str | None:
-    """Why the runs have not settled; None if they have."""
+    """Return the reason why runs have not settled; None if they have."""
     changes = drifts(rounds, values)
     if changes is None:
         return "too few positive values were measured to tell"
@@ -147,12 +147,12 @@ def unsettled(
 def floor(
     rounds: Int[np.ndarray, " rounds"], values: Float[np.ndarray, "replicates rounds"]
 ) -> Float[np.ndarray, " replicates"]:
-    """The means over the last half of the rounds."""
+    """Return the means over the last half of the rounds."""
     return values[:, rounds > rounds[-1] / 2].mean(1)
 
 
 def arrival(rounds: Real[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float) -> float | None:
-    """The round from which on a loss stays at the target or below, on a straight line between measured rounds, if any.
+    """Return the round from which on a loss stays at the target or below, interpolated between measured rounds, if any.
 
     A loss that falls below it in passing, as with too large a step, has not arrived. With the column ``messages`` in
     place of the rounds it says after how many messages that is, those of the start among them.

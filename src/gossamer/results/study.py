@@ -1,4 +1,4 @@
-"""A study: one experiment under several variants (another network, split, bias …), each with a result of its own."""
+"""A study: one experiment under several variants, such as networks, splits or biases, each with a result."""
 
 import os
 from dataclasses import dataclass, field, replace
@@ -8,26 +8,24 @@ from typing import Any
 
 import polars as pl
 
-from gossamer.basics.text import some
+from gossamer.basics.files import exclusive, read, seal, unseal, write
+from gossamer.basics.html import panel, tag
+from gossamer.basics.text import counted, some
 from gossamer.core import InputError, brief, nearest
-from gossamer.results import showing
-from gossamer.results.across import Across
-from gossamer.results.files import Damaged, exclusive, read, sealed, unsealed, write
-from gossamer.results.records import Record, believed, checked_tuning, table
-from gossamer.results.result import Result
-from gossamer.results.settings import differing, told
-from gossamer.results.summary import Summary
+from gossamer.results.differences import describe_differences, find_differences
+from gossamer.results.result import Result, reading
+from gossamer.results.summary import Across, Summary
 
 TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
 """The columns of a tuning table that are not hyper-parameters."""
 
 TUNED = "tuned in each of"
-"""How the setting of a method begins whose hyper-parameters were tuned anew in every replicate."""
+"""The first words of a setting whose hyper-parameters were tuned anew in every replicate."""
 
 
 @dataclass(frozen=True)
 class Study:
-    """The outcome of a spec: a result for each variant, how the methods were tuned, and what the variants are."""
+    """The outcome of a spec: a result for each variant, the tuning of the methods, and facts about the variants."""
 
     name: str
     title: str
@@ -36,7 +34,7 @@ class Study:
     results: dict[str, Result]
     """By variant, in the order of the spec; under "" where the spec has none."""
     tuning: pl.DataFrame | None
-    """One row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
+    """A row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
     where the algorithm has none of that name), criterion, value (null where a seed diverged), diverged (how many
     seeds), extension (0 for the first grid) and chosen."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -44,10 +42,16 @@ class Study:
     each class that each agent holds), edges, bias_sq (the mean over seeds of ‖ē‖²)."""
 
     def __repr__(self) -> str:
-        return showing.study_line(self)
+        algorithms = dict.fromkeys(label for result in self.results.values() for label in result.labels)
+        about = [repr(self.name), some(algorithms)]
+        if list(self.results) != [""]:
+            about.insert(1, f"{counted(len(self.results), 'variant')}: {some(self.results)}")
+        if self.tuning is not None:
+            about.append(f"tuned over {counted(len(self.tuning), 'setting')}")
+        return f"Study({'; '.join(about)})"
 
     def _repr_html_(self) -> str:
-        return showing.study_html(self)
+        return panel(tag("b", self.title), tag("div", tag("code", repr(self))), self.summary().html())
 
     @property
     def result(self) -> Result:
@@ -57,7 +61,7 @@ class Study:
         return next(iter(self.results.values()))
 
     def curves(self) -> dict[str, Result]:
-        """What belongs into one figure: a result for each variant, or, where each has one algorithm, all in one."""
+        """Return the results by figure: one for each variant, or, where each has one algorithm, all in one."""
         if len(self.results) < 2 or any(len(result.states) > 1 for result in self.results.values()):
             return self.results
         first = next(iter(self.results.values()))
@@ -71,7 +75,7 @@ class Study:
         return {"": replace(first, table=table, states=states, biases=None, metrics=metrics)}
 
     def summary(self) -> Summary:
-        """The ends of the runs of all variants in one table; notes below it say in what else the variants differ."""
+        """Return the ends of the runs of all variants in one table, with notes on what else differs."""
         if list(self.results) == [""]:
             return self.result.summary()
         parts = {variant: result.summary() for variant, result in self.results.items()}
@@ -84,10 +88,10 @@ class Study:
         ends = stacked({variant: part.ends for variant, part in parts.items()})
         labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
         notes = dict.fromkeys(note for part in parts.values() for note in part.notes)
-        return Summary(table, labels, ends, (*told(differing(self.results)), *notes))
+        return Summary(table, labels, ends, (*describe_differences(find_differences(self.results)), *notes))
 
     def across(self, metric: str = "loss") -> Across:
-        """The ends of the runs by one metric, methods by variants; where all runs of a method diverged, it "broke"."""
+        """Return the ends of the runs by one metric, methods by variants: "broke" where all runs diverged."""
         return Across.of(self.summary(), metric)
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
@@ -104,13 +108,13 @@ class Study:
         return next(iter(drawn.values())).plot(metric, x, looks=figures.variant_looks(self), **options)
 
     def report(self, file: str | os.PathLike[str]) -> Path:
-        """Write one HTML file about it, which opens offline."""
+        """Write a report of the study: one HTML file, which opens offline."""
         from gossamer import report
 
         return report.write([self], [], Path(file), self.title, "gossamer run spec.toml  # the spec that stands above")
 
     def to_latex(self, *metrics: str) -> str:
-        """A table of the ends of the runs for a paper: see `gossamer.report.tables.paper_table`."""
+        """Return a table of the ends of the runs for a paper: see `gossamer.report.tables.paper_table`."""
         from gossamer.report.names import rename_variants  # as `Result.plot` does
 
         summary = self.summary()
@@ -118,7 +122,7 @@ class Study:
         return replace(summary, **named).to_latex(*metrics)
 
     def step_sizes(self, variant: str = "") -> pl.DataFrame:
-        """What each method ended at by its step size: a row for each replicate, algorithm and η that was tried.
+        """Return what each method ended at by its step size: a row for each replicate, algorithm and η.
 
         `value` is the criterion, the best over what else was varied (null where all diverged), and `stable` says
         whether η belongs to the step sizes around the best that end near the best value of all methods: by a metric on
@@ -144,28 +148,25 @@ class Study:
         return pl.concat(parts).select(*columns).sort("replicate", "algorithm", "eta", maintain_order=True)
 
     def save(self, folder: Path, *, anew: bool = True) -> None:
-        """Write it into a directory that exists: a directory for each variant, and `study.json` last.
+        """Write the study into a directory that exists: a directory for each variant, and `study.json` last.
 
-        Files that hold what they should are not touched; see `Result.write_into` for `anew`.
+        Files that hold the right bytes are not touched; see `Result.write_into` for `anew`.
         """
-        with exclusive(folder):
-            self._write_into(folder, anew)
-
-    def _write_into(self, folder: Path, anew: bool) -> None:
         places = {variant: place(variant, number) for number, variant in enumerate(self.results)}
-        marks = {}
-        for variant, result in self.results.items():
-            target = folder / places[variant]
-            target.mkdir(exist_ok=True)
-            own = replace(result, spec=self.spec) if target == folder else result
-            marks[f"{places[variant]}/manifest.json"] = own.write_into(target, anew=anew)
-        if self.tuning is not None:
-            tuning = BytesIO()
-            self.tuning.write_parquet(tuning)
-            marks["tuning.parquet"] = write(folder / "tuning.parquet", tuning.getvalue())
-        marks["spec.toml"] = write(folder / "spec.toml", self.spec.encode())
-        known = {"files": marks, "name": self.name, "title": self.title, "variants": places, "facts": self.facts}
-        write(folder / "study.json", sealed(known))
+        checksums = {}
+        with exclusive(folder):
+            for variant, result in self.results.items():
+                target = folder / places[variant]
+                target.mkdir(exist_ok=True)
+                own = replace(result, spec=self.spec) if target == folder else result
+                checksums[f"{places[variant]}/manifest.json"] = own.write_into(target, anew=anew)
+            if self.tuning is not None:
+                tuning = BytesIO()
+                self.tuning.write_parquet(tuning)
+                checksums["tuning.parquet"] = write(folder / "tuning.parquet", tuning.getvalue())
+            checksums["spec.toml"] = write(folder / "spec.toml", self.spec.encode())
+            record = {"files": checksums, "name": self.name, "title": self.title, "variants": places}
+            write(folder / "study.json", seal(record | {"facts": self.facts}))
 
     @staticmethod
     def load(folder: str | Path) -> "Study":
@@ -175,26 +176,21 @@ class Study:
         if not os.path.lexists(source / "study.json"):
             result = Result.load(source)
             return Study(source.name, source.name, result.spec or "", {"": result}, None)
-        with believed(source):
-            known = unsealed("study.json", read(source / "study.json"))
-            record, marks = Record.model_validate(known), known["files"]
-            for number, (variant, where) in enumerate(record.variants.items()):
-                if where != place(variant, number):
-                    raise Damaged(
-                        f"study.json puts the variant {variant!r} at {where!r}, not {place(variant, number)!r}"
-                    )
-                read(source / where / "manifest.json", marks[f"{where}/manifest.json"])
-            results = {variant: Result.load(source / where) for variant, where in record.variants.items()}
-            spec = read(source / "spec.toml", marks["spec.toml"]).decode()
-            tuning = None
-            if "tuning.parquet" in marks:
-                tuning = table("tuning.parquet", read(source / "tuning.parquet", marks["tuning.parquet"]))
-                tuning = checked_tuning("tuning.parquet", tuning, record.variants)
-            return Study(record.name, record.title, spec, results, tuning, known["facts"])
+        with reading(source):
+            record = unseal("study.json", read(source / "study.json"))
+            data = {name: read(source / name, expected) for name, expected in record["files"].items()}
+            return Study(
+                name=record["name"],
+                title=record["title"],
+                spec=data["spec.toml"].decode(),
+                results={variant: Result.load(source / where) for variant, where in record["variants"].items()},
+                tuning=pl.read_parquet(BytesIO(data["tuning.parquet"])) if "tuning.parquet" in data else None,
+                facts=record["facts"],
+            )
 
 
 def _around_best(grid: pl.DataFrame, higher: bool) -> list[bool]:
-    """Which rows of a grid, sorted by η, are near without a gap from the best on; none if the best is not."""
+    """Return which rows of a grid, sorted by η, are near the best without a gap; none if the best is not."""
     near, values = grid["near"].to_list(), grid["value"].fill_null(float("-inf" if higher else "inf")).to_list()
     low = high = values.index(max(values) if higher else min(values))
     while low > 0 and near[low - 1]:
@@ -205,13 +201,13 @@ def _around_best(grid: pl.DataFrame, higher: bool) -> list[bool]:
 
 
 def place(variant: str, number: int) -> str:
-    """The directory of a variant: its number and what of its name is safe in a path; the study's own if unnamed."""
+    """Return the directory of a variant: its number and what of its name is safe in a path; "." without a name."""
     safe = "".join(letter if letter.isalnum() or letter in "-_.=" else "-" for letter in variant)
     return f"{number:02d}-{safe[:40]}" if variant else "."
 
 
 def study_of(given: Any, name: str) -> Study:
-    """A study as it is, and a result as one; anything else is refused, with the name that it was given."""
+    """Return a study as it is, and a result as a study. Errors for anything else name it by `name`."""
     if isinstance(given, Study):
         return given
     if not isinstance(given, Result):

@@ -1,7 +1,9 @@
 """Parts: what a spec describes, made and checked, and what the store calls it."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from gossamer.clocks import Clock
 from gossamer.core import Rule, hyperparameters, parts
@@ -9,14 +11,15 @@ from gossamer.metrics import own
 from gossamer.networks import NETWORKS, Network
 from gossamer.oracles import STAGES, Oracle
 from gossamer.problems import PROBLEMS, Problem
-from gossamer.results.fingerprint import made_by
+from gossamer.results.cache_key import digest, made_by
 from gossamer.results.store import MADE_BY
 from gossamer.schedules import Schedule
 from gossamer.specs.candidates import Candidate
 from gossamer.specs.making import MADE_OF
 
 
-class Parts(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Parts:
     """What a spec describes, made and checked."""
 
     candidates: list[Candidate]
@@ -29,6 +32,11 @@ class Parts(NamedTuple):
     """The user's own functions that made some of it."""
     clock: Clock | None = None
 
+    @cached_property
+    def contents(self) -> str:
+        """The digest of all that the problem, the network and the oracle hold, as a part of cache keys."""
+        return digest(self.problem, self.network, self.oracle)
+
     def key_of(self, rule: Rule) -> dict[str, Any]:
         """All that determines a run of this rule, besides its seed, its length and its block."""
         return {
@@ -36,7 +44,7 @@ class Parts(NamedTuple):
             "algorithm": rule.name,
             "hyper": {name: _stored(getattr(rule, name)) for name in hyperparameters(type(rule))},
             "parts": {name: str(part) for name, part in parts(rule).items()},
-            MADE_BY: made_by(rule, self.oracle, self.problem, self.network, *self.makers, own()),
+            MADE_BY: made_by((rule, self.makers, own()), lambda: self.contents, self.problem),
         }
 
 

@@ -8,7 +8,7 @@ from gossamer.experiments.recommending.judging import LOOKS
 from gossamer.experiments.recommending.question import Question
 from gossamer.experiments.recommending.searching import SHARES, Running, Task, going_on, total_rounds, workers
 from gossamer.experiments.recommending.ways import Choices, forms
-from gossamer.results.store import Nowhere
+from gossamer.results.store import NullStore
 
 TRIAL = (10, 100)
 """Rounds of the two runs by which the search's own time is estimated: the first also compiles."""
@@ -56,7 +56,7 @@ def _estimate(running: Running, tasks: list[Task], work: float, programs: int) -
 
 def _trial(question: Question, task: Task) -> tuple[float, float]:
     """Seconds to compile a block, and its rounds a second, of a way."""
-    quiet = Running(question, Nowhere(), lambda *_: None)
+    quiet = Running(question, NullStore(), lambda *_: None)
     took = []
     for rounds in TRIAL:
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic writes and checksummed reads."""
 
 import fcntl
 import os
@@ -6,14 +6,12 @@ import signal
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from gossamer.results.files import Damaged, OtherFormat, atomic, exclusive, mark, read, sealed, sweep, unsealed, write
-from gossamer.results.npz import packed, unpacked
+from gossamer.basics.files import Damaged, OtherFormat, atomic, checksum, exclusive, read, seal, sweep, unseal, write
 
 WRITER = (
-    "import sys, signal; from pathlib import Path; from gossamer.results.files import atomic\n"
+    "import sys, signal; from pathlib import Path; from gossamer.basics.files import atomic\n"
     "with atomic(Path(sys.argv[1])) as part:\n"
     "    part.write_bytes(b'half'); print(part, flush=True); signal.pause()"
 )
@@ -43,7 +41,7 @@ def test_a_file_that_holds_the_bytes_is_not_touched(tmp_path):
     write(path, b"same")
     os.utime(path, ns=(1, 1))
     os.utime(tmp_path, ns=(1, 1))
-    assert write(path, b"same") == mark(b"same")
+    assert write(path, b"same") == checksum(b"same")
     assert (path.stat().st_mtime_ns, tmp_path.stat().st_mtime_ns) == (1, 1)
     write(path, b"diff")
     assert path.read_bytes() == b"diff"
@@ -103,34 +101,28 @@ def test_a_file_system_without_locks_still_takes_files(tmp_path, monkeypatch):
 
 
 def test_any_changed_bit_of_a_record_is_found():
-    data = sealed({"name": "a", "seeds": [1, 2], "facts": {"é": None, "gap": 0.5}})
-    assert unsealed("it", data) == {"name": "a", "seeds": [1, 2], "facts": {"é": None, "gap": 0.5}}
+    data = seal({"name": "a", "seeds": [1, 2], "facts": {"é": None, "gap": 0.5}})
+    assert unseal("it", data) == {"name": "a", "seeds": [1, 2], "facts": {"é": None, "gap": 0.5}}
     for bit in range(8 * len(data)):
         changed = bytearray(data)
         changed[bit // 8] ^= 1 << bit % 8
         with pytest.raises(Damaged):
-            unsealed("it", bytes(changed))
+            unseal("it", bytes(changed))
 
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"[]", b"3", b"\xff\xfe", b"{", b'{"format": 2}', b"[" * 100_000, b'{"format": 2, "sha256": ["a"]}', b"null"],
+    [b"", b"[]", b"3", b"\xff\xfe", b"{", b'{"format": 3}', b"[" * 100_000, b'{"format": 3, "sha256": ["a"]}', b"null"],
 )
 def test_what_is_no_record_is_said(data):
     with pytest.raises(Damaged):
-        unsealed("it", data)
+        unseal("it", data)
 
 
-@pytest.mark.parametrize("known", [{"a": "\ud800"}, {"a": 2**64}, {"a": [[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]}])
-def test_a_record_that_would_break_its_readers_is_said(known):
-    with pytest.raises(Damaged, match="is not JSON text"):
-        unsealed("it", sealed(known))
-
-
-@pytest.mark.parametrize("number", [1, 3, None, "2", True])
+@pytest.mark.parametrize("number", [1, 2, None, "3", True])
 def test_another_format_is_refused(number):
-    with pytest.raises(OtherFormat, match=r"it is of format .*; this version reads format 2"):
-        unsealed("it", sealed({"format": number}))
+    with pytest.raises(OtherFormat, match=r"it is of format .*; this version reads format 3"):
+        unseal("it", seal({"format": number}))
 
 
 def test_a_file_is_read_only_as_it_was_marked(tmp_path):
@@ -140,21 +132,10 @@ def test_a_file_is_read_only_as_it_was_marked(tmp_path):
     with pytest.raises(Damaged, match="a does not match its checksum"):
         read(tmp_path / "a", marked)
     (tmp_path / "a").write_bytes(b"abcd")
-    with pytest.raises(Damaged, match="a has 4 bytes, but 3 were written"):
+    with pytest.raises(Damaged, match=r"a does not match its checksum \(4 bytes, but 3 were written\)"):
         read(tmp_path / "a", marked)
     (tmp_path / "d").mkdir()
     os.mkfifo(tmp_path / "f")
     for name, what in {"d": "not a file", "f": "not a file", "n": "missing"}.items():
         with pytest.raises(Damaged, match=f"{name} is {what}"):
             read(tmp_path / name, marked)
-
-
-def test_arrays_come_back_and_are_the_same_bytes():
-    arrays = {"x/0": np.arange(6.0).reshape(2, 3).T, "n": np.int32(-1), "none": np.zeros((0, 3)), "t": np.array(True)}
-    data = packed(arrays)
-    assert packed(arrays) == data
-    found = unpacked("it", data)
-    assert {name: (value.tolist(), value.dtype) for name, value in found.items()} == {
-        name: (np.asarray(value).tolist(), np.asarray(value).dtype) for name, value in arrays.items()
-    }
-    assert found["x/0"].flags.writeable
