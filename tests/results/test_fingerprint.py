@@ -16,8 +16,10 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.engines.simulator import planned
 from gossamer.results import fingerprint, provenance
-from gossamer.specs.spec import Parts
+from gossamer.specs.experiment import Experiment
+from gossamer.specs.sections import RunSection
 
 SOURCE = Path(gs.__file__).resolve().parent
 
@@ -158,7 +160,9 @@ def test_a_lazily_filled_cache_is_no_change():
 def key_of(rule, oracle=None, problem=None):
     problem = problem or gs.problems.logistic("breast-cancer", agents=4)
     network = gs.networks.ring(4)
-    return Parts([], problem, network, oracle or gs.oracles.exact(), {}).key_of(rule)
+    plan, seeds = planned(1, None, 1, "float32")
+    made_of = [], problem, network, oracle or gs.oracles.exact()
+    return Experiment(*made_of, plan, seeds, RunSection(steps=1)).key_of(rule)
 
 
 def test_a_key_holds_all_that_computes():

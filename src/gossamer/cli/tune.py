@@ -45,7 +45,7 @@ def tune(
         gossamer tune my.toml --write tuned.toml
     """
     take(own)
-    from gossamer.experiments import running, tried, tuned_spec
+    from gossamer.experiments import running, tuned_spec, tuning
     from gossamer.specs.spec import Spec
 
     if write is None and (variant is not None or replicate is not None):
@@ -55,13 +55,13 @@ def tune(
     given = Spec.read(spec)
     folder = directory(out, Path("runs") / spec.stem)
     with placed(devices, split):
-        table = running.tuned(given, folder, progress=progress())
+        table = running.tune_spec(given, folder, progress=progress())
     if write is not None:
         chosen = tuned_spec.tuned_spec(given, table, variant=variant, replicate=replicate)
         _write(write, tuned_spec.text_of(chosen, write, str(spec), _told_of(table, variant, replicate)))
     if as_json:
         edges = {
-            (search.variant, search.replicate, search.algorithm): search.on_edge() for search in tried.searches(table)
+            (search.variant, search.replicate, search.algorithm): search.on_edge() for search in tuning.searches(table)
         }
         rows = table.to_dicts()
         for row in rows:
@@ -70,7 +70,7 @@ def tune(
         say_json(rows)
         return
     _print(table)
-    for line in tried.warnings(table):
+    for line in tuning.warnings(table):
         say(f"! {line}")
     if write is not None:
         brought = "".join(f" --with {visible(file)}" for file in own or ())
@@ -79,11 +79,11 @@ def tune(
 
 def _print(table: "pl.DataFrame") -> None:
     """What was chosen, and below it what was tried."""
-    from gossamer.experiments import tried
+    from gossamer.experiments import tuning
 
     several, variants = table["replicate"].n_unique() > 1, table["variant"].unique().to_list() != [""]
     rows = []
-    for search in tried.searches(table):
+    for search in tuning.searches(table):
         lost, best = int((search.rows["diverged"] > 0).sum()), search.chosen
         where: list[Any] = [search.variant] * variants + [search.replicate] * several
         numbers = [f"{best['value']:.6g}", len(search.rows), lost]
@@ -91,11 +91,11 @@ def _print(table: "pl.DataFrame") -> None:
     head = ["variant"] * variants + ["replicate"] * several
     head += ["algorithm", "setting", "value", "tried", "diverged"]
     show(head, rows)
-    for search in tried.searches(table):
+    for search in tuning.searches(table):
         if search.replicate == 0:  # the others have grids of the same kind, and --json has them all
             again = " (replicate 0)" if several else ""
             say(f"\n{search.title}, {search.chosen['criterion']}{again}")
-            show(*tried.laid_out(search))
+            show(*tuning.lay_out(search))
 
 
 def _told_of(table: "pl.DataFrame", variant: str | None, replicate: int | None) -> "pl.DataFrame":

@@ -23,12 +23,11 @@ from gossamer.core import InputError, Rule, setting, whole
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
-from gossamer.engines.runs import Setting, Width, fits
+from gossamer.engines.runs import Width
 from gossamer.engines.simulator import planned
 from gossamer.oracles import COVERED, ErrorBounds, Measured, Oracle, drawn_constants, measure
 from gossamer.oracles.measuring import count_of
-from gossamer.specs.candidates import Candidate
-from gossamer.specs.parts import Parts
+from gossamer.specs.experiment import Candidate, Experiment
 from gossamer.specs.spec import Spec
 
 WIDTH = 100
@@ -162,7 +161,7 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
     wanted = [(variant, parts, _rule(candidate)) for variant, parts in made.items() for candidate in parts.candidates]
     plan, seeds = planned(spec.run.steps, None, spec.run.seeds, spec.run.dtype)
     for _, parts, rule in wanted:
-        fits([Setting(rule, parts.oracle)], parts.problem, parts.network, seeds[:1], plan, Width(1, 1))
+        parts.check_memory([rule], seeds[:1], plan, Width(1, 1))
     with reporting(progress) as report:
         return Audit([_followed(spec, *task, rounds, queries, seed, report) for task in wanted])
 
@@ -177,7 +176,7 @@ def _rule(candidate: Candidate) -> Rule:
 
 
 def _followed(
-    spec: Spec, variant: str, parts: Parts, rule: Any, count: int, queries: int, seed: int, report: Report
+    spec: Spec, variant: str, parts: Experiment, rule: Any, count: int, queries: int, seed: int, report: Report
 ) -> Finding:
     plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
     block = Block(

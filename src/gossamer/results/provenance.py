@@ -18,7 +18,7 @@ OUTSIDE = (
     *("cli", "report", "paper", "torch", "theory", "__main__.py", "specs/catalogue.py"),
     *("results/summary.py", "results/result.py", "results/records.py", "results/study.py"),
     *("results/showing.py", "results/settings.py", "results/concat.py", "results/comparison.py"),
-    *("experiments/tuning.py", "experiments/audit.py", "experiments/tuned_spec.py", "experiments/tried.py"),
+    *("experiments/tuning.py", "experiments/audit.py", "experiments/tuned_spec.py"),
     *("specs/starting.py", "results/privacy.py"),
 )
 """What reads runs, chooses them or shows them, and cannot change one. Everything else of ours counts."""

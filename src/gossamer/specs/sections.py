@@ -9,10 +9,13 @@ from gossamer.core import LARGEST_INT, nearest
 from gossamer.metrics import measured, targets
 
 FIRST_SEED = 1_000_000
-"""Tuning seeds start here, so that none is a seed of the evaluation."""
+"""The first tuning seed: the seeds of the final runs lie below it."""
 
 WIDEST = 100_000
 """The most settings, or seeds, that a compiled block or a grid may hold."""
+
+STEP_SIZES = (1e-30, 1e30)
+"""The step sizes that tuning may span: float32 overflows soon after them."""
 
 
 class Section(pydantic.BaseModel):
@@ -88,7 +91,7 @@ class TuningSection(Section):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _named_grids(cls, given: Any) -> Any:
-        """Lists under other keys are the values of hyper-parameters; whose, is checked where algorithms are known."""
+        """Collect lists under other keys as values of hyper-parameters; `check_grids` checks their names."""
         if not isinstance(given, dict):
             return given
         named = {key: value for key, value in given.items() if key not in cls.model_fields and isinstance(value, list)}
@@ -101,6 +104,8 @@ class TuningSection(Section):
     def _consistent(self) -> "TuningSection":
         if len(self.eta) != 2 or not 0 < self.eta[0] < self.eta[1] < math.inf:
             raise ValueError(f"eta must be [lowest, highest] with 0 < lowest < highest, but is {self.eta}")
+        if self.eta[0] < STEP_SIZES[0] or self.eta[1] > STEP_SIZES[1]:
+            raise ValueError(f"eta must lie between {STEP_SIZES[0]:g} and {STEP_SIZES[1]:g}, but is {self.eta}")
         for name, values in self.grids.items():
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"the values of {name} must be at least one, all different, but are {values}")
@@ -117,7 +122,7 @@ class TuningSection(Section):
 
 
 class VariantSection(Section):
-    """What differs in one variant of a study: a network, and keys of the other sections and of all algorithms."""
+    """A variant of a study: another network, and other values for keys of the sections and of all algorithms."""
 
     name: str = pydantic.Field(min_length=1)
     problem: dict[str, Any] = {}
