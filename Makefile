@@ -19,12 +19,12 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # takes longer than is gained where some wait.
 PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes slow shuffled test-quick coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
+.PHONY: install test others shapes slow shuffled test-quick golden coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
 
-# $(call environment,DIRECTORY,WHAT): a virtual environment that has it, and the library's kernels, compiled by Numba.
+# $(call environment,DIRECTORY,WHAT): a virtual environment that has it, and the library's kernels, compiled where there is a C++ compiler.
 # Byte code is made by all cores, not that of packages' own tests; some have files of which no byte code can be made.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gossamer needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON=…")'
@@ -39,7 +39,7 @@ $(READY): pyproject.toml constraints.txt
 	$(call environment,.venv,.[dev])
 
 .venv-lean/ready: pyproject.toml constraints.txt
-	$(call environment,.venv-lean,.[native])
+	$(call environment,.venv-lean,.)
 
 test: others shapes
 
@@ -66,6 +66,10 @@ shuffled: others shapes slow
 
 test-quick: $(READY)
 	$(PYTEST) $(QUICK)
+
+# what a change must not move, to the bit; PARTS="networks rules" compares some. `python -m tests.golden write` writes anew
+golden: $(READY)
+	$(BIN)/python -m tests.golden compare $(PARTS)
 
 # the tests, and which lines they ran: a tenth slower
 coverage: $(READY)

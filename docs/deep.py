@@ -10,8 +10,8 @@ from pathlib import Path
 import polars as pl
 from findings import repeated, table
 
+from gossamer.basics.text import format_number
 from gossamer.report import figures
-from gossamer.report.tables import four
 from gossamer.results.statistics import LEVEL, difference
 from gossamer.results.study import TUNING, Study
 
@@ -91,7 +91,7 @@ def tuned(study: Study) -> str:
         numbers = [key for key in tried.columns if key not in TUNING and best[key] is not None]
         several = [key for key in numbers if tried[key].n_unique() > 1 and (key, best[key]) not in NO_EDGES]
         edges = [key for key in several if best[key] in (tried[key].min(), tried[key].max())]
-        rows.append((f"`{name}`", best["setting"], four(best["value"]), tried.height, ", ".join(edges) or "–"))
+        rows.append((f"`{name}`", best["setting"], format_number(best["value"]), tried.height, ", ".join(edges) or "–"))
     return table(["method", "chosen", "loss", "settings tried", "at an edge of them"], rows)
 
 

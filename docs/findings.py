@@ -15,12 +15,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import polars as pl
 
+from gossamer.basics.text import format_number
 from gossamer.paper import EXPERIMENTS, spec_of
 from gossamer.paper.claims import HORIZONS, OURS
 from gossamer.paper.evidence import DMT, Runs, bias_sq
 from gossamer.paper.verdicts import WORDS
 from gossamer.problems import dpsgd_fixed_point
-from gossamer.report.tables import four
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
@@ -308,7 +308,7 @@ def claims(verdicts: list[dict]) -> str:
 def extremes(column: pl.Series) -> tuple[str, str]:
     """The smallest and the largest number."""
     numbers: list[float] = column.drop_nulls().to_list()
-    return four(min(numbers, default=None)), four(max(numbers, default=None))
+    return format_number(min(numbers, default=None)), format_number(max(numbers, default=None))
 
 
 def lengths(study: Study) -> str:

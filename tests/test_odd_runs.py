@@ -148,7 +148,7 @@ def test_a_column_is_named_by_text(value):
 
 def test_a_table_holds_nothing_that_a_terminal_acts_on(tmp_path):
     frame = pl.DataFrame({"\x1bname": ["\x1b[31mred", "=1+1", None, "plain"], "loss": [1.5, 2.0, 3.0, None]})
-    text = tables.csv(frame, tmp_path / "t.csv").read_text(encoding="utf-8")
+    text = tables.write_csv(frame, tmp_path / "t.csv").read_text(encoding="utf-8")
     assert text == "\\x1bname,loss\n\\x1b[31mred,1.5\n'=1+1,2.0\n,3.0\nplain,\n"
 
 

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from gossamer.basics import notebook, progress
+from gossamer.basics import progress
 
 
 class Handle:
@@ -51,12 +51,12 @@ class TerminalInteractiveShell:
 )
 def test_a_notebook_is_known_by_its_shell(shell_kind, is_one, monkeypatch):
     kernel(monkeypatch, shell_kind)
-    assert notebook.in_notebook() is is_one
+    assert progress.in_notebook() is is_one
 
 
 def test_a_module_that_is_half_loaded_is_no_notebook(monkeypatch):
     monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
-    assert not notebook.in_notebook()
+    assert not progress.in_notebook()
 
 
 def test_ipython_is_never_imported_where_no_kernel_has_loaded_it(tmp_path):

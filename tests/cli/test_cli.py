@@ -171,6 +171,11 @@ def test_help_shows_examples_and_exit_codes():
     assert gossamer("--version").stdout.strip() == "0.1.0"
 
 
+def test_help_shows_flags_without_a_value():
+    lines = [line for line in gossamer("run", "--help").stdout.splitlines() if "<bool>" in line]
+    assert all("--help" in line for line in lines), "typer's own flag"
+
+
 PAPER_RING = """
 [problem]
 name = "logistic"

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from gossamer import cli
 from gossamer.basics import progress
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli import reproduce, shared
 from gossamer.report import tables
 
@@ -108,7 +108,7 @@ def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tm
 def test_text_in_csv_is_no_formula_and_numbers_stay_numbers(tmp_path):
     texts = ["=1+1", "+a", "-a", "@a", "\ta", "\ra", "a=1", "-0.5", None, "'a", "＝1"]
     frame = pl.DataFrame({"=name": texts, "loss": [-float(k) for k in range(len(texts))]})
-    back = pl.read_csv(tables.csv(frame, tmp_path / "t.csv"), infer_schema_length=None)
+    back = pl.read_csv(tables.write_csv(frame, tmp_path / "t.csv"), infer_schema_length=None)
     assert back.columns == ["'=name", "loss"]
     assert back["loss"].to_list() == frame["loss"].to_list()
     assert back["'=name"].to_list() == [
@@ -137,6 +137,9 @@ def test_text_in_csv_is_no_formula_and_numbers_stay_numbers(tmp_path):
         (("data", "export", "digits", "file/below"), "Not a directory"),
         (("data", "export", "digits", "x" * 300), "too long"),
         (("launch", "x" * 300), "there is no script"),
+        (("run", "good.toml", "--across", "los"), "no metric 'los' is measured; did you mean 'loss'"),
+        (("init", "x" * 300 + ".toml"), "too long"),
+        (("networks", "--agents", "4", "--plot", "no/such/x.png"), "there is no directory 'no/such'"),
     ],
 )
 def test_places_and_options_that_cannot_be_end_with_2_and_write_nothing(

@@ -343,7 +343,7 @@ def test_one_algorithm_from_several_starts_is_tuned_for_each_and_told_apart(repl
     told = [", warm=3", ", warm=mean", ", warm=20"]
     assert [setting.endswith(told) for setting, told in zip(settings[1:], told, strict=True)] == [True] * 3
     assert "warm" not in settings[0]
-    shown = names.shown(study.result)
+    shown = names.name_labels(study.result)
     assert len({*shown.values()}) == 4
     assert all(text.startswith("Biased-DMT (") for text in shown.values())
     assert len(study.summary().table) == 4

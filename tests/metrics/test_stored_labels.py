@@ -45,7 +45,7 @@ def test_a_result_that_is_read_has_its_labels(stored):
     axes = result.plot("mine")
     assert (axes.get_ylabel(), axes.get_yscale()) == (r"$\|x\|$", "log")
     assert "mine" in str(result.summary())
-    text = page.made([Study.load(stored)], [], "t", "")
+    text = page.render([Study.load(stored)], [], "t", "")
     shown = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
     assert {"key": "mine", "title": "far <b>&", "log": True, "better": "lower"} in shown[0]["metrics"]
     assert '<th scope="col" class="num">far &lt;b&gt;&amp;</th>' in text
@@ -139,14 +139,14 @@ def test_forged_labels_and_links_are_refused(stored, what):
 @pytest.mark.parametrize("latex", [r"\frac{1}", r"\unknown{x}", "{{{", "x^", "{" * 100, r"\input{/etc/passwd}"])
 def test_a_formula_that_cannot_be_set_is_its_text(latex, tmp_path):
     label = Label("about", "costs $5 & more", latex)
-    assert figures.drawn(label) == r"costs \$5 & more"
+    assert figures.metric_title(label) == r"costs \$5 & more"
     table = pl.DataFrame({"algorithm": ["a"], "eta": [0.1], "replicate": [0], "value": [1.0], "stable": [True]})
-    assert figures.save(figures.step_sizes(table, label), tmp_path / "figure.png").is_file()
+    assert figures.save(figures.draw_step_sizes(table, label), tmp_path / "figure.png").is_file()
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_our_own_formulas_can_be_set(name):
-    shown = figures.drawn(OURS[name])
+    shown = figures.metric_title(OURS[name])
     assert shown == (OURS[name].text if OURS[name].latex is None else f"${OURS[name].latex}$")
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from gossamer import cli, networks
 from gossamer.core import InputError
-from gossamer.report import networks as drawing
+from gossamer.report import figures
 
 AGENTS = 12
 
@@ -143,7 +143,7 @@ def test_bad_options_end_with_2_and_write_nothing(arguments, message, tmp_path, 
 
 
 def test_a_figure_has_a_graph_for_each_network_and_two_curves(compared):
-    figure = drawing.figure(compared)
+    figure = figures.draw_networks(compared)
     axes = [axes for axes in figure.get_axes() if axes.get_title()]
     assert [one.get_title() for one in axes] == [row.name for row in compared.rows]
     ring = next(one for one in axes if one.get_title() == "ring")
@@ -155,8 +155,8 @@ def test_a_figure_has_a_graph_for_each_network_and_two_curves(compared):
 
 
 def test_many_agents_are_not_drawn(compared, monkeypatch):
-    monkeypatch.setattr(drawing, "DRAWN_AGENTS", 5)
-    assert len(drawing.figure(compared).get_axes()) == 2
+    monkeypatch.setattr(figures, "DRAWN_AGENTS", 5)
+    assert len(figures.draw_networks(compared).get_axes()) == 2
 
 
 def test_help_shows_examples():

@@ -11,7 +11,7 @@ from PIL import Image
 
 from gossamer import report
 from gossamer.core import InputError
-from gossamer.report import figures, layouts, names, styles
+from gossamer.report import figures, names, styles
 from tests.report import made_up
 
 POPPLER = "pdffonts of poppler-utils is missing: the fonts of figures were not looked at"
@@ -44,9 +44,9 @@ def test_fonts_are_embedded_as_true_type_whoever_saves(result, tmp_path):
         assert all("TrueType" in row and "Type 3" not in row and " yes yes" in row for row in rows), told
 
 
-@pytest.mark.parametrize("style", layouts.LAYOUTS)
+@pytest.mark.parametrize("style", figures.LAYOUTS)
 def test_a_style_sets_the_width(result, style):
-    layout = layouts.LAYOUTS[style]
+    layout = figures.LAYOUTS[style]
     for columns, wide in ((1, layout.one), (2, layout.two)):
         figure = result.plot("loss", style=style, columns=columns).figure
         assert figure.get_size_inches()[0] == pytest.approx(wide)
@@ -109,7 +109,7 @@ def ladder(spec=LADDER, variants=("none", "once-1", "once-2")):
 
 def test_ordered_variants_are_named_by_their_number_and_shaded_in_its_order():
     study = ladder()
-    found = names.variants(study)
+    found = names.name_variants(study)
     assert [one.text for one in found.values()] == ["μ = 0", "μ = 0.0004", "μ = 0.0008"]
 
     def light(color):
@@ -129,16 +129,16 @@ def test_ordered_variants_are_named_by_their_number_and_shaded_in_its_order():
 
 @pytest.mark.parametrize("spec", ["", "not = [toml", LADDER.replace("once-1", "other")])
 def test_where_the_spec_tells_nothing_variants_keep_their_names(spec):
-    found = names.variants(ladder(spec))
+    found = names.name_variants(ladder(spec))
     assert [one.text for one in found.values()] == ["none", "once-1", "once-2"]
-    assert [one.style for one in found.values()] == [styles.of(k) for k in range(3)]
+    assert [one.style for one in found.values()] == [styles.style_of(k) for k in range(3)]
 
 
 def test_tables_compile_as_they_stand(tmp_path):
     study = made_up.study()
     claim = 'x̄ᵢ → ∇F, "ē" & 中 100 % of a long text that has to be wrapped somewhere'
     odd = made_up.VERDICTS[0] | {"claim": claim}
-    written = report.artifacts([], [odd], tmp_path)
+    written = report.write_artifacts([], [odd], tmp_path)
     own = tmp_path / "own.tex"
     own.write_text(study.to_latex(), encoding="utf-8")
     texts = [path for path in [*written, own] if path.suffix == ".tex"]

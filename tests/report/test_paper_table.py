@@ -11,7 +11,7 @@ import gossamer as gs
 from gossamer.core import InputError
 from gossamer.metrics import Label
 from gossamer.report.names import display_name
-from gossamer.report.paper_table import with_digits
+from gossamer.report.tables import format_interval
 from tests.results.side_by_side import made_up
 
 SEEDS = np.array([0.10, -0.05, 0.02, -0.07, 0.03])
@@ -47,7 +47,7 @@ def bold(text):
     ],
 )
 def test_digits_are_those_that_the_interval_leaves(value, half, text):
-    assert with_digits(value, half) == text
+    assert format_interval(value, half) == text
 
 
 def test_ours_have_proper_names_and_a_user_s_own_theirs():

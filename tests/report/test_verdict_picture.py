@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gossamer.paper.verdicts import Claim, Question
-from gossamer.report import steps, verdicts
+from gossamer.report import drawings, page, page_data
 from tests.report import made_up
 
 VALUES = np.log([3.9, 4.0, 4.1])
@@ -40,15 +40,15 @@ def test_a_verdict_carries_what_its_picture_needs():
 def test_bars_and_region_stand_on_one_logarithmic_scale():
     row = judged(above=1.5)
     evidence = row["evidence"]
-    picture = verdicts.picture(evidence, "holds")
+    picture = drawings.draw_claim(evidence, "holds")
     numbers = [part[key] for part in evidence["parts"] for key in ("value", "low", "high")] + [1.5, 1.0]
     low, high = math.log(min(numbers)), math.log(max(numbers))
     low, high = low - 0.06 * (high - low), high + 0.06 * (high - low)
 
     def at(value):
-        return verdicts.EDGE + (verdicts.WIDE - 2 * verdicts.EDGE) * (math.log(value) - low) / (high - low)
+        return drawings.EDGE + (drawings.WIDE - 2 * drawings.EDGE) * (math.log(value) - low) / (high - low)
 
-    assert places(picture, "region") == [(pytest.approx(at(1.5), abs=0.1), pytest.approx(verdicts.WIDE, abs=0.1))]
+    assert places(picture, "region") == [(pytest.approx(at(1.5), abs=0.1), pytest.approx(drawings.WIDE, abs=0.1))]
     dots = [float(x) for x in re.findall(r'<circle cx="([\d.]+)"', picture)]
     assert dots == pytest.approx([at(part["value"]) for part in evidence["parts"]], abs=0.06)
     assert picture.count('class="bar holds decides"') == 1
@@ -56,9 +56,9 @@ def test_bars_and_region_stand_on_one_logarithmic_scale():
 
 def test_an_interval_without_evidence_is_drawn_and_one_of_words_is_not():
     first, second, _ = made_up.VERDICTS
-    assert verdicts.evidence_of(first)["parts"][0]["value"] == first["measured"]
-    assert verdicts.evidence_of(second) is None
-    assert verdicts.evidence_of(first | {"interval": [made_up.HOSTILE, 1]}) is None
+    assert page.find_evidence(first)["parts"][0]["value"] == first["measured"]
+    assert page.find_evidence(second) is None
+    assert page.find_evidence(first | {"interval": [made_up.HOSTILE, 1]}) is None
 
 
 def ended(ends):
@@ -76,18 +76,18 @@ def ended(ends):
 
 
 def test_the_profile_and_the_ranks_are_those_of_a_count_by_hand():
-    found = steps.profile(ended([(1.0, 2.0), (3.0, 3.3), (4.0, 2.0), (1.0, 1.0)]), "grad_norm_sq")
+    found = page_data.profile(ended([(1.0, 2.0), (3.0, 3.3), (4.0, 2.0), (1.0, 1.0)]), "grad_norm_sq")
     first, second = found["methods"]
     assert found["factors"][:-1] == pytest.approx([1.0, 1.1, 2.0])
     assert first["shares"] == [0.75, 0.75, 1.0, 1.0]
     assert second["shares"] == [0.5, 0.75, 1.0, 1.0]
     assert (first["rank"], second["rank"]) == pytest.approx(((1 + 1 + 2 + 1.5) / 4, (2 + 2 + 1 + 1.5) / 4))
-    assert steps.profile(ended([(1.0, 2.0), (3.0, 3.3)]), "grad_norm_sq") is None, "two variants are no summary"
-    assert steps.profile(ended([(0.0, 2.0)] * 3), "grad_norm_sq") is None, "nothing has a ratio to zero"
+    assert page_data.profile(ended([(1.0, 2.0), (3.0, 3.3)]), "grad_norm_sq") is None, "two variants are no summary"
+    assert page_data.profile(ended([(0.0, 2.0)] * 3), "grad_norm_sq") is None, "nothing has a ratio to zero"
 
 
 def test_sensitivity_has_the_ends_and_the_stable_range():
-    (ring, _) = steps.sensitivity(made_up.study())
+    (ring, _) = page_data.sensitivity(made_up.study())
     methods = {one["label"]: one for one in ring["methods"]}
     assert methods["DSGT"]["eta"] == [0.001, 0.01, 0.1], "the step size that diverged is left out"
     assert methods["DSGT"]["mean"] == pytest.approx([0.501, 0.51, 0.6])

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import gossamer as gs
-from gossamer.report import figures, tables
+from gossamer.report import figures
 from gossamer.results.summary import Summary
 from tests import plain
 
@@ -128,7 +128,7 @@ def test_figures_show_the_mean_and_no_diverged_values(result, x):
 
 def test_the_band_is_the_interval_of_the_mean(result):
     label = "biased-dmt(eta=0.05, lam=0.3)"
-    band = tables.band(result.of(label), "loss", "round", log=False)
+    band = figures.band(result.of(label), "loss", "round", log=False)
     last = result.final("loss")[label]
     low, high = stats.t.interval(0.95, 2, loc=last.mean(), scale=stats.sem(last))
     assert (band["low"][-1], band["high"][-1]) == pytest.approx((low, high))

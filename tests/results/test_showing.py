@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.basics.html import grid, panel, tag
+from gossamer.basics.html import panel, tag
+from gossamer.basics.table import Table
 from gossamer.experiments.audit import Audit
 from gossamer.oracles import measure
 from gossamer.paper.verdicts import Verdict, Verdicts
@@ -167,7 +168,7 @@ def test_a_small_network_is_drawn_with_a_line_for_every_link(network, lines):
 
 
 def test_html_is_escaped_unless_it_was_made_by_a_tag():
-    page = panel(HOSTILE, grid([HOSTILE], [[HOSTILE], [tag("b", HOSTILE)]]), None)
+    page = panel(HOSTILE, Table([HOSTILE], [[HOSTILE], [tag("b", HOSTILE)]]).html(), None)
     assert harmless(page).count("&lt;script&gt;") == 4
     assert page.count("<b>") == 1
     assert tag("p", title='"><script>') == '<p title="&quot;&gt;&lt;script&gt;"></p>'

@@ -1,25 +1,30 @@
-"""How far a run has come: a bar on a terminal or in a notebook, nothing elsewhere."""
+"""Progress of a run: a bar on a terminal or in a notebook, nothing elsewhere.
+
+Nothing here imports IPython first: a notebook's kernel has it loaded, and elsewhere there is no notebook to draw in.
+"""
 
 import abc
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from gossamer.basics.html import tag
-from gossamer.basics.notebook import Place, in_notebook
-from gossamer.basics.terminal import visible
+from gossamer.basics.html import Markup, tag
+from gossamer.basics.text import visible
 
 QUIET_FOR = 2.0
 """Seconds before a bar appears: a shorter run leaves the terminal alone."""
 
+KERNEL = "ZMQInteractiveShell"
+"""The shell of a notebook's kernel, or its base class; IPython on a terminal has another shell."""
+
 PAUSE_IN_NOTEBOOK = 0.2
-"""Seconds between two pictures of a bar in a notebook: each is a message that stays in a queue until it is drawn."""
+"""Seconds between two pictures of a bar in a notebook: each is a message that waits in a queue until it is drawn."""
 
 Report = Callable[[str, int, int, float | None], None]
 """Called as a run goes on with (algorithm, rounds done, rounds in all, the latest loss if it was measured)."""
@@ -27,11 +32,11 @@ Report = Callable[[str, int, int, float | None], None]
 
 @contextmanager
 def reporting(wanted: bool | Report) -> Iterator[Report]:
-    """The function to report to: the user's own, a bar where a terminal or a notebook can show one, or one that does
-    nothing.
+    """Yield the function to report to: the user's own, a bar, or a function that does nothing.
 
-    Unless nothing is wanted, it can also `say` a line that must not wait: that a run will take more than an hour. Where
-    progress shows, it also says how long every run of more than some seconds will take, and how much memory it needs.
+    A bar needs a terminal or a notebook. Unless `wanted` is False, the function can also `say` a line that must not
+    wait, such as that a run will take more than an hour. Where progress shows, it also says how long every run of more
+    than some seconds will take, and how much memory the run needs.
     """
     console = Console(file=sys.stderr)
     if callable(wanted):
@@ -47,13 +52,13 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
 
 
 class Say(Protocol):
-    """Says a line; an aside is said only to someone who watches progress."""
+    """A function that prints a line; an aside is printed only where progress shows."""
 
     def __call__(self, text: str, *, aside: bool = False) -> None: ...
 
 
 def saying(report: Report, name: str) -> Say:
-    """The function that says a line about this algorithm where `report` reports to; silent where it is a user's own."""
+    """Return a function that prints a line about this algorithm where `report` reports; a user's own prints nothing."""
     say = getattr(report, "say", lambda text: None)
 
     def said(text: str, *, aside: bool = False) -> None:
@@ -64,7 +69,7 @@ def saying(report: Report, name: str) -> Say:
 
 
 class Notices:
-    """Shows no progress, but says what must be said."""
+    """A report that shows no progress, and prints only what must not wait."""
 
     watched = False
 
@@ -76,7 +81,7 @@ class Notices:
 
 
 class Tally:
-    """How many runs of a study have ended, and when the rest will have."""
+    """A count of the runs of a study that have ended, and an estimate of when the rest will have."""
 
     def __init__(self, study: str, runs: int, *, several: bool = True):
         self.study, self.runs, self.over, self.several = study, runs, 0, several
@@ -90,7 +95,7 @@ class Tally:
         self.runs += runs
 
     def label(self, what: str) -> str:
-        """A line on what is going on; only the name of the run where a study is a single result."""
+        """Return a line on the progress of the study; only the name of the run where the study is a single result."""
         if not self.several:
             return what
         seconds = (time.monotonic() - self._began) / max(self.over, 1) * (self.runs - self.over)
@@ -99,7 +104,7 @@ class Tally:
 
 
 class Lines(Notices):
-    """Progress where no bar can move: a line when an algorithm has come to its end, but not one every moment."""
+    """Progress where no bar can move: a line when an algorithm has ended, at most every `PAUSE` seconds."""
 
     PAUSE = 10.0
     watched = True
@@ -116,9 +121,9 @@ class Lines(Notices):
 
 
 class Moving(abc.ABC):
-    """What every bar knows: the algorithm in turn, its rounds, rounds a second and the latest loss.
+    """A bar for one algorithm after the other: its rounds, rounds a second and the latest loss.
 
-    What stands before a comma in its name says whether it is still the same one.
+    Names that agree up to the first comma are the same algorithm.
     """
 
     watched = True
@@ -144,7 +149,7 @@ class Moving(abc.ABC):
 
     @abc.abstractmethod
     def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
-        """Show it; `anew` is whether the bar begins from the start."""
+        """Show the bar, from its start if `anew`."""
 
 
 class Bar(Moving):
@@ -178,22 +183,51 @@ class Bar(Moving):
 
 
 class NotebookBar(Moving, Notices):
-    """A bar in the output of a notebook's cell, that moves in its place and is gone at the end."""
+    """A bar in the output of a notebook's cell, which is updated in place and removed at the end."""
 
     watched = True
 
     def __init__(self) -> None:
         super().__init__()
-        self._place, self._drawn = Place(), float("-inf")
+        self._handle: Any = None
+        self._drawn = float("-inf")
 
     def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
         now = time.monotonic()
         if not anew and done < total and now - self._drawn < PAUSE_IN_NOTEBOOK:
             return
         self._drawn = now
-        told = f"{done:,}/{total:,} rounds{details}"
+        text = f"{done:,}/{total:,} rounds{details}"
         bar = tag("progress", value=done, max=max(total, 1), style="vertical-align: middle")
-        self._place.put(tag("div", f"{name} ", bar, f" {told}"), f"{name}: {told}")
+        picture = Picture(tag("div", f"{name} ", bar, f" {text}"), f"{name}: {text}")
+        if self._handle is None:
+            from IPython.display import display  # pyright: ignore[reportMissingImports]
+
+            self._handle = display(picture, display_id=True)
+        else:
+            self._handle.update(picture)
 
     def close(self) -> None:
-        self._place.clear()
+        if self._handle is not None:
+            self._handle.update(Picture(Markup(""), ""))
+
+
+class Picture:
+    """Markup as a notebook asks for it, with text for a front end without HTML."""
+
+    def __init__(self, markup: Markup, text: str):
+        self._markup, self._text = markup, text
+
+    def _repr_html_(self) -> str:
+        return self._markup
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def in_notebook() -> bool:
+    """Return True if a notebook shows what this process displays."""
+    ipython = sys.modules.get("IPython")
+    get_shell = getattr(ipython, "get_ipython", None)
+    shell = get_shell() if callable(get_shell) else None
+    return any(kind.__name__ == KERNEL for kind in type(shell).__mro__)

@@ -1,20 +1,71 @@
-"""One line about a value, whatever it holds: numbers as they are, arrays by their shape."""
+"""Values, numbers and names as text: for a line of output, for a terminal, and for a paper."""
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
-
-import numpy as np
 
 LONGEST = 60
 """Letters of a value's text, before it is cut."""
 
+GREEK = {
+    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ"},
+    **{"kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ"},
+    **{"tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Delta": "Δ", "Sigma": "Σ"},
+}
+"""Greek letters by LaTeX's names."""
+
+SYMBOLS = {**GREEK, "lam": "λ", "mean": "μ", "std": "σ", "agents": "n"}
+"""Symbols of a paper, by the keys that specs and rules have for them."""
+
+
+def visible(text: object, keep: str = "") -> str:
+    """Return text with every character that a terminal would act on, or not show, as its escape: ``\\x1b``.
+
+    Names come from spec files and paths, which may hold anything: escape sequences, line ends, text that runs from
+    right to left, halves of characters. Characters in `keep` stay.
+    """
+    return "".join(
+        letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode("ascii")
+        for letter in str(text)
+    )
+
+
+def format_number(
+    value: float | None,
+    half: float | None = None,
+    *,
+    digits: int = 4,
+    half_digits: int = 1,
+    missing: str = "–",
+    minus: str = "-",
+) -> str:
+    """Return a number to so many significant digits, with the half-width of its interval where there is one."""
+    if value is None or math.isnan(value):
+        return missing
+    text = f"{value:.{digits}g}" if half is None else f"{value:.{digits}g} ± {half:.{half_digits}g}"
+    return text.replace("-", minus)
+
+
+def format_value(value: Any) -> str:
+    """Return a cell's text: four digits of a float, all digits of a whole number, a dash for None."""
+    if value is None or isinstance(value, float):
+        return format_number(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def format_duration(seconds: float) -> str:
+    """Return a time in seconds, minutes or hours, to three digits."""
+    if seconds < 120:
+        return f"{seconds:.3g} s"
+    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
 
 def short(value: Any) -> str:
-    """A value in one line, without the numbers of an array."""
+    """Return a value in one line: an array by its shape, a function by its name."""
     if getattr(value, "ndim", 0):
         return f"array{list(value.shape)}"
-    if isinstance(value, (np.ndarray, np.generic)):
+    if type(value).__module__ == "numpy":
         value = value.item()
     if callable(value) and hasattr(value, "__name__"):
         return value.__name__
@@ -24,23 +75,23 @@ def short(value: Any) -> str:
 
 
 def called(name: str, given: Mapping[str, Any]) -> str:
-    """The call that would make it, with what is None left out: ``top_k(share=0.1)``."""
+    """Return the call that makes an object, without arguments that are None: ``top_k(share=0.1)``."""
     return f"{name}({', '.join(f'{key}={short(value)}' for key, value in given.items() if value is not None)})"
 
 
 def fields_of(made: Any, *but: str) -> dict[str, Any]:
-    """The fields of a dataclass, without those named; none of what is no dataclass."""
+    """Return the fields of a dataclass, without the ones named; an empty dictionary for anything else."""
     fields = dataclasses.fields(made) if dataclasses.is_dataclass(made) else ()
     return {field.name: getattr(made, field.name) for field in fields if field.name not in but}
 
 
 def counted(number: int, what: str) -> str:
-    """A number of things: ``1 seed``, ``3 seeds``."""
+    """Return a count with its noun: ``1 seed``, ``3 seeds``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def some(names: Any, most: int = 4) -> str:
-    """The first few names of many, and how many there are besides."""
+    """Return the first few names of many, and the count of the others."""
     names = [str(name) for name in names]
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
     return ", ".join(shown)

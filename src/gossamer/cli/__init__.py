@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import gossamer
 
-if TYPE_CHECKING:  # which takes longer than all else that is imported here
+if TYPE_CHECKING:  # typer takes longer than all other imports here
     from typer import Typer
 
 COMMANDS = (
@@ -26,7 +26,6 @@ COMMANDS = (
     "report",
     "plot",
     "compare",
-    "watch",
     "list",
     "networks",
     "data",
@@ -36,24 +35,24 @@ COMMANDS = (
 
 
 def main() -> None:
-    """The entry point: bad input ends with its message and exit code 2, never with a traceback."""
-    gc.set_threshold(50_000)  # a start makes many objects and hardly any garbage, which Python would look for 400 times
+    """Run the command that is named; bad input ends with its message and exit code 2, never with a traceback."""
+    gc.set_threshold(50_000)  # a start makes many objects and hardly any garbage: Python would collect 400 times
     words = sys.argv[1:]
     if words == ["--version"]:
         print(gossamer.__version__)
         return
-    from gossamer.cli.shared import InputError, note, refuse
+    from gossamer.cli.shared import InputError, print_error, print_warning
 
-    warnings.showwarning = note
+    warnings.showwarning = print_warning
     try:
         app(*(word for word in words[:1] if word in COMMANDS))()
     except InputError as error:
-        refuse(error)
+        print_error(error)
         sys.exit(2)
 
 
 def app(*names: str) -> "Typer":
-    """The app with the commands of these names, or with all."""
+    """Return the app with the commands of these names, or with all."""
     from gossamer.cli.shared import app
 
     for name in names or COMMANDS:

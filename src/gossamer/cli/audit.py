@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, progress, resumable, say, say_json, take
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, progress, resumable, say, say_json
 
 
 @app.command()
@@ -26,7 +26,7 @@ def audit(
 
         gossamer audit my.toml --rounds 5 --json
     """
-    take(own)
+    load_own(own)
     from gossamer.experiments import audit as auditing
     from gossamer.specs.spec import Spec
 

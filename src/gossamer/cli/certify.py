@@ -1,10 +1,10 @@
 """gossamer certify."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, resumable, say_each, take, working
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, resumable, say_each, status
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -25,12 +25,12 @@ def certify(spec: SpecFile, own: With = None, cache: Cache = True, as_json: AsJS
 
         gossamer certify my.toml --json
     """
-    take(own)
+    load_own(own)
     from gossamer.specs.spec import Spec
 
     found = {}
-    with resumable(), working("propagating moments, or running the seeds"):
-        for variant, several in Spec.read(spec).each(_certificates).items():
+    with resumable(), status("propagating moments, or running the seeds"):
+        for variant, several in Spec.read(spec).each(_certify).items():
             for number, one in enumerate(several):
                 found[f"{variant} ({number})" if len(several) > 1 else variant] = one
     say_each(found, as_json)
@@ -38,22 +38,21 @@ def certify(spec: SpecFile, own: With = None, cache: Cache = True, as_json: AsJS
         raise typer.Exit(4)
 
 
-def _certificates(spec: "Spec") -> "list[Certificate]":
-    """One for each Biased-DMT of a variant."""
+def _certify(spec: "Spec") -> "list[Certificate]":
+    """Return a certificate for each Biased-DMT of a variant."""
+    from gossamer import theory
+    from gossamer.algorithms.biased_dmt import BiasedDMT
+
     parts = spec.parts()
     rules = [candidate.fixed for candidate in parts.candidates if candidate.name == "biased-dmt"]
     if not rules:
         raise InputError("the theory is of biased-dmt, but the spec runs none: add it as an [[algorithm]].")
-    return [_certificate(spec, parts, hyper) for hyper in rules]
-
-
-def _certificate(spec: "Spec", parts: Any, hyper: dict[str, Any]) -> "Certificate":
-    from gossamer import theory
-    from gossamer.algorithms.biased_dmt import BiasedDMT
-
-    missing = [name for name in ("eta", "lam") if not isinstance(hyper.get(name), (int, float))]
-    if missing:
-        raise InputError(f"a certificate needs {' and '.join(missing)} of biased-dmt as a number.")
-    rule = BiasedDMT(**hyper)
+    world = parts.problem, parts.network, parts.oracle
     seeds = spec.run.seeds if isinstance(spec.run.seeds, int) else len(spec.run.seeds)
-    return theory.certify(rule, parts.problem, parts.network, parts.oracle, steps=spec.run.steps, seeds=max(2, seeds))
+    found = []
+    for hyper in rules:
+        missing = [name for name in ("eta", "lam") if not isinstance(hyper.get(name), (int, float))]
+        if missing:
+            raise InputError(f"a certificate needs {' and '.join(missing)} of biased-dmt as a number.")
+        found.append(theory.certify(BiasedDMT(**hyper), *world, steps=spec.run.steps, seeds=max(2, seeds)))
+    return found

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from gossamer.basics.json_values import finite
-from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, app, directory, existing, say, say_json
+from gossamer.basics.text import visible
+from gossamer.cli.shared import AsJSON, app, check_directory, output_directory, say, say_json
 from gossamer.core import InputError
 
 
@@ -37,10 +37,10 @@ def compare(
     from gossamer.results.study import Study
 
     names = (str(first), str(second))
-    studies = [Study.load(existing(folder)) for folder in (first, second)]
+    studies = [Study.load(check_directory(folder)) for folder in (first, second)]
     comparison = compared(studies[0], studies[1], names)
     if out is not None:
-        folder = directory(out, out)
+        folder = output_directory(out, out)
         if folder.exists() and any(folder.iterdir()):
             raise InputError(f"{folder} is not empty: choose another --out, or remove it.")
         labels = (

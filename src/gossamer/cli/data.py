@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.shared import app, say
 
 data_app = typer.Typer(help="The data sets that have names.", no_args_is_help=True)

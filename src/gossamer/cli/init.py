@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, app, say, say_json
-from gossamer.cli.tables import show
+from gossamer.basics.text import visible
+from gossamer.cli.shared import AsJSON, app, flag, say, say_json, show
 from gossamer.core import InputError
 
 Start = Literal["logistic", "quadratic", "neural"]
@@ -20,8 +19,8 @@ def init(
     ] = None,
     problem: Annotated[Start, typer.Option(help="What to minimise.")] = "logistic",
     example: Annotated[str | None, typer.Option(help="Copy an example, with the files that it needs.")] = None,
-    list_: Annotated[bool, typer.Option("--list", help="List the examples, and write nothing.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite what is there.")] = False,
+    list_: Annotated[bool, flag("--list", "List the examples, and write nothing.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite what is there.")] = False,
     as_json: AsJSON = False,
 ) -> None:
     """Write a commented spec to start from, or a copy of an example.
@@ -39,7 +38,14 @@ def init(
     from gossamer.specs import starting
 
     if list_:
-        _list(starting.examples(), as_json)
+        rows = [
+            {"name": name, "file": path.name, "about": starting.about(path)}
+            for name, path in starting.examples().items()
+        ]
+        if as_json:
+            say_json(rows)
+        else:
+            show(("name", "about"), [(row["name"], row["about"]) for row in rows], whole=["name"])
         return
     if example is not None:
         source = starting.named(starting.examples(), example, "example")
@@ -57,13 +63,3 @@ def init(
     runs = "gossamer run" if target.suffix == ".toml" else "python"
     code = "".join(f" --with {visible(path)}" for path in written[1:] if path.suffix == ".py")
     say(f"next: {runs} {visible(target)}{code}")
-
-
-def _list(known: dict[str, Path], as_json: bool) -> None:
-    from gossamer.specs.starting import about
-
-    rows = [{"name": name, "file": path.name, "about": about(path)} for name, path in known.items()]
-    if as_json:
-        say_json(rows)
-        return
-    show(("name", "about"), [(row["name"], row["about"]) for row in rows], whole=["name"])

@@ -1,4 +1,4 @@
-"""The command that starts several processes on this machine: of a spec, or of a PyTorch training script."""
+"""gossamer launch."""
 
 import os
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import app
+from gossamer.cli.shared import app, flag
 from gossamer.core import InputError, brief
 
 
@@ -17,11 +17,9 @@ def launch(
     processes: Annotated[int, typer.Option(min=1, help="How many processes; of a script, each one agent.")] = 2,
     max_restarts: Annotated[int, typer.Option(min=0, help="How often to begin again after a failure.")] = 0,
     prefix: Annotated[
-        bool, typer.Option(help="Whether each line of a script's processes begins with its rank.")
+        bool, typer.Option(metavar="", help="Whether each line of a script's processes begins with its rank.")
     ] = True,
-    elastic: Annotated[
-        bool, typer.Option("--elastic", help="Whether a script's processes go on when one of them is lost.")
-    ] = False,
+    elastic: Annotated[bool, flag("--elastic", "Whether a script's processes go on when one of them is lost.")] = False,
     bind: Annotated[
         str,
         typer.Option(

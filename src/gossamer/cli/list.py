@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from gossamer.cli.shared import AsJSON, With, app, say_json, take
-from gossamer.cli.tables import show
+from gossamer.cli.shared import AsJSON, With, app, load_own, say_json, show
 
 Kind = Literal[
     "algorithms",
@@ -36,7 +35,7 @@ def list_(
 
         gossamer list --json
     """
-    take(own)
+    load_own(own)
     from gossamer.specs.catalogue import CATALOGUE
 
     kinds = [kind] if kind else list(CATALOGUE)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, Cache, With, app, progress, resumable, say, say_json, take
+from gossamer.basics.text import visible
+from gossamer.cli.shared import AsJSON, Cache, With, app, load_own, progress, resumable, say, say_json
 
 
 @app.command()
@@ -38,19 +38,19 @@ def networks(
 
         gossamer networks --agents 1000 --target 1e-3 --json
     """
-    take(own)
+    load_own(own)
     from gossamer.networks import compare
 
     if plot is not None:
-        from gossamer.report.networks import check
+        from gossamer.report import figures  # matplotlib takes a while to import
 
-        check(plot)
+        figures.check_file(plot)
     with resumable():
         found = compare(agents, degree, target=target, rounds=rounds, decay=decay, progress=progress())
     if plot is not None:
-        from gossamer.report.networks import save
+        from gossamer.report import figures
 
-        save(found, plot)
+        figures.save(figures.draw_networks(found), plot)
     if as_json:
         say_json(found.asdict())
     else:

@@ -1,4 +1,4 @@
-"""Where a command computes: on which devices, and together with which processes."""
+"""Devices and processes that a command computes on."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from gossamer.basics.sizes import cores
-from gossamer.cli.shared import refuse, resumable
+from gossamer.cli.shared import flag, print_error, resumable
 from gossamer.core import InputError, brief, whole
 
 MOST = 4096
@@ -22,7 +22,8 @@ Split = Annotated[
     str | None, typer.Option(metavar="runs|agents", help="What to share out [default: what is estimated to be faster]")
 ]
 Cluster = Annotated[
-    bool, typer.Option("--cluster", help="One of several processes, which Slurm, Open MPI or Kubernetes started.")
+    bool,
+    flag("--cluster", "One of several processes, which Slurm, Open MPI or Kubernetes started."),
 ]
 Coordinator = Annotated[
     str | None, typer.Option(metavar="HOST:PORT", help="One of several processes: where the first one listens.")
@@ -32,7 +33,7 @@ Process = Annotated[int | None, typer.Option(min=0, help="Which one this is, fro
 
 
 class Meeting(NamedTuple):
-    """Where several processes meet."""
+    """The address at which several processes meet."""
 
     cluster: bool = False
     coordinator: str | None = None
@@ -44,8 +45,8 @@ NOBODY = Meeting()
 
 
 @contextmanager
-def placed(devices: str | None, split: str | None, meeting: Meeting = NOBODY) -> Iterator[None]:
-    """What is computed in here goes to these devices. An interruption ends with a word on how to go on."""
+def use_devices(devices: str | None, split: str | None, meeting: Meeting = NOBODY) -> Iterator[None]:
+    """Compute on these devices, together with the processes of a meeting; Ctrl-C ends with a word on how to go on."""
     count = None if devices is None else _count(devices)
     if count is None and split is None and meeting == NOBODY:
         with resumable():
@@ -65,12 +66,12 @@ def placed(devices: str | None, split: str | None, meeting: Meeting = NOBODY) ->
             raise InputError("--cluster finds the other processes by itself: leave out --coordinator, or --cluster.")
         processes.join(*meeting[1:])
         count = count or "all"
-    with resumable(), processes.ending(refuse), places.using(count, split):
+    with resumable(), processes.ending(print_error), places.using(count, split):
         yield
 
 
-def quiet() -> bool:
-    """Whether another process prints."""
+def is_quiet() -> bool:
+    """Return True if another process prints."""
     from gossamer.engines.devices import processes
 
     return not processes.first()

@@ -1,13 +1,10 @@
 """gossamer plan."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, resumable, say_each, take, working
-
-if TYPE_CHECKING:
-    from gossamer import theory
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, flag, load_own, resumable, say_each, status
 
 
 @app.command()
@@ -15,8 +12,8 @@ def plan(
     spec: SpecFile,
     steps: Annotated[int | None, typer.Option(help="Rounds to plan for [default: the spec's]")] = None,
     target: Annotated[float | None, typer.Option(help="Or the mean of ‖∇F‖² that the bound should promise.")] = None,
-    trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
-    orders: Annotated[bool, typer.Option("--orders", help="Add the paper's Table I for these constants.")] = False,
+    trial: Annotated[bool, typer.Option(metavar="", help="Try the practical settings in short runs.")] = True,
+    orders: Annotated[bool, flag("--orders", "Add the paper's Table I for these constants.")] = False,
     own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,
@@ -31,27 +28,22 @@ def plan(
 
         gossamer plan my.toml --target 0.01 --no-trial --json
     """
-    take(own)
+    load_own(own)
     from gossamer import theory
     from gossamer.specs.spec import Spec
 
     read = Spec.read(spec)
 
-    def planned(one: Spec) -> theory.Plan:
+    def make_plan(one: Spec) -> theory.Plan:
         parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
         warm = next((each.fixed.get("warm", 0) for each in parts.candidates if each.name == "biased-dmt"), 0)
-        told = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial, "warm": warm}
-        return theory.plan(parts.problem, parts.network, parts.oracle, **told)
+        options = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial, "warm": warm}
+        return theory.plan(parts.problem, parts.network, parts.oracle, **options)
 
-    with resumable(), working("measuring the constants of the problem and trying settings"):
-        found = read.each(planned)
-    tables = {variant: _orders(one) for variant, one in found.items()} if orders else {}
+    with resumable(), status("measuring the constants of the problem and trying settings"):
+        found = read.each(make_plan)
+    tables = {}
+    for variant, one in found.items() if orders else ():
+        bounds = [each.bound for each in one.prescriptions if each.bound is not None]
+        tables[variant] = theory.orders_of(one.constants, one.steps or (bounds[-1].steps if bounds else 1))
     say_each(found, as_json, tables)
-
-
-def _orders(found: "theory.Plan") -> "theory.Orders":
-    from gossamer import theory
-
-    bounds = [one.bound for one in found.prescriptions if one.bound is not None]
-    steps = found.steps or (bounds[-1].steps if bounds else 1)
-    return theory.orders_of(found.constants, steps)

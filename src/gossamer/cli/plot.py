@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics.terminal import visible
-from gossamer.cli.shared import app, existing, say
+from gossamer.basics.text import visible
+from gossamer.cli.shared import app, check_directory, say
 
 
 class Format(StrEnum):
@@ -40,7 +40,7 @@ def plot(
     from gossamer.report import figures
     from gossamer.results.study import Study, place
 
-    study = Study.load(existing(directory))
+    study = Study.load(check_directory(directory))
     curves = study.curves()
     for number, (variant, result) in enumerate(curves.items()):
         stem = f"{place(variant, number)}-" if variant else ""

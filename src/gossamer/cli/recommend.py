@@ -6,19 +6,19 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.shared import (
     AsJSON,
     Cache,
     SpecFile,
     With,
     app,
-    directory,
+    load_own,
+    output_directory,
     progress,
     resumable,
     say,
     say_json,
-    take,
 )
 
 
@@ -71,10 +71,10 @@ def recommend(
 
         gossamer recommend my.toml --target 0.36 --seconds 600
     """
-    take(own)
+    load_own(own)
     from gossamer.experiments.recommend import recommend as search
 
-    folder = directory(out, Path("runs") / f"{spec.stem}-recommend")
+    folder = output_directory(out, Path("runs") / f"{spec.stem}-recommend")
     with resumable():
         found = search(
             spec,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gossamer.basics.terminal import visible
-from gossamer.cli.shared import app, directory, existing, say
+from gossamer.basics.text import visible
+from gossamer.cli.shared import app, check_directory, output_directory, say
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -37,13 +37,13 @@ def report(
 
     if len(directories) > 1 and out is None:
         raise InputError("a report on several runs belongs to none of them: give it a directory with --out.")
-    studies = {str(folder): Study.load(existing(folder)) for folder in directories}
-    folder = directory(out, directories[0])
+    studies = {str(folder): Study.load(check_directory(folder)) for folder in directories}
+    folder = output_directory(out, directories[0])
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
-    how = "\n".join(f"gossamer run {one / 'spec.toml'}{_with(studies[str(one)])}" for one in directories)
+    how = "\n".join(f"gossamer run {one / 'spec.toml'}{_own_files(studies[str(one)])}" for one in directories)
     if len(studies) == 1:
         (study,) = studies.values()
         paper.finish({study.name: study}, folder, (), study.title, how)
@@ -56,8 +56,8 @@ def report(
     say(visible(folder / "report.html"))
 
 
-def _with(study: "Study") -> str:
-    """What the command needs besides where methods are not ours."""
+def _own_files(study: "Study") -> str:
+    """Return the option that the command needs besides, where methods are the user's own."""
     from gossamer.algorithms import ALGORITHMS
 
     named = dict.fromkeys(name for result in study.results.values() for name, _ in result.states)

@@ -8,9 +8,20 @@ from typing import Annotated, Any
 import typer
 
 from gossamer.basics.sizes import cores
-from gossamer.basics.terminal import visible
-from gossamer.cli.shared import AsJSON, Cache, app, directory, progress, resumable, safe, say, say_json
-from gossamer.cli.tables import show
+from gossamer.basics.text import visible
+from gossamer.cli.shared import (
+    AsJSON,
+    Cache,
+    app,
+    flag,
+    output_directory,
+    progress,
+    resumable,
+    rich_text,
+    say,
+    say_json,
+    show,
+)
 from gossamer.paper.experiments import Experiment
 
 
@@ -21,12 +32,13 @@ def reproduce(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Only figures 1 and 2, with fewer methods, settings and replicates.")
+        bool,
+        flag("--quick", "Only figures 1 and 2, with fewer methods, settings and replicates."),
     ] = False,
     processes: Annotated[
         int | None, typer.Option(min=1, help="How many experiments to run at a time [default: one per core]")
     ] = None,
-    spec: Annotated[bool, typer.Option("--spec", help="Print the spec of an experiment, and run nothing.")] = False,
+    spec: Annotated[bool, flag("--spec", "Print the spec of an experiment, and run nothing.")] = False,
     cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
@@ -46,7 +58,7 @@ def reproduce(
     if spec:
         print("\n".join(paper.text_of(name) for name in names or paper.EXPERIMENTS))
         return
-    folder = directory(out, Path("runs") / ("quick" if quick else "reproduction"))
+    folder = output_directory(out, Path("runs") / ("quick" if quick else "reproduction"))
     stream = sys.stderr if as_json else sys.stdout
 
     def tell(text: str) -> None:
@@ -64,13 +76,13 @@ def reproduce(
 
 
 def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
-    """A table of what was judged, and a line that counts what was not run."""
+    """Print a table of the claims that were judged, and a line that counts those that were not run."""
     colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
     rows = [
         [
             row["experiment"],
-            safe(row["verdict"], style=colors.get(row["verdict"], "yellow")),
-            safe(f"{row['claim']}.\n{row['measured']}\n", keep="\n"),
+            rich_text(row["verdict"], style=colors.get(row["verdict"], "yellow")),
+            rich_text(f"{row['claim']}.\n{row['measured']}\n", keep="\n"),
         ]
         for row in verdicts
         if row["verdict"] != "not run"

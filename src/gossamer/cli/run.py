@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli.placing import (
     Cluster,
     Coordinator,
@@ -14,11 +14,24 @@ from gossamer.cli.placing import (
     Process,
     Processes,
     Split,
-    placed,
-    quiet,
+    is_quiet,
     refuse_others,
+    use_devices,
 )
-from gossamer.cli.shared import AsJSON, Cache, Out, SpecFile, With, app, directory, progress, say, say_json, take
+from gossamer.cli.shared import (
+    AsJSON,
+    Cache,
+    Out,
+    SpecFile,
+    With,
+    app,
+    load_own,
+    output_directory,
+    progress,
+    say,
+    say_json,
+)
+from gossamer.core import InputError, brief, nearest
 
 
 @app.command()
@@ -55,16 +68,20 @@ def run(
 
         srun gossamer run my.toml --cluster
     """
-    with placed(devices, split, Meeting(cluster, coordinator, processes, process)):
-        take(own)
+    with use_devices(devices, split, Meeting(cluster, coordinator, processes, process)):
+        load_own(own)
         from gossamer.experiments import running
+        from gossamer.metrics import labels
         from gossamer.specs.spec import Spec
 
+        known = [name for name, label in labels().items() if label.summary or label.end]
+        if across is not None and across not in known:
+            raise InputError(f"no metric {brief(across)} is measured; {nearest(across, known)}")
         given = Spec.read(spec)
-        folder = directory(out, Path("runs") / spec.stem)
+        folder = output_directory(out, Path("runs") / spec.stem)
         refuse_others(given.toml(), own)
-        study = running.run(given, folder, name=spec.stem, progress=False if quiet() else progress())
-    if quiet():
+        study = running.run(given, folder, name=spec.stem, progress=False if is_quiet() else progress())
+    if is_quiet():
         return
     table = None if across is None else study.across(across)
     summaries = {variant: result.summary() for variant, result in study.results.items()}

@@ -1,11 +1,11 @@
-"""What the commands share: the app itself, options, progress and how an interruption ends."""
+"""The app, and what its commands share: options, output, progress and the end of an interrupted command."""
 
 import atexit
 import json
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ import typer
 import gossamer
 from gossamer.basics import cache
 from gossamer.basics.json_values import finite
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.cli import COMMANDS
 from gossamer.core import InputError, brief
 
@@ -32,7 +32,10 @@ EXIT_CODES = {
     6: "another process of the run was lost",
     130: "interrupted: the same command goes on from what was finished",
 }
-"""What the commands end with."""
+"""Exit codes, and their meaning."""
+
+ELSEWHERE = 160
+"""Letters in a line of a table that goes into a file or a pipe."""
 
 HELP = "\n\n".join(
     [
@@ -42,7 +45,7 @@ HELP = "\n\n".join(
     ]
 )
 
-# where a command is named the app's own options are not: typer would bring in pydantic to say that they are not given
+# with a command the app's own options are left out: typer would import pydantic only to say that they are not given
 _options = not set(sys.argv[1:2]) & set(COMMANDS)
 app = typer.Typer(
     help=HELP,
@@ -54,14 +57,19 @@ app = typer.Typer(
 )
 
 
+def flag(name: str, text: str) -> Any:
+    """Return an option without a value; typer's help would show it as if it took a <bool>."""
+    return typer.Option(name, metavar="", help=text)
+
+
 @app.callback(invoke_without_command=True)
-def version(show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False) -> None:
+def version(show: Annotated[bool, flag("--version", "Print the version.")] = False) -> None:
     if show:
         print(gossamer.__version__)
         raise typer.Exit
 
 
-AsJSON = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+AsJSON = Annotated[bool, flag("--json", "Print JSON, for scripts.")]
 SpecFile = Annotated[Path, typer.Argument(metavar="SPEC", help="The experiment, a TOML file.")]
 With = Annotated[
     list[Path] | None,
@@ -69,8 +77,8 @@ With = Annotated[
 ]
 
 
-def _remembering(wanted: bool) -> bool:
-    """Keep compiled programs from here on, and note at the end which are whole."""
+def _use_cache(wanted: bool) -> bool:
+    """Keep compiled programs from here on, and note at the end which files of the cache are complete."""
     if wanted and cache.remember(cache.place()):
         atexit.register(cache.seal)
     return wanted
@@ -79,54 +87,55 @@ def _remembering(wanted: bool) -> bool:
 Cache = Annotated[
     bool,
     typer.Option(
-        callback=_remembering,
+        callback=_use_cache,
+        metavar="",
         help="Keep compiled programs in ~/.cache/gossamer, or $XDG_CACHE_HOME/gossamer, to start sooner next time.",
     ),
 ]
 Out = Annotated[Path | None, typer.Option(help="The run's directory [default: runs/NAME, after the spec]")]
 
 
-def take(files: list[Path] | None) -> None:
-    """Run a user's own files, so that specs can name what they define."""
+def load_own(files: list[Path] | None) -> None:
+    """Run a user's own files, so that specs can name what the files define."""
     if files:
-        from gossamer.specs import own_code  # it brings in all that a spec can name
+        from gossamer.specs import own_code  # it imports all that a spec can name
 
         for file in files:
             own_code.load(file)
 
 
-def refuse(error: InputError) -> None:
-    """Say what was wrong with the input."""
+def print_error(error: InputError) -> None:
+    """Print the error line of bad input."""
     from rich.console import Console
     from rich.text import Text
 
-    line = Text.assemble(("error:", "bold red"), " ", safe(error))
+    line = Text.assemble(("error:", "bold red"), " ", rich_text(error))
     Console(stderr=True, highlight=False).print(line, soft_wrap=True)
 
 
-def note(message: Warning | str, *_: Any) -> None:
-    """Say what Python would warn of, without the line of code."""
+def print_warning(message: Warning | str, *_: Any) -> None:
+    """Print a warning of Python's without the line of code."""
     print(f"note: {visible(message)}", file=sys.stderr, flush=True)
 
 
 @contextmanager
 def resumable() -> Iterator[None]:
-    """Ctrl-C ends with a word on how to go on."""
+    """End at Ctrl-C with a word on how to go on."""
     try:
         yield
     except KeyboardInterrupt:
         print("interrupted: the same command goes on from what was finished", file=sys.stderr, flush=True)
         sys.stdout.flush()
         cache.seal()
-        os._exit(130)  # at once: a compiled call may still be running, and what is kept is whole at any moment
+        os._exit(130)  # at once: a compiled call may still be running, and the store is complete at any moment
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
-    """Say what takes a while: a moving line on a terminal, elsewhere a line."""
+def status(text: str) -> Iterator[None]:
+    """Show what takes a while: a moving line on a terminal, elsewhere a line."""
     from rich.console import Console
 
-    if _line_based():
+    if _is_line_based():
         print(text, file=sys.stderr, flush=True)
         yield
     else:
@@ -134,7 +143,8 @@ def working(text: str) -> Iterator[None]:
             yield
 
 
-def _line_based() -> bool:
+def _is_line_based() -> bool:
+    """Return True where no terminal can draw a bar."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -142,28 +152,52 @@ def _line_based() -> bool:
 
 
 def progress() -> Any:
-    """Lines where there is no terminal that can draw a bar."""
+    """Return the kind of progress to report: lines where no terminal can draw a bar."""
     from gossamer.basics.progress import Lines
 
-    return Lines() if _line_based() else True
+    return Lines() if _is_line_based() else True
 
 
-def safe(text: object, keep: str = "", style: str = "") -> "Text":
-    """Text for rich: its brackets are no markup, and what a terminal would act on is shown as escapes."""
+def rich_text(text: object, keep: str = "", style: str = "") -> "Text":
+    """Return text for rich: its brackets are no markup, and what a terminal would act on is shown as escapes."""
     from rich.text import Text
 
     return Text(visible(text, keep), style=style)
 
 
 def say(text: object) -> None:
-    """Print lines in which a user's own text may stand."""
+    """Print lines that may hold a user's own text."""
     print(visible(text, keep="\n"))
 
 
-def say_json(value: Any) -> None:
-    """Print JSON that any reader takes: a number that is not finite is null, and nothing acts on a terminal.
+def show(
+    head: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    *,
+    whole: Sequence[str] | None = None,
+    title: str | None = None,
+    width: int = ELSEWHERE,
+) -> None:
+    """Print a table of text, plain or rich's, as wide as the terminal.
 
-    Keys are names that jq takes as they are: an interval's half-width ``loss_±`` is called ``loss_ci95``.
+    The columns named as `whole` are never wrapped; without `whole`, none is.
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, title=title, title_justify="left", title_style="bold")
+    for column in head:
+        table.add_column(rich_text(column), no_wrap=whole is None or column in whole)
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else rich_text(cell) for cell in row))
+    Console(highlight=False, width=None if sys.stdout.isatty() else width).print(table)
+
+
+def say_json(value: Any) -> None:
+    """Print JSON for any reader: a number that is not finite is null, and nothing acts on a terminal.
+
+    Keys are names that jq takes without quotes: an interval's half-width ``loss_±`` is called ``loss_ci95``.
     """
     text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
     shown = (letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1] for letter in text)
@@ -171,7 +205,7 @@ def say_json(value: Any) -> None:
 
 
 def say_each(found: dict[str, Any], as_json: bool, tables: dict[str, Any] | None = None) -> None:
-    """Print what was found of every variant, each with its table, if it has one."""
+    """Print the finding of every variant, each with its table, if it has one."""
     tables = tables or {}
     if as_json:
         extra = {variant: {"orders": table.asdict()} for variant, table in tables.items()}
@@ -183,8 +217,8 @@ def say_each(found: dict[str, Any], as_json: bool, tables: dict[str, Any] | None
         say("\n\n".join(block for block in blocks if block) + "\n")
 
 
-def directory(out: Path | None, otherwise: Path) -> Path:
-    """The directory that a command writes into, or an `InputError` if no directory can be there."""
+def output_directory(out: Path | None, otherwise: Path) -> Path:
+    """Return the directory that a command writes into, or raise `InputError` if no directory can be there."""
     folder = otherwise if out is None else out
     for place in (folder, *folder.parents):
         try:
@@ -206,8 +240,8 @@ def directory(out: Path | None, otherwise: Path) -> Path:
     return folder
 
 
-def existing(folder: Path) -> Path:
-    """A directory that is there, or an `InputError`."""
+def check_directory(folder: Path) -> Path:
+    """Return a directory that exists, or raise `InputError`."""
     if not os.path.isdir(folder):  # unlike Path.is_dir it takes any text, such as names too long for a file
         raise InputError(
             f"there is no directory {brief(str(folder))}. A finished run is one that `gossamer run --out` made."

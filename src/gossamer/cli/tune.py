@@ -1,14 +1,27 @@
 """gossamer tune."""
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gossamer.basics.terminal import visible
-from gossamer.cli.placing import Devices, Split, placed
-from gossamer.cli.shared import AsJSON, Cache, Out, With, app, directory, progress, say, say_json, take
-from gossamer.cli.tables import show
+from gossamer.basics.text import visible
+from gossamer.cli.placing import Devices, Split, use_devices
+from gossamer.cli.shared import (
+    AsJSON,
+    Cache,
+    Out,
+    With,
+    app,
+    flag,
+    load_own,
+    output_directory,
+    progress,
+    say,
+    say_json,
+    show,
+)
 from gossamer.core import InputError
 
 if TYPE_CHECKING:
@@ -26,7 +39,7 @@ def tune(
     replicate: Annotated[
         int | None, typer.Option(help="The replicate to write, if choices differ between replicates.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the file of --write.")] = False,
+    force: Annotated[bool, flag("--force", "Overwrite the file of --write.")] = False,
     own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,
@@ -44,21 +57,30 @@ def tune(
 
         gossamer tune my.toml --write tuned.toml
     """
-    take(own)
+    load_own(own)
+    import polars as pl
+
     from gossamer.experiments import running, tuned_spec, tuning
+    from gossamer.results.files import write as write_file
     from gossamer.specs.spec import Spec
 
     if write is None and (variant is not None or replicate is not None):
         raise InputError("--variant and --replicate say whose choice to --write: give a file to write as well.")
-    if write is not None and write.exists() and not force:
+    if write is not None and os.path.lexists(write) and not force:
         raise InputError(f"{visible(write)} exists: choose another name, or overwrite it with --force.")
     given = Spec.read(spec)
-    folder = directory(out, Path("runs") / spec.stem)
-    with placed(devices, split):
+    folder = output_directory(out, Path("runs") / spec.stem)
+    with use_devices(devices, split):
         table = running.tune_spec(given, folder, progress=progress())
     if write is not None:
         chosen = tuned_spec.tuned_spec(given, table, variant=variant, replicate=replicate)
-        _write(write, tuned_spec.text_of(chosen, write, str(spec), _told_of(table, variant, replicate)))
+        rows = table if variant is None else table.filter(pl.col("variant") == variant)
+        rows = rows if replicate is None else rows.filter(pl.col("replicate") == replicate)
+        try:
+            write.parent.mkdir(parents=True, exist_ok=True)
+            write_file(write, tuned_spec.text_of(chosen, write, str(spec), rows).encode())
+        except OSError as error:
+            raise InputError(f"cannot write {visible(write)}: {error.strerror or error}.") from error
     if as_json:
         edges = {
             (search.variant, search.replicate, search.algorithm): search.on_edge() for search in tuning.searches(table)
@@ -69,7 +91,7 @@ def tune(
                 row["on_edge"] = edges[row["variant"], row["replicate"], row["algorithm"]]
         say_json(rows)
         return
-    _print(table)
+    _print_tuning(table)
     for line in tuning.warnings(table):
         say(f"! {line}")
     if write is not None:
@@ -77,8 +99,8 @@ def tune(
         say(f"tuned: {visible(write)}    next: gossamer run {visible(write)}{brought}")
 
 
-def _print(table: "pl.DataFrame") -> None:
-    """What was chosen, and below it what was tried."""
+def _print_tuning(table: "pl.DataFrame") -> None:
+    """Print what was chosen, and below it what was tried."""
     from gossamer.experiments import tuning
 
     several, variants = table["replicate"].n_unique() > 1, table["variant"].unique().to_list() != [""]
@@ -96,21 +118,3 @@ def _print(table: "pl.DataFrame") -> None:
             again = " (replicate 0)" if several else ""
             say(f"\n{search.title}, {search.chosen['criterion']}{again}")
             show(*tuning.lay_out(search))
-
-
-def _told_of(table: "pl.DataFrame", variant: str | None, replicate: int | None) -> "pl.DataFrame":
-    """The rows that a written spec is about."""
-    import polars as pl
-
-    rows = table if variant is None else table.filter(pl.col("variant") == variant)
-    return rows if replicate is None else rows.filter(pl.col("replicate") == replicate)
-
-
-def _write(file: Path, text: str) -> None:
-    from gossamer.results.files import write
-
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        write(file, text.encode())
-    except OSError as error:
-        raise InputError(f"cannot write {visible(file)}: {error.strerror or error}.") from error

@@ -996,7 +996,7 @@ class Search:
         """Return the spec of the winner: the problem as it was, with its method, its graph and all its rounds."""
         question, seeds, start = self.question, len(first.by_seed), 1_000 * self.question.seed
         given = question.spec.model_dump(exclude_unset=True)
-        for name in ("tuning", "variant", "title"):
+        for name in ("tuning", "variant", "title", "experiment"):
             given.pop(name, None)
         given["network"] = first.network
         given["run"] = {

@@ -13,7 +13,7 @@ import polars as pl
 import tomlkit
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.basics.terminal import visible
+from gossamer.basics.text import visible
 from gossamer.core import InputError, Whole, brief, nearest
 from gossamer.engines.simulator import planned
 from gossamer.experiments.tuning import column_of, numbers_of, searches

@@ -25,8 +25,9 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.basics.html import Markup, grid, joined, panel, tag
+from gossamer.basics.html import Markup, joined, panel, tag
 from gossamer.basics.progress import Report, reporting, saying
+from gossamer.basics.table import Table
 from gossamer.basics.text import counted
 from gossamer.core import InputError, Range, Rule, Whole, hyperparameters, setting
 from gossamer.engines.runs import Row, RunPlan, Width, compute
@@ -525,12 +526,11 @@ def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None 
         diverged = int((search.rows["diverged"] > 0).sum())
         chosen = search.chosen
         rows.append([search.title, chosen["setting"], _cell(chosen, star=False), len(search.rows), diverged])
-        folded.append(tag("details", tag("summary", f"{search.title}: what was tried"), grid(*lay_out(search))))
+        folded.append(tag("details", tag("summary", f"{search.title}: what was tried"), Table(*lay_out(search)).html()))
     head = ["algorithm", "chosen", table["criterion"][0], "tried", "diverged"]
     notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates)]
-    return panel(
-        tag("code", tuning_line(table)), grid(head, rows, [False, False, True, True, True]), joined(*notes, *folded)
-    )
+    overview = Table(head, rows, [False, False, True, True, True]).html()
+    return panel(tag("code", tuning_line(table)), overview, joined(*notes, *folded))
 
 
 def _cell(row: dict[str, Any], star: bool = True) -> str:

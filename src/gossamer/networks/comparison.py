@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gossamer.basics.progress import Report, reporting
+from gossamer.basics.table import Table
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import measures
 from gossamer.networks.network import Network
@@ -106,11 +107,7 @@ class Comparison:
 
     def __str__(self) -> str:
         head, body = self.cells
-        widths = [max(len(line[k]) for line in [head, *body]) for k in range(len(head))]
-        lines = [
-            "  ".join([line[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(line[1:], widths[1:], strict=True))])
-            for line in [head, *body]
-        ]
+        table = Table(head, body, [False] + [True] * (len(head) - 1)).text()
         words = (
             f"{self.agents:,} agents. An agent sends to so many others in a round (sends), to so many in all rounds "
             f"(degree);\nin effect it averages with so many at γ = {self.decay:g}. Measured: the share of the "
@@ -118,7 +115,7 @@ class Comparison:
             "it is left."
         )
         reasons = [f"  {name}: {reason}" for name, reason in self.left_out.items()]
-        return "\n".join([*lines, "", words, *(["", "Left out:", *reasons] if reasons else [])])
+        return "\n".join([table, "", words, *(["", "Left out:", *reasons] if reasons else [])])
 
     __repr__ = __str__
 

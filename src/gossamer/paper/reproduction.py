@@ -15,6 +15,7 @@ import numpy as np
 from gossamer import report
 from gossamer.basics.keys import keys_of
 from gossamer.basics.progress import Report
+from gossamer.basics.text import format_duration
 from gossamer.core import InputError
 from gossamer.engines.agents import each
 from gossamer.engines.simulator import planned
@@ -26,7 +27,6 @@ from gossamer.paper.processes import run_all
 from gossamer.paper.verdicts import Verdicts
 from gossamer.problems import Problem, settling_point
 from gossamer.problems.problem import cast
-from gossamer.report.tables import duration
 from gossamer.results.files import write
 from gossamer.results.study import Study
 from gossamer.specs.experiment import Experiment
@@ -95,7 +95,7 @@ def reproduce(
         () if names else EXPERIMENTS,
         "Biased-DMT, reproduced",
         f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}",
-        {"Took": f"{duration(time.monotonic() - began)}{RESUMED if resumed else ''}"},
+        {"Took": f"{format_duration(time.monotonic() - began)}{RESUMED if resumed else ''}"},
         drawn=side_by_side > 1,
     )
 
@@ -109,25 +109,29 @@ def run_one(name: str, quick: bool, folder: Path, progress: bool | Report) -> St
 
 
 def which(study: Study) -> str | None:
-    """The experiment that a study is, whole or quick, judged by its spec and not by its name; None if it is none."""
+    """Return the experiment that a study's spec names, whole or quick; None if the study is no experiment."""
     found = _experiment(study)
     return found and found[0]
 
 
 def _experiment(study: Study) -> tuple[str, bool] | None:
-    """The experiment that a study is, and whether in its quick form."""
+    """Return the experiment that a study's spec names, and True if it is the quick form.
+
+    A copy of the spec keeps the name when somebody changes it, so the rest must be the experiment's, too.
+    """
     try:
-        contents = Spec.of(tomllib.loads(study.spec)).model_dump(exclude={"title"})
-    except (InputError, tomllib.TOMLDecodeError):
+        given = tomllib.loads(study.spec)
+        if (name := given.get("experiment")) not in EXPERIMENTS:
+            return None
+        contents = Spec.of(given).model_dump(exclude={"title"})
+    except (InputError, tomllib.TOMLDecodeError, RecursionError):
         return None
-    known = ((name, quick, spec_of(name, quick)) for name in EXPERIMENTS for quick in (False, True))
-    same = ((name, quick) for name, quick, spec in known if spec.model_dump(exclude={"title"}) == contents)
-    return next(same, None)
+    same = (quick for quick in (False, True) if spec_of(name, quick).model_dump(exclude={"title"}) == contents)
+    return next(((name, quick) for quick in same), None)
 
 
-def about(studies: Sequence[Study]) -> dict[str, str]:
-    """What a report says first where studies are experiments of the paper: which paper, and how much of it."""
-    found = [one for one in map(_experiment, studies) if one]
+def about(found: Sequence[tuple[str, bool]]) -> dict[str, str]:
+    """Return the first lines of a report on these experiments, each whole or quick: the paper, and how much of it."""
     if not found:
         return {}
     whole, quick = ([name for name, short in found if short == form] for form in (False, True))
@@ -155,19 +159,20 @@ def finish(
     A claim about an experiment that is `wanted` but not among the studies gets the verdict "not run". What is `noted`
     stands below the report's title. Figures are left as they are where they were `drawn` before.
     """
-    experiment_of = {study.name: which(study) for study in studies.values()}
-    verdicts = judge({name: study for study in studies.values() if (name := experiment_of[study.name])}, wanted)
-    shown = {name: study for study, name in experiment_of.items() if name}
+    found = {study.name: one for study in studies.values() if (one := _experiment(study))}
+    verdicts = judge({found[study.name][0]: study for study in studies.values() if study.name in found}, wanted)
+    shown = {name: study for study, (name, _) in found.items()}
     verdicts = Verdicts(
         dataclasses.replace(verdict, experiment=shown.get(verdict.experiment, verdict.experiment))
         for verdict in verdicts
     )
     rows = [verdict.asdict() for verdict in verdicts]
-    told = {**about(list(studies.values())), **(noted or {})}
     try:
         write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())
-        report.write(list(studies.values()), rows, out / "report.html", title, how, told)
-        report.artifacts(list(studies.values()), rows, out, drawn=drawn)
+        report.write(
+            list(studies.values()), rows, out / "report.html", title, how, about([*found.values()]) | dict(noted or {})
+        )
+        report.write_artifacts(list(studies.values()), rows, out, drawn=drawn)
     except OSError as error:
         raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
     return verdicts

@@ -7,7 +7,8 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from gossamer.basics.html import grid, panel, tag
+from gossamer.basics.html import panel, tag
+from gossamer.basics.table import Table
 from gossamer.basics.text import counted, short
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
@@ -106,7 +107,7 @@ class Verdicts(list[Verdict]):
     def _repr_html_(self) -> str:
         head = ["experiment", "claim", "measured", "verdict"]
         rows = [[v.experiment, v.claim, v.measured, tag("b", v.verdict)] for v in self]
-        return panel(repr(self), grid(head, rows))
+        return panel(repr(self), Table(head, rows).html())
 
 
 @dataclass(frozen=True)

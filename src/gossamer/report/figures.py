@@ -1,6 +1,7 @@
-"""Figures of results, in matplotlib."""
+"""Figures in matplotlib, in the column widths and type of journals."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from io import BytesIO
@@ -12,32 +13,50 @@ import numpy as np
 import polars as pl
 from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import LogLocator, NullFormatter
 
-from gossamer.core import InputError, nearest
-from gossamer.metrics import Label
+from gossamer.core import InputError, brief, nearest
+from gossamer.metrics import METRICS, Label
+from gossamer.networks import Comparison, Network
 from gossamer.report import names, styles
-from gossamer.report.layouts import EMBEDDED, LAYOUTS, PaperFigure, layout, sheet
-from gossamer.report.styles import Style
-from gossamer.report.tables import band
-from gossamer.results.files import write
+from gossamer.report.styles import COLORS, Style
+from gossamer.report.tables import write_file
+from gossamer.results.statistics import half_width
 
 if TYPE_CHECKING:
+    from gossamer.results.recommendation import Recommendation
     from gossamer.results.result import Result
+    from gossamer.results.study import Study
 
-COLUMN = LAYOUTS["plain"].one
-"""The width of a column of a two-column paper, in inches."""
+SERIF, SANS = ("STIXGeneral", "stix"), ("DejaVu Sans", "dejavusans")
+"""Fonts that come with matplotlib, each with its font for formulas; STIX has the shapes of Times."""
+
+EMBEDDED: Any = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}
+"""Fonts are embedded as TrueType (Type 42): submission systems refuse matplotlib's own Type 3."""
+
+DPI = 300
+"""The resolution of a bitmap."""
+
+
+class Axis(NamedTuple):
+    """An x-axis: a cost that a method pays."""
+
+    title: str
+    short: str
+    factor: float = 1.0
+    """The column of the result is multiplied by it."""
+
 
 PAID = {
-    "rounds": ("rounds", 1.0),
-    "queries": ("gradient queries of an agent", 1.0),
-    "bytes": ("MB sent by an agent", 1e-6),
-    "messages": ("messages that an agent waits for", 1.0),
-    "seconds": ("time by the clock (s)", 1.0),
+    "rounds": Axis("rounds", "rounds"),
+    "queries": Axis("gradient queries of an agent", "queries"),
+    "bytes": Axis("MB sent by an agent", "MB sent", 1e-6),
+    "messages": Axis("messages that an agent waits for", "messages"),
+    "seconds": Axis("time by the clock (s)", "seconds"),
 }
-"""The titles of the x-axes, and by what their columns are multiplied."""
 
 FLOORED = "grad_norm_sq"
 """The metric that a bias keeps above ‖ē‖²."""
@@ -46,7 +65,7 @@ LETTERS = 13
 """The letters of a legend that fit into an inch, beside its signs; longer names are wrapped."""
 
 FAR = 10.0
-"""Ends of which the largest is more than so many times the smallest are told apart on a logarithmic axis only."""
+"""Ends of which the largest is more than so many times the smallest need a logarithmic axis."""
 
 BAR = 0.035
 """The room for a bar at the foot of a figure, as a share of its height."""
@@ -54,9 +73,117 @@ BAR = 0.035
 MARKS = 8
 """About the markers of a curve."""
 
+DRAWN_AGENTS = 100
+"""The most agents of a graph that can still be read; beyond, only the curves are drawn."""
 
-def drawn(label: Label) -> str:
-    """A metric's name in a figure: its formula, or its text where it has none that matplotlib can set."""
+ACROSS = 6
+"""Graphs in a row."""
+
+
+class Layout(NamedTuple):
+    """The measures of a journal's page, in inches and points."""
+
+    one: float
+    """The width of one column."""
+    two: float
+    """The width of two columns, or of the text where there is one."""
+    size: float = 8.0
+    fonts: tuple[str, str] = SERIF
+
+    @property
+    def rc(self) -> Any:
+        """matplotlib's settings for the layout."""
+        family, formulas = self.fonts
+        small = self.size - 1
+        sizes = {"axes.labelsize": self.size, "xtick.labelsize": small, "ytick.labelsize": small}
+        return {
+            **EMBEDDED,
+            **sizes,
+            "font.family": family,
+            "mathtext.fontset": formulas,
+            "font.size": self.size,
+            "legend.fontsize": small,
+            "text.usetex": False,  # whatever the user's settings: TeX would execute the formulas of a stored result
+            "axes.linewidth": 0.6,
+            "axes.grid": True,
+            "grid.alpha": 0.25,
+            "grid.linewidth": 0.5,
+            "lines.linewidth": 1.2,
+            "lines.markersize": 3.5,
+        }
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    "plain": Layout(3.5, 7.16, fonts=SANS),
+    "ieee": Layout(3.5, 7.16),
+    "acm": Layout(3.33, 7.0),
+    "icml": Layout(3.25, 6.75),
+    "neurips": Layout(2.7, 5.5),
+    "elsevier": Layout(3.54, 7.48),
+}
+"""Layouts by the name that `style=` takes."""
+
+
+def find_layout(style: str) -> Layout:
+    """Return the layout of this name."""
+    if not isinstance(style, str) or style not in LAYOUTS:
+        raise InputError(f"there is no style {brief(style)} for figures; {nearest(str(style), LAYOUTS)}")
+    return LAYOUTS[style]
+
+
+class PaperFigure(Figure):
+    """A figure that is saved with the settings of its layout, also by the user's own `savefig`."""
+
+    def __init__(self, rc: Any, **options: Any):
+        self.rc = rc
+        super().__init__(**options)
+
+    def savefig(self, fname: Any, **options: Any) -> None:
+        with rc_context(self.rc):
+            super().savefig(fname, **{"dpi": DPI, **options})
+
+
+def new_figure(style: str, columns: int, rows: int = 0) -> tuple[PaperFigure, Axes]:
+    """Return a figure in this style, with room for a legend of `rows` rows, and its axes."""
+    layout = find_layout(style)
+    if columns not in (1, 2):
+        raise InputError(f"a figure is 1 or 2 columns wide, but columns is {brief(columns)}.")
+    wide = layout.one if columns == 1 else layout.two
+    # an inch has 72 points, and a row of the legend is 3 points higher than its type
+    high = wide * (0.66 if columns == 1 else 0.42) + rows * (layout.size + 3) / 72
+    with rc_context(layout.rc):
+        figure = PaperFigure(layout.rc, figsize=(wide, high), layout="constrained", dpi=DPI)
+        return figure, figure.add_subplot()
+
+
+# --- curves -----------------------------------------------------------------------------------------------------------
+
+
+def band(rows: pl.DataFrame, metric: str, paid: str, log: bool) -> dict[str, np.ndarray]:
+    """Return the mean over replicates and its 95 % interval; on a log axis those of the logarithm."""
+    rows = rows.filter(pl.col(metric).is_not_null() & pl.col(metric).is_finite())
+    if log:
+        rows = rows.filter(pl.col(metric) > 0)
+    value = pl.col(metric).log() if log else pl.col(metric)
+    # the seeds of one tuning are not independent: they are averaged before the interval is taken
+    rows = rows.group_by("replicate", paid, maintain_order=True).agg(pl.col(metric).mean())
+    groups = rows.group_by(paid, maintain_order=True).agg(
+        value.mean().alias("mean"), value.std().fill_null(0.0).alias("std"), value.len().alias("n")
+    )
+    groups = groups.sort(paid)
+    mean, half = groups["mean"].to_numpy(), half_width(groups["n"].to_numpy(), groups["std"].to_numpy())
+    undo = np.exp if log else (lambda values: values)
+    with np.errstate(over="ignore"):  # a run that diverges
+        return {
+            "x": groups[paid].to_numpy().astype(float),
+            "mean": undo(mean),
+            "low": undo(mean - half),
+            "high": undo(mean + half),
+        }
+
+
+def metric_title(label: Label) -> str:
+    """Return the title of a metric's axis: its formula, or its text where matplotlib cannot set the formula."""
     if label.latex is not None:
         formula = f"${label.latex}$"
         with suppress(Exception):  # a result may hold any formula
@@ -66,7 +193,7 @@ def drawn(label: Label) -> str:
 
 
 class Look(NamedTuple):
-    """How the curve of a label is drawn."""
+    """The look of a label's curve."""
 
     text: str
     style: Style
@@ -74,18 +201,30 @@ class Look(NamedTuple):
     """The level that a bias predicts for ‖∇F‖²."""
 
 
-def looks_of(result: "Result") -> dict[str, Look]:
-    """The looks of the methods of a result, by their proper names."""
+def method_looks(result: "Result") -> dict[str, Look]:
+    """Return the looks of the methods of a result, by label, with their proper names."""
     bias = result.mean_bias
     floor = None if bias is None else float((np.asarray(bias, float) ** 2).sum(1).mean())
-    shown = names.shown(result)
+    shown = names.name_labels(result)
     return {
-        label: Look(shown[label], styles.of(number), floor if floor and math.isfinite(floor) else None)
+        label: Look(shown[label], styles.style_of(number), floor if floor and math.isfinite(floor) else None)
         for number, label in enumerate(result.labels)
     }
 
 
-def curves(
+def variant_looks(study: "Study") -> dict[str, Look]:
+    """Return the looks of the variants of a study in one figure."""
+    levels = bias_floors(study)
+    return {name: Look(named.text, named.style, levels.get(name)) for name, named in names.name_variants(study).items()}
+
+
+def bias_floors(study: "Study") -> dict[str, float]:
+    """Return ‖ē‖² by variant, where there is a bias: the level that ‖∇F‖² cannot leave."""
+    known = {variant: study.facts.get(variant, {}).get("bias_sq") for variant in study.results}
+    return {name: float(size) for name, size in known.items() if isinstance(size, (int, float)) and size > 0}
+
+
+def draw_curves(
     result: "Result",
     metric: str = "loss",
     x: str = "rounds",
@@ -96,73 +235,78 @@ def curves(
     ax: Axes | None = None,
     looks: Mapping[str, Look] | None = None,
 ) -> Axes:
-    """A metric against what was paid: for each algorithm the mean over replicates and its 95 % band.
+    """Draw a metric against what was paid: for each algorithm the mean over replicates and its 95 % band.
 
     Seeds that diverged are left out from the round in which they did, and the legend counts them. A dotted line is the
     level ‖ē‖² that an absolute bias predicts for ‖∇F‖².
 
     Args:
-        result: what is drawn.
+        result: the runs.
         metric: what is measured.
         x: what is paid: "rounds", "queries", "bytes", "messages" or, with a clock, "seconds".
-        log: whether the metric's axis is logarithmic; as is usual for it if not given.
-        style: whose column widths, type and sizes: "plain", "ieee", "acm", "icml", "neurips" or "elsevier".
-        columns: how many columns the figure is wide, 1 or 2.
-        ax: axes to draw into, without a legend; a figure of their own, with the legend outside, if not given.
+        log: whether the metric's axis is logarithmic; as is usual for the metric if not given.
+        style: the journal's layout: "plain", "ieee", "acm", "icml", "neurips" or "elsevier".
+        columns: the width of the figure in columns, 1 or 2.
+        ax: axes to draw into, without a legend; a figure of its own, with the legend outside, if not given.
         looks: names, colours and floors by label; those of the methods if not given.
     """
     result.check_metric(metric)
     if x not in result.axes:
         raise InputError(f"there is no x-axis {x!r} in this result; {nearest(x, result.axes)}")
-    looks = looks_of(result) if looks is None else looks
-    shown_as = result.metrics[metric]
-    log = shown_as.log if log is None else log
-    texts = {label: _text(result, label, looks[label]) for label in result.labels}
+    looks = method_looks(result) if looks is None else looks
+    label_of_metric = result.metrics[metric]
+    log = label_of_metric.log if log is None else log
+    texts = {}
+    for label in result.labels:
+        lost = result.of(label).filter(pl.col("status") == "diverged").height
+        # matplotlib leaves names that begin with an underscore out of the legend
+        text = looks[label].text.lstrip("_")
+        texts[label] = text if not lost else f"{text} ({lost} of {len(result.seeds)} diverged)"
+    # short names stand two beside each other in a column
     across = 2 * columns if max(map(len, texts.values()), default=0) <= 22 else columns
-    inches = layout(style).one if columns == 1 else layout(style).two / 2
+    layout = find_layout(style)
+    inches = layout.one if columns == 1 else layout.two / 2
     texts = {label: fill(text, int(LETTERS * inches)) for label, text in texts.items()}
-    with rc_context(layout(style).rc):
+    with rc_context(layout.rc):
         lines = sum(text.count("\n") + 1 for text in texts.values())
-        figure, axes = sheet(style, columns, math.ceil(lines / across)) if ax is None else (None, ax)
+        figure, axes = new_figure(style, columns, math.ceil(lines / across)) if ax is None else (None, ax)
         for number, (label, text) in enumerate(texts.items()):
-            _curve(axes, result, label, (text, looks[label].style), (metric, x, log), number)
+            _draw_curve(axes, result, label, text, looks[label].style, metric, x, log, number)
         if metric == FLOORED:
-            _floors(axes, list(looks.values()), log)
-        dress(axes, drawn(shown_as), PAID[x][0], log)
+            _draw_floors(axes, list(looks.values()), log)
+        label_axes(axes, metric_title(label_of_metric), PAID[x].title, log)
         if figure is not None:
-            _legend(figure, axes, across)
+            _draw_legend(figure, axes, across)
     return axes
 
 
-def _text(result: "Result", label: str, look: Look) -> str:
-    """A curve's name in the legend, with the seeds that diverged."""
-    text, lost = look.text.lstrip("_"), result.of(label).filter(pl.col("status") == "diverged").height
-    return text if not lost else f"{text} ({lost} of {len(result.seeds)} diverged)"
-
-
-def _curve(
-    axes: Axes, result: "Result", label: str, look: tuple[str, Style], what: tuple[str, str, bool], number: int
+def _draw_curve(
+    axes: Axes, result: "Result", label: str, text: str, look: Style, metric: str, x: str, log: bool, number: int
 ) -> None:
-    (text, drawn_as), (metric, x, log) = look, what
-    rows = result.of(label)
-    alive = rows.filter(pl.col("status") != "diverged")
+    alive = result.of(label).filter(pl.col("status") != "diverged")
     points = band(alive, metric, "round", log)
-    points["x"] = along(alive, points["x"], result.axes[x]) * PAID[x][1]
+    paid = dict(alive.group_by("round").agg(pl.col(result.axes[x]).mean().alias("paid")).iter_rows())
+    across = np.array([paid[int(t)] for t in points["x"]], float) * PAID[x].factor
     name = text.replace("$", r"\$")
-    style: dict[str, Any] = {"color": drawn_as.color, "linestyle": drawn_as.line, "marker": drawn_as.symbol}
-    if len(points["x"]) == 0:
+    style: dict[str, Any] = {"color": look.color, "linestyle": look.line, "marker": look.symbol}
+    if len(across) == 0:  # all seeds diverged at once: the legend still counts them
         axes.plot([], [], label=name, **style)
         return
-    each = max(1, len(points["x"]) // MARKS)
+    each = max(1, len(across) // MARKS)
     # markers of curves that lie on each other stand at different places
-    axes.plot(points["x"], points["mean"], label=name, markevery=(number * each // 4 % each, each), **style)
-    axes.fill_between(points["x"], points["low"], points["high"], color=style["color"], alpha=0.18, linewidth=0)
+    axes.plot(across, points["mean"], label=name, markevery=(number * each // 4 % each, each), **style)
+    axes.fill_between(across, points["low"], points["high"], color=look.color, alpha=0.18, linewidth=0)
     if x == "seconds":
-        _clock_interval(axes, alive, points, style["color"])
+        # a bar at the end of the curve is the interval of its seconds, over the clock's seeds
+        last = alive.filter(pl.col("round") == alive["round"].max())
+        low, high = (last[f"seconds_{end}"].drop_nulls() for end in ("low", "high"))
+        if len(low) and low.min() != high.max():
+            ends = np.array([low.mean(), high.mean()], float)
+            axes.plot(ends, [points["mean"][-1]] * 2, color=look.color, linewidth=2.4, solid_capstyle="butt")
 
 
-def _floors(axes: Axes, looks: list[Look], log: bool) -> None:
-    """The levels that a bias predicts: one for all methods, or one for each curve in its colour."""
+def _draw_floors(axes: Axes, looks: list[Look], log: bool) -> None:
+    """Draw the levels that a bias predicts: one line for all methods, or one for each curve in its colour."""
     levels = {look.floor for look in looks if look.floor is not None}
     for look in looks if len(levels) > 1 else looks[:1]:
         if look.floor is not None and (look.floor > 0 or not log):
@@ -174,8 +318,8 @@ def _floors(axes: Axes, looks: list[Look], log: bool) -> None:
         axes.annotate(r"$\Vert \bar e \Vert^2$", (1, level), xycoords=("axes fraction", "data"), color="0.25", **note)
 
 
-def _legend(figure: PaperFigure, axes: Axes, across: int) -> None:
-    """Below the axes, off the data."""
+def _draw_legend(figure: PaperFigure, axes: Axes, across: int) -> None:
+    """Draw the legend below the axes, off the data."""
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         figure.legend(
@@ -184,49 +328,50 @@ def _legend(figure: PaperFigure, axes: Axes, across: int) -> None:
         )  # fmt: skip
 
 
-def along(rows: pl.DataFrame, rounds: np.ndarray, column: str) -> np.ndarray:
-    """What was paid at these rounds, the mean over seeds."""
-    known = dict(rows.group_by("round").agg(pl.col(column).mean().alias("paid")).iter_rows())
-    return np.array([known[int(t)] for t in rounds], float)
+def label_axes(axes: Axes, y: str, x: str, log: bool) -> None:
+    """Set the titles of both axes, and the scale and ticks of the metric's."""
+    if log:
+        axes.set_yscale("log")
+        low, high = axes.get_ylim()
+        if math.log10(high / low) > 2:  # else the labels of minor ticks are needed, and there is room for them
+            axes.yaxis.set_major_locator(LogLocator(numticks=8))
+            axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel(x)
+    axes.set_ylabel(y, usetex=False)
 
 
-def _clock_interval(axes: Axes, rows: pl.DataFrame, points: dict[str, np.ndarray], color: str) -> None:
-    """A bar at the end of a curve: how far its seconds are known, over the clock's seeds."""
-    last = rows.filter(pl.col("round") == rows["round"].max())
-    low, high = (last[f"seconds_{end}"].drop_nulls() for end in ("low", "high"))
-    if len(low) and low.min() != high.max():
-        ends = np.array([low.mean(), high.mean()], float)
-        axes.plot(ends, [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
+# --- step sizes -------------------------------------------------------------------------------------------------------
 
 
-def in_order(tried: pl.DataFrame, order: Sequence[str]) -> list[str]:
-    """The methods of which step sizes were tried, in the order that gives them the colours of their curves."""
+def order_methods(tried: pl.DataFrame, order: Sequence[str]) -> list[str]:
+    """Return the methods of which step sizes were tried, in the order that gives them the colours of their curves."""
     methods = {str(name): str(name).partition(" (")[0] for name in tried["algorithm"].unique(maintain_order=True)}
     return sorted(methods, key=lambda name: order.index(methods[name]) if methods[name] in order else len(order))
 
 
-def far_apart(tried: pl.DataFrame) -> bool:
-    """Whether ends differ so much that only a logarithmic axis tells them apart."""
+def needs_log(tried: pl.DataFrame) -> bool:
+    """Return True if only a logarithmic axis can tell the ends apart."""
     ends = tried["value"].drop_nulls().to_numpy()
     return bool(len(ends) and 0 < FAR * ends.min() < ends.max())
 
 
-def step_sizes(
+def draw_step_sizes(
     tried: pl.DataFrame, label: Label, *, order: Sequence[str] = (), style: str = "plain", columns: int = 1
 ) -> Axes:
-    """What each method ended at against its step size, from `Study.step_sizes`; shaded where the step is stable.
+    """Draw the end of each method against its step size, from `Study.step_sizes`, and its stable range.
 
     Bands are 95 % intervals over replicates. Step sizes that diverged in a replicate are left out. The bars at the foot
     are the stable ranges, the line above them heavy. The axis is logarithmic where it is usual, or ends lie far apart.
     `order` is that of the methods; that of the rows if not given.
     """
-    log, methods = label.log or far_apart(tried), in_order(tried, order)
-    with rc_context(layout(style).rc):
-        figure, axes = sheet(style, columns, math.ceil(len(methods) / (2 * columns)))
+    log, methods = label.log or needs_log(tried), order_methods(tried, order)
+    with rc_context(find_layout(style).rc):
+        figure, axes = new_figure(style, columns, math.ceil(len(methods) / (2 * columns)))
         for number, name in enumerate(methods):
-            own, look = tried.filter(pl.col("algorithm") == name), styles.of(number)
+            own, look = tried.filter(pl.col("algorithm") == name), styles.style_of(number)
             points = band(own, "value", "eta", log)
             always = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"].to_numpy()
+            # nan breaks the heavy line where the step is not stable
             heavy, text = np.isin(points["x"], always), names.display_name(name).replace("$", r"\$").lstrip("_")
             axes.plot(points["x"], points["mean"], color=look.color, marker=look.symbol, linewidth=0.8, label=text)
             axes.plot(points["x"], np.where(heavy, points["mean"], np.nan), color=look.color, linewidth=2.2)
@@ -235,18 +380,106 @@ def step_sizes(
                 foot, across = BAR * (number + 0.7), axes.get_xaxis_transform()
                 axes.plot([always.min(), always.max()], [foot] * 2, color=look.color, linewidth=3, transform=across)
         axes.set_xscale("log")
-        dress(axes, drawn(label), r"step size $\eta$", log)
-        _lift(axes, BAR * (len(methods) + 0.7))
-        _legend(figure, axes, 2 * columns)
+        label_axes(axes, metric_title(label), r"step size $\eta$", log)
+        # the bars at the foot have their room, which no curve enters
+        room, scale = BAR * (len(methods) + 0.7), axes.yaxis.get_transform()
+        low, high = scale.transform(np.array(axes.get_ylim()))
+        bottom = scale.inverted().transform(np.array([low - (high - low) * room / (1 - room)]))
+        axes.set_ylim(bottom=float(bottom[0]))
+        _draw_legend(figure, axes, 2 * columns)
     return axes
 
 
-def _lift(axes: Axes, share: float) -> None:
-    """Keep this share of the axes, at the foot, free of curves."""
-    scale = axes.yaxis.get_transform()
-    low, high = scale.transform(np.array(axes.get_ylim()))
-    bottom = scale.inverted().transform(np.array([low - (high - low) * share / (1 - share)]))
-    axes.set_ylim(bottom=float(bottom[0]))
+# --- recommendations and networks -------------------------------------------------------------------------------------
+
+
+def draw_front(recommendation: "Recommendation") -> Figure:
+    """Draw the error of the finalists against what was paid for it, with 95 % bands, and in grey what was tried.
+
+    The black line is the lowest error so far.
+    """
+    layout, label = LAYOUTS["plain"], METRICS[recommendation.criterion].label
+    with rc_context(layout.rc):
+        figure = PaperFigure(layout.rc, figsize=(layout.two, layout.one * 0.8), layout="constrained")
+        for place, paid in enumerate(("seconds", "bytes")):
+            axes, factor = figure.add_subplot(1, 2, place + 1), PAID[paid].factor
+            tried = [factor * point[paid] for point in recommendation.points]
+            axes.scatter(tried, [point["value"] for point in recommendation.points], s=5, color="0.75")
+            every = []
+            for number, (name, curve) in enumerate(recommendation.curves.items()):
+                # round 0 has paid nothing, which a logarithmic axis cannot show
+                x, mean, low, high = (np.array(curve[key][1:]) for key in (paid, "mean", "low", "high"))
+                x, color = factor * x, COLORS[number % len(COLORS)]
+                axes.plot(x, mean, color=color, linewidth=1.2, label=f"{number + 1}. {name}")
+                axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
+                every += list(zip(x.tolist(), mean.tolist(), strict=True))
+            ordered = sorted(every)
+            best = np.minimum.accumulate([value for _, value in ordered])
+            axes.step([x for x, _ in ordered], best, where="post", color="black", linewidth=0.7, linestyle=":")
+            axes.set_xscale("log")
+            label_axes(axes, metric_title(label) if not place else "", PAID[paid].title, log=label.log)
+            axes.legend(fontsize=6, frameon=False)
+    return figure
+
+
+def draw_networks(compared: Comparison) -> Figure:
+    """Draw the agents of each network on a circle with the links of all rounds, and below them how fast they agree.
+
+    The disagreement that is left is drawn against rounds and against messages.
+    """
+    count = len(compared.rows)
+    down = math.ceil(count / ACROSS) if compared.agents <= DRAWN_AGENTS else 0
+    figure = Figure(figsize=(2 * LAYOUTS["plain"].one, 1.3 * down + 4.2), layout="constrained", dpi=200)
+    parts: Any = figure.subfigures(2, 1, height_ratios=[1.3 * down, 4.2]) if down else (None, figure)
+    above, below = parts
+    looks = [styles.style_of(k) for k in range(count)]
+    if above is not None:
+        for k, axes in enumerate(np.ravel(above.subplots(down, ACROSS, squeeze=False))):
+            axes.set_axis_off()
+            if k < count:
+                _draw_graph(axes, compared.rows[k].name, compared.rows[k].network, looks[k].color)
+    left, right = below.subplots(1, 2, sharey=True)
+    for row, look in zip(compared.rows, looks, strict=True):
+        # exact agreement is drawn at the foot of the figure
+        seen = np.maximum(row.disagreement, compared.target / 10)
+        for axes, paid in ((left, np.arange(len(seen))), (right, row.messages)):
+            axes.plot(paid + 1, seen, color=look.color, linestyle=look.line, linewidth=1.1, label=row.name)
+    for axes, what in ((left, "1 + rounds"), (right, "1 + messages sent by an agent")):
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_ylim(compared.target / 10, 1.5)
+        axes.set_xlabel(what, fontsize=8)
+        axes.tick_params(labelsize=7)
+        axes.grid(alpha=0.25, linewidth=0.5)
+    left.set_ylabel(r"$\Vert x - \bar x \Vert$, relative to the start", fontsize=8, usetex=False)
+    handles, labels = left.get_legend_handles_labels()
+    below.legend(handles, labels, loc="outside lower center", ncols=5, fontsize=6, frameon=False)
+    return figure
+
+
+def _draw_graph(axes: Any, name: str, network: Network, color: str) -> None:
+    n = network.agents
+    angles = 2 * np.pi * np.arange(n) / n
+    places = np.stack([np.sin(angles), np.cos(angles)], axis=1)
+    ends = np.array([(i, j) for i in range(n) for j in network.neighbors(i).tolist()])
+    faint = min(1.0, max(0.12, 60 / max(network.links, 1)))  # many links are drawn fainter, so that they do not blot
+    axes.add_collection(LineCollection(list(places[ends]), colors=color, linewidths=0.5, alpha=faint))
+    axes.scatter(places[:, 0], places[:, 1], s=5, color=color, zorder=2)
+    axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
+    axes.set_title(name, fontsize=6, pad=2)
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
+
+def check_file(path: Path) -> None:
+    """Refuse, before anything is measured, a file that no figure can be written to."""
+    if path.suffix not in (".pdf", ".png", ".svg"):
+        raise InputError(f"cannot write a figure as {path.suffix or 'a file without suffix'}; use .pdf, .png or .svg.")
+    if os.path.isdir(path):  # unlike Path.is_dir, it takes names that are too long for a file
+        raise InputError(f"cannot write {path}: it is a directory.")
+    if not os.path.isdir(path.parent):
+        raise InputError(f"cannot write {brief(str(path))}: there is no directory {brief(str(path.parent))}.")
 
 
 def save(drawn: Figure | Axes, path: str | Path) -> Path:
@@ -254,20 +487,15 @@ def save(drawn: Figure | Axes, path: str | Path) -> Path:
     figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
     assert figure is not None
     path = Path(path)
-    kinds = figure.canvas.get_supported_filetypes()
-    if path.suffix.lstrip(".") not in kinds:
+    kind = path.suffix.lstrip(".")
+    if kind not in figure.canvas.get_supported_filetypes():
         raise InputError(f"cannot write a figure as {path.suffix or 'a file without suffix'}; use .pdf, .png or .svg.")
     # no date in the file: the same result gives the same bytes
-    undated = {"CreationDate": None} if path.suffix == ".pdf" else {"Date": None} if path.suffix == ".svg" else {}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        data = BytesIO()
-        with rc_context(EMBEDDED):
-            figure.savefig(data, format=path.suffix.lstrip("."), metadata=undated)
-        write(path, data.getvalue())
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
-    return path
+    undated = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
+    data = BytesIO()
+    with rc_context(EMBEDDED):
+        figure.savefig(data, format=kind, metadata=undated)
+    return write_file(path, data.getvalue())
 
 
 def save_both(drawn: Axes, stem: str | Path) -> list[Path]:
@@ -275,16 +503,5 @@ def save_both(drawn: Axes, stem: str | Path) -> list[Path]:
     vector = save(drawn, f"{stem}.pdf")
     figure = drawn.get_figure(root=True)
     assert figure is not None
-    figure.set_layout_engine(None)  # where everything stands now, it stays
+    figure.set_layout_engine(None)  # the layout of the PDF stays
     return [vector, save(drawn, f"{stem}.png")]
-
-
-def dress(axes: Axes, y: str, x: str, log: bool) -> None:
-    if log:
-        axes.set_yscale("log")
-        low, high = axes.get_ylim()
-        if math.log10(high / low) > 2:
-            axes.yaxis.set_major_locator(LogLocator(numticks=8))
-            axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel(x)
-    axes.set_ylabel(y, usetex=False)

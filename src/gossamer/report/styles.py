@@ -1,4 +1,4 @@
-"""How curves are told apart: by colour, dash and marker, and ordered quantities by their shade."""
+"""Styles that tell curves apart: by colour, dash and marker, and ordered quantities by their shade."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ COLORS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#00
 """Okabe and Ito's palette, which readers who do not see all colours can tell apart, and one more."""
 
 ON_DARK = {"#0072B2": "#4BA3DB", "#000000": "#F0F0F0", "#8C510A": "#C98A4B"}
-"""What of them is too dark on a dark page, and what stands for it there."""
+"""Replacements on a dark page for the colours that are too dark there."""
 
 DASHES = ["-", "--", "-.", ":"]
 WEB_DASHES = ["solid", "dash", "dashdot", "dot"]
@@ -21,39 +21,41 @@ RAMP = "viridis"
 
 
 class Style(NamedTuple):
-    """How a curve is drawn, in a figure and on a page."""
+    """The style of a curve, in a figure and on a page."""
 
     color: str
     dark: str
-    """Its colour on a dark page."""
+    """The colour on a dark page."""
     dash: int
     marker: int
 
     @property
     def line(self) -> str:
-        """Its dash, as matplotlib names it."""
+        """The dash, as matplotlib names it."""
         return DASHES[self.dash]
 
     @property
     def symbol(self) -> str:
-        """Its marker, as matplotlib names it."""
+        """The marker, as matplotlib names it."""
         return MARKERS[self.marker]
 
     def web(self) -> dict[str, str]:
-        """The same, as plotly names it."""
+        """Return the style as plotly names it."""
         dash, marker = WEB_DASHES[self.dash], WEB_MARKERS[self.marker]
         return {"color": self.color, "dark": self.dark, "dash": dash, "marker": marker}
 
 
-def of(number: int) -> Style:
-    """The style of the curve of this number, where the order means nothing."""
+def style_of(number: int) -> Style:
+    """Return the style of the curve of this number, where the order means nothing."""
     color = COLORS[number % len(COLORS)]
+    # the ninth curve has the first colour again, and so another dash
     turn = number // len(COLORS)
     return Style(color, ON_DARK.get(color, color), (number + turn) % len(DASHES), number % len(MARKERS))
 
 
-def ordered(share: float, family: int, number: int) -> Style:
-    """The style of a quantity that is this share of the way from the least to the most; families differ by dash."""
+def shade_of(share: float, family: int, number: int) -> Style:
+    """Return the style of a quantity at this share of the way from the least to the most; families differ by dash."""
+    # the ends of the ramp are left out: its yellow is too light for a white page, its violet too dark for a black one
     ramp = colormaps[RAMP]
     light, dark = to_hex(ramp(0.82 * (1 - share))), to_hex(ramp(0.28 + 0.72 * share))
     return Style(light, dark, family % len(DASHES), number % len(MARKERS))

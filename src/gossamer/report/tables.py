@@ -1,101 +1,63 @@
-"""What figures and reports have in common: bands over seeds, and tables as CSV and LaTeX files."""
+"""Tables as files: CSV with every digit, and LaTeX for a paper."""
 
 import math
 import re
-import unicodedata
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from gossamer.basics.terminal import visible
-from gossamer.core import InputError
+from gossamer.basics.table import LaTeX, Table, escape_latex
+from gossamer.basics.text import visible
+from gossamer.core import InputError, brief, nearest
+from gossamer.metrics import Label
+from gossamer.report.names import display_name
 from gossamer.results.files import write
-from gossamer.results.statistics import half_width
+from gossamer.results.statistics import LEVEL, difference
+
+if TYPE_CHECKING:
+    from gossamer.results.summary import Summary
 
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""
 
 FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
-"""How text begins that a spreadsheet evaluates; the wide letters count there as the others."""
-
-GREEK = {
-    **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ"},
-    **{"kappa": "κ", "lambda": "λ", "mu": "μ", "nu": "ν", "xi": "ξ", "pi": "π", "rho": "ρ", "sigma": "σ"},
-    **{"tau": "τ", "phi": "φ", "chi": "χ", "psi": "ψ", "omega": "ω", "Delta": "Δ", "Sigma": "Σ"},
-}
-"""Greek letters by LaTeX's names."""
-
-TYPESET = "‘’“”–—…‰"
-"""Letters beyond Latin's that LaTeX knows by itself."""
+"""Beginnings of text that a spreadsheet evaluates, in wide letters, too."""
 
 LONG = 30
 """A column with a text longer than this is wrapped."""
 
-LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    '"': "''",  # \textquotedbl is not there in LaTeX's first encoding
-    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
-    **{letter: f"{{{letter}}}" for letter in "[]*"},  # after a line's end they would be its options
-    "±": r"$\pm$",
-    "×": r"$\times$",
-    "·": r"$\cdot$",
-    "−": "$-$",
-    "≤": r"$\le$",
-    "≥": r"$\ge$",
-    "≈": r"$\approx$",
-    "∞": r"$\infty$",
-    "∇": r"$\nabla$",
-    "‖": r"$\|$",
-    "²": "$^2$",
-    "√": r"$\surd$",
-    "→": r"$\to$",
-    "≠": r"$\ne$",
-    "∈": r"$\in$",
-    "ᵢ": "$_i$",
-    "ⱼ": "$_j$",
-    **{letter: rf"$\{name}$" for name, letter in GREEK.items()},
-    "\u0304": r"$\bar{}$",  # the bar over the letter before it
-}
-"""Characters that LaTeX takes for commands, or that its fonts lack."""
+RULE = (
+    "% Means over replicates and half-widths of 95 % intervals. Bold: not distinguishable from the best of its column\n"
+    "% at 95 % (paired by replicate, Bonferroni over the column); never a method of which a run diverged."
+)
+
+TEXT, LETTER, GAP = 345, 5.5, 12
+"""In points: the width of the text of LaTeX's article, of a letter, and of the space between columns."""
+
+LONG_NAME, NAMES = 20, 0.25
+"""In a table that is too wide, names of methods with more letters are wrapped to this share of the text."""
 
 
-def band(rows: pl.DataFrame, metric: str, paid: str, log: bool) -> dict[str, np.ndarray]:
-    """Mean and 95 % interval over replicates; on a log axis of the logarithm, so that the band stays above zero."""
-    rows = rows.filter(pl.col(metric).is_not_null() & pl.col(metric).is_finite())
-    if log:
-        rows = rows.filter(pl.col(metric) > 0)
-    value = pl.col(metric).log() if log else pl.col(metric)
-    rows = rows.group_by("replicate", paid, maintain_order=True).agg(pl.col(metric).mean())
-    groups = rows.group_by(paid, maintain_order=True).agg(
-        value.mean().alias("mean"), value.std().fill_null(0.0).alias("std"), value.len().alias("n")
-    )
-    groups = groups.sort(paid)
-    n = groups["n"].to_numpy()
-    mean, half = groups["mean"].to_numpy(), half_width(n, groups["std"].to_numpy())
-    undo = np.exp if log else (lambda values: values)
-    with np.errstate(over="ignore"):  # a run on its way to infinity
-        return {
-            "x": groups[paid].to_numpy().astype(float),
-            "mean": undo(mean),
-            "low": undo(mean - half),
-            "high": undo(mean + half),
-        }
+def write_file(path: Path, data: str | bytes) -> Path:
+    """Write a file atomically, with its directory if there is none."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, data.encode(errors="replace") if isinstance(data, str) else data)
+    except OSError as error:
+        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
+    return path
 
 
-def csv(frame: pl.DataFrame, path: Path) -> Path:
+def write_csv(frame: pl.DataFrame, path: Path) -> Path:
     """Write a table as CSV, every digit of it.
 
     Text that a spreadsheet would take for a formula, because it begins with =, +, -, @, a tab or a line end, gets an
-    apostrophe before it, as OWASP recommends; numbers stay as they are. What a terminal would act on is written as its
-    escape, but for tabs and line ends.
+    apostrophe before it, as OWASP recommends; numbers stay as they are. Characters that a terminal would act on are
+    written as their escapes, but for tabs and line ends.
     """
     text = pl.col(pl.String)
     frame = frame.with_columns(text.map_elements(partial(visible, keep="\t\r\n"), pl.String))
@@ -103,99 +65,150 @@ def csv(frame: pl.DataFrame, path: Path) -> Path:
     acts = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
     safe = frame.with_columns(pl.when(acts).then("'" + text).otherwise(text).name.keep())
     names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}
-    return written(path, safe.rename(names).write_csv())
+    return write_file(path, safe.rename(names).write_csv())
 
 
-def latex(frame: pl.DataFrame, path: Path) -> Path:
-    """Write a table for LaTeX's package booktabs: four significant digits, intervals beside their means.
+def write_latex(frame: pl.DataFrame, path: Path) -> Path:
+    """Write a table for LaTeX's package booktabs, with four significant digits.
 
     Columns without a value are left out. Long texts are wrapped, and such a table goes on over pages, by the package
     longtable.
     """
-    known = [name for name in frame.columns if frame[name].null_count() < len(frame)]
-    shown = [name for name in known if not (name.endswith(HALF) and name.removesuffix(HALF) in known)]
-    wrapped = [name for name in shown if frame[name].dtype == pl.String and _longest(frame[name]) > LONG]
-    kind = "longtable" if wrapped else "tabular"
-    width = max(0.9 - 0.2 * (len(shown) - len(wrapped)), 0.3) / max(len(wrapped), 1)
-    sides = ["r" if frame[name].dtype.is_numeric() else "l" for name in shown]
-    align = "".join(
-        f"p{{{width:.2f}\\linewidth}}" if name in wrapped else side for name, side in zip(shown, sides, strict=True)
-    )
-    lines = [r"% needs \usepackage{longtable}"] if wrapped else []
-    lines += [
-        rf"\begin{{{kind}}}{{{align or 'l'}}}",
-        r"\toprule",
-        _line([escaped(name) for name in shown]),
-        r"\midrule",
-    ]
-    lines += [r"\endhead"] if wrapped else []
-    for row in frame.iter_rows(named=True):
-        cells = {name: _cell(row[name], row.get(name + HALF)) for name in shown}
-        lines.append(
-            _line([rf"{{\raggedright {cells[name]}\par}}" if name in wrapped else cells[name] for name in shown])
-        )
-    return written(path, "\n".join([*lines, r"\bottomrule", rf"\end{{{kind}}}", ""]))
+    frame = frame.select(name for name in frame.columns if frame[name].null_count() < len(frame))
+    lengths = [frame[name].str.len_chars().max() if frame[name].dtype == pl.String else 0 for name in frame.columns]
+    long = [k for k, length in enumerate(lengths) if isinstance(length, int) and length > LONG]
+    width = max(0.9 - 0.2 * (len(lengths) - len(long)), 0.3) / max(len(long), 1)
+    table = Table(frame.columns, frame.rows(), [kind.is_numeric() for kind in frame.dtypes])
+    return write_file(path, table.latex(dict.fromkeys(long, width), pages=bool(long)))
 
 
-def _longest(texts: pl.Series) -> int:
-    return max((len(text) for text in texts.drop_nulls()), default=0)
+def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
+    r"""Return the ends of runs as a table for a paper, in LaTeX's booktabs: a row for each method, a column a metric.
+
+    Cells are means over replicates with the half-width of their 95 % interval, to two digits of the half-width. In each
+    column and variant, the best mean is bold, and so are all that cannot be told apart from it: the difference from the
+    best, paired by replicate, has an interval that contains zero. The intervals of a column hold simultaneously at 95 %
+    (Bonferroni). Nothing is bold where fewer than two replicates are shared, and a method with a diverged run never is.
+
+    Without `metrics`, all that were measured along the runs are shown, and columns that do not fit beside each other
+    stand below each other.
+    """
+    frame, labels = summary.table, summary.metrics
+    known = [name for name in frame.columns if name + HALF in frame.columns]
+    for name in metrics:
+        if name not in known:
+            raise InputError(f"a summary has no metric {brief(name)}; {nearest(name, known)}")
+    along = [name for name in known if not (name in labels and labels[name].end)]
+    names = list(dict.fromkeys(metrics)) or [name for name in along if frame[name].null_count() < len(frame)]
+    several = "variant" in frame.columns
+    counts = frame.group_by(["variant", "algorithm"] if several else ["algorithm"]).len()
+    # several settings of one algorithm are told apart by the settings
+    doubled = set(counts.filter(pl.col("len") > 1)["algorithm"])
+    front = [["Variant"], ["Method"]] if several else [["Method"]]
+    columns = [[_head(name, labels)] for name in names]
+    for group in frame.partition_by("variant", maintain_order=True) if several else [frame]:
+        variant = group["variant"][0] if several else None
+        bold = {name: _find_best(summary.ends, variant, name, group, labels) for name in names}
+        for place, row in enumerate(group.iter_rows(named=True)):
+            key = row["algorithm"], row["setting"]
+            method = escape_latex(display_name(key[0])) + (f" ({escape_latex(key[1])})" if key[0] in doubled else "")
+            method += rf" ({row['diverged']} of {row['seeds']} diverged)" if row["diverged"] else ""
+            shown = [escape_latex(variant) if place == 0 else ""] if variant is not None else []
+            for column, cell in zip(front, [*shown, method], strict=True):
+                column.append(cell)
+            for column, name in zip(columns, names, strict=True):
+                value = row[name]
+                text = "--" if value is None or math.isnan(value) else format_interval(value, row[name + HALF])
+                marked = rf"$\mathbf{{{text}}}$" if key in bold[name] else f"${text}$"
+                column.append(text if text == "--" else marked)
+    blocks = [columns] if metrics else _fit(front, columns)
+    first = "\\noindent\n" if len(blocks) > 1 else ""
+    return RULE + "\n" + first + "\\par\\medskip\\noindent\n".join(_render_block(front, block) for block in blocks)
 
 
-def escaped(text: str) -> str:
-    """Text as LaTeX shows it, letter by letter."""
-    single = re.sub('"([^"]*)"', "“\\1”", " ".join(str(text).split()))
-    shown = "".join(_typeset(letter) for letter in single)
-    return re.sub("-(?=-)", "-{}", shown)
+def _render_block(front: list[list[str]], columns: list[list[str]]) -> str:
+    """Return these columns as a table, with a rule above each variant; long names are wrapped."""
+    last = len(front) - 1
+    long = max(map(len, front[-1])) > LONG_NAME and sum(map(_points, [*front, *columns])) > TEXT
+    head, *rows = zip(*(map(LaTeX, column) for column in [*front, *columns]), strict=True)
+    rules = {number for number, row in enumerate(rows) if number > 0 and last > 0 and row[0]}
+    numeric = [False] * len(front) + [True] * len(columns)
+    return Table(head, rows, numeric).latex({last: NAMES} if long else {}, rules)
 
 
-def _typeset(letter: str) -> str:
-    """A letter as every LaTeX can set it: what its fonts lack by the letters that it is made of, or by its number."""
-    if letter in LATEX:
-        return LATEX[letter]
-    if letter <= "\u017f" or letter in TYPESET:
-        return letter
-    plain = "".join(LATEX.get(part, part) for part in unicodedata.normalize("NFKD", letter) if part <= "\u017f")
-    return plain or f"U+{ord(letter):04X}"
+def _fit(front: list[list[str]], columns: list[list[str]]) -> list[list[list[str]]]:
+    """Return the columns in groups, each of which fits into the text beside the names."""
+    used = sum(min(_points(column), NAMES * TEXT + GAP) for column in front)
+    groups: list[list[list[str]]] = [[]]
+    left = TEXT - used
+    for column in columns:
+        if groups[-1] and _points(column) > left:
+            groups.append([])
+            left = TEXT - used
+        groups[-1].append(column)
+        left -= _points(column)
+    return groups
 
 
-def four(number: float | None) -> str:
-    """A number to four significant digits; a dash where there is none."""
-    return "–" if number is None or math.isnan(number) else f"{number:.4g}"
+def _points(column: list[str]) -> float:
+    """Return about how wide LaTeX sets a column, in points: commands count as a letter, and braces as none."""
+    shown = [re.sub(r"[{}$^_ ]", "", re.sub(r"\\([a-z]+|.)", "x", cell.replace(r"\mathbf", ""))) for cell in column]
+    return LETTER * max(map(len, shown)) + GAP
 
 
-def duration(seconds: float) -> str:
-    """A time in the unit that suits it."""
-    if seconds < 120:
-        return f"{seconds:.3g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+def format_interval(value: float, half: float | None) -> str:
+    r"""Return a mean and its half-width in LaTeX: two digits of the half-width, and as many places of the mean.
+
+    Very small and very large numbers have a common power of ten: $(6.22 \pm 0.21) \cdot 10^{-4}$.
+    """
+    if not math.isfinite(value):
+        return r"\infty" if value > 0 else r"-\infty"
+    known = half is not None and math.isfinite(half) and half > 0
+    size = max(abs(value), half or 0.0) if known else abs(value)
+    power = math.floor(math.log10(size)) if size > 0 else 0
+    scaled = not -3 <= power <= 5
+    shift = 10.0**power if scaled else 1.0
+    if known and half is not None:
+        # rounded first: 0.0996 becomes 0.10, which has its two digits one place earlier
+        places = max(0, 1 - math.floor(math.log10(float(f"{half / shift:.1e}"))))
+        text = rf"{value / shift:.{places}f} \pm {half / shift:.{places}f}"
+        text = rf"({text})" if scaled else text
+    else:
+        places = max(0, 3 - (0 if scaled else power))
+        text = f"{value / shift:.{places}f}"
+    return rf"{text} \cdot 10^{{{power}}}" if scaled else text
 
 
-def _line(cells: list[str]) -> str:
-    return " & ".join(cells) + r" \\"
+def _head(name: str, labels: Mapping[str, Label]) -> str:
+    label = labels.get(name)
+    return escape_latex(name) if label is None else f"${label.latex}$" if label.latex else escape_latex(label.text)
 
 
-def _cell(value: Any, half: float | None) -> str:
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return "--"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return str(value)
-    if isinstance(value, float):
-        return f"${_number(value)}$" if half is None else rf"${_number(value)} \pm {_number(half)}$"
-    return escaped(value)
+def _find_best(
+    ends: pl.DataFrame | None, variant: Any, metric: str, group: pl.DataFrame, labels: Mapping[str, Label]
+) -> set[tuple[str, str]]:
+    """Return the best method of a column and all that are not distinguishable from it."""
+    whole = group.filter((pl.col("diverged") == 0) & pl.col(metric).is_not_null() & pl.col(metric).is_finite())
+    if ends is None or len(group) < 2 or whole.is_empty():
+        return set()
+    runs = ends if variant is None else ends.filter(pl.col("variant") == variant)
 
+    def replicates(key: tuple[str, str]) -> dict[int, float]:
+        own = runs.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
+        return dict(own.group_by("replicate", maintain_order=True).agg(pl.col(metric).mean()).iter_rows())
 
-def _number(value: float) -> str:
-    digits, _, power = f"{value:.4g}".replace("inf", r"\infty").partition("e")
-    return rf"{digits} \cdot 10^{{{int(power)}}}" if power else digits
-
-
-def written(path: Path, text: str) -> Path:
-    """Write a file whole, and its directory if there is none."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, text.encode(errors="replace"))
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
-    return path
+    higher = metric in labels and labels[metric].better == "higher"
+    top = whole.sort(metric, descending=higher, maintain_order=True).row(0, named=True)
+    best = replicates((top["algorithm"], top["setting"]))
+    level = 1 - (1 - LEVEL) / max(1, len(group) - 1)  # Bonferroni over the methods that are compared with the best
+    chosen = set()
+    for key in whole.select("algorithm", "setting").iter_rows():
+        own = replicates(key)
+        shared = [replicate for replicate in best if replicate in own]
+        if len(shared) < 2:  # no interval, and so nothing to tell apart by
+            return set()
+        first, second = (np.array([values[replicate] for replicate in shared]) for values in (best, own))
+        mean, half = difference(first, second, paired=True, level=level)
+        if abs(mean) <= half:
+            chosen.add(key)
+    return chosen

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from gossamer.basics.columns import text_table
+from gossamer.basics.table import Table
 from gossamer.core import InputError, brief, nearest
 from gossamer.results.summary import Summary
 
@@ -39,7 +39,7 @@ class Across:
         return ["algorithm", "setting", *variants], body
 
     def __str__(self) -> str:
-        return f"{self.metric} at the end\n{text_table(*self.cells(), keys=2)}"
+        return f"{self.metric} at the end\n{Table(*self.cells()).text(keys=2)}"
 
     __repr__ = __str__
 

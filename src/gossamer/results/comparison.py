@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from gossamer.basics.columns import text_table
 from gossamer.basics.html import tag
+from gossamer.basics.table import Table
 from gossamer.basics.text import some
 from gossamer.core import InputError, brief
 from gossamer.results.result import Key, Result
@@ -116,7 +116,7 @@ class Comparison:
             ]
             for row in self.table.iter_rows(named=True)
         ]
-        parts = [[text_table(head, body, keys=2)]]
+        parts = [[Table(head, body).text(keys=2)]]
         parts[0].append(
             f"Means with 95 % intervals. Those of the differences are at {100 * self.level:.4g} %, so that all hold "
             "together at 95 %."

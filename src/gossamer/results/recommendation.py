@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from gossamer.basics.columns import text_table
 from gossamer.basics.json_values import finite
+from gossamer.basics.table import Table
 from gossamer.core import InputError
 from gossamer.results.files import write
 
@@ -81,9 +81,9 @@ class Recommendation:
 
     def plot(self) -> Any:
         """The Pareto front: the criterion against seconds, and against bytes."""
-        from gossamer.report.fronts import front
+        from gossamer.report.figures import draw_front
 
-        return front(self)
+        return draw_front(self)
 
     def save(self, folder: Path) -> None:
         """Write recommendation.json, winner.toml and pareto.png into a directory."""
@@ -98,7 +98,7 @@ class Recommendation:
         save(self.plot(), folder / "pareto.png")
 
     def __str__(self) -> str:
-        table = text_table(HEAD, [_cells(row) for row in self.ranking], keys=2)
+        table = Table(HEAD, [_cells(row) for row in self.ranking]).text(keys=2)
         counts = sorted({row["seeds"] for row in self.ranking})
         judged = self.criterion if self.currency is None else f"{self.currency} until the target"
         words = [

@@ -135,13 +135,13 @@ class Result:
     def plot(self, metric: str = "loss", x: str = "rounds", **options: Any) -> Any:
         """Draw a metric against what was paid ("rounds", "queries", "bytes", "messages" or, with a clock, "seconds"):
         mean and band over seeds, on axes to go on with. `style="ieee"` and others give a column's width and type: see
-        `gossamer.report.figures.curves`."""
+        `gossamer.report.figures.draw_curves`."""
         from gossamer.report import figures  # figures read results, so results cannot import them first
 
-        return figures.curves(self, metric, x, **options)
+        return figures.draw_curves(self, metric, x, **options)
 
     def to_latex(self, *metrics: str) -> str:
-        """A table of the ends of the runs for a paper: see `gossamer.report.paper_table.paper_table`."""
+        """A table of the ends of the runs for a paper: see `gossamer.report.tables.paper_table`."""
         return self.summary().to_latex(*metrics)
 
     def has(self, metric: str) -> bool:

@@ -2,7 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
-from gossamer.basics.html import Markup, grid, panel, tag
+from gossamer.basics.html import Markup, panel, tag
+from gossamer.basics.table import Table
 from gossamer.basics.text import counted, some
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def summary_html(summary: "Summary") -> Markup:
     """The table of a summary, and its notes."""
     head, body = summary.cells()
     notes = [tag("div", note, style="margin-top: 4px") for note in summary.notes]
-    return tag("div", grid(head, body, [name not in TEXTS for name in head]), *notes)
+    return tag("div", Table(head, body, [name not in TEXTS for name in head]).html(), *notes)
 
 
 def _rounds(result: "Result") -> int:

@@ -99,9 +99,9 @@ class Study:
             raise InputError(f"this study has no variant {brief(variant)}; {nearest(variant, self.results)}")
         if variant is not None or len(drawn) == len(self.results):
             return self.results[next(iter(drawn)) if variant is None else variant].plot(metric, x, **options)
-        from gossamer.report import curves  # as `Result.plot` does
+        from gossamer.report import figures  # as `Result.plot` does
 
-        return next(iter(drawn.values())).plot(metric, x, looks=curves.looks(self), **options)
+        return next(iter(drawn.values())).plot(metric, x, looks=figures.variant_looks(self), **options)
 
     def report(self, file: str | os.PathLike[str]) -> Path:
         """Write one HTML file about it, which opens offline."""
@@ -110,11 +110,11 @@ class Study:
         return report.write([self], [], Path(file), self.title, "gossamer run spec.toml  # the spec that stands above")
 
     def to_latex(self, *metrics: str) -> str:
-        """A table of the ends of the runs for a paper: see `gossamer.report.paper_table.paper_table`."""
-        from gossamer.report.names import variants_named  # as `Result.plot` does
+        """A table of the ends of the runs for a paper: see `gossamer.report.tables.paper_table`."""
+        from gossamer.report.names import rename_variants  # as `Result.plot` does
 
         summary = self.summary()
-        named = {key: variants_named(self, getattr(summary, key)) for key in ("table", "ends")}
+        named = {key: rename_variants(self, getattr(summary, key)) for key in ("table", "ends")}
         return replace(summary, **named).to_latex(*metrics)
 
     def step_sizes(self, variant: str = "") -> pl.DataFrame:

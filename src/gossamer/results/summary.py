@@ -7,8 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from gossamer.basics.columns import text_table
 from gossamer.basics.privacy import Privacy
+from gossamer.basics.table import Table
 from gossamer.metrics import OURS, Label
 from gossamer.results import privacy, showing
 from gossamer.results.statistics import interval
@@ -85,7 +85,7 @@ class Summary:
         head, body = self.cells()
         keys = head.index("setting")
         alone = len({tuple(row[:keys]) for row in body}) == len(body)  # else rows are told apart by their settings
-        return "\n".join([text_table(head, body, keys if alone else keys + 1), *self.notes])
+        return "\n".join([Table(head, body).text(keys if alone else keys + 1), *self.notes])
 
     __repr__ = __str__
 
@@ -93,8 +93,8 @@ class Summary:
         return showing.summary_html(self)
 
     def to_latex(self, *metrics: str) -> str:
-        """A table for a paper, in LaTeX's booktabs: see `gossamer.report.paper_table.paper_table`."""
-        from gossamer.report.paper_table import paper_table
+        """A table for a paper, in LaTeX's booktabs: see `gossamer.report.tables.paper_table`."""
+        from gossamer.report.tables import paper_table
 
         return paper_table(self, metrics)
 

@@ -55,6 +55,8 @@ class Spec(Section):
     """An experiment. The sections are those of the TOML file; `[[algorithm]]` and `[[variant]]` are lists."""
 
     title: str = ""
+    experiment: str = ""
+    """The name of a paper's experiment that this is, which a report then judges."""
     problem: dict[str, Any]
     network: dict[str, Any]
     oracle: OracleSection = OracleSection()

@@ -1,5 +1,6 @@
 """Specs to start from: a commented one for each kind of problem, and the examples."""
 
+import os
 import re
 import shutil
 from pathlib import Path
@@ -53,9 +54,9 @@ def start(source: Path, file: Path, *, force: bool = False) -> list[Path]:
     """
     copies = {source: file} | {path: file.parent / path.name for path in _beside(source)}
     for target in copies.values():
-        if target.is_dir():
+        if os.path.isdir(target):  # unlike Path.is_dir, it takes names that are too long for a file
             raise InputError(f"{brief(str(target))} is a directory: name the file to write.")
-        if target.exists() and not force:
+        if os.path.lexists(target) and not force:
             raise InputError(f"{brief(str(target))} exists: choose another name, or overwrite it with --force.")
     try:
         for path, target in copies.items():

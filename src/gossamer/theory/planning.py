@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from gossamer.basics.html import tag
+from gossamer.basics.text import format_number
 from gossamer.core import InputError, Range
 from gossamer.engines.simulator import check, planned
 from gossamer.networks import Network
@@ -154,7 +155,10 @@ class Plan:
         if self.practical is None:
             return ["No setting was tried."]
         rows = [
-            [f"{trial.lam:g}", f"{trial.eta:.4g}", f"{trial.limit:.4g}", _shown(trial.loss), _shown(trial.gradient)]
+            [
+                *(f"{trial.lam:g}", f"{trial.eta:.4g}", f"{trial.limit:.4g}"),
+                *(format_number(value, missing="diverged") for value in (trial.loss, trial.gradient)),
+            ]
             for trial in self.practical.tried
         ]
         head = ["λ", "η", "stable below", "F(x̄)", "‖∇F(x̄)‖²"]
@@ -254,7 +258,3 @@ def _prescribed(c: Constants, form: Form, steps: float | None, target: float | N
         corollary_A3=float(descent(c, eta, corollary_lam, form).A3 / eta),
         bound=best_bound(c, wanted, form) if covered and wanted is not None else None,
     )
-
-
-def _shown(value: float | None) -> str:
-    return "diverged" if value is None else f"{value:.4g}"

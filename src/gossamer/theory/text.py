@@ -4,17 +4,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gossamer.basics.table import Table
+
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table: words to the left, what looks like a number to the right."""
-    widths = [max(len(row[k]) for row in [head, *rows]) for k in range(len(head))]
     numeric = [bool(rows) and all(_number(row[k]) for row in rows) for k in range(len(head))]
-
-    def line(cells: Sequence[str]) -> str:
-        parts = [c.rjust(w) if right else c.ljust(w) for c, w, right in zip(cells, widths, numeric, strict=True)]
-        return "  ".join(parts).rstrip()
-
-    return [line(head), line(["-" * width for width in widths]), *(line(row) for row in rows)]
+    return Table(head, rows, numeric).text(rule=True).split("\n")
 
 
 def _number(cell: str) -> bool:

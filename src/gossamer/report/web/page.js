@@ -1,5 +1,5 @@
 "use strict";
-// Starts the page: plotly, the drawings, the theme, the hints of tables that scroll, printing, and a live view.
+// Starts the page: plotly, the drawings, the theme, the hints of tables that scroll, and printing.
 (async () => {
   // plotly is in the page, packed; its script runs because the page's policy names its hash
   const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (letter) => letter.charCodeAt(0));
@@ -47,5 +47,4 @@
     opened.forEach((one) => { one.open = false; });
     plots.forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true }));
   });
-  live(again);
 })();
