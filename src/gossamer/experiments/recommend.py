@@ -162,9 +162,9 @@ def recommend(
         say: called with the search's cost before it starts, and with what every stage found.
     """
     given = spec if isinstance(spec, Spec) else Spec.of(dict(spec)) if isinstance(spec, Mapping) else Spec.read(spec)
-    limits = {"seconds": seconds, "bytes": bytes, "target": target, "clock": clock}
+    limits = {"seconds": seconds, "bytes": bytes, "target": target, "clock": clock, "criterion": criterion}
     tries = {"degree": degree, "methods": methods, "graphs": graphs, "keep": keep, "settings": settings}
-    question = Question.of(given, **limits, **tries, criterion=criterion, matters=matters, seeds=seeds, seed=seed)
+    question = Question(given, **limits, matters=matters, **tries, seeds=seeds, seed=seed)
     if out is not None:
         refuse_foreign(question.spec, Path(out))
     store = Nowhere() if out is None else Store(Path(out) / "cells")
@@ -182,79 +182,69 @@ def recommend(
 
 @dataclass(frozen=True)
 class Question:
-    """A question: the experiment, the budget, how an answer is judged, and what is tried."""
+    """A question: the experiment, the budget, how an answer is judged, and what is tried; see `recommend`."""
 
-    spec: Spec
-    """The experiment with its clock, without tuning."""
-    paid: Currency
-    amount: float
-    target: float | None
-    criterion: str
-    matters: float
-    degree: int
-    methods: tuple[str, ...]
-    """The methods that are tried; none for all."""
-    graphs: tuple[str, ...]
-    keep: int
-    settings: int
-    seeds: int
-    seed: int
-    etas: tuple[float, float] | None
+    spec: Any
+    """The experiment; once the question is checked, with a clock and without tuning."""
+    seconds: Any = None
+    bytes: Any = None
+    target: Any = None
+    clock: Any = None
+    criterion: Any = "loss"
+    matters: Any = None
+    degree: Any = 4
+    methods: Any = None
+    graphs: Any = None
+    keep: Any = 6
+    settings: Any = 12
+    seeds: Any = 5
+    seed: Any = 0
+    etas: tuple[float, float] | None = field(default=None, init=False)
     """The ends of the step sizes that are tried first, where the spec has them."""
 
-    @staticmethod
-    def of(
-        spec: Spec,
-        *,
-        seconds: Any = None,
-        bytes: Any = None,
-        target: Any = None,
-        clock: Any = None,
-        criterion: Any = "loss",
-        matters: Any = None,
-        degree: Any = 4,
-        methods: Any = None,
-        graphs: Any = None,
-        keep: Any = 6,
-        settings: Any = 12,
-        seeds: Any = 5,
-        seed: Any = 0,
-    ) -> "Question":
-        """Return the question, or raise InputError for what is wrong with it."""
-        if spec.variant:
+    def __post_init__(self) -> None:
+        if self.spec.variant:
             raise InputError(
-                f"the spec has {len(spec.variant)} variants, and an answer is for one experiment: take out its "
+                f"the spec has {len(self.spec.variant)} variants, and an answer is for one experiment: take out its "
                 "[[variant]] sections, or write one of them into the other sections."
             )
-        if criterion not in CRITERIA:
-            raise InputError(f"criterion = {brief(criterion)} is not known; {nearest(criterion, CRITERIA)}")
-        paid: Currency = "seconds" if seconds is not None else "bytes" if bytes is not None else "rounds"
-        if seconds is not None and bytes is not None:
+        if self.criterion not in CRITERIA:
+            raise InputError(f"criterion = {brief(self.criterion)} is not known; {nearest(self.criterion, CRITERIA)}")
+        if self.seconds is not None and self.bytes is not None:
             raise InputError("seconds and bytes are both given, but a budget is one of them: leave one out.")
-        if paid == "rounds" and target is None:
+        if self.paid == "rounds" and self.target is None:
             raise InputError(
                 "there is no budget: give seconds, as in --seconds 600, or bytes that an agent may send, or a target."
             )
-        amount = float(spec.run.steps)
-        if paid != "rounds":
-            amount = AMOUNT.check(paid, seconds if paid == "seconds" else bytes)
-        default = MATTERS["target" if target is not None else criterion]
-        return Question(
-            _spec_with_clock(spec, clock),
-            paid,
-            amount,
-            None if target is None else LEVEL.check("target", target),
-            criterion,
-            SHARE.check("matters", default if matters is None else matters),
-            whole("degree", degree),
-            _check_names("methods", methods),
-            _check_names("graphs", graphs),
-            whole("keep", keep, least=2, advice="Fewer than two could not be compared."),
-            whole("settings", settings, least=4),
-            whole("seeds", seeds, least=3, most=250, advice="Fewer give no interval worth the name."),
-            whole("seed", seed, least=0, most=900),
-            None if spec.tuning is None else (spec.tuning.eta[0], spec.tuning.eta[1]),
-        )
+        tuning = self.spec.tuning
+        share = MATTERS["target" if self.target is not None else self.criterion]
+        checked = {
+            "spec": _spec_with_clock(self.spec, self.clock),
+            "seconds": None if self.seconds is None else AMOUNT.check("seconds", self.seconds),
+            "bytes": None if self.bytes is None else AMOUNT.check("bytes", self.bytes),
+            "target": None if self.target is None else LEVEL.check("target", self.target),
+            "matters": SHARE.check("matters", share if self.matters is None else self.matters),
+            "degree": whole("degree", self.degree),
+            "methods": _check_names("methods", self.methods),
+            "graphs": _check_names("graphs", self.graphs),
+            "keep": whole("keep", self.keep, least=2, advice="Fewer than two could not be compared."),
+            "settings": whole("settings", self.settings, least=4),
+            "seeds": whole("seeds", self.seeds, least=3, most=250, advice="Fewer give no interval worth the name."),
+            "seed": whole("seed", self.seed, least=0, most=900),
+            "etas": None if tuning is None else (tuning.eta[0], tuning.eta[1]),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def paid(self) -> Currency:
+        """The unit of the budget."""
+        return "seconds" if self.seconds is not None else "bytes" if self.bytes is not None else "rounds"
+
+    @property
+    def amount(self) -> float:
+        """The budget; without one, the spec's rounds."""
+        return {"seconds": self.seconds, "bytes": self.bytes, "rounds": float(self.spec.run.steps)}[self.paid]
 
     @property
     def sought(self) -> str:
