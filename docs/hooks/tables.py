@@ -86,7 +86,8 @@ def sizes() -> str:
 
 
 def datasets() -> str:
-    return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in catalogue.CATALOGUE["datasets"]()])
+    entries = catalogue.CATALOGUE["datasets"]()
+    return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
 
 
 def compressors() -> str:
