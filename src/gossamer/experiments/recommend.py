@@ -61,10 +61,10 @@ FINALISTS = 3
 """Contenders that have the whole budget, at most."""
 
 LEADERS = 3
-"""How many of the best settings new ones are made around."""
+"""The number of best settings around which new ones are made."""
 
 LOOKS = 3
-"""How often finalists are compared, with twice as many seeds each time, before a difference is left undecided."""
+"""The most comparisons of finalists, each with twice as many seeds; a difference may then stay undecided."""
 
 ERROR = 0.05
 """The chance that some interval of a difference misses it, over all pairs of finalists and all looks."""
@@ -625,7 +625,7 @@ class Search:
     ):
         self.question, self.store, self.report, self.say = question, store or Nowhere(), report, say
         self.left_out: dict[str, str] = {}
-        """What is not tried at all, and why."""
+        """The methods and graphs that are not tried at all, and why."""
         self.dropped: list[dict[str, str]] = []
         self.points: list[dict[str, Any]] = []
         self.ends = STEPS

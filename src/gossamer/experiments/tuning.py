@@ -58,11 +58,11 @@ class Trial:
     value: float | None
     """The criterion, the mean over tuning seeds; None where a seed diverged or has no finite criterion."""
     diverged: int
-    """How many seeds diverged."""
+    """The number of seeds that diverged."""
     extension: int
     """The grid that the setting belongs to: 0 is the first."""
     better: Better = "lower"
-    """Which values of the criterion are better."""
+    """The direction in which values of the criterion are better."""
 
     @property
     def cost(self) -> float:

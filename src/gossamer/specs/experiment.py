@@ -1,4 +1,4 @@
-"""What is to be run: an algorithm with the numbers that are given (`Candidate`), and an experiment that is built."""
+"""Objects to be run: an algorithm with the numbers that are given (`Candidate`), and an experiment that is built."""
 
 import dataclasses
 import functools
@@ -60,7 +60,7 @@ class Candidate:
 
     @property
     def start(self) -> str:
-        """How the tracker starts, such as "warm=20"; "" where the method's own default holds."""
+        """The start of the tracker, such as "warm=20"; "" where the method's own default holds."""
         starts = [key for key, allowed in hyperparameters(self.kind).items() if isinstance(allowed, WarmStart)]
         warm = {field.name: field.default for field in dataclasses.fields(self.kind) if field.name in starts}
         return ", ".join(f"{key}={self.fixed[key]}" for key in warm if self.fixed.get(key, warm[key]) != warm[key])

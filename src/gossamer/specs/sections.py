@@ -44,7 +44,7 @@ class RunSection(Section):
 
 
 class ClockSection(Section):
-    """How long agents compute and messages travel; see `gossamer.clock`."""
+    """The times of computing and of messages; see `gossamer.clock`."""
 
     links: str | dict[str, Any] = "internet"
     compute: float | dict[str, Any] = 1e-3
@@ -57,7 +57,7 @@ class ClockSection(Section):
 
 
 class TuningSection(Section):
-    """How the hyper-parameters that an `[[algorithm]]` leaves out are chosen.
+    """The choice of the hyper-parameters that an `[[algorithm]]` leaves out.
 
     Any other key names a hyper-parameter and lists the values to try, such as ``lam = [1.0, 0.1]``.
     """
@@ -70,7 +70,7 @@ class TuningSection(Section):
     """Settings of the first grid, the same number for every algorithm."""
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
     refinements: int = pydantic.Field(default=0, ge=0, le=4)
-    """How often every algorithm gets half as many settings again, between its best setting and the neighbours."""
+    """The number of further grids, each of half as many settings, between the best setting and its neighbours."""
     safety: float = pydantic.Field(default=1.0, ge=1, le=100)
     """A setting is not chosen where a step size larger by at most this factor diverged or missed the target."""
     criterion: str = "loss"
@@ -83,7 +83,7 @@ class TuningSection(Section):
     seeds: int = pydantic.Field(default=2, ge=1, le=WIDEST)
     """Tuning seeds of each replicate."""
     replicates: int = pydantic.Field(default=1, ge=1, le=WIDEST)
-    """How often to tune anew; the seeds of the run are dealt to the replicates in order, equally many to each."""
+    """The number of independent tunings; the seeds of the run are dealt to the replicates in order, equally many to each."""
     first_seed: int = pydantic.Field(default=FIRST_SEED, ge=FIRST_SEED, le=LARGEST_INT - WIDEST)
     """The first tuning seed."""
     together: int = pydantic.Field(default=16, ge=1, le=WIDEST)

@@ -12,7 +12,7 @@ from gossamer.core import InputError, brief, nearest
 from gossamer.engines.blame import blamed
 
 DEEPEST = 20
-"""How many lists and tables may stand inside each other."""
+"""The most lists and tables inside each other."""
 
 LARGEST_WHOLE = 2**63 - 1
 """The largest whole number that TOML promises to hold."""
