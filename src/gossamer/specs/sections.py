@@ -83,7 +83,7 @@ class TuningSection(Section):
     seeds: int = pydantic.Field(default=2, ge=1, le=WIDEST)
     """Tuning seeds of each replicate."""
     replicates: int = pydantic.Field(default=1, ge=1, le=WIDEST)
-    """The number of independent tunings; the seeds of the run are dealt to the replicates in order, equally many to each."""
+    """The number of independent tunings; the seeds of the run are dealt to them in order, equally many to each."""
     first_seed: int = pydantic.Field(default=FIRST_SEED, ge=FIRST_SEED, le=LARGEST_INT - WIDEST)
     """The first tuning seed."""
     together: int = pydantic.Field(default=16, ge=1, le=WIDEST)
