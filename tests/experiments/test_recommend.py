@@ -18,7 +18,7 @@ from gossamer.experiments.recommend import (
     LOOKS,
     Contender,
     Costs,
-    Question,
+    Request,
     Score,
     Search,
     compare,
@@ -183,7 +183,7 @@ def test_variants_are_refused():
 
 def test_a_budget_is_counted_by_the_closed_form_of_its_clock():
     """D-PSGD computes 0.5 s while its message of 2 numbers travels 0.25 s, and an agent of a ring sends to two."""
-    way = Contender.of(Question(spec(), seconds=1.0).spec, {"name": "d-psgd"}, {"name": "ring"})
+    way = Contender.of(Request(spec(), seconds=1.0).spec, {"name": "d-psgd"}, {"name": "ring"})
     costs = way.time_rounds(way.candidate.rule({"eta": 0.1}))
     np.testing.assert_array_equal(costs.ends, 0.5 * np.arange(129))
     assert costs.sent == (0.0, 2 * 2 * 8)
@@ -204,7 +204,7 @@ def test_a_budget_pays_for_its_rounds_and_not_for_one_more(steps, amount):
 @pytest.mark.parametrize("name", ["d-psgd", "biased-dmt", "docom", "local-biased-dmt", "gt-adam", "gt-sarah"])
 def test_every_way_gets_as_many_settings_all_different_and_allowed(name):
     form = next(forms(name))
-    way = Contender.of(Question(spec(), seconds=1.0).spec, form, {"name": "ring", "weights": "lazy"})
+    way = Contender.of(Request(spec(), seconds=1.0).spec, form, {"name": "ring", "weights": "lazy"})
     design = first_design(way.candidate, (0.01, 1.0), 12)
     further = next_design(way.candidate, design[3:6], 1.5, 12)
     for several in (design, further):
@@ -219,7 +219,7 @@ def test_every_way_gets_as_many_settings_all_different_and_allowed(name):
 
 
 def test_methods_that_do_not_suit_are_left_out_with_the_reason():
-    choices = Search(Question(spec(), seconds=1.0, degree=2))
+    choices = Search(Request(spec(), seconds=1.0, degree=2))
     named = {name for name in choices.methods if name in choices.left_out}
     assert not named
     assert "directed graphs" in choices.left_out["push-pull"]
@@ -227,9 +227,9 @@ def test_methods_that_do_not_suit_are_left_out_with_the_reason():
     assert "that of d-psgd" in choices.left_out["biased-dsgd"]
     assert {graph["name"] for graph in choices.graphs} >= {"ring", "base-graph"}
     attacked = GIVEN | {"network": {"name": "complete", "attack": {"agents": [0]}}}
-    assert "robust-dsgd" in Search(Question(Spec.of(attacked), seconds=1.0)).methods
+    assert "robust-dsgd" in Search(Request(Spec.of(attacked), seconds=1.0)).methods
     directed = GIVEN | {"network": {"name": "directed-ring"}}
-    choices = Search(Question(Spec.of(directed), seconds=1.0))
+    choices = Search(Request(Spec.of(directed), seconds=1.0))
     assert [graph["name"] for graph in choices.graphs] == ["directed-ring"]
     assert "push-pull" in choices.methods
     first = {way.algorithm["name"] for name in choices.methods if (way := choices.first_form(name)) is not None}
@@ -239,7 +239,7 @@ def test_methods_that_do_not_suit_are_left_out_with_the_reason():
 
 
 def test_a_method_that_went_on_is_tried_in_all_forms_on_all_graphs():
-    choices = Search(Question(spec(), seconds=1.0, graphs=["ring", "complete"]))
+    choices = Search(Request(spec(), seconds=1.0, graphs=["ring", "complete"]))
     names = {"d-psgd": 4, "choco-sgd": 4, "dsgt": 2}
     for name, count in names.items():
         way = choices.first_form(name)
@@ -280,7 +280,7 @@ def test_equal_methods_are_called_worse_in_at_most_one_search_of_twenty(monkeypa
     in 1,000.
     """
     draws, looks = np.random.default_rng(11), []
-    question = Question(spec(), seconds=10.0, matters=1e-9)
+    request = Request(spec(), seconds=10.0, matters=1e-9)
 
     def run_seeds(search, entered, seeds):
         for one in entered:
@@ -289,15 +289,15 @@ def test_equal_methods_are_called_worse_in_at_most_one_search_of_twenty(monkeypa
                 one.runs[seed] = Row(np.arange(2), {"loss": np.array([2.0, value])}, -1, 1.0, np.zeros((4, 2)), None)
                 one.by_seed[seed] = Score(0, value)
 
-    def watched_rank(question, finalists):
-        ranked = rank(question, finalists)
+    def watched_rank(request, finalists):
+        ranked = rank(request, finalists)
         looks.append("worse" in {apart.verdict for apart, _ in ranked})
         return ranked
 
-    monkeypatch.setattr(Contender, "become_finalist", lambda one, question, seeds: None)
+    monkeypatch.setattr(Contender, "become_finalist", lambda one, request, seeds: None)
     monkeypatch.setattr(Search, "_run_seeds", run_seeds)
     monkeypatch.setattr("gossamer.experiments.recommend.rank", watched_rank)
-    search, wrong = Search(question), 0
+    search, wrong = Search(request), 0
     for _ in range(1_500):
         looks.clear()
         search.run_finals([Contender({}, {}, None) for _ in range(6)])
@@ -332,18 +332,18 @@ def made_up(*verdicts):
 
 def test_a_target_is_scored_by_what_was_paid_until_the_criterion_stays_there():
     """The loss falls from 4 to 1 by one a round, and is at 2.5 half way between rounds 1 and 2."""
-    question = Question(spec(), seconds=10.0, target=2.5)
+    request = Request(spec(), seconds=10.0, target=2.5)
     costs = Costs(np.array([0.0, 2.0, 6.0, 7.0]), (1.0, 3.0))
     run = Row(np.arange(4), {"loss": np.array([4.0, 3.0, 2.0, 1.0])}, -1, 1.0, np.zeros((4, 2)), None)
-    assert score_run(run, question, costs) == Score(0, 4.0)
-    assert score_run(run, Question(spec(), bytes=10.0, target=2.5), costs) == Score(0, 1.0 + 3.0 * 1.5)
-    assert score_run(run, Question(spec(), target=2.5), costs) == Score(
+    assert score_run(run, request, costs) == Score(0, 4.0)
+    assert score_run(run, Request(spec(), bytes=10.0, target=2.5), costs) == Score(0, 1.0 + 3.0 * 1.5)
+    assert score_run(run, Request(spec(), target=2.5), costs) == Score(
         0, 4.0
     )  # no budget: seconds, in the spec's rounds
-    assert score_run(run, Question(spec(), seconds=10.0, target=0.5), costs) == Score(1, 1.0)
-    assert score_run(replace(run, diverged=2), question, costs).failed == 2
-    assert score_run(run, Question(spec(), seconds=10.0), costs) == Score(0, 1.0)
-    assert "until loss stays at 2.5, in 10 seconds at most" in question.sought
+    assert score_run(run, Request(spec(), seconds=10.0, target=0.5), costs) == Score(1, 1.0)
+    assert score_run(replace(run, diverged=2), request, costs).failed == 2
+    assert score_run(run, Request(spec(), seconds=10.0), costs) == Score(0, 1.0)
+    assert "until loss stays at 2.5, in 10 seconds at most" in request.sought
 
 
 def test_ties_and_what_is_undecided_are_said():

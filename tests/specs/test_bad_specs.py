@@ -11,7 +11,7 @@ import pytest
 import gossamer as gs
 from gossamer import cli
 from gossamer.core import InputError
-from gossamer.experiments.running import build
+from gossamer.experiments.running import build_experiment
 from gossamer.specs.spec import Spec
 
 GOOD = """
@@ -185,7 +185,7 @@ def test_a_bad_spec_ends_with_2_and_writes_nothing(case, tmp_path, monkeypatch, 
     (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        Spec.read("spec.toml").each(build)
+        Spec.read("spec.toml").each(build_experiment)
     code, said = gossamer("run", "spec.toml", monkeypatch=monkeypatch, capsys=capsys)
     assert code == 2
     assert said.startswith("error: ")

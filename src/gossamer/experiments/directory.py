@@ -49,15 +49,17 @@ def leaving_nothing(folder: Path) -> Iterator[None]:
 
     Some mistakes show only when a program is traced, such as a target for a metric that this problem does not have.
     """
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    spec, cells = folder / "spec.toml", folder / "cells"
+    is_new = not os.path.lexists(spec) and not os.path.lexists(cells)
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     try:
         yield
     except InputError:
-        if made and not any((folder / "cells").glob("*")):
-            with suppress(OSError):
-                (folder / "spec.toml").unlink(missing_ok=True)
-                for path in (folder / "cells", *made):
-                    path.rmdir() if path.exists() else None
+        if is_new and not any(cells.glob("*")):
+            spec.unlink(missing_ok=True)
+            for path in (cells, *missing):
+                with suppress(OSError):  # never made, or another process wrote into it
+                    path.rmdir()
         raise
 
 

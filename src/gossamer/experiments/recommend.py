@@ -164,28 +164,28 @@ def recommend(
     given = spec if isinstance(spec, Spec) else Spec.of(dict(spec)) if isinstance(spec, Mapping) else Spec.read(spec)
     limits = {"seconds": seconds, "bytes": bytes, "target": target, "clock": clock, "criterion": criterion}
     tries = {"degree": degree, "methods": methods, "graphs": graphs, "keep": keep, "settings": settings}
-    question = Question(given, **limits, matters=matters, **tries, seeds=seeds, seed=seed)
+    request = Request(given, **limits, matters=matters, **tries, seeds=seeds, seed=seed)
     if out is not None:
-        refuse_foreign(question.spec, Path(out))
+        refuse_foreign(request.spec, Path(out))
     store = Nowhere() if out is None else Store(Path(out) / "cells")
     with reporting(progress) as report:
-        search = Search(question, store, report, say or (lambda text: saying(report, "recommend")(text, aside=True)))
+        search = Search(request, store, report, say or (lambda text: saying(report, "recommend")(text, aside=True)))
         contenders = search.enter()
         if out is None:
             return search.run(contenders)
         with leaving_nothing(Path(out)):
-            claim(question.spec, Path(out))  # nothing is written before all checks of the question have passed
+            claim(request.spec, Path(out))  # nothing is written before all checks of the request have passed
             found = search.run(contenders)
     found.save(Path(out))
     return found
 
 
 @dataclass(frozen=True)
-class Question:
-    """A question: the experiment, the budget, how an answer is judged, and what is tried; see `recommend`."""
+class Request:
+    """A request: the experiment, the budget, how an answer is judged, and what is tried; see `recommend`."""
 
     spec: Any
-    """The experiment; once the question is checked, with a clock and without tuning."""
+    """The experiment; once the request is checked, with a clock and without tuning."""
     seconds: Any = None
     bytes: Any = None
     target: Any = None
@@ -343,16 +343,16 @@ class Score(NamedTuple):
     value: float
 
 
-def score_run(run: Row, question: Question, costs: Costs) -> Score:
+def score_run(run: Row, request: Request, costs: Costs) -> Score:
     """Return the criterion at the end of a run, or what was paid until it stayed at the target."""
-    values = run.metrics[question.criterion]
+    values = run.metrics[request.criterion]
     if run.diverged >= 0 or not np.isfinite(values[-1]):
         return Score(2, math.inf)
     end = float(values[ending(run.rounds, int(run.rounds[-1]))].mean())
-    if question.target is None:
+    if request.target is None:
         return Score(0, end)
-    reached = arrival(run.rounds, values, question.target)
-    return Score(1, end) if reached is None else Score(0, costs.at(question.currency, reached))
+    reached = arrival(run.rounds, values, request.target)
+    return Score(1, end) if reached is None else Score(0, costs.at(request.currency, reached))
 
 
 def mean_score(scores: Sequence[Score]) -> Score:
@@ -467,22 +467,22 @@ class Contender:
             ends = seconds_of_rounds(orders(*made_of), one.network, one.clock, range(rounds + 1)).mean(0)
         return Costs(ends, pays["bytes_sent"], pays["queries"][1])
 
-    def set_rounds(self, question: Question, share: float) -> None:
+    def set_rounds(self, request: Request, share: float) -> None:
         """Set the rounds that a share of the budget pays for: one at least, if the whole budget pays for one."""
-        most = self.costs.within(question.paid, question.amount)
-        self.rounds = min(most, max(1, self.costs.within(question.paid, share * question.amount)))
+        most = self.costs.within(request.paid, request.amount)
+        self.rounds = min(most, max(1, self.costs.within(request.paid, share * request.amount)))
 
-    def become_finalist(self, question: Question, seeds: tuple[int, ...]) -> None:
+    def become_finalist(self, request: Request, seeds: tuple[int, ...]) -> None:
         """Keep the best setting, with all rounds that the budget pays for, timed exactly."""
         self.settings = self.settings[:1]
         rule = self.candidate.rule(self.settings[0])
-        rounds = max(PROBE, math.ceil(1.02 * self.costs.within(question.paid, question.amount)) + 2)
+        rounds = max(PROBE, math.ceil(1.02 * self.costs.within(request.paid, request.amount)) + 2)
         while True:
             self.costs = self.time_rounds(rule, rounds, seeds)
-            if self.costs.within(question.paid, question.amount) < len(self.costs.ends):
+            if self.costs.within(request.paid, request.amount) < len(self.costs.ends):
                 break
             rounds *= 2
-        self.rounds = max(1, self.costs.within(question.paid, question.amount))
+        self.rounds = max(1, self.costs.within(request.paid, request.amount))
 
     def row(self, apart: Difference) -> dict[str, Any]:
         """Return the line of a finalist in the ranking."""
@@ -591,19 +591,19 @@ def _move(allowed: Range | Whole, value: float, up: bool) -> float:
     return value
 
 
-def rank(question: Question, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
+def rank(request: Request, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
     """Return the first, of those with the most seeds, and the others by how much worse they are on common seeds."""
     most = max(len(one.by_seed) for one in finalists)
     first = min((one for one in finalists if len(one.by_seed) == most), key=lambda one: one.value)
-    start = float(np.mean([run.metrics[question.criterion][0] for run in first.runs.values()]))
+    start = float(np.mean([run.metrics[request.criterion][0] for run in first.runs.values()]))
     best = first.value.value
     # losses are judged by shares of the way from the start, and all else by shares of the best
-    length = abs(start - best) if question.target is None and question.criterion == "loss" else abs(best)
+    length = abs(start - best) if request.target is None and request.criterion == "loss" else abs(best)
     ranked = []
     for other in finalists:
         if other is not first:
             common = [first.by_seed[seed] for seed in other.by_seed]
-            apart = compare(common, [*other.by_seed.values()], length, question.matters, len(finalists))
+            apart = compare(common, [*other.by_seed.values()], length, request.matters, len(finalists))
             ranked.append((apart, other))
     ranked.sort(key=lambda pair: (pair[0].mean, pair[1].value))
     return [(Difference(0.0, 0.0, 0.0, "first"), first), *ranked]
@@ -618,12 +618,12 @@ class Search:
 
     def __init__(
         self,
-        question: Question,
+        request: Request,
         store: Store | None = None,
         report: Report = lambda *_: None,
         say: Callable[[str], None] = lambda text: None,
     ):
-        self.question, self.store, self.report, self.say = question, store or Nowhere(), report, say
+        self.request, self.store, self.report, self.say = request, store or Nowhere(), report, say
         self.left_out: dict[str, str] = {}
         """The methods and graphs that are not tried at all, and why."""
         self.dropped: list[dict[str, str]] = []
@@ -633,31 +633,31 @@ class Search:
         self._began = time.monotonic()
         self._lock, self._done, self._total, self._stop = threading.Lock(), 0, 1, False
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
-        self._agents = question.spec.model_copy(update=example).parts().problem.agents
+        self._agents = request.spec.model_copy(update=example).parts().problem.agents
         self.graphs = list(self._choose_graphs())
         self.methods = list(self._choose_methods())
 
     def enter(self) -> list[Contender]:
         """Return the contenders of the first stage, or raise InputError if the budget leaves nothing to try."""
-        question = self.question
+        request = self.request
         contenders = [one for name in self.methods if (one := self.first_form(name)) is not None]
         if not contenders:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
             raise InputError(f"no method suits this problem and these graphs. {reasons}")
         smoothness = contenders[0].experiment.problem.smoothness
         scale = 1.0 if not smoothness else 1 / smoothness
-        self.ends = question.etas or (STEPS[0] * scale, STEPS[1] * scale)
+        self.ends = request.etas or (STEPS[0] * scale, STEPS[1] * scale)
         self._price(contenders, SHARES[0])
-        least = min(contenders, key=lambda one: one.costs.at(question.paid, 1))
+        least = min(contenders, key=lambda one: one.costs.at(request.paid, 1))
         affordable = self._drop_unaffordable(contenders)
         if not affordable:
-            price = least.costs.at(question.paid, 1)
-            faster = ", or a clock with faster links or queries" if question.paid == "seconds" else ""
+            price = least.costs.at(request.paid, 1)
+            faster = ", or a clock with faster links or queries" if request.paid == "seconds" else ""
             shown = float(f"{price:.3g}")
             enough = f"{shown if shown >= price else shown * 1.01:.4g}"
             raise InputError(
-                f"{question.paid} = {question.amount:g} is too small for one round of any method: the cheapest, "
-                f"{least.name}, takes {price:.3g} {question.paid}. Give at least {enough}{faster}."
+                f"{request.paid} = {request.amount:g} is too small for one round of any method: the cheapest, "
+                f"{least.name}, takes {price:.3g} {request.paid}. Give at least {enough}{faster}."
             )
         longest = max(affordable, key=lambda one: one.rounds)
         rules = [longest.candidate.rule(values) for values in longest.settings]
@@ -666,7 +666,7 @@ class Search:
 
     def run(self, contenders: list[Contender]) -> Recommendation:
         """Run all stages and the finals, and return the answer."""
-        question = self.question
+        request = self.request
         self.say(self._statement(contenders))
         kept = self._run_stage(0, contenders)
         designs = {one.algorithm["name"]: self._next_design(one) for one in kept}
@@ -676,37 +676,37 @@ class Search:
         for stage in (2, 3):
             for one in kept:
                 one.settings = self._next_design(one)
-                one.set_rounds(question, SHARES[stage])
+                one.set_rounds(request, SHARES[stage])
             kept = self._run_stage(stage, kept)
         ranked = self.run_finals(kept)
         rows = [one.row(apart) for apart, one in ranked]
         first = ranked[0][1]
         before = [{"what": what, "stage": "before", "why": why} for what, why in self.left_out.items()]
         return Recommendation(
-            sought=question.sought,
-            threshold=question.threshold,
-            criterion=question.criterion,
-            currency=question.currency if question.target is not None else None,
+            sought=request.sought,
+            threshold=request.threshold,
+            criterion=request.criterion,
+            currency=request.currency if request.target is not None else None,
             clock=str(first.experiment.clock),
             ranking=rows,
             eliminated=before + self.dropped,
-            curves={title(row): one.curve(question.criterion) for (_, one), row in zip(ranked, rows, strict=True)},
+            curves={title(row): one.curve(request.criterion) for (_, one), row in zip(ranked, rows, strict=True)},
             points=self.points,
             winner=self._winner(first, rows[0]),
             took=round(time.monotonic() - self._began, 1),
         )
 
     def _choose_graphs(self) -> Iterator[dict[str, Any]]:
-        question, own = self.question, self.question.spec.network
+        request, own = self.request, self.request.spec.network
         shared = {key: own[key] for key in COMMON if key in own and key != "asynchronous"}
-        for name in question.graphs:
+        for name in request.graphs:
             if name not in NETWORKS:
                 raise InputError(f"graphs: {name!r} is not a network; {nearest(name, NETWORKS)}")
             table = next((table for table in GRAPHS if table["name"] == name), {"name": name}) | shared
             given = table if own.get("name") != name else own
             self._make_network(given)
             yield given
-        if question.graphs:
+        if request.graphs:
             return
         network = self._make_network(own)
         yield {key: value for key, value in own.items() if key != "asynchronous"}
@@ -721,11 +721,11 @@ class Search:
                 except InputError as error:
                     self.left_out[table["name"]] = str(error)
                     continue
-                if traffic <= question.degree:
+                if traffic <= request.degree:
                     yield table | shared
                 else:
                     self.left_out[table["name"]] = (
-                        f"an agent sends to {traffic:g} others in a round, and degree = {question.degree} is the most"
+                        f"an agent sends to {traffic:g} others in a round, and degree = {request.degree} is the most"
                     )
 
     def _make_network(self, table: Mapping[str, Any]) -> Any:
@@ -733,20 +733,20 @@ class Search:
         return make(options.pop("name"), self._agents, **options)
 
     def _choose_methods(self) -> Iterator[str]:
-        question = self.question
+        request = self.request
         directed = self._make_network(self.graphs[0]).stochastic != "doubly"
-        for name in question.methods:
+        for name in request.methods:
             if name not in ALGORITHMS:
                 raise InputError(f"methods: there is no algorithm {name!r}; {nearest(name, ALGORITHMS)}")
-        if question.methods:
-            yield from question.methods
+        if request.methods:
+            yield from request.methods
             return
         for name, kind in ALGORITHMS.items():
             if name in SAME:
                 self.left_out[name] = f"its recursion is that of {SAME[name]}"
             elif kind.needs not in ("doubly", "nothing") and not directed:
                 self.left_out[name] = "it is for directed graphs, and pays for what undirected ones do not need"
-            elif "aggregator" in kinds_of_parts(kind).values() and "attack" not in question.spec.network:
+            elif "aggregator" in kinds_of_parts(kind).values() and "attack" not in request.spec.network:
                 self.left_out[name] = "it is for networks with attackers, and this one has none"
             else:
                 yield name
@@ -756,7 +756,7 @@ class Search:
         reasons = []
         for graph in self.graphs:
             try:
-                return Contender.of(self.question.spec, next(forms(name)), graph)
+                return Contender.of(self.request.spec, next(forms(name)), graph)
             except InputError as error:
                 reasons.append(str(error))
         self.left_out[name] = reasons[0]
@@ -772,54 +772,54 @@ class Search:
             for graph in graphs:
                 if (form, graph) != (one.algorithm, one.network):
                     try:
-                        found.append(Contender.of(self.question.spec, form, graph))
+                        found.append(Contender.of(self.request.spec, form, graph))
                     except InputError as error:
                         self.left_out[f"{name} on {graph['name']}"] = str(error)
         return found
 
     def _price(self, contenders: list[Contender], share: float, designs: dict[str, list[Values]] | None = None) -> None:
         """Set the costs, settings and rounds of contenders. A budget that is never used up raises InputError."""
-        question = self.question
+        request = self.request
 
         def price(one: Contender) -> None:
-            first = first_design(one.candidate, self.ends, question.settings)
+            first = first_design(one.candidate, self.ends, request.settings)
             one.costs = one.time_rounds(one.candidate.rule(first[0]))
-            if one.costs.within(question.paid, question.amount) >= MOST:
-                each = one.costs.at(question.paid, 1) - one.costs.at(question.paid, 0)
-                with_times = "a clock with times" if question.paid == "seconds" else "a network over which agents send"
+            if one.costs.within(request.paid, request.amount) >= MOST:
+                each = one.costs.at(request.paid, 1) - one.costs.at(request.paid, 0)
+                with_times = "a clock with times" if request.paid == "seconds" else "a network over which agents send"
                 raise InputError(
-                    f"{question.paid} = {question.amount:g} pay for {MOST:,} rounds of {one.name} and more, at "
+                    f"{request.paid} = {request.amount:g} pay for {MOST:,} rounds of {one.name} and more, at "
                     f"{each:.3g} each: give less, or {with_times}."
                 )
             one.settings = first if designs is None else designs[one.algorithm["name"]]
-            one.set_rounds(question, share)
+            one.set_rounds(request, share)
 
         self._in_parallel(price, contenders, 1)
 
     def _drop_unaffordable(self, contenders: list[Contender]) -> list[Contender]:
         """Return the contenders of which the budget pays for a round; the others are noted as dropped."""
-        question = self.question
+        request = self.request
         for one in contenders:
             if one.rounds < 1:
-                price = one.costs.at(question.paid, 1)
-                why = f"one round takes {price:.3g} {question.paid}, and the budget is {question.amount:g}"
+                price = one.costs.at(request.paid, 1)
+                why = f"one round takes {price:.3g} {request.paid}, and the budget is {request.amount:g}"
                 self.dropped.append({"what": one.name, "stage": "before", "why": why})
         return [one for one in contenders if one.rounds >= 1]
 
     def _next_design(self, one: Contender) -> list[Values]:
         """Return settings around the best ones of the last stage that did not diverge."""
-        count = self.question.settings
+        count = self.request.settings
         sound = [values for score, values in zip(one.scores, one.settings, strict=True) if score.failed < 2]
         ratio = math.exp(math.log(self.ends[1] / self.ends[0]) / (count - 1))
         return next_design(one.candidate, sound or one.settings[:1], ratio, count)
 
     def _run_stage(self, stage: int, contenders: list[Contender]) -> list[Contender]:
         """Run a stage on one seed that all share, and return the contenders that go on, the best first."""
-        question, seed = self.question, FIRST_SEED + 1_000 * self.question.seed + stage
+        request, seed = self.request, FIRST_SEED + 1_000 * self.request.seed + stage
 
         def try_settings(one: Contender) -> None:
             runs = self._compute(one, [seed], STAGES[stage])
-            scores = [score_run(runs[k, seed], question, one.costs) for k in range(len(one.settings))]
+            scores = [score_run(runs[k, seed], request, one.costs) for k in range(len(one.settings))]
             order = sorted(range(len(scores)), key=scores.__getitem__)
             one.scores, one.settings = [scores[k] for k in order], [one.settings[k] for k in order]
 
@@ -832,25 +832,25 @@ class Search:
                 f"every setting of every method diverged, with step sizes from {low:.3g} to {high:.3g}: give a lower "
                 "range in the spec, as [tuning] eta = [lowest, highest]."
             )
-        going = tried[: question.finalists(stage)]
+        going = tried[: request.finalists(stage)]
         for one in tried:
-            if one.scores[0].failed == 0 and question.target is None:
+            if one.scores[0].failed == 0 and request.target is None:
                 costs = {"seconds": one.costs.at("seconds", one.rounds), "bytes": one.costs.at("bytes", one.rounds)}
                 self.points.append({"what": one.name, "value": one.scores[0].value, **costs})
         for one in tried[len(going) :]:
-            why = self._why_dropped(one.scores, going[-1].scores[0], SHARES[stage] * question.amount)
+            why = self._why_dropped(one.scores, going[-1].scores[0], SHARES[stage] * request.amount)
             self.dropped.append({"what": one.name, "stage": STAGES[stage], "why": why})
         names = "; ".join(one.name for one in going)
         self.say(f"{STAGES[stage]}: {len(tried)} tried, {len(going)} go on: {names}")
         return going
 
     def _why_dropped(self, scores: list[Score], last: Score, amount: float) -> str:
-        best, paid = scores[0], self.question.paid
+        best, paid = scores[0], self.request.paid
         if best.failed == 2:
             return f"all {len(scores)} settings diverged"
         if best.failed > last.failed:
             return f"it did not reach the target in {amount:,.4g} {paid}"
-        what = self.question.criterion if best.failed or self.question.target is None else paid
+        what = self.request.criterion if best.failed or self.request.target is None else paid
         return f"{what} {best.value:.6g} in {amount:,.4g} {paid}; the last that went on: {last.value:.6g}"
 
     def run_finals(self, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
@@ -858,13 +858,13 @@ class Search:
 
         At each look, the first and those about which nothing is decided run on twice as many seeds.
         """
-        count, first = self.question.seeds, 1_000 * self.question.seed
+        count, first = self.request.seeds, 1_000 * self.request.seed
         for one in finalists:
-            one.become_finalist(self.question, tuple(range(first, first + count)))
+            one.become_finalist(self.request, tuple(range(first, first + count)))
         entered, ranked = finalists, []
         for look in range(LOOKS):
             self._run_seeds(entered, list(range(first, first + (count << look))))
-            ranked = rank(self.question, finalists)
+            ranked = rank(self.request, finalists)
             finalists = [one for _, one in ranked]
             entered = [one for apart, one in ranked if apart.verdict in ("first", "undecided")]
             if len(entered) == 1:
@@ -873,7 +873,7 @@ class Search:
 
     def _run_seeds(self, entered: list[Contender], seeds: list[int]) -> None:
         """Add the runs of the seeds that are missing."""
-        count = self.question.seeds
+        count = self.request.seeds
         missing = [[seed for seed in seeds if seed not in one.runs] for one in entered]
         blocks = [len(some) // count for some in missing]
 
@@ -881,7 +881,7 @@ class Search:
             one = entered[number]
             runs = self._compute(one, missing[number], STAGES[-1], finals=True)
             one.runs.update({seed: runs[0, seed] for seed in missing[number]})
-            one.by_seed.update({seed: score_run(one.runs[seed], self.question, one.costs) for seed in missing[number]})
+            one.by_seed.update({seed: score_run(one.runs[seed], self.request, one.costs) for seed in missing[number]})
 
         longest = sorted(range(len(entered)), key=lambda number: -entered[number].work * blocks[number])
         self._in_parallel(run_one, longest, sum(one.rounds * n for one, n in zip(entered, blocks, strict=True)))
@@ -889,13 +889,13 @@ class Search:
     @property
     def _width(self) -> Width:
         """The shape of a block of the search: all settings of a contender."""
-        return Width(self.question.settings, 1)
+        return Width(self.request.settings, 1)
 
     def _plan(self, rounds: int, finals: bool = False) -> RunPlan:
         # a target and a curve need many measured rounds; only the programs of finalists are worth care in compiling
-        dense = finals or self.question.target is not None
+        dense = finals or self.request.target is not None
         every = (max(1, rounds // 100), max(1, rounds // 20)) if dense else (rounds, rounds)
-        return RunPlan(rounds, every, self.question.spec.run.dtype, metrics=CRITERIA, hasty=not finals)
+        return RunPlan(rounds, every, self.request.spec.run.dtype, metrics=CRITERIA, hasty=not finals)
 
     def _compute(
         self, one: Contender, seeds: list[int], what: str = "", *, finals: bool = False, trial: int | None = None
@@ -919,7 +919,7 @@ class Search:
             experiment.network,
             seeds,
             self._plan(one.rounds if trial is None else trial, finals),
-            width=Width(1, self.question.seeds) if finals else self._width,
+            width=Width(1, self.request.seeds) if finals else self._width,
             store=self.store if trial is None else Nowhere(),
             report=report,
         )
@@ -939,27 +939,27 @@ class Search:
 
     def _statement(self, contenders: list[Contender]) -> str:
         """Return what is sought and how it is judged, the stages, and their cost."""
-        question = self.question
-        kept = min(question.finalists(0), len(contenders))
+        request = self.request
+        kept = min(request.finalists(0), len(contenders))
         forms_of_all = [
             len(list(forms(name))) * len(self.graphs) * (1 + hasattr(ALGORITHMS[name], "wake")) for name in self.methods
         ]
         more = round(kept * sum(forms_of_all) / len(forms_of_all))
-        closer, final = (min(question.finalists(stage), more) for stage in (1, 2))
+        closer, final = (min(request.finalists(stage), more) for stage in (1, 2))
         later = more * SHARES[1] + closer * SHARES[2] + final * SHARES[3]
         total = sum(one.rounds for one in contenders)
         mean = total / len(contenders) / SHARES[0]
-        rounds = question.settings * (total + mean * later) + mean * final * question.seeds
+        rounds = request.settings * (total + mean * later) + mean * final * request.seeds
         heaviest = sorted((one.work for one in contenders), reverse=True)[:kept]
         work = sum(one.work for one in contenders) + sum(heaviest) / kept / SHARES[0] * (later + final)
-        first, second, third, all_of_it = (f"{value * question.amount:,.4g} {question.paid}" for value in SHARES)
+        first, second, third, all_of_it = (f"{value * request.amount:,.4g} {request.paid}" for value in SHARES)
         graphs, experiment = counted(len(self.graphs), "graph"), contenders[0].experiment
         return (
-            f"sought: {question.sought}, {experiment.network.agents} agents; clock: {experiment.clock}\n"
-            f"a difference matters from {question.threshold}; that is set before, and intervals are 95 %\n"
-            f"search: {counted(len(contenders), 'method')} in {first}, with {question.settings} settings each; the "
+            f"sought: {request.sought}, {experiment.network.agents} agents; clock: {experiment.clock}\n"
+            f"a difference matters from {request.threshold}; that is set before, and intervals are 95 %\n"
+            f"search: {counted(len(contenders), 'method')} in {first}, with {request.settings} settings each; the "
             f"best {kept} in about {counted(more, 'form')} on {graphs} in {second}; the best {closer} in {third}, and "
-            f"{final} of these in {all_of_it}, and on {question.seeds} to {question.seeds << LOOKS - 1} other seeds\n"
+            f"{final} of these in {all_of_it}, and on {request.seeds} to {request.seeds << LOOKS - 1} other seeds\n"
             f"cost: about {rounds:,.0f} rounds, " + self._estimate(contenders, work, len(contenders) + more + final)
         )
 
@@ -978,14 +978,14 @@ class Search:
         return (
             f"{minutes:.1f} minutes on {counted(WORKERS, 'core')} if the methods that compute most go on, and longer "
             f"where more seeds are needed to decide (a trial of {tried.form} took {compiling:.1f} s to compile one "
-            f"program of {programs}, and then ran {speed * self.question.settings:,.0f} rounds a second); Ctrl-C "
+            f"program of {programs}, and then ran {speed * self.request.settings:,.0f} rounds a second); Ctrl-C "
             f"stops, and {kept}"
         )
 
     def _winner(self, first: Contender, row: dict[str, Any]) -> str:
         """Return the spec of the winner: the problem as it was, with its method, its graph and all its rounds."""
-        question, seeds, start = self.question, len(first.by_seed), 1_000 * self.question.seed
-        given = question.spec.model_dump(exclude_unset=True)
+        request, seeds, start = self.request, len(first.by_seed), 1_000 * self.request.seed
+        given = request.spec.model_dump(exclude_unset=True)
         for name in ("tuning", "variant", "title", "experiment"):
             given.pop(name, None)
         given["network"] = first.network
@@ -993,10 +993,10 @@ class Search:
             "steps": first.rounds,
             "every": max(1, first.rounds // 100),
             "seeds": list(range(start, start + seeds)) if start else seeds,
-            "dtype": question.spec.run.dtype,
+            "dtype": request.spec.run.dtype,
         }
-        assert question.spec.clock is not None
-        given["clock"] = question.spec.clock.model_dump(exclude_unset=True)
+        assert request.spec.clock is not None
+        given["clock"] = request.spec.clock.model_dump(exclude_unset=True)
         given["algorithm"] = [first.algorithm | first.settings[0]]
-        head = f"# Recommended for {question.sought}: {title(row)}, {row['setting']}.\n\n"
+        head = f"# Recommended for {request.sought}: {title(row)}, {row['setting']}.\n\n"
         return head + tomlkit.dumps(given)

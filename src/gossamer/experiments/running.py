@@ -55,7 +55,7 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     With a directory `out`, every finished run is stored there. The same call after an interruption goes on, and one
     with more rounds or seeds computes only what is missing.
     """
-    experiments = spec.each(build)
+    experiments = spec.each(build_experiment)
     if out is None:
         return run_experiments(experiments, Nowhere(), name, spec.title or name, spec.toml(), progress)
     folder = Path(out)
@@ -76,7 +76,7 @@ def tune_spec(spec: Spec, out: str | Path, *, progress: bool | Report = True) ->
     """Tune a spec without its final runs: one row for each setting that was tried, the chosen ones marked."""
     if spec.tuning is None:
         raise InputError("the spec has no [tuning] section: add one with eta = [lowest, highest].")
-    experiments = spec.each(build)
+    experiments = spec.each(build_experiment)
     if not any(candidate.open for experiment in experiments.values() for candidate in experiment.candidates):
         raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
     with leaving_nothing(Path(out)), reporting(progress) as report:
@@ -157,7 +157,7 @@ def study(
             ) from None
     made_of = candidates, problem, network, oracle
     experiment = Experiment(*made_of, plan, chosen_seeds, run_section, section, clock, key)
-    check_memory(experiment)
+    check_size(experiment)
     if out is None:
         return run_experiments({"": experiment}, Nowhere(), name, name, "", progress)
     folder = Path(out)
@@ -189,14 +189,14 @@ def _tuning_section(tune: Mapping[str, Any] | None, left_open: list[str]) -> Tun
     return validate(TuningSection, plain(dict(tune)), "tune: ")
 
 
-def build(spec: Spec) -> Experiment:
+def build_experiment(spec: Spec) -> Experiment:
     """Build a spec without variants, and check that its runs fit into memory."""
     experiment = spec.parts()
-    check_memory(experiment)
+    check_size(experiment)
     return experiment
 
 
-def check_memory(experiment: Experiment) -> None:
+def check_size(experiment: Experiment) -> None:
     """Raise InputError for runs that would not fit into memory, or that the devices cannot share."""
     tuning = experiment.tuning
     settings = tuning.budget if tuning else len(experiment.candidates)

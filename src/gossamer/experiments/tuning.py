@@ -420,7 +420,7 @@ def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> 
     return min(safe, key=lambda trial: trial.cost)
 
 
-class Search(NamedTuple):
+class TrialTable(NamedTuple):
     """The rows of a tuning table of one algorithm, in one variant and replicate."""
 
     variant: str
@@ -450,7 +450,7 @@ class Search(NamedTuple):
         return find_edges(values, self.chosen, self.allowed)
 
 
-def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Iterator[Search]:
+def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Iterator[TrialTable]:
     """Yield the parts of a tuning table; `candidates` are those, by name, that are not in `ALGORITHMS`."""
     groups = table.group_by("variant", "replicate", "algorithm", maintain_order=True)
     for (variant, replicate, algorithm), rows in groups:
@@ -462,7 +462,7 @@ def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = N
         if candidate is not None:
             known = hyperparameters(candidate.kind)
             allowed = {column_of(key, candidate): interval for key, interval in known.items()}
-        yield Search(str(variant), int(str(replicate)), str(algorithm), rows, allowed)
+        yield TrialTable(str(variant), int(str(replicate)), str(algorithm), rows, allowed)
 
 
 def column_of(key: str, candidate: Candidate) -> str:
@@ -475,7 +475,7 @@ def numbers_of(rows: pl.DataFrame) -> list[str]:
     return [name for name in rows.columns if name not in TUNING and rows[name].null_count() < len(rows)]
 
 
-def lay_out(search: Search) -> tuple[list[str], list[list[str]]]:
+def lay_out(search: TrialTable) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a printed table, in which the chosen value has a star.
 
     It is a grid of one number by another with the criterion's values, or a list of the best settings if there are more

@@ -39,7 +39,7 @@ from gossamer.specs.sections import (
     TuningSection,
     VariantSection,
 )
-from gossamer.specs.tables import build, build_parts, located, plain, validate
+from gossamer.specs.tables import build_object, build_parts, located, plain, validate
 
 T = TypeVar("T")
 S = TypeVar("S", bound=Section)
@@ -172,7 +172,7 @@ class Spec(Section):
         given = self.clock.model_dump()
         for key, registry in CLOCK_TABLES.items():
             if isinstance(given[key], dict):
-                given[key] = build(f"[clock] {key}:", "kind", registry, given[key])
+                given[key] = build_object(f"[clock] {key}:", "kind", registry, given[key])
         with located("[clock]"):
             return timed_by(clock(**given), network)
 
@@ -182,7 +182,7 @@ class Spec(Section):
             oracle: Oracle = exact() if batch is None else minibatch(batch, replace=self.oracle.replace)
         for number, given in enumerate(self.oracle.stages, start=1):
             where = f"[oracle] stage {number}:"
-            stage = build(where, "kind", STAGES, build_parts(where, given, PART_REGISTRIES))
+            stage = build_object(where, "kind", STAGES, build_parts(where, given, PART_REGISTRIES))
             with located(where):
                 oracle = oracle | stage
         return oracle
@@ -225,7 +225,7 @@ class Spec(Section):
             left_open = Candidate(ALGORITHMS[name], options).open
             whole = {key: allowed.example for key, allowed in left_open.items()} | whole
         otherwise = "" if self.tuning else "add a [tuning] that chooses it"
-        rule = build(where, "name", ALGORITHMS, whole, otherwise)
+        rule = build_object(where, "name", ALGORITHMS, whole, otherwise)
         with located(where):
             check_schedules([rule], max(self.run.settle or self.run.steps, (self.tuning and self.tuning.steps) or 0))
         return Candidate(type(rule), options)
@@ -236,7 +236,7 @@ class Spec(Section):
         make = SCHEDULES.get(name) if isinstance(name, str) else None
         known = inspect.signature(make).parameters if make else {}
         own = {key: value for key, value in {"steps": self.run.steps, "agents": agents}.items() if key in known}
-        return build(where, "schedule", SCHEDULES, own | given)
+        return build_object(where, "schedule", SCHEDULES, own | given)
 
     def _check_tuned(
         self,
@@ -278,7 +278,7 @@ def _change(section: S, changes: dict[str, Any], where: str) -> S:
 # files and the user's own functions are part of the key
 @lru_cache(maxsize=8)
 def _build_problem(given: str, stamps: tuple[tuple[int, int], ...], own: tuple[Any, ...]) -> Problem:
-    return build("[problem]", "name", PROBLEMS, json.loads(given))
+    return build_object("[problem]", "name", PROBLEMS, json.loads(given))
 
 
 @lru_cache(maxsize=8)

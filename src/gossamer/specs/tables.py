@@ -80,7 +80,7 @@ def validate(model: type[M], given: Mapping[str, Any], where: str = "", otherwis
         raise InputError(where + message) from None
 
 
-def build(
+def build_object(
     where: str, key: str, registry: Mapping[str, Callable[..., Any]], given: dict[str, Any], otherwise: str = ""
 ) -> Any:
     """Return the object of a table: `key` names a function of the registry, the other keys are its arguments."""
@@ -104,7 +104,7 @@ def build_parts(where: str, given: dict[str, Any], registries: Mapping[str, Any]
     for key in registries.keys() & given.keys():
         if not isinstance(given[key], dict):
             raise InputError(f'{where} {key} must be a table, {{ kind = "…" }}, but is {brief(given[key])}.')
-        built[key] = build(f"{where} {key}:", "kind", registries[key], given[key])
+        built[key] = build_object(f"{where} {key}:", "kind", registries[key], given[key])
     return given | built
 
 
