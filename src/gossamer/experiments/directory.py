@@ -56,10 +56,9 @@ def leaving_nothing(folder: Path) -> Iterator[None]:
         yield
     except InputError:
         if is_new and not any(cells.glob("*")):
-            spec.unlink(missing_ok=True)
-            for path in (cells, *missing):
+            for remove in (spec.unlink, cells.rmdir, *(path.rmdir for path in missing)):
                 with suppress(OSError):  # never made, or another process wrote into it
-                    path.rmdir()
+                    remove()
         raise
 
 
