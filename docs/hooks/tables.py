@@ -44,7 +44,7 @@ def metrics() -> str:
 
 
 def networks() -> str:
-    return _entries(catalogue.networks())
+    return _entries(catalogue.CATALOGUE["networks"]())
 
 
 def compared() -> str:
@@ -86,19 +86,20 @@ def sizes() -> str:
 
 
 def datasets() -> str:
-    return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in catalogue.datasets()])
+    entries = catalogue.CATALOGUE["datasets"]()
+    return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
 
 
 def compressors() -> str:
-    return _entries(catalogue.compressors())
+    return _entries(catalogue.CATALOGUE["compressors"]())
 
 
 def aggregators() -> str:
-    return _entries(catalogue.aggregators())
+    return _entries(catalogue.CATALOGUE["aggregators"]())
 
 
 def schedules() -> str:
-    return _entries(catalogue.schedules())
+    return _entries(catalogue.CATALOGUE["schedules"]())
 
 
 TOLD_IN = {

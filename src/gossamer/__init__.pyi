@@ -68,7 +68,7 @@ from .core import (
 from .engines import simulate
 from .engines.devices import devices
 from .experiments.recommend import recommend
-from .experiments.study import study
+from .experiments.running import study
 from .experiments.tuning import tune
 from .metrics import metric
 from .results.comparison import Comparison, compare

@@ -4,7 +4,6 @@ import json
 import math
 import tomllib
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,15 +14,25 @@ from scipy.stats import binom
 import gossamer as gs
 from gossamer.core import InputError
 from gossamer.engines.runs import Row
-from gossamer.experiments.recommend import recommend
-from gossamer.experiments.recommending import finals as finalists
-from gossamer.experiments.recommending.budgets import Costs, costs_of
-from gossamer.experiments.recommending.designs import first_design, grid_of, next_design
-from gossamer.experiments.recommending.judging import LOOKS, Score, compared, score, together
-from gossamer.experiments.recommending.question import asked
-from gossamer.experiments.recommending.ways import Choices, Way, forms
+from gossamer.experiments.recommend import (
+    LOOKS,
+    Contender,
+    Costs,
+    Request,
+    Score,
+    Search,
+    compare,
+    first_design,
+    forms,
+    grid_of,
+    mean_score,
+    next_design,
+    rank,
+    recommend,
+    score_run,
+)
 from gossamer.results.recommendation import Recommendation
-from gossamer.specs.candidates import Candidate
+from gossamer.specs.experiment import Candidate
 from gossamer.specs.spec import Spec
 from tests.commands import gossamer
 
@@ -174,8 +183,8 @@ def test_variants_are_refused():
 
 def test_a_budget_is_counted_by_the_closed_form_of_its_clock():
     """D-PSGD computes 0.5 s while its message of 2 numbers travels 0.25 s, and an agent of a ring sends to two."""
-    way = Way.of(asked(spec(), seconds=1.0).spec, {"name": "d-psgd"}, {"name": "ring"})
-    costs = costs_of(way, way.rule({"eta": 0.1}), "float64")
+    way = Contender.of(Request(spec(), seconds=1.0).spec, {"name": "d-psgd"}, {"name": "ring"})
+    costs = way.time_rounds(way.candidate.rule({"eta": 0.1}))
     np.testing.assert_array_equal(costs.ends, 0.5 * np.arange(129))
     assert costs.sent == (0.0, 2 * 2 * 8)
     assert [costs.within("seconds", amount) for amount in (0.4, 0.5, 63.9, 64.0, 100.2)] == [0, 1, 127, 128, 200]
@@ -195,13 +204,13 @@ def test_a_budget_pays_for_its_rounds_and_not_for_one_more(steps, amount):
 @pytest.mark.parametrize("name", ["d-psgd", "biased-dmt", "docom", "local-biased-dmt", "gt-adam", "gt-sarah"])
 def test_every_way_gets_as_many_settings_all_different_and_allowed(name):
     form = next(forms(name))
-    way = Way.of(asked(spec(), seconds=1.0).spec, form, {"name": "ring", "weights": "lazy"})
+    way = Contender.of(Request(spec(), seconds=1.0).spec, form, {"name": "ring", "weights": "lazy"})
     design = first_design(way.candidate, (0.01, 1.0), 12)
     further = next_design(way.candidate, design[3:6], 1.5, 12)
     for several in (design, further):
         assert len({tuple(sorted(values.items())) for values in several}) == len(several)
         for values in several:
-            way.rule(values)
+            way.candidate.rule(values)
     assert len(design) == 12
     etas = [values["eta"] for values in design]
     assert (etas[0], etas[-1]) == pytest.approx((0.01, 1.0))
@@ -210,7 +219,7 @@ def test_every_way_gets_as_many_settings_all_different_and_allowed(name):
 
 
 def test_methods_that_do_not_suit_are_left_out_with_the_reason():
-    choices = Choices.of(asked(spec(), seconds=1.0, degree=2))
+    choices = Search(Request(spec(), seconds=1.0, degree=2))
     named = {name for name in choices.methods if name in choices.left_out}
     assert not named
     assert "directed graphs" in choices.left_out["push-pull"]
@@ -218,31 +227,31 @@ def test_methods_that_do_not_suit_are_left_out_with_the_reason():
     assert "that of d-psgd" in choices.left_out["biased-dsgd"]
     assert {graph["name"] for graph in choices.graphs} >= {"ring", "base-graph"}
     attacked = GIVEN | {"network": {"name": "complete", "attack": {"agents": [0]}}}
-    assert "robust-dsgd" in Choices.of(asked(Spec.of(attacked), seconds=1.0)).methods
+    assert "robust-dsgd" in Search(Request(Spec.of(attacked), seconds=1.0)).methods
     directed = GIVEN | {"network": {"name": "directed-ring"}}
-    choices = Choices.of(asked(Spec.of(directed), seconds=1.0))
+    choices = Search(Request(Spec.of(directed), seconds=1.0))
     assert [graph["name"] for graph in choices.graphs] == ["directed-ring"]
     assert "push-pull" in choices.methods
-    first = {way.algorithm["name"] for way in choices.first()}
+    first = {way.algorithm["name"] for name in choices.methods if (way := choices.first_form(name)) is not None}
     assert "push-pull" in first
     assert "d-psgd" not in first
     assert "doubly stochastic" in choices.left_out["d-psgd"]
 
 
 def test_a_method_that_went_on_is_tried_in_all_forms_on_all_graphs():
-    choices = Choices.of(asked(spec(), seconds=1.0, graphs=["ring", "complete"]))
+    choices = Search(Request(spec(), seconds=1.0, graphs=["ring", "complete"]))
     names = {"d-psgd": 4, "choco-sgd": 4, "dsgt": 2}
     for name, count in names.items():
-        way = choices._first(name)
+        way = choices.first_form(name)
         assert way is not None
-        assert len({one.name for one in choices.further(way)}) == count
+        assert len({one.name for one in choices.all_forms(way)}) == count
     assert Candidate.of("k-gt").open.keys() == {"eta", "inner", "local"}
 
 
 def decided(first, other, matters=0.01):
     """What the finals decide, from values of 20 seeds: they look at 5, 10 and 20 of them."""
     ours, theirs = ([Score(0, float(value)) for value in values] for values in (first, other))
-    looks = [compared(ours[: 5 << look], theirs[: 5 << look], 1.0, matters, 2).verdict for look in range(LOOKS)]
+    looks = [compare(ours[: 5 << look], theirs[: 5 << look], 1.0, matters, 2).verdict for look in range(LOOKS)]
     return next((verdict for verdict in looks if verdict != "undecided"), "undecided")
 
 
@@ -271,38 +280,38 @@ def test_equal_methods_are_called_worse_in_at_most_one_search_of_twenty(monkeypa
     in 1,000.
     """
     draws, looks = np.random.default_rng(11), []
-    question = asked(spec(), seconds=10.0, matters=1e-9)
+    request = Request(spec(), seconds=10.0, matters=1e-9)
 
-    def more(running, entered, seeds):
+    def run_seeds(search, entered, seeds):
         for one in entered:
-            for seed in seeds[len(one.scored) :]:
+            for seed in seeds[len(one.by_seed) :]:
                 value = 1 + 0.01 * draws.normal()
                 one.runs[seed] = Row(np.arange(2), {"loss": np.array([2.0, value])}, -1, 1.0, np.zeros((4, 2)), None)
-                one.scored[seed] = Score(0, value)
+                one.by_seed[seed] = Score(0, value)
 
-    def ranked(question, entered, judge=finalists._ranked):
-        found = judge(question, entered)
-        looks.append("worse" in {one.verdict for one in found.differences})
-        return found
+    def watched_rank(request, finalists):
+        ranked = rank(request, finalists)
+        looks.append("worse" in {apart.verdict for apart, _ in ranked})
+        return ranked
 
-    monkeypatch.setattr(finalists, "_whole", lambda running, tried, seeds: tried)
-    monkeypatch.setattr(finalists, "_more", more)
-    monkeypatch.setattr(finalists, "_ranked", ranked)
-    wrong = 0
+    monkeypatch.setattr(Contender, "become_finalist", lambda one, request, seeds: None)
+    monkeypatch.setattr(Search, "_run_seeds", run_seeds)
+    monkeypatch.setattr("gossamer.experiments.recommend.rank", watched_rank)
+    search, wrong = Search(request), 0
     for _ in range(1_500):
         looks.clear()
-        finalists.finals(SimpleNamespace(question=question), [None] * 6)
+        search.run_finals([Contender({}, {}, None) for _ in range(6)])
         wrong += any(looks)
     assert binom.sf(103, 1_500, 0.05) < 1e-3
     assert wrong <= 103
 
 
 def test_scores_of_several_seeds_are_those_of_the_worst_kind():
-    assert together([Score(0, 1.0), Score(0, 3.0)]) == Score(0, 2.0)
-    assert together([Score(0, 1.0), Score(1, 3.0)]) == Score(1, 3.0)
-    assert compared([Score(0, 1.0)] * 3, [Score(2, math.inf)] * 3, 1.0, 0.01, 2).verdict == "diverged"
-    assert compared([Score(0, 1.0)] * 3, [Score(1, 0.5)] * 3, 1.0, 0.01, 2).verdict == "worse"
-    assert compared([Score(0, 1.0)] * 3, [Score(0, 1.0)] * 3, 0.0, 0.01, 2).verdict == "tie"
+    assert mean_score([Score(0, 1.0), Score(0, 3.0)]) == Score(0, 2.0)
+    assert mean_score([Score(0, 1.0), Score(1, 3.0)]) == Score(1, 3.0)
+    assert compare([Score(0, 1.0)] * 3, [Score(2, math.inf)] * 3, 1.0, 0.01, 2).verdict == "diverged"
+    assert compare([Score(0, 1.0)] * 3, [Score(1, 0.5)] * 3, 1.0, 0.01, 2).verdict == "worse"
+    assert compare([Score(0, 1.0)] * 3, [Score(0, 1.0)] * 3, 0.0, 0.01, 2).verdict == "tie"
 
 
 def made_up(*verdicts):
@@ -323,16 +332,18 @@ def made_up(*verdicts):
 
 def test_a_target_is_scored_by_what_was_paid_until_the_criterion_stays_there():
     """The loss falls from 4 to 1 by one a round, and is at 2.5 half way between rounds 1 and 2."""
-    question = asked(spec(), seconds=10.0, target=2.5)
+    request = Request(spec(), seconds=10.0, target=2.5)
     costs = Costs(np.array([0.0, 2.0, 6.0, 7.0]), (1.0, 3.0))
     run = Row(np.arange(4), {"loss": np.array([4.0, 3.0, 2.0, 1.0])}, -1, 1.0, np.zeros((4, 2)), None)
-    assert score(run, question, costs) == Score(0, 4.0)
-    assert score(run, asked(spec(), bytes=10.0, target=2.5), costs) == Score(0, 1.0 + 3.0 * 1.5)
-    assert score(run, asked(spec(), target=2.5), costs) == Score(0, 4.0)  # no budget: seconds, in the spec's rounds
-    assert score(run, asked(spec(), seconds=10.0, target=0.5), costs) == Score(1, 1.0)
-    assert score(replace(run, diverged=2), question, costs).failed == 2
-    assert score(run, asked(spec(), seconds=10.0), costs) == Score(0, 1.0)
-    assert "until loss stays at 2.5, in 10 seconds at most" in question.sought
+    assert score_run(run, request, costs) == Score(0, 4.0)
+    assert score_run(run, Request(spec(), bytes=10.0, target=2.5), costs) == Score(0, 1.0 + 3.0 * 1.5)
+    assert score_run(run, Request(spec(), target=2.5), costs) == Score(
+        0, 4.0
+    )  # no budget: seconds, in the spec's rounds
+    assert score_run(run, Request(spec(), seconds=10.0, target=0.5), costs) == Score(1, 1.0)
+    assert score_run(replace(run, diverged=2), request, costs).failed == 2
+    assert score_run(run, Request(spec(), seconds=10.0), costs) == Score(0, 1.0)
+    assert "until loss stays at 2.5, in 10 seconds at most" in request.sought
 
 
 def test_ties_and_what_is_undecided_are_said():

@@ -8,7 +8,7 @@ import pytest
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError
-from gossamer.experiments import tried, tuned_spec
+from gossamer.experiments import tuned_spec, tuning
 from gossamer.specs.spec import Spec
 
 SPEC = {
@@ -168,30 +168,32 @@ def test_a_step_size_and_a_count_of_other_names_come_back_under_their_own(monkey
 def test_an_edge_is_an_end_of_what_was_tried_with_room_beyond_it(values, edges):
     """A neighbour that diverged is no room; nor is there any beyond λ = 1."""
     found = table(("", 0, "biased-dmt", values))
-    (search,) = tried.searches(found)
+    (search,) = tuning.searches(found)
     assert search.on_edge() == edges
-    assert len(tried.warnings(found)) == len(edges)
+    assert len(tuning.warnings(found)) == len(edges)
 
 
 def test_two_numbers_are_a_grid_and_one_is_a_list_of_the_best():
-    line, grid = tried.searches(BOTH)
-    assert tried.laid_out(grid) == (
+    line, grid = tuning.searches(BOTH)
+    assert tuning.lay_out(grid) == (
         ["eta \\ lam", "0.1", "0.3", "1"],
         [["0.01", "0.29", "0.09", "0.79"], ["0.1", "0.2", "0*", "0.7"], ["1", "1.1", "0.9", "1.6"]],
     )
-    assert tried.laid_out(line) == (["setting", "loss"], [["eta=0.1", "1*"], ["eta=0.01", "3"], ["eta=1", "diverged"]])
+    assert tuning.lay_out(line) == (["setting", "loss"], [["eta=0.1", "1*"], ["eta=0.01", "3"], ["eta=1", "diverged"]])
     many = {(0.1 * 1.1**k, None): float(k) for k in range(50)}
-    (long,) = tried.searches(table(("", 0, "d-psgd", many)))
-    assert [row[1] for row in tried.laid_out(long)[1]] == ["0*", *(str(k) for k in range(1, 10))]
+    (long,) = tuning.searches(table(("", 0, "d-psgd", many)))
+    assert [row[1] for row in tuning.lay_out(long)[1]] == ["0*", *(str(k) for k in range(1, 10))]
 
 
 def test_a_tuning_is_one_line_and_a_table_in_a_notebook():
-    assert tried.tuning_line(BOTH) == "Tuned(d-psgd(eta=0.1), biased-dmt(eta=0.1, lam=0.3); by loss, 12 settings tried)"
-    page = tried.tuning_html(BOTH)
+    assert (
+        tuning.tuning_line(BOTH) == "Tuned(d-psgd(eta=0.1), biased-dmt(eta=0.1, lam=0.3); by loss, 12 settings tried)"
+    )
+    page = tuning.tuning_html(BOTH)
     assert page.count("<details>") == 2
     assert "eta=0.1, lam=0.3" in page
-    assert "<script" not in tried.tuning_html(table(("<script>", 0, "d-psgd", OTHER)))
-    assert "⚠ &lt;script&gt;, d-psgd: eta = 0.01 is the lowest value" in tried.tuning_html(
+    assert "<script" not in tuning.tuning_html(table(("<script>", 0, "d-psgd", OTHER)))
+    assert "⚠ &lt;script&gt;, d-psgd: eta = 0.01 is the lowest value" in tuning.tuning_html(
         table(("<script>", 0, "d-psgd", OTHER))
     )
     problem = gs.problems.quadratic([[1.0]], [[1.0], [2.0]])

@@ -10,11 +10,20 @@ import pytest
 import gossamer as gs
 from gossamer.engines.runs import Row
 from gossamer.experiments import running as experiment
-from gossamer.experiments.grids import Trial, around, best, extended, first_grid, further, on_edge
 from gossamer.experiments.tuned_spec import tuned_spec
-from gossamer.experiments.tuning import Tuned, criterion
+from gossamer.experiments.tuning import (
+    Trial,
+    Tuned,
+    best,
+    edges_of,
+    extension_grid,
+    first_grid,
+    judge_run,
+    number_to_extend,
+    refinement_grid,
+)
 from gossamer.report import names
-from gossamer.specs.candidates import Candidate
+from gossamer.specs.experiment import Candidate
 from gossamer.specs.sections import FIRST_SEED, TuningSection
 from gossamer.specs.spec import Spec
 
@@ -44,7 +53,7 @@ def test_every_algorithm_gets_the_same_number_of_settings(name):
     etas = {hyper["eta"] for hyper in grid}
     assert (min(etas), max(etas)) == pytest.approx((0.01, 1.0))
     trials = [Trial(hyper, abs(np.log(hyper["eta"])), 0, 0) for hyper in grid]
-    more = further(candidate, trials, 16)
+    more = extension_grid(candidate, trials, 16)
     assert len({tuple(sorted(hyper.items())) for hyper in more}) == 16
 
 
@@ -80,14 +89,14 @@ def tried(values, second=(1.0,), least=(0.1, 1.0)):
 )
 def test_where_the_best_lies_and_which_grid_goes_on(least, edge):
     trials = tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), least)
-    assert on_edge(DMT, trials) == edge
-    assert extended(DMT, trials) == next(iter(edge), None)
+    assert edges_of(DMT, trials) == edge
+    assert number_to_extend(DMT, trials) == next(iter(edge), None)
 
 
 def test_a_grid_goes_on_only_towards_the_end_that_its_range_names():
     trials = tried([0.01, 0.1, 1.0], (0.3, 0.1), (0.1, 0.3))
-    assert on_edge(DMT, trials) == {"lam": "highest"}
-    assert extended(DMT, trials) is None
+    assert edges_of(DMT, trials) == {"lam": "highest"}
+    assert number_to_extend(DMT, trials) is None
 
 
 def test_a_step_size_at_the_end_of_its_range_is_no_edge():
@@ -105,8 +114,8 @@ def test_a_step_size_at_the_end_of_its_range_is_no_edge():
 
     candidate = Candidate.of(Bounded)
     trials = [Trial({"rate": rate}, 1 - rate, 0, 0) for rate in (0.25, 0.5, 1.0)]
-    assert on_edge(candidate, trials) == {}
-    assert all(0.5 < more["rate"] < 1 for more in further(candidate, trials, 4))
+    assert edges_of(candidate, trials) == {}
+    assert all(0.5 < more["rate"] < 1 for more in extension_grid(candidate, trials, 4))
     page = Tuned({0: candidate}, {0: trials})._repr_html_()  # whose class no registry knows
     assert "⚠" not in page
     assert "⚠ own-with-a-bounded-step: eta = 0.5 is the highest" in Tuned({0: candidate}, {0: trials[:2]})._repr_html_()
@@ -114,7 +123,7 @@ def test_a_step_size_at_the_end_of_its_range_is_no_edge():
 
 def test_a_diverged_neighbour_is_no_edge():
     trials = [Trial({"eta": eta}, value, value is None, 0) for eta, value in [(0.1, 2.0), (0.3, 1.0), (1.0, None)]]
-    assert on_edge(GNSD, trials) == {}
+    assert edges_of(GNSD, trials) == {}
     assert best(GNSD, trials).values == {"eta": 0.3}
 
 
@@ -126,7 +135,7 @@ def test_a_step_close_to_one_that_failed_is_not_chosen_where_safety_is_asked_for
     assert best(DMT, trials + other, 1.19).values["eta"] == 0.25
     assert best(DMT, trials + other, 1.25).values == {"eta": 0.2, "lam": 0.5}  # λ = 0.1 failed: that is another λ
     assert best(DMT, trials, 1.5).values["eta"] == 0.1
-    assert max(hyper["eta"] for hyper in around(DMT, trials, 9, 1.25)) < 0.25
+    assert max(hyper["eta"] for hyper in refinement_grid(DMT, trials, 9, 1.25)) < 0.25
     with pytest.raises(gs.InputError, match=r"no setting of biased-dmt can be chosen: .* factor safety = 1.25, one f"):
         best(DMT, other, 1.25)
     section = TuningSection.model_validate({"eta": [0.1, 1.0], "safety": 1.25})
@@ -134,14 +143,14 @@ def test_a_step_close_to_one_that_failed_is_not_chosen_where_safety_is_asked_for
 
 
 def test_more_settings_lie_beyond_the_edge_or_around_the_best():
-    low = further(DMT, tried([0.01, 0.1, 1.0], least=(0.01, 1.0)), 4)
+    low = extension_grid(DMT, tried([0.01, 0.1, 1.0], least=(0.01, 1.0)), 4)
     assert [hyper["eta"] for hyper in low] == pytest.approx([1e-3, 1e-4, 1e-5, 1e-6])
-    high = further(DMT, tried([0.01, 0.1, 1.0], least=(1.0, 1.0)), 4)
+    high = extension_grid(DMT, tried([0.01, 0.1, 1.0], least=(1.0, 1.0)), 4)
     assert [hyper["eta"] for hyper in high] == pytest.approx([10, 100, 1000, 10000])
-    inside = [hyper["eta"] for hyper in further(DMT, tried([0.01, 0.1, 1.0]), 4)]
+    inside = [hyper["eta"] for hyper in extension_grid(DMT, tried([0.01, 0.1, 1.0]), 4)]
     assert min(inside) > 0.01
     assert max(inside) < 1.0
-    longer = further(DMT, tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), (0.1, 0.1)), 6)
+    longer = extension_grid(DMT, tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), (0.1, 0.1)), 6)
     assert {round(hyper["lam"], 4) for hyper in longer} == {0.0316, 0.01}
 
 
@@ -162,10 +171,10 @@ def test_a_target_that_is_never_reached_chooses_nothing():
 def test_the_criterion_is_the_end_or_the_first_round_at_the_target():
     rounds = np.array([0, 10, 20, 36, 40])
     run = Row(rounds, {"loss": np.array([5.0, 3, 2, 1, 0.5]), "grad_norm_sq": rounds * 1.0}, -1, 0.0, rounds, None)
-    assert criterion(run, SECTION) == 0.75  # the last tenth begins at round 36
-    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="grad_norm_sq")) == 38
-    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=2.5)) == 15
-    assert criterion(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=0.1)) == float("inf")
+    assert judge_run(run, SECTION) == 0.75  # the last tenth begins at round 36
+    assert judge_run(run, TuningSection(eta=[0.1, 1], criterion="grad_norm_sq")) == 38
+    assert judge_run(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=2.5)) == 15
+    assert judge_run(run, TuningSection(eta=[0.1, 1], criterion="rounds", target=0.1)) == float("inf")
 
 
 def test_the_best_setting_is_chosen_on_seeds_of_its_own(tmp_path):
@@ -238,7 +247,7 @@ def test_settings_that_diverge_are_counted_and_never_chosen():
 
 
 def test_tuning_alone_gives_the_same_choice(tmp_path):
-    alone = experiment.tuned(spec(), tmp_path / "alone")
+    alone = experiment.tune_spec(spec(), tmp_path / "alone")
     assert alone.equals(experiment.run(spec(), tmp_path / "whole").tuning)
 
 
@@ -261,9 +270,9 @@ def test_bad_sections_are_refused(change, message):
 def test_a_spec_without_anything_to_tune_is_refused(tmp_path):
     whole = spec().model_copy(update={"algorithm": [{"name": "d-psgd", "eta": 0.1}]})
     with pytest.raises(gs.InputError, match="every algorithm of the spec has all its hyper-parameters"):
-        experiment.tuned(whole, tmp_path / "a")
+        experiment.tune_spec(whole, tmp_path / "a")
     with pytest.raises(gs.InputError, match=r"the spec has no \[tuning\] section"):
-        experiment.tuned(whole.model_copy(update={"tuning": None}), tmp_path / "b")
+        experiment.tune_spec(whole.model_copy(update={"tuning": None}), tmp_path / "b")
 
 
 def test_tuning_from_python():

@@ -89,6 +89,7 @@ def test_whole_numbers_and_truths_are_numbers():
         (lambda s: s.x, r"returned float64 of shape \(3, 2\), but a metric takes a Snapshot and returns one number"),
         (lambda s: 1j * s.loss, r"returned complex128 of shape \(\)"),
         (lambda s: "low", "returned a str, but a metric"),
+        (lambda s: 10**400, "returned a int, but a metric"),
         (lambda s: {"loss": s.loss}, "returned a dict, but a metric"),
         (lambda s: s.state.u.sum(), r"failed \(AttributeError: this state has x, y, g, but no 'u'\): a metric takes"),
         (lambda s: float(s.loss), r"failed \(ConcretizationTypeError"),

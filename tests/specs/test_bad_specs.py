@@ -11,7 +11,7 @@ import pytest
 import gossamer as gs
 from gossamer import cli
 from gossamer.core import InputError
-from gossamer.experiments.running import Variant
+from gossamer.experiments.running import build_experiment
 from gossamer.specs.spec import Spec
 
 GOOD = """
@@ -81,12 +81,14 @@ BAD = {
     "same lam": ("0.01, 0.1]", "0.01, 0.1]\nlam = [0.5, 0.5]", "the values of lam must be at least one, all different"),
     "one eta each": (B, '"biased-dmt"', "0.01, 0.1]", "0.01, 0.1]\nbudget = 4", "at least twice it"),
     "infinite eta": ("[0.01, 0.1]", "[0.01, inf]", "eta must be"),
+    "step sizes that overflow": ("[0.01, 0.1]", "[1e300, 1e308]", r"eta must lie between 1e-30 and 1e\+30, but is"),
     "wide grid": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 1000000000", "less than or equal to 100000"),
     "target": ("0.01, 0.1]", '0.01, 0.1]\ncriterion = "rounds"\ntarget = nan', "finite number"),
     "unknown key of tuning": ("0.01, 0.1]", "0.01, 0.1]\nbugdet = 8", "did you mean 'budget'"),
     "tuning's seeds": ("steps = 30", "steps = 30\nseeds = [1000000]", "are for tuning"),
     # sizes
     "seeds": ("steps = 30", "steps = 30\nseeds = 2147483648000", "of at most 1,000,000"),
+    "seeds in one block": ("steps = 30", "steps = 30\nseeds = 999999", "999,999 seeds in one block .* give seeds_toge"),
     "a seed": ("steps = 30", "steps = 30\nseeds = [2147483648]", "a seed must be"),
     "steps": ("steps = 30", "steps = 2147483648", "steps must be a whole number of at most"),
     "tuning's size": (
@@ -142,6 +144,11 @@ BAD = {
     # variants
     "variant's key": ("[run]", '[[variant]]\nname = "a"\nfoo = 1\n[run]', "key 'variant.0.foo' is not known"),
     "variant's oracle": ("[run]", '[[variant]]\nname = "a"\noracle = { batsh = 1 }\n[run]', "did you mean 'batch'"),
+    "variant's run": (
+        "[run]",
+        '[[variant]]\nname = "a"\nrun = { stpes = 1 }\n[run]',
+        "'a': run key 'stpes' .* 'steps'",
+    ),
     "variant's algorithm": ("[run]", '[[variant]]\nname = "a"\nalgorithm = { x = 1 }\n[run]', "key 'x' is not known"),
     "variant's network": ("[run]", '[[variant]]\nname = "a"\nnetwork = {}\n[run]', "'' is not a network"),
     "variant's problem": (
@@ -178,12 +185,28 @@ def test_a_bad_spec_ends_with_2_and_writes_nothing(case, tmp_path, monkeypatch, 
     (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        Spec.read("spec.toml").each(Variant.of)
+        Spec.read("spec.toml").each(build_experiment)
     code, said = gossamer("run", "spec.toml", monkeypatch=monkeypatch, capsys=capsys)
     assert code == 2
     assert said.startswith("error: ")
     assert len(said.splitlines()) == 1
     assert os.listdir(tmp_path) == ["spec.toml"]
+
+
+def test_what_only_a_trace_can_refuse_leaves_nothing_either(tmp_path, monkeypatch, capsys):
+    """Whether a metric is measured on a problem is known when the program is traced: a quadratic has no accuracy."""
+    monkeypatch.chdir(tmp_path)
+    text = GOOD.replace("steps = 30", "steps = 30\nuntil = { accuracy = 0.9 }")
+    (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
+    code, said = gossamer("run", "spec.toml", "--out", "new/run", monkeypatch=monkeypatch, capsys=capsys)
+    assert code == 2
+    assert "until names accuracy, which is not measured in this run" in said
+    assert os.listdir(tmp_path) == ["spec.toml"]
+
+
+def test_a_variant_s_wrong_key_is_refused_when_the_spec_is_read():
+    with pytest.raises(InputError, match="'one': oracle key 'batsh' is not known; did you mean 'batch'"):
+        Spec.of(copy.deepcopy(BASE) | {"variant": [{"name": "one", "oracle": {"batsh": 1}}]})
 
 
 def test_the_spec_that_the_bad_ones_are_made_of_is_good(tmp_path):

@@ -61,7 +61,7 @@ def tune(
     import polars as pl
 
     from gossamer.basics.files import write as write_file
-    from gossamer.experiments import running, tried, tuned_spec
+    from gossamer.experiments import running, tuned_spec, tuning
     from gossamer.specs.spec import Spec
 
     if write is None and (variant is not None or replicate is not None):
@@ -71,7 +71,7 @@ def tune(
     given = Spec.read(spec)
     folder = output_directory(out, Path("runs") / spec.stem)
     with use_devices(devices, split):
-        table = running.tuned(given, folder, progress=progress())
+        table = running.tune_spec(given, folder, progress=progress())
     if write is not None:
         chosen = tuned_spec.tuned_spec(given, table, variant=variant, replicate=replicate)
         rows = table if variant is None else table.filter(pl.col("variant") == variant)
@@ -83,7 +83,7 @@ def tune(
             raise InputError(f"cannot write {visible(write)}: {error.strerror or error}.") from error
     if as_json:
         edges = {
-            (search.variant, search.replicate, search.algorithm): search.on_edge() for search in tried.searches(table)
+            (search.variant, search.replicate, search.algorithm): search.on_edge() for search in tuning.searches(table)
         }
         rows = table.to_dicts()
         for row in rows:
@@ -92,7 +92,7 @@ def tune(
         say_json(rows)
         return
     _print_tuning(table)
-    for line in tried.warnings(table):
+    for line in tuning.warnings(table):
         say(f"! {line}")
     if write is not None:
         brought = "".join(f" --with {visible(file)}" for file in own or ())
@@ -101,11 +101,11 @@ def tune(
 
 def _print_tuning(table: "pl.DataFrame") -> None:
     """Print what was chosen, and below it what was tried."""
-    from gossamer.experiments import tried
+    from gossamer.experiments import tuning
 
     several, variants = table["replicate"].n_unique() > 1, table["variant"].unique().to_list() != [""]
     rows = []
-    for search in tried.searches(table):
+    for search in tuning.searches(table):
         lost, best = int((search.rows["diverged"] > 0).sum()), search.chosen
         where: list[Any] = [search.variant] * variants + [search.replicate] * several
         numbers = [f"{best['value']:.6g}", len(search.rows), lost]
@@ -113,8 +113,8 @@ def _print_tuning(table: "pl.DataFrame") -> None:
     head = ["variant"] * variants + ["replicate"] * several
     head += ["algorithm", "setting", "value", "tried", "diverged"]
     show(head, rows)
-    for search in tried.searches(table):
+    for search in tuning.searches(table):
         if search.replicate == 0:  # the others have grids of the same kind, and --json has them all
             again = " (replicate 0)" if several else ""
             say(f"\n{search.title}, {search.chosen['criterion']}{again}")
-            show(*tried.laid_out(search))
+            show(*tuning.lay_out(search))

@@ -1,1 +1,1 @@
-"""What is done with a spec: run it, tune it, audit its oracle."""
+"""Run a spec, tune it, audit its oracle, and recommend what to run."""

@@ -1,8 +1,8 @@
-"""Whether Assumption 3 holds along a run: an oracle's constants, measured where an algorithm really asks it.
+"""Audit an oracle: its constants of Assumption 3, measured at the points of a run.
 
 At some rounds of the first seed's run every agent's next query is repeated many times, at its point and with the
-oracle's own memory. What is found is said beside what the oracle states in closed form; a path says nothing of points
-that it does not visit.
+oracle's own memory. The measured constants stand beside those that the oracle states in closed form. A path says
+nothing of points that it does not visit.
 """
 
 import math
@@ -19,16 +19,14 @@ from jaxtyping import Array, Float
 
 from gossamer.basics.progress import Report, reporting
 from gossamer.basics.text import counted
-from gossamer.core import InputError, Rule, setting, whole
+from gossamer.core import InputError, setting, whole
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents
 from gossamer.engines.block import Block
-from gossamer.engines.runs import Setting, Width, fits
-from gossamer.engines.simulator import planned
+from gossamer.engines.runs import Width
 from gossamer.oracles import COVERED, ErrorBounds, Measured, Oracle, drawn_constants, measure
 from gossamer.oracles.measuring import count_of
-from gossamer.specs.candidates import Candidate
-from gossamer.specs.parts import Parts
+from gossamer.specs.experiment import Experiment
 from gossamer.specs.spec import Spec
 
 WIDTH = 100
@@ -36,7 +34,7 @@ WIDTH = 100
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found about the oracle of one algorithm in one variant."""
+    """The stated and the measured constants of an oracle, for one algorithm in one variant."""
 
     variant: str
     algorithm: str
@@ -50,12 +48,12 @@ class Finding:
 
     @property
     def covered(self) -> bool | None:
-        """Whether the stated M_f is one that the theorem covers; None if none is stated."""
+        """True if the theorem covers the stated M_f; None if none is stated."""
         return None if self.stated.relative is None else self.stated.relative <= COVERED
 
     @property
     def exceeded(self) -> list[str]:
-        """Which of the stated bounds were exceeded by more than chance: a bias by the lower end of its interval."""
+        """The stated bounds that were exceeded by more than chance: a bias by the lower end of its interval."""
         stated, measured, exceeded = self.stated, self.measured, []
         rounding = 1e-9 * float(measured.grad_sq.max())
         if stated.relative is not None and stated.absolute is not None:
@@ -70,7 +68,7 @@ class Finding:
 
     @property
     def words(self) -> list[str]:
-        """What it means, in sentences."""
+        """The meaning of the finding, in sentences."""
         stated, measured = self.stated, self.measured
         needed, (low, high) = measured.absolute_at(COVERED), measured.absolute_interval(COVERED)
         between = "" if measured.queries == 1 else f" (95 %: {low:.4g} to {high:.4g})"
@@ -92,6 +90,15 @@ class Finding:
         if self.diverged >= 0:
             sentences.append(f"The run diverged in round {self.diverged}; only the rounds before it were measured.")
         return sentences + ([stated.note] if stated.note else [])
+
+    def __str__(self) -> str:
+        stated = self.stated
+        known = {"M_f": stated.relative, "σ_f²": stated.absolute, "σ²": stated.variance}
+        shown = ", ".join(f"{name} = {'–' if value is None else f'{value:.4g}'}" for name, value in known.items())
+        title = f"{self.variant}: {self.algorithm}" if self.variant else self.algorithm
+        head = f"{title} ({self.setting}), rounds {', '.join(str(t) for t in self.rounds)}"
+        words = [textwrap.fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ") for line in self.words]
+        return "\n".join([head, f"stated   {shown}", str(self.measured), *words])
 
     def asdict(self) -> dict[str, Any]:
         stated = self.stated
@@ -116,12 +123,12 @@ class Audit:
     findings: list[Finding]
 
     def asdict(self) -> dict[str, Any]:
-        """All of it, for a JSON file."""
+        """Return the findings for a JSON file."""
         return {"findings": [finding.asdict() for finding in self.findings]}
 
     @property
     def table(self) -> pl.DataFrame:
-        """One row a finding: the stated constants and the largest measured ones."""
+        """A row for each finding: the stated constants and the largest measured ones."""
         rows = [
             {
                 "variant": finding.variant,
@@ -143,7 +150,7 @@ class Audit:
         return f"Audit({counted(len(self.findings), 'finding')})"
 
     def __str__(self) -> str:
-        return "\n\n".join(_told(finding) for finding in self.findings)
+        return "\n\n".join(map(str, self.findings))
 
 
 def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, progress: bool | Report = True) -> Audit:
@@ -158,31 +165,24 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
     """
     rounds = whole("rounds", rounds)
     queries = count_of(queries)
-    made = spec.each(Spec.parts)
-    wanted = [(variant, parts, _rule(candidate)) for variant, parts in made.items() for candidate in parts.candidates]
-    plan, seeds = planned(spec.run.steps, None, spec.run.seeds, spec.run.dtype)
-    for _, parts, rule in wanted:
-        fits([Setting(rule, parts.oracle)], parts.problem, parts.network, seeds[:1], plan, Width(1, 1))
+    tasks = []
+    for variant, experiment in spec.each(Spec.parts).items():
+        for candidate in experiment.candidates:
+            if candidate.open:
+                raise InputError(
+                    f"an audit follows one run, but {candidate.name} has no {' and no '.join(candidate.open)}: give "
+                    "what [tuning] would choose (`gossamer tune --write` does it)."
+                )
+            experiment.check_memory([candidate.whole], experiment.seeds[:1], experiment.plan, Width(1, 1))
+            tasks.append((variant, experiment, candidate.whole))
     with reporting(progress) as report:
-        return Audit([_followed(spec, *task, rounds, queries, seed, report) for task in wanted])
+        return Audit([_follow(*task, rounds, queries, seed, report) for task in tasks])
 
 
-def _rule(candidate: Candidate) -> Rule:
-    if candidate.open:
-        raise InputError(
-            f"an audit follows one run, but {candidate.name} has no {' and no '.join(candidate.open)}: give what "
-            "[tuning] would choose (`gossamer tune --write` does it)."
-        )
-    return candidate.whole
-
-
-def _followed(
-    spec: Spec, variant: str, parts: Parts, rule: Any, count: int, queries: int, seed: int, report: Report
-) -> Finding:
-    plan, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
-    block = Block(
-        [rule], parts.problem, parts.network, [parts.oracle], seeds=seeds[:1], steps=plan.steps, dtype=plan.dtype
-    )
+def _follow(variant: str, one: Experiment, rule: Any, count: int, queries: int, seed: int, report: Report) -> Finding:
+    """Run a rule on the first seed, and measure the oracle at `count` rounds of the run."""
+    plan, seeds = one.plan, one.seeds[:1]
+    block = Block([rule], one.problem, one.network, [one.oracle], seeds=seeds, steps=plan.steps, dtype=plan.dtype)
     label = f"{variant}: {rule.name}" if variant else rule.name
     asked, measured, now = [], [], 0
     for t in np.unique(np.linspace(0, plan.steps - 1, min(count, plan.steps)).round().astype(int)).tolist():
@@ -194,20 +194,20 @@ def _followed(
         x, memory = _query(block, t)
         if not np.isfinite(x).all():
             break
-        at_round = measure(parts.oracle, parts.problem, x[None], memory=memory, queries=queries, seed=seed + t, round=t)
+        at_round = measure(one.oracle, one.problem, x[None], memory=memory, queries=queries, seed=seed + t, round=t)
         asked.append(t)
         measured.append(at_round)
     if not measured:
         raise InputError(
             f"{label} with {setting(rule)} diverged at once, and nothing was measured: take a smaller eta."
         )
-    stated = drawn_constants(parts.oracle, parts.problem, seeds[:1])
+    stated = drawn_constants(one.oracle, one.problem, seeds)
     ended = int(block.run.diverged[0, 0])
     return Finding(variant, rule.name, setting(rule), asked, stated, Measured.joined(measured), ended)
 
 
 class Watched(StackedAgents):
-    """Agents of whom it is noted where they first ask, and what the oracle then remembers."""
+    """Agents that record the points of their first query, and the memory of the oracle before it."""
 
     first: tuple[Array, Any] | None = None
 
@@ -218,7 +218,7 @@ class Watched(StackedAgents):
 
 
 def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
-    """The points of the first query in round t, and the oracle's memory before it."""
+    """Return the points of the first query in round t, and the oracle's memory before it."""
     with block.precision():
         hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program.hyper_at(block.hyper(t), t), block.oracles))
         run = jax.tree.map(lambda leaf: leaf[0, 0], block.run)
@@ -233,13 +233,3 @@ def _first(
     agents = Watched(world, oracle, program.round_keys(keys, t + 1), t, run.memory)
     form.bind(hyper).step(run.state, agents)
     return agents.first
-
-
-def _told(finding: Finding) -> str:
-    stated = finding.stated
-    known = {"M_f": stated.relative, "σ_f²": stated.absolute, "σ²": stated.variance}
-    shown = ", ".join(f"{name} = {'–' if value is None else f'{value:.4g}'}" for name, value in known.items())
-    title = f"{finding.variant}: {finding.algorithm}" if finding.variant else finding.algorithm
-    lines = [f"{title} ({finding.setting}), rounds {', '.join(str(t) for t in finding.rounds)}", f"stated   {shown}"]
-    words = [textwrap.fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ") for line in finding.words]
-    return "\n".join([*lines, str(finding.measured), *words])

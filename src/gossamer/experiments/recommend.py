@@ -1,36 +1,118 @@
-"""An answer to "what should I run?": which method, graph, compressor, local steps and numbers, in a budget."""
+"""Recommend what to run: method, graph, compressor, local steps and hyper-parameters, within a budget.
 
+A search has stages with equal budgets, each with fewer contenders and more rounds than the one before. The finalists
+run on seeds that the search has not seen, until paired intervals decide which differences matter.
+"""
+
+import math
+import os
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeVar
 
+import numpy as np
+import tomlkit
+
+from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.progress import Report, reporting, saying
-from gossamer.core import InputError
-from gossamer.experiments.directory import claim, refuse_foreign
-from gossamer.experiments.recommending.budgets import MOST, Costs, costs_of
-from gossamer.experiments.recommending.cost import statement
-from gossamer.experiments.recommending.designs import first_design, next_design
-from gossamer.experiments.recommending.finals import Finals, curve_of, finals, row_of
-from gossamer.experiments.recommending.question import Question, asked
-from gossamer.experiments.recommending.searching import (
-    SHARES,
-    STAGES,
-    Running,
-    Task,
-    Tried,
-    going_on,
-    ratio_of,
-    rounds_of,
+from gossamer.basics.text import counted
+from gossamer.clocks import clock_of
+from gossamer.clocks.recursion import seconds as seconds_of_rounds
+from gossamer.clocks.schedule import schedule
+from gossamer.core import (
+    InputError,
+    Range,
+    Rule,
+    Whole,
+    brief,
+    kinds_of_parts,
+    nearest,
+    setting,
+    whole,
 )
-from gossamer.experiments.recommending.ways import Choices, Way
-from gossamer.experiments.recommending.winner import winner_of
+from gossamer.engines.costs import orders, paid, work_of
+from gossamer.engines.runs import Row, RunPlan, Width, compute
+from gossamer.experiments.directory import claim, leaving_nothing, refuse_foreign
+from gossamer.networks import NETWORKS
+from gossamer.networks.registry import COMMON, make
 from gossamer.results.recommendation import Recommendation, title
+from gossamer.results.statistics import arrival, difference, ending, interval
 from gossamer.results.store import NullStore, Store
+from gossamer.specs.experiment import PART_REGISTRIES, Candidate, Experiment, Values
+from gossamer.specs.sections import FIRST_SEED
 from gossamer.specs.spec import Spec
+from gossamer.specs.tables import build_parts, located
 
 STEPS = (1e-3, 3.0)
 """The ends of the step sizes that are tried first, times 1/L."""
+
+SHARES = (1 / 9, 1 / 9, 1 / 3, 1.0)
+"""The share of the budget that each stage of the search has."""
+
+STAGES = ("methods", "forms and graphs", "a third of the budget", "whole budget", "finalists")
+
+FINALISTS = 3
+"""Contenders that have the whole budget, at most."""
+
+LEADERS = 3
+"""The number of best settings around which new ones are made."""
+
+LOOKS = 3
+"""The most comparisons of finalists, each with twice as many seeds; a difference may then stay undecided."""
+
+ERROR = 0.05
+"""The chance that some interval of a difference misses it, over all pairs of finalists and all looks."""
+
+PROBE = 128
+"""Rounds that are timed exactly in the search; later rounds take as long as the second half of these."""
+
+MOST = 2**31 - 1
+"""The most rounds that a budget may pay for."""
+
+TRIAL = (10, 100)
+"""Rounds of the two runs by which the time of the search is estimated; the first also compiles."""
+
+WORKERS = min(4, os.cpu_count() or 1)
+"""Blocks that are computed in parallel; a block keeps one core busy."""
+
+SAME = {"biased-dsgd": "d-psgd"}
+"""Methods whose recursion is that of another."""
+
+COMPRESSED: tuple[dict[str, Any], ...] = ({"kind": "top-k", "share": 0.1}, {"kind": "qsgd", "levels": 4})
+"""The compressors of methods that have one; the first stage uses the first."""
+
+LOCAL = (10, 3)
+"""Numbers of local steps, or of other whole numbers of a method; the first stage uses the first."""
+
+GRAPHS: tuple[dict[str, Any], ...] = (
+    {"name": "ring"},
+    {"name": "base-graph", "degree": 1},
+    {"name": "u-equistatic", "degree": 4},
+    {"name": "exponential"},
+)
+"""Graphs that are tried besides the spec's own, as far as their degree allows."""
+
+BY_NAME = ("file", "sequence", "spanning-tree")
+"""Networks that say which links there are: no other graph is tried in their place."""
+
+CRITERIA = ("loss", "grad_norm_sq")
+
+MATTERS = {"loss": 0.01, "grad_norm_sq": 0.1, "target": 0.05}
+"""The default difference that matters: a share of the way from the loss at the start to the best one, of the best
+‖∇F‖², and of the least that is paid until the target."""
+
+AMOUNT = Range(0, 1e18, low_open=True, advice="It is what every method may pay.")
+SHARE = Range(0, 1, low_open=True, advice="It is the share from which on a difference matters; 0.01 is 1 %.")
+LEVEL = Range(-1e300, 1e300, advice="It is the value of the criterion that is to be reached.")
+
+Currency = Literal["seconds", "bytes", "rounds"]
+Verdict = Literal["first", "worse", "tie", "undecided", "diverged"]
+T = TypeVar("T")
 
 
 def recommend(
@@ -53,7 +135,7 @@ def recommend(
     progress: bool | Report = True,
     say: Callable[[str], None] | None = None,
 ) -> Recommendation:
-    """Which method, graph, compressor, number of local steps and hyper-parameters do best on a problem in a budget.
+    """Find the method, graph, compressor, number of local steps and hyper-parameters that do best in a budget.
 
     Args:
         spec: the experiment: the path of a TOML file, a dictionary of the same keys, or a `Spec`. Its problem and
@@ -71,7 +153,7 @@ def recommend(
         methods: the names of the methods to try; all that suit if it is not given.
         graphs: the names of the networks to try; the spec's own and some of bounded degree if it is not given.
         keep: how many go on from each stage of the search to the next.
-        settings: how many settings of each way a stage tries.
+        settings: how many settings of each contender a stage tries.
         seeds: the seeds of the finalists, at first; they are doubled twice at most where nothing is decided.
         seed: another one draws other samples, for the search and for the finalists.
         out: a directory to save the answer in; what was finished there before is not computed again.
@@ -79,179 +161,841 @@ def recommend(
         say: called with the search's cost before it starts, and with what every stage found.
     """
     given = spec if isinstance(spec, Spec) else Spec.of(dict(spec)) if isinstance(spec, Mapping) else Spec.read(spec)
-    limits = {"seconds": seconds, "bytes": bytes, "target": target, "clock": clock}
+    limits = {"seconds": seconds, "bytes": bytes, "target": target, "clock": clock, "criterion": criterion}
     tries = {"degree": degree, "methods": methods, "graphs": graphs, "keep": keep, "settings": settings}
-    question = asked(given, **limits, **tries, criterion=criterion, matters=matters, seeds=seeds, seed=seed)
-    store: Store = NullStore()
+    request = Request(given, **limits, matters=matters, **tries, seeds=seeds, seed=seed)
     if out is not None:
-        refuse_foreign(question.spec, Path(out))
-        store = Store(Path(out) / "cells")
+        refuse_foreign(request.spec, Path(out))
+    store = NullStore() if out is None else Store(Path(out) / "cells")
     with reporting(progress) as report:
-        said = say or (lambda text: saying(report, "recommend")(text, aside=True))
-        search = _Search(question, store, report, said)
-        tasks = search.first()
-        if out is not None:  # all that can be refused has been
-            claim(question.spec, Path(out))
-        found = search.answer(tasks)
-    if out is not None:
-        found.save(Path(out))
+        search = Search(request, store, report, say or (lambda text: saying(report, "recommend")(text, aside=True)))
+        contenders = search.enter()
+        if out is None:
+            return search.run(contenders)
+        with leaving_nothing(Path(out)):
+            claim(request.spec, Path(out))  # nothing is written before all checks of the request have passed
+            found = search.run(contenders)
+    found.save(Path(out))
     return found
 
 
-class _Search:
-    """One search, from all ways to the answer."""
+@dataclass(frozen=True)
+class Request:
+    """A request: the experiment, the budget, how an answer is judged, and what is tried; see `recommend`."""
 
-    def __init__(self, question: Question, store: Store, report: Report, say: Callable[[str], None]):
-        self.question, self.say = question, say
-        self.running = Running(question, store, report)
-        self.choices = Choices.of(question)
+    spec: Any
+    """The experiment; once the request is checked, with a clock and without tuning."""
+    seconds: Any = None
+    bytes: Any = None
+    target: Any = None
+    clock: Any = None
+    criterion: Any = "loss"
+    matters: Any = None
+    degree: Any = 4
+    methods: Any = None
+    graphs: Any = None
+    keep: Any = 6
+    settings: Any = 12
+    seeds: Any = 5
+    seed: Any = 0
+    etas: tuple[float, float] | None = field(default=None, init=False)
+    """The ends of the step sizes that are tried first, where the spec has them."""
+
+    def __post_init__(self) -> None:
+        if self.spec.variant:
+            raise InputError(
+                f"the spec has {len(self.spec.variant)} variants, and an answer is for one experiment: take out its "
+                "[[variant]] sections, or write one of them into the other sections."
+            )
+        if self.criterion not in CRITERIA:
+            raise InputError(f"criterion = {brief(self.criterion)} is not known; {nearest(self.criterion, CRITERIA)}")
+        if self.seconds is not None and self.bytes is not None:
+            raise InputError("seconds and bytes are both given, but a budget is one of them: leave one out.")
+        if self.paid == "rounds" and self.target is None:
+            raise InputError(
+                "there is no budget: give seconds, as in --seconds 600, or bytes that an agent may send, or a target."
+            )
+        tuning = self.spec.tuning
+        share = MATTERS["target" if self.target is not None else self.criterion]
+        checked = {
+            "spec": _spec_with_clock(self.spec, self.clock),
+            "seconds": None if self.seconds is None else AMOUNT.check("seconds", self.seconds),
+            "bytes": None if self.bytes is None else AMOUNT.check("bytes", self.bytes),
+            "target": None if self.target is None else LEVEL.check("target", self.target),
+            "matters": SHARE.check("matters", share if self.matters is None else self.matters),
+            "degree": whole("degree", self.degree),
+            "methods": _check_names("methods", self.methods),
+            "graphs": _check_names("graphs", self.graphs),
+            "keep": whole("keep", self.keep, least=2, advice="Fewer than two could not be compared."),
+            "settings": whole("settings", self.settings, least=4),
+            "seeds": whole("seeds", self.seeds, least=3, most=250, advice="Fewer give no interval worth the name."),
+            "seed": whole("seed", self.seed, least=0, most=900),
+            "etas": None if tuning is None else (tuning.eta[0], tuning.eta[1]),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def paid(self) -> Currency:
+        """The unit of the budget."""
+        return "seconds" if self.seconds is not None else "bytes" if self.bytes is not None else "rounds"
+
+    @property
+    def amount(self) -> float:
+        """The budget; without one, the spec's rounds."""
+        return {"seconds": self.seconds, "bytes": self.bytes, "rounds": float(self.spec.run.steps)}[self.paid]
+
+    @property
+    def sought(self) -> str:
+        """The aim, in words."""
+        limit = f"{self.amount:,.6g} {self.paid}"
+        if self.target is None:
+            return f"the lowest {self.criterion} in {limit}"
+        return f"the fewest {self.currency} until {self.criterion} stays at {self.target:g}, in {limit} at most"
+
+    @property
+    def currency(self) -> Currency:
+        """The unit of the costs until a target is reached."""
+        return "seconds" if self.paid == "rounds" else self.paid
+
+    @property
+    def threshold(self) -> str:
+        """The difference that matters, in words."""
+        share = f"{100 * self.matters:g} %"
+        if self.target is not None:
+            return f"{share} of the {self.currency} that the best pays"
+        whole_way = "the way from the loss at the start to the best" if self.criterion == "loss" else "the best"
+        return f"{share} of {whole_way}"
+
+    def finalists(self, stage: int) -> int:
+        """Return how many contenders go on from a stage of the search, at most."""
+        return self.keep if stage < 2 else min(self.keep, FINALISTS)
+
+
+def _spec_with_clock(spec: Spec, clock: Any) -> Spec:
+    """Return the spec without tuning and with a clock: its own, with the links of the named preset."""
+    own = {} if spec.clock is None else spec.clock.model_dump(exclude_unset=True)
+    if clock is not None:
+        if not isinstance(clock, str):
+            raise InputError(f"clock must be a preset's name, such as internet, but is {brief(clock)}.")
+        clock_of(clock)  # an unknown name is refused with all names
+        own |= {"links": clock}
+    given = spec.model_dump(exclude_unset=True) | {"clock": {"links": "internet"} | own}
+    given.pop("tuning", None)
+    return Spec.model_validate(given)
+
+
+def _check_names(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
+    names = tuple(given or ())
+    with located(f"{what}:"):
+        if isinstance(given, str) or not all(isinstance(name, str) for name in names):
+            raise InputError(f"they must be a list of names, but are {brief(given)}.")
+        if len(set(names)) < len(names):
+            raise InputError(f"the names must differ, but are {brief(list(names))}.")
+    return names
+
+
+class Costs(NamedTuple):
+    """The costs of the rounds of a contender."""
+
+    ends: np.ndarray
+    """The end of each of the first rounds, from round 0 on, in seconds by the clock; the mean over its seeds."""
+    sent: tuple[float, float]
+    """Bytes that an agent sends at the start, and in each round."""
+    queries: float = 1.0
+    """Gradients that an agent asks for in each round."""
+
+    def at(self, currency: Currency, rounds: float) -> float:
+        """Return the cost of so many rounds, interpolated between whole ones."""
+        if currency == "rounds":
+            return rounds
+        if currency == "bytes":
+            return self.sent[0] + rounds * self.sent[1]
+        last = len(self.ends) - 1
+        if rounds <= last:
+            return float(np.interp(rounds, np.arange(last + 1), self.ends))
+        return float(self.ends[-1] + (rounds - last) * self._pace)
+
+    def within(self, currency: Currency, amount: float) -> int:
+        """Return how many whole rounds a budget pays for; −1 if it does not even pay for the start."""
+        if self.at(currency, 0) > amount:
+            return -1
+        if currency == "seconds" and self.ends[-1] > amount:
+            return int(np.searchsorted(self.ends, amount, side="right")) - 1
+        if currency == "seconds":
+            extra, each = amount - float(self.ends[-1]), self._pace
+            return MOST if not each else min(MOST, len(self.ends) - 1 + math.floor(extra / each))
+        each = 1.0 if currency == "rounds" else self.sent[1]
+        return MOST if not each else min(MOST, math.floor((amount - self.at(currency, 0)) / each))
+
+    @property
+    def _pace(self) -> float:
+        half = (len(self.ends) - 1) // 2
+        return float(self.ends[-1] - self.ends[half]) / (len(self.ends) - 1 - half)
+
+
+class Score(NamedTuple):
+    """The score of a run: the less the better. A run that reached its target goes before all that did not."""
+
+    failed: int
+    """0, or 1 where a target was not reached, or 2 where a run diverged."""
+    value: float
+
+
+def score_run(run: Row, request: Request, costs: Costs) -> Score:
+    """Return the criterion at the end of a run, or what was paid until it stayed at the target."""
+    values = run.metrics[request.criterion]
+    if run.diverged >= 0 or not np.isfinite(values[-1]):
+        return Score(2, math.inf)
+    end = float(values[ending(run.rounds, int(run.rounds[-1]))].mean())
+    if request.target is None:
+        return Score(0, end)
+    reached = arrival(run.rounds, values, request.target)
+    return Score(1, end) if reached is None else Score(0, costs.at(request.currency, reached))
+
+
+def mean_score(scores: Sequence[Score]) -> Score:
+    """Return the mean score of several seeds if all are of one kind; else that of the worst kind."""
+    worst = max(score.failed for score in scores)
+    return Score(worst, float(np.mean([score.value for score in scores if score.failed == worst])))
+
+
+class Difference(NamedTuple):
+    """The difference from the first as a share, its interval, and the verdict."""
+
+    mean: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+def compare(
+    first: Sequence[Score], other: Sequence[Score], length: float, matters: float, finalists: int
+) -> Difference:
+    """Compare another contender with the first on the same seeds; differences are shares of `length`.
+
+    The other is worse if the whole interval lies above what matters, and a tie if all of it lies within; else the
+    difference is undecided. The first was chosen on these seeds, too, so that it may be any of the finalists: the level
+    is such that the intervals of all pairs of them, at every look, hold together with 95 %.
+    """
+    if any(score.failed != one.failed for score, one in zip(other, first, strict=True)):
+        lost = any(score.failed == 2 for score in other)
+        return Difference(math.inf, math.nan, math.nan, "diverged" if lost else "worse")
+    values = [np.array([score.value for score in scores]) for scores in (first, other)]
+    level = 1 - ERROR / (LOOKS * math.comb(max(2, finalists), 2))
+    mean, half = difference(*values, paired=True, level=level)
+    shares = [share / length if length else math.copysign(math.inf, share) if share else 0.0 for share in (mean, half)]
+    low, high = shares[0] - shares[1], shares[0] + shares[1]
+    verdict: Verdict = "worse" if low > matters else "tie" if high <= matters and low >= -matters else "undecided"
+    return Difference(shares[0], low, high, verdict)
+
+
+@dataclass(eq=False)
+class Contender:
+    """A method in one form on one graph, with its costs, its settings of the stage, and how well they did."""
+
+    algorithm: dict[str, Any]
+    """The table of a spec, with parts and whole numbers; the other numbers are open."""
+    network: dict[str, Any]
+    experiment: Experiment
+    costs: Costs = field(default_factory=lambda: Costs(np.zeros(2), (0.0, 0.0)))
+    settings: list[Values] = field(default_factory=list)
+    """The settings of the stage; after it, the best first."""
+    rounds: int = 0
+    scores: list[Score] = field(default_factory=list)
+    """The scores of the settings."""
+    runs: dict[int, Row] = field(default_factory=dict)
+    """The runs of a finalist by seed."""
+    by_seed: dict[int, Score] = field(default_factory=dict)
+    """The scores of a finalist by seed."""
+
+    @staticmethod
+    def of(spec: Spec, algorithm: dict[str, Any], network: dict[str, Any]) -> "Contender":
+        """Build a contender, or raise InputError if the method does not suit the problem or the graph."""
+        candidate = _candidate_of(algorithm)
+        _ = candidate.step  # without a step size it cannot be tuned
+        example = algorithm | {key: allowed.example for key, allowed in candidate.open.items()}
+        whole_spec = spec.model_copy(update={"algorithm": [example], "network": network})
+        return Contender(algorithm, network, whole_spec.parts())
+
+    @cached_property
+    def candidate(self) -> Candidate:
+        return _candidate_of(self.algorithm)
+
+    @property
+    def form(self) -> str:
+        """The method and what it is made of, in words."""
+        words = [part["kind"] for part in self.algorithm.values() if isinstance(part, dict)]
+        words += [f"{key}={value}" for key, value in self.algorithm.items() if isinstance(value, int)]
+        return " ".join([self.algorithm["name"], *words])
+
+    @property
+    def graph(self) -> str:
+        """The network, in words."""
+        given = [f"{key}={value}" for key, value in self.network.items() if key not in ("name", "asynchronous")]
+        words = self.network["name"] + (f"({', '.join(given)})" if given else "")
+        return words + (", asynchronous" if self.network.get("asynchronous") else "")
+
+    @property
+    def name(self) -> str:
+        return f"{self.form} on {self.graph}"
+
+    @property
+    def work(self) -> float:
+        """The queries of all rounds, to which the time of the computation is about proportional."""
+        return self.rounds * max(1.0, self.costs.queries)
+
+    @property
+    def value(self) -> Score:
+        """The score of a finalist over its seeds."""
+        return mean_score([*self.by_seed.values()])
+
+    def time_rounds(self, rule: Rule, rounds: int = PROBE, seeds: tuple[int, ...] = (0,)) -> Costs:
+        """Return the costs, timed exactly for so many rounds; the schedules of an asynchronous run are those of the
+        seeds."""
+        one = self.experiment
+        made_of = rule, one.problem, one.network, one.oracle, one.plan.dtype
+        pays = paid(*made_of)
+        assert one.clock is not None
+        if one.network.asynchronous:
+            assert one.network.clock is not None
+            work, agents = work_of(*made_of), one.network.agents
+            several = [schedule(one.network, one.network.clock, work, seed, rounds) for seed in seeds]
+            ends = np.mean([np.append(each.begin, each.ends[agents - 1 :: agents]) for each in several], axis=0)
+        else:
+            ends = seconds_of_rounds(orders(*made_of), one.network, one.clock, range(rounds + 1)).mean(0)
+        return Costs(ends, pays["bytes_sent"], pays["queries"][1])
+
+    def set_rounds(self, request: Request, share: float) -> None:
+        """Set the rounds that a share of the budget pays for: one at least, if the whole budget pays for one."""
+        most = self.costs.within(request.paid, request.amount)
+        self.rounds = min(most, max(1, self.costs.within(request.paid, share * request.amount)))
+
+    def become_finalist(self, request: Request, seeds: tuple[int, ...]) -> None:
+        """Keep the best setting, with all rounds that the budget pays for, timed exactly."""
+        self.settings = self.settings[:1]
+        rule = self.candidate.rule(self.settings[0])
+        rounds = max(PROBE, math.ceil(1.02 * self.costs.within(request.paid, request.amount)) + 2)
+        while True:
+            self.costs = self.time_rounds(rule, rounds, seeds)
+            if self.costs.within(request.paid, request.amount) < len(self.costs.ends):
+                break
+            rounds *= 2
+        self.rounds = max(1, self.costs.within(request.paid, request.amount))
+
+    def row(self, apart: Difference) -> dict[str, Any]:
+        """Return the line of a finalist in the ranking."""
+        scores = [*self.by_seed.values()]
+        kept = np.array([one.value for one in scores if one.failed == self.value.failed])
+        mean, half = interval(kept) if np.isfinite(kept).all() else (float("inf"), float("nan"))
+        return {
+            "method": self.form,
+            "graph": self.graph,
+            "setting": setting(self.candidate.rule(self.settings[0])),
+            "value": mean,
+            "low": mean - half,
+            "high": mean + half,
+            "reached": sum(one.failed == 0 for one in scores),
+            "seeds": len(scores),
+            "rounds": self.rounds,
+            "seconds": self.costs.at("seconds", self.rounds),
+            "bytes": self.costs.at("bytes", self.rounds),
+            "worse_by": apart.mean,
+            "worse_low": apart.low,
+            "worse_high": apart.high,
+            "verdict": apart.verdict,
+        }
+
+    def curve(self, criterion: str) -> dict[str, list[float]]:
+        """Return the criterion along the rounds that all seeds have, with its interval, and what was paid by then."""
+        runs = list(self.runs.values())
+        marks = min((run.rounds for run in runs), key=len)
+        values = np.array([run.metrics[criterion][: len(marks)] for run in runs])
+        bands = [interval(column) for column in values.T]
+        return {
+            "rounds": marks.tolist(),
+            "seconds": [self.costs.at("seconds", t) for t in marks.tolist()],
+            "bytes": [self.costs.at("bytes", t) for t in marks.tolist()],
+            "mean": [mean for mean, _ in bands],
+            "low": [mean - half for mean, half in bands],
+            "high": [mean + half for mean, half in bands],
+        }
+
+
+def _candidate_of(algorithm: dict[str, Any]) -> Candidate:
+    options = build_parts(f"{algorithm['name']}:", algorithm, PART_REGISTRIES)
+    return Candidate(ALGORITHMS[options.pop("name")], options)
+
+
+def forms(name: str) -> Iterator[dict[str, Any]]:
+    """Yield the tables of a method with each of its compressors and whole numbers."""
+    kind, table = ALGORITHMS[name], {"name": name}
+    parts: dict[str, str] = kinds_of_parts(kind)
+    table |= {key: {"kind": "clipped"} for key, part in parts.items() if part == "aggregator"}
+    compressed = next((key for key, part in parts.items() if part == "compressor"), None)
+    counts: dict[str, Whole] = {
+        key: allowed for key, allowed in Candidate(kind, {}).open.items() if isinstance(allowed, Whole)
+    }
+    for compressor in COMPRESSED if compressed else ({},):
+        for number in LOCAL if counts else (0,):
+            numbers = {key: min(max(number, allowed.least), allowed.most) for key, allowed in counts.items()}
+            yield table | ({compressed: compressor} if compressed else {}) | numbers
+
+
+def first_design(candidate: Candidate, ends: tuple[float, float], count: int) -> list[Values]:
+    """Return settings at equal ratios of the step size; each other number takes its values equally often, in an order
+    that is drawn."""
+    settings: list[Values] = [{candidate.step: float(eta)} for eta in np.geomspace(*ends, count)]
+    rng = np.random.default_rng(count)
+    for key, allowed in candidate.open.items():
+        if key != candidate.step:
+            values = np.resize(grid_of(allowed), count)
+            for values_of_one, value in zip(settings, rng.permutation(values).tolist(), strict=True):
+                values_of_one[key] = value
+    return settings
+
+
+def next_design(candidate: Candidate, best: Sequence[Values], ratio: float, count: int) -> list[Values]:
+    """Return settings of which a third are the best so far, and the others lie around the very best ones.
+
+    Their step sizes reach one and a half times as far as two neighbours of the first design are apart, so that they
+    leave an edge; every second one has another number moved to its next value.
+    """
+    kept = list(best[: count // 3])
+    others = [key for key in candidate.open if key != candidate.step]
+    number, fresh = count - len(kept), []
+    shifts = np.linspace(1.5, -1.5, number + number % 2)  # evenly many, so that none is 0 and a leader again
+    for j, shift in enumerate(shifts[:number].tolist()):
+        leader = kept[j % min(LEADERS, len(kept))]
+        values = leader | {candidate.step: leader[candidate.step] * ratio**shift}
+        if others and j % 2:
+            key = others[j // 2 % len(others)]
+            values[key] = _move(candidate.open[key], leader[key], up=j % 4 == 1)
+        fresh.append(values)
+    return kept + fresh
+
+
+def grid_of(allowed: Range | Whole) -> list[float]:
+    """Return the values of a number that are tried at first."""
+    return sorted(allowed.grid) or [allowed.example]
+
+
+def _move(allowed: Range | Whole, value: float, up: bool) -> float:
+    """Return the next value of a number: of its grid, or beyond it towards the end that its annotation names."""
+    beside = [known for known in grid_of(allowed) if (known > value if up else known < value)]
+    if beside:
+        return min(beside) if up else max(beside)
+    if isinstance(allowed, Range) and allowed.beyond == ("high" if up else "low"):
+        return allowed.at_distance(allowed.distance(value) / 10**0.5)
+    return value
+
+
+def rank(request: Request, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
+    """Return the first, of those with the most seeds, and the others by how much worse they are on common seeds."""
+    most = max(len(one.by_seed) for one in finalists)
+    first = min((one for one in finalists if len(one.by_seed) == most), key=lambda one: one.value)
+    start = float(np.mean([run.metrics[request.criterion][0] for run in first.runs.values()]))
+    best = first.value.value
+    # losses are judged by shares of the way from the start, and all else by shares of the best
+    length = abs(start - best) if request.target is None and request.criterion == "loss" else abs(best)
+    ranked = []
+    for other in finalists:
+        if other is not first:
+            common = [first.by_seed[seed] for seed in other.by_seed]
+            apart = compare(common, [*other.by_seed.values()], length, request.matters, len(finalists))
+            ranked.append((apart, other))
+    ranked.sort(key=lambda pair: (pair[0].mean, pair[1].value))
+    return [(Difference(0.0, 0.0, 0.0, "first"), first), *ranked]
+
+
+class Interrupted(Exception):
+    """Another thread was interrupted, and this one ends too."""
+
+
+class Search:
+    """A search, from all methods and graphs that suit to the answer."""
+
+    def __init__(
+        self,
+        request: Request,
+        store: Store | None = None,
+        report: Report = lambda *_: None,
+        say: Callable[[str], None] = lambda text: None,
+    ):
+        self.request, self.store, self.report, self.say = request, store or NullStore(), report, say
+        self.left_out: dict[str, str] = {}
+        """The methods and graphs that are not tried at all, and why."""
         self.dropped: list[dict[str, str]] = []
         self.points: list[dict[str, Any]] = []
+        self.ends = STEPS
+        """The ends of the step sizes that are tried first."""
         self._began = time.monotonic()
+        self._lock, self._done, self._total, self._stop = threading.Lock(), 0, 1, False
+        example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
+        self._agents = request.spec.model_copy(update=example).parts().problem.agents
+        self.graphs = list(self._choose_graphs())
+        self.methods = list(self._choose_methods())
 
-    def first(self) -> list[Task]:
-        """What the first stage tries; a budget or a problem that leaves nothing to try is refused."""
-        ways = self.choices.first()
-        if not ways:
-            reasons = "; ".join(f"{name}: {why}" for name, why in self.choices.left_out.items())
+    def enter(self) -> list[Contender]:
+        """Return the contenders of the first stage, or raise InputError if the budget leaves nothing to try."""
+        request = self.request
+        contenders = [one for name in self.methods if (one := self.first_form(name)) is not None]
+        if not contenders:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
             raise InputError(f"no method suits this problem and these graphs. {reasons}")
-        self.ends = self.question.etas or _ends(ways[0])
-        tasks = self._affordable(ways)
-        self._refuse_if_none(tasks)
-        self.running.fits(max(tasks, key=lambda task: task.rounds))
-        return tasks
-
-    def answer(self, tasks: list[Task]) -> Recommendation:
-        self.say(statement(self.question, self.choices, self.running, tasks))
-        kept = self._stage(0, tasks)
-        kept = self._stage(1, self._forms(kept))
-        for number in (2, 3):
-            kept = self._stage(number, [self._again(one, SHARES[number]) for one in kept])
-        return self._recommendation(finals(self.running, kept))
-
-    def _affordable(self, ways: list[Way], designs: dict[str, list[Any]] | None = None) -> list[Task]:
-        """The ways of which the budget pays for a round, with their settings for the stage."""
-        stage = 0 if designs is None else 1
-
-        def task(way: Way) -> Task:
-            candidate = way.candidate
-            first = first_design(candidate, self.ends, self.question.settings)
-            costs = costs_of(way, way.rule(first[0]), self.running.dtype)
-            self._refuse_endless(way, costs)
-            design = first if designs is None else designs[way.algorithm["name"]]
-            return Task(way, costs, design, rounds_of(costs, self.question, SHARES[stage]))
-
-        return self.running.side_by_side(task, ways, 1)
-
-    def _refuse_endless(self, way: Way, costs: Costs) -> None:
-        """Refuse a budget that is never used up, as where a clock has no times."""
-        paid, amount = self.question.paid, self.question.amount
-        if costs.within(paid, amount) >= MOST:
-            price = costs.at(paid, 1) - costs.at(paid, 0)
+        smoothness = contenders[0].experiment.problem.smoothness
+        scale = 1.0 if not smoothness else 1 / smoothness
+        self.ends = request.etas or (STEPS[0] * scale, STEPS[1] * scale)
+        self._price(contenders, SHARES[0])
+        least = min(contenders, key=lambda one: one.costs.at(request.paid, 1))
+        affordable = self._drop_unaffordable(contenders)
+        if not affordable:
+            price = least.costs.at(request.paid, 1)
+            faster = ", or a clock with faster links or queries" if request.paid == "seconds" else ""
+            shown = float(f"{price:.3g}")
+            enough = f"{shown if shown >= price else shown * 1.01:.4g}"
             raise InputError(
-                f"{paid} = {amount:g} pay for {MOST:,} rounds of {way.name} and more, at {price:.3g} each: give less, "
-                f"or {'a clock with times' if paid == 'seconds' else 'a network over which agents send'}."
+                f"{request.paid} = {request.amount:g} is too small for one round of any method: the cheapest, "
+                f"{least.name}, takes {price:.3g} {request.paid}. Give at least {enough}{faster}."
             )
+        longest = max(affordable, key=lambda one: one.rounds)
+        rules = [longest.candidate.rule(values) for values in longest.settings]
+        longest.experiment.check_memory(rules, [0], self._plan(longest.rounds), self._width)
+        return affordable
 
-    def _refuse_if_none(self, tasks: list[Task]) -> None:
-        """Take out the ways that the budget pays no round of; refuse a budget that pays for none at all."""
-        question = self.question
-        least = min(tasks, key=lambda task: task.costs.at(question.paid, 1))
-        price = least.costs.at(question.paid, 1)
-        for task in [task for task in tasks if task.rounds < 1]:
-            self._unaffordable(task)
-            tasks.remove(task)
-        if not tasks:
-            faster = ", or a clock with faster links or queries" if question.paid == "seconds" else ""
-            raise InputError(
-                f"{question.paid} = {question.amount:g} is too small for one round of any method: the cheapest, "
-                f"{least.way.name}, takes {price:.3g} {question.paid}. Give at least {_ceiling(price)}{faster}."
-            )
+    def run(self, contenders: list[Contender]) -> Recommendation:
+        """Run all stages and the finals, and return the answer."""
+        request = self.request
+        self.say(self._statement(contenders))
+        kept = self._run_stage(0, contenders)
+        designs = {one.algorithm["name"]: self._next_design(one) for one in kept}
+        further = [form for one in kept for form in self.all_forms(one)]
+        self._price(further, SHARES[1], designs)
+        kept = self._run_stage(1, self._drop_unaffordable(further))
+        for stage in (2, 3):
+            for one in kept:
+                one.settings = self._next_design(one)
+                one.set_rounds(request, SHARES[stage])
+            kept = self._run_stage(stage, kept)
+        ranked = self.run_finals(kept)
+        rows = [one.row(apart) for apart, one in ranked]
+        first = ranked[0][1]
+        before = [{"what": what, "stage": "before", "why": why} for what, why in self.left_out.items()]
+        return Recommendation(
+            sought=request.sought,
+            threshold=request.threshold,
+            criterion=request.criterion,
+            currency=request.currency if request.target is not None else None,
+            clock=str(first.experiment.clock),
+            ranking=rows,
+            eliminated=before + self.dropped,
+            curves={title(row): one.curve(request.criterion) for (_, one), row in zip(ranked, rows, strict=True)},
+            points=self.points,
+            winner=self._winner(first, rows[0]),
+            took=round(time.monotonic() - self._began, 1),
+        )
 
-    def _unaffordable(self, task: Task) -> None:
-        price = task.costs.at(self.question.paid, 1)
-        why = f"one round takes {price:.3g} {self.question.paid}, and the budget is {self.question.amount:g}"
-        self.dropped.append({"what": task.way.name, "stage": "before", "why": why})
+    def _choose_graphs(self) -> Iterator[dict[str, Any]]:
+        request, own = self.request, self.request.spec.network
+        shared = {key: own[key] for key in COMMON if key in own and key != "asynchronous"}
+        for name in request.graphs:
+            if name not in NETWORKS:
+                raise InputError(f"graphs: {name!r} is not a network; {nearest(name, NETWORKS)}")
+            table = next((table for table in GRAPHS if table["name"] == name), {"name": name}) | shared
+            given = table if own.get("name") != name else own
+            self._make_network(given)
+            yield given
+        if request.graphs:
+            return
+        network = self._make_network(own)
+        yield {key: value for key, value in own.items() if key != "asynchronous"}
+        if own.get("name") in BY_NAME or network.stochastic != "doubly":
+            why = f"the spec says which links there are ({network.name}); --graph NAME tries others"
+            self.left_out["other graphs"] = why
+            return
+        for table in GRAPHS:
+            if table["name"] != own.get("name"):
+                try:
+                    traffic = self._make_network(table | shared).traffic
+                except InputError as error:
+                    self.left_out[table["name"]] = str(error)
+                    continue
+                if traffic <= request.degree:
+                    yield table | shared
+                else:
+                    self.left_out[table["name"]] = (
+                        f"an agent sends to {traffic:g} others in a round, and degree = {request.degree} is the most"
+                    )
 
-    def _stage(self, number: int, tasks: list[Task]) -> list[Tried]:
-        """Run a stage, and say who goes on: those, the best first."""
-        tried = self.running.stage(number, tasks)
-        going = len(tried[: going_on(number, self.question)])
-        if tried[0].best.failed == 2:
+    def _make_network(self, table: Mapping[str, Any]) -> Any:
+        options = dict(table)
+        return make(options.pop("name"), self._agents, **options)
+
+    def _choose_methods(self) -> Iterator[str]:
+        request = self.request
+        directed = self._make_network(self.graphs[0]).stochastic != "doubly"
+        for name in request.methods:
+            if name not in ALGORITHMS:
+                raise InputError(f"methods: there is no algorithm {name!r}; {nearest(name, ALGORITHMS)}")
+        if request.methods:
+            yield from request.methods
+            return
+        for name, kind in ALGORITHMS.items():
+            if name in SAME:
+                self.left_out[name] = f"its recursion is that of {SAME[name]}"
+            elif kind.needs not in ("doubly", "nothing") and not directed:
+                self.left_out[name] = "it is for directed graphs, and pays for what undirected ones do not need"
+            elif "aggregator" in kinds_of_parts(kind).values() and "attack" not in request.spec.network:
+                self.left_out[name] = "it is for networks with attackers, and this one has none"
+            else:
+                yield name
+
+    def first_form(self, name: str) -> Contender | None:
+        """Return a method in its first form on the first graph that suits it; without one, note the reason."""
+        reasons = []
+        for graph in self.graphs:
+            try:
+                return Contender.of(self.request.spec, next(forms(name)), graph)
+            except InputError as error:
+                reasons.append(str(error))
+        self.left_out[name] = reasons[0]
+        return None
+
+    def all_forms(self, one: Contender) -> list[Contender]:
+        """Return all forms of a method on all graphs, and on asynchronous ones if it has an asynchronous form."""
+        name, graphs = one.algorithm["name"], self.graphs
+        if hasattr(one.candidate.kind, "wake"):
+            graphs = graphs + [graph | {"asynchronous": True} for graph in graphs]
+        found = [one]
+        for form in forms(name):
+            for graph in graphs:
+                if (form, graph) != (one.algorithm, one.network):
+                    try:
+                        found.append(Contender.of(self.request.spec, form, graph))
+                    except InputError as error:
+                        self.left_out[f"{name} on {graph['name']}"] = str(error)
+        return found
+
+    def _price(self, contenders: list[Contender], share: float, designs: dict[str, list[Values]] | None = None) -> None:
+        """Set the costs, settings and rounds of contenders. A budget that is never used up raises InputError."""
+        request = self.request
+
+        def price(one: Contender) -> None:
+            first = first_design(one.candidate, self.ends, request.settings)
+            one.costs = one.time_rounds(one.candidate.rule(first[0]))
+            if one.costs.within(request.paid, request.amount) >= MOST:
+                each = one.costs.at(request.paid, 1) - one.costs.at(request.paid, 0)
+                with_times = "a clock with times" if request.paid == "seconds" else "a network over which agents send"
+                raise InputError(
+                    f"{request.paid} = {request.amount:g} pay for {MOST:,} rounds of {one.name} and more, at "
+                    f"{each:.3g} each: give less, or {with_times}."
+                )
+            one.settings = first if designs is None else designs[one.algorithm["name"]]
+            one.set_rounds(request, share)
+
+        self._in_parallel(price, contenders, 1)
+
+    def _drop_unaffordable(self, contenders: list[Contender]) -> list[Contender]:
+        """Return the contenders of which the budget pays for a round; the others are noted as dropped."""
+        request = self.request
+        for one in contenders:
+            if one.rounds < 1:
+                price = one.costs.at(request.paid, 1)
+                why = f"one round takes {price:.3g} {request.paid}, and the budget is {request.amount:g}"
+                self.dropped.append({"what": one.name, "stage": "before", "why": why})
+        return [one for one in contenders if one.rounds >= 1]
+
+    def _next_design(self, one: Contender) -> list[Values]:
+        """Return settings around the best ones of the last stage that did not diverge."""
+        count = self.request.settings
+        sound = [values for score, values in zip(one.scores, one.settings, strict=True) if score.failed < 2]
+        ratio = math.exp(math.log(self.ends[1] / self.ends[0]) / (count - 1))
+        return next_design(one.candidate, sound or one.settings[:1], ratio, count)
+
+    def _run_stage(self, stage: int, contenders: list[Contender]) -> list[Contender]:
+        """Run a stage on one seed that all share, and return the contenders that go on, the best first."""
+        request, seed = self.request, FIRST_SEED + 1_000 * self.request.seed + stage
+
+        def try_settings(one: Contender) -> None:
+            runs = self._compute(one, [seed], STAGES[stage])
+            scores = [score_run(runs[k, seed], request, one.costs) for k in range(len(one.settings))]
+            order = sorted(range(len(scores)), key=scores.__getitem__)
+            one.scores, one.settings = [scores[k] for k in order], [one.settings[k] for k in order]
+
+        longest = sorted(contenders, key=lambda one: -one.work)  # first, so that no core waits for it at the end
+        self._in_parallel(try_settings, longest, sum(one.rounds for one in contenders))
+        tried = sorted(longest, key=lambda one: one.scores[0])
+        if tried[0].scores[0].failed == 2:
             low, high = self.ends
             raise InputError(
                 f"every setting of every method diverged, with step sizes from {low:.3g} to {high:.3g}: give a lower "
                 "range in the spec, as [tuning] eta = [lowest, highest]."
             )
+        going = tried[: request.finalists(stage)]
         for one in tried:
-            rounds, costs = one.task.rounds, one.task.costs
-            if one.best.failed == 0 and self.question.target is None:
-                paid = {"seconds": costs.at("seconds", rounds), "bytes": costs.at("bytes", rounds)}
-                self.points.append({"what": one.task.way.name, "value": one.best.value, **paid})
-        for one in tried[going:]:
-            self._drop(one, number, tried[going - 1])
-        names = "; ".join(one.task.way.name for one in tried[:going])
-        self.say(f"{STAGES[number]}: {len(tried)} tried, {going} go on: {names}")
-        return tried[:going]
+            if one.scores[0].failed == 0 and request.target is None:
+                costs = {"seconds": one.costs.at("seconds", one.rounds), "bytes": one.costs.at("bytes", one.rounds)}
+                self.points.append({"what": one.name, "value": one.scores[0].value, **costs})
+        for one in tried[len(going) :]:
+            why = self._why_dropped(one.scores, going[-1].scores[0], SHARES[stage] * request.amount)
+            self.dropped.append({"what": one.name, "stage": STAGES[stage], "why": why})
+        names = "; ".join(one.name for one in going)
+        self.say(f"{STAGES[stage]}: {len(tried)} tried, {len(going)} go on: {names}")
+        return going
 
-    def _drop(self, one: Tried, number: int, last: Tried) -> None:
-        """Note why a way does not go on."""
-        paid, amount = self.question.paid, SHARES[number] * self.question.amount
-        if one.best.failed == 2:
-            why = f"all {len(one.ranked)} settings diverged"
-        elif one.best.failed > last.best.failed:
-            why = f"it did not reach the target in {amount:,.4g} {paid}"
-        else:
-            what = self.question.criterion if one.best.failed or self.question.target is None else paid
-            why = f"{what} {one.best.value:.6g} in {amount:,.4g} {paid}; the last that went on: {last.best.value:.6g}"
-        self.dropped.append({"what": one.task.way.name, "stage": STAGES[number], "why": why})
+    def _why_dropped(self, scores: list[Score], last: Score, amount: float) -> str:
+        best, paid = scores[0], self.request.paid
+        if best.failed == 2:
+            return f"all {len(scores)} settings diverged"
+        if best.failed > last.failed:
+            return f"it did not reach the target in {amount:,.4g} {paid}"
+        what = self.request.criterion if best.failed or self.request.target is None else paid
+        return f"{what} {best.value:.6g} in {amount:,.4g} {paid}; the last that went on: {last.value:.6g}"
 
-    def _forms(self, kept: list[Tried]) -> list[Task]:
-        """All forms of the methods that went on, on all graphs, with settings around the best."""
-        designs = {one.task.way.algorithm["name"]: self._design(one) for one in kept}
-        ways = [way for one in kept for way in self.choices.further(one.task.way)]
-        tasks = self._affordable(ways, designs)
-        for task in tasks:
-            if task.rounds < 1:
-                self._unaffordable(task)
-        return [task for task in tasks if task.rounds >= 1]
+    def run_finals(self, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
+        """Run the finalists on seeds that the search has not seen, and rank them.
 
-    def _again(self, one: Tried, share: float) -> Task:
-        rounds = rounds_of(one.task.costs, self.question, share)
-        return Task(one.task.way, one.task.costs, self._design(one), rounds)
+        At each look, the first and those about which nothing is decided run on twice as many seeds.
+        """
+        count, first = self.request.seeds, 1_000 * self.request.seed
+        for one in finalists:
+            one.become_finalist(self.request, tuple(range(first, first + count)))
+        entered, ranked = finalists, []
+        for look in range(LOOKS):
+            self._run_seeds(entered, list(range(first, first + (count << look))))
+            ranked = rank(self.request, finalists)
+            finalists = [one for _, one in ranked]
+            entered = [one for apart, one in ranked if apart.verdict in ("first", "undecided")]
+            if len(entered) == 1:
+                break
+        return ranked
 
-    def _design(self, one: Tried) -> list[Any]:
-        sound = [values for found, values in one.ranked if found.failed < 2] or [one.ranked[0][1]]
-        ratio = ratio_of(self.ends, self.question.settings)
-        return next_design(one.task.way.candidate, sound, ratio, self.question.settings)
+    def _run_seeds(self, entered: list[Contender], seeds: list[int]) -> None:
+        """Add the runs of the seeds that are missing."""
+        count = self.request.seeds
+        missing = [[seed for seed in seeds if seed not in one.runs] for one in entered]
+        blocks = [len(some) // count for some in missing]
 
-    def _recommendation(self, found: Finals) -> Recommendation:
-        question, first = self.question, found.ranked[0]
-        rows = [row_of(one, apart) for one, apart in zip(found.ranked, found.differences, strict=True)]
-        before = [{"what": what, "stage": "before", "why": why} for what, why in self.choices.left_out.items()]
-        return Recommendation(
-            sought=question.sought,
-            threshold=question.threshold,
-            criterion=question.criterion,
-            currency=question.currency if question.target is not None else None,
-            clock=str(first.task.way.parts.clock),
-            ranking=rows,
-            eliminated=before + self.dropped,
-            curves={title(row): curve_of(one, question.criterion) for one, row in zip(found.ranked, rows, strict=True)},
-            points=self.points,
-            winner=winner_of(question, first.task, len(first.scored), rows[0]),
-            took=round(time.monotonic() - self._began, 1),
+        def run_one(number: int) -> None:
+            one = entered[number]
+            runs = self._compute(one, missing[number], STAGES[-1], finals=True)
+            one.runs.update({seed: runs[0, seed] for seed in missing[number]})
+            one.by_seed.update({seed: score_run(one.runs[seed], self.request, one.costs) for seed in missing[number]})
+
+        longest = sorted(range(len(entered)), key=lambda number: -entered[number].work * blocks[number])
+        self._in_parallel(run_one, longest, sum(one.rounds * n for one, n in zip(entered, blocks, strict=True)))
+
+    @property
+    def _width(self) -> Width:
+        """The shape of a block of the search: all settings of a contender."""
+        return Width(self.request.settings, 1)
+
+    def _plan(self, rounds: int, finals: bool = False) -> RunPlan:
+        # a target and a curve need many measured rounds; only the programs of finalists are worth care in compiling
+        dense = finals or self.request.target is not None
+        every = (max(1, rounds // 100), max(1, rounds // 20)) if dense else (rounds, rounds)
+        return RunPlan(rounds, every, self.request.spec.run.dtype, metrics=CRITERIA, quick=not finals)
+
+    def _compute(
+        self, one: Contender, seeds: list[int], what: str = "", *, finals: bool = False, trial: int | None = None
+    ) -> Any:
+        """Return the runs of a contender's settings; of a `trial`, so many rounds that are neither stored nor shown."""
+        experiment, before = one.experiment, 0
+
+        def report(done: int, loss: float | None) -> None:
+            nonlocal before
+            if self._stop:
+                raise Interrupted
+            if trial is None:
+                with self._lock:
+                    self._done += max(0, done - before)
+                    before = done
+                    self.report(what, min(self._done, self._total), self._total, loss)
+
+        return compute(
+            [experiment.setting(one.candidate.rule(values)) for values in one.settings],
+            experiment.problem,
+            experiment.network,
+            seeds,
+            self._plan(one.rounds if trial is None else trial, finals),
+            width=Width(1, self.request.seeds) if finals else self._width,
+            store=self.store if trial is None else NullStore(),
+            report=report,
         )
 
+    def _in_parallel(self, work: Callable[[Any], None], tasks: Sequence[Any], rounds: int) -> None:
+        """Apply `work` to each task, as many at a time as there are cores; all have so many rounds together."""
+        self._done, self._total = 0, max(1, rounds)
+        pool = ThreadPoolExecutor(WORKERS)
+        try:
+            for future in [pool.submit(work, task) for task in tasks]:
+                future.result()
+        except BaseException:
+            self._stop = True  # the others end at their next report
+            raise
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
-def _ends(way: Way) -> tuple[float, float]:
-    """The step sizes that are tried first where the spec names none."""
-    smoothness = way.parts.problem.smoothness
-    scale = 1.0 if not smoothness else 1 / smoothness
-    return STEPS[0] * scale, STEPS[1] * scale
+    def _statement(self, contenders: list[Contender]) -> str:
+        """Return what is sought and how it is judged, the stages, and their cost."""
+        request = self.request
+        kept = min(request.finalists(0), len(contenders))
+        forms_of_all = [
+            len(list(forms(name))) * len(self.graphs) * (1 + hasattr(ALGORITHMS[name], "wake")) for name in self.methods
+        ]
+        more = round(kept * sum(forms_of_all) / len(forms_of_all))
+        closer, final = (min(request.finalists(stage), more) for stage in (1, 2))
+        later = more * SHARES[1] + closer * SHARES[2] + final * SHARES[3]
+        total = sum(one.rounds for one in contenders)
+        mean = total / len(contenders) / SHARES[0]
+        rounds = request.settings * (total + mean * later) + mean * final * request.seeds
+        heaviest = sorted((one.work for one in contenders), reverse=True)[:kept]
+        work = sum(one.work for one in contenders) + sum(heaviest) / kept / SHARES[0] * (later + final)
+        first, second, third, all_of_it = (f"{value * request.amount:,.4g} {request.paid}" for value in SHARES)
+        graphs, experiment = counted(len(self.graphs), "graph"), contenders[0].experiment
+        return (
+            f"sought: {request.sought}, {experiment.network.agents} agents; clock: {experiment.clock}\n"
+            f"a difference matters from {request.threshold}; that is set before, and intervals are 95 %\n"
+            f"search: {counted(len(contenders), 'method')} in {first}, with {request.settings} settings each; the "
+            f"best {kept} in about {counted(more, 'form')} on {graphs} in {second}; the best {closer} in {third}, and "
+            f"{final} of these in {all_of_it}, and on {request.seeds} to {request.seeds << LOOKS - 1} other seeds\n"
+            f"cost: about {rounds:,.0f} rounds, " + self._estimate(contenders, work, len(contenders) + more + final)
+        )
 
+    def _estimate(self, contenders: list[Contender], work: float, programs: int) -> str:
+        """Return how long so many queries of blocks will take, from a trial of the contender with the most of them."""
+        if self.store.keeps and any(self.store.folder.glob("*.cell")):
+            return "less what was finished here before"
+        tried, took = max(contenders, key=lambda one: one.work), []
+        for rounds in TRIAL:
+            began = time.monotonic()
+            self._compute(tried, [0], trial=rounds)
+            took.append(time.monotonic() - began)
+        compiling, speed = max(took[0] - took[1], 0.0), TRIAL[1] / took[1]
+        minutes = (programs * compiling + work / max(1.0, tried.costs.queries) / speed) / WORKERS / 60
+        kept = "the same command goes on" if self.store.keeps else "nothing is kept"
+        return (
+            f"{minutes:.1f} minutes on {counted(WORKERS, 'core')} if the methods that compute most go on, and longer "
+            f"where more seeds are needed to decide (a trial of {tried.form} took {compiling:.1f} s to compile one "
+            f"program of {programs}, and then ran {speed * self.request.settings:,.0f} rounds a second); Ctrl-C "
+            f"stops, and {kept}"
+        )
 
-def _ceiling(price: float) -> str:
-    """A number with three digits that is not below the price."""
-    shown = float(f"{price:.3g}")
-    return f"{shown if shown >= price else shown * 1.01:.4g}"
+    def _winner(self, first: Contender, row: dict[str, Any]) -> str:
+        """Return the spec of the winner: the problem as it was, with its method, its graph and all its rounds."""
+        request, seeds, start = self.request, len(first.by_seed), 1_000 * self.request.seed
+        given = request.spec.model_dump(exclude_unset=True)
+        for name in ("tuning", "variant", "title", "experiment"):
+            given.pop(name, None)
+        given["network"] = first.network
+        given["run"] = {
+            "steps": first.rounds,
+            "every": max(1, first.rounds // 100),
+            "seeds": list(range(start, start + seeds)) if start else seeds,
+            "dtype": request.spec.run.dtype,
+        }
+        assert request.spec.clock is not None
+        given["clock"] = request.spec.clock.model_dump(exclude_unset=True)
+        given["algorithm"] = [first.algorithm | first.settings[0]]
+        head = f"# Recommended for {request.sought}: {title(row)}, {row['setting']}.\n\n"
+        return head + tomlkit.dumps(given)

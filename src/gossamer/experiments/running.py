@@ -1,7 +1,9 @@
-"""Run a spec: one result, or a study of several variants, through a store that an interrupted run goes on from."""
+"""Run experiments: tune what is open, run all variants through a store, and put the results together."""
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import groupby
+from math import isfinite
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,34 +12,37 @@ import numpy as np
 import polars as pl
 
 from gossamer.basics.progress import Report, Tally, reporting, saying
-from gossamer.core import InputError, Rule, parts, setting
+from gossamer.core import InputError, Rule, is_rule, parts, setting
 from gossamer.engines import processes
+from gossamer.engines.devices import check_devices
 from gossamer.engines.program import Form
-from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute
-from gossamer.engines.simulator import result_of, warn_of_drift
-from gossamer.experiments.directory import claim
-from gossamer.experiments.facts import facts_of
-from gossamer.experiments.tuning import Tuned
-from gossamer.experiments.variants import Variant
+from gossamer.engines.runs import Row, RunPlan, compute
+from gossamer.engines.simulator import check, network_for, planned, result_of, timed_by, warn_of_drift
+from gossamer.experiments.directory import claim, leaving_nothing
+from gossamer.experiments.tuning import Tuned, check_tuning_memory, tune_experiment
+from gossamer.oracles import Oracle, completed
+from gossamer.problems import Empirical, Problem
+from gossamer.results.cache_key import Unknown, digest
 from gossamer.results.result import Result
 from gossamer.results.statistics import unsettled
 from gossamer.results.store import NullStore, Store
 from gossamer.results.study import TUNED, Study
-from gossamer.specs.parts import Parts
-from gossamer.specs.spec import Spec
+from gossamer.specs.experiment import Candidate, Experiment, check_grids
+from gossamer.specs.sections import RunSection, TuningSection
+from gossamer.specs.spec import Spec, check_seeds
+from gossamer.specs.tables import located, plain, validate
 
 
-class Wanted(NamedTuple):
-    """One algorithm of one variant, its hyper-parameters chosen, and the seeds that they were chosen for."""
+class Task(NamedTuple):
+    """An algorithm of a variant with its hyper-parameters chosen, and the seeds that they were chosen for."""
 
     variant: str
     number: int
-    """Which `[[algorithm]]` of the spec it is."""
+    """The place of the algorithm in the spec."""
     rule: Rule
     seeds: list[int]
-    parts: Parts
     plan: RunPlan
-    width: Width
+    experiment: Experiment
 
 
 Place = tuple[str, int]
@@ -45,133 +50,247 @@ Place = tuple[str, int]
 
 
 def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progress: bool | Report = True) -> Study:
-    """Run a spec. With `out`, in a directory: every run is kept when it is done, so that the same call after an
-    interruption goes on, and one with more rounds or seeds computes only what is missing."""
-    variants = spec.each(Variant.of)
-    store = NullStore()
-    if out is not None:
-        processes.run_on_first(partial(claim, spec, Path(out)))
-        store = processes.open_store(Path(out) / "cells")
-    study = studied(variants, store, name, spec.title or name, spec.toml(), progress)
-    if out is None or not processes.is_first():
+    """Run a spec and return its study.
+
+    With a directory `out`, every finished run is stored there. The same call after an interruption goes on, and one
+    with more rounds or seeds computes only what is missing.
+    """
+    experiments = spec.each(build_experiment)
+    if out is None:
+        return run_experiments(experiments, NullStore(), name, spec.title or name, spec.toml(), progress)
+    folder = Path(out)
+    with leaving_nothing(folder):
+        processes.run_on_first(partial(claim, spec, folder))
+        store = processes.open_store(folder / "cells")
+        study = run_experiments(experiments, store, name, spec.title or name, spec.toml(), progress)
+    if not processes.is_first():
         return study
     try:
-        study.save(Path(out), anew=store.written > 0)
+        study.save(folder, anew=store.written > 0)
     except OSError as error:
-        raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
-    return study if store.written else Study.load(out)  # with the seconds and versions of the computation
+        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+    return study if store.written else Study.load(folder)  # with the seconds and versions of the computation
 
 
-def studied(
-    variants: dict[str, Variant], store: Store, name: str, title: str, spec: str, progress: bool | Report
-) -> Study:
-    """Tune what is open in each variant, run all, and put together what it gives."""
-    with reporting(progress) as report:
-        tuned = {label: _tuned(variant, store, report) for label, variant in variants.items()}
-        wanted = [each for label in variants for each in _wanted(label, variants[label], tuned[label])]
-        warn_of_drift([(each.rule, each.plan) for each in wanted])
-        alone = list(variants) == [""] and variants[""].tuning is None
-        tally = Tally(name, sum(len(each.seeds) for each in wanted), several=not alone)
-        results = _evaluated(variants, wanted, store, report, tally)
-    numbers = {label: range(len(variant.parts.candidates)) for label, variant in variants.items()}
-    joined = {label: Result.join([results[label, k] for k in numbers[label]]) for label in variants}
-    facts = {label: facts_of(variant.parts, joined[label]) for label, variant in variants.items()}
-    return Study(name, title, spec, joined, Tuned.table_of(tuned), facts)
-
-
-def tuned(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.DataFrame:
-    """Only the tuning of a spec: one row for each setting that was tried, the chosen ones marked."""
+def tune_spec(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.DataFrame:
+    """Tune a spec without its final runs: one row for each setting that was tried, the chosen ones marked."""
     if spec.tuning is None:
         raise InputError("the spec has no [tuning] section: add one with eta = [lowest, highest].")
-    variants = spec.each(Variant.of)
-    if not any(candidate.open for variant in variants.values() for candidate in variant.parts.candidates):
+    experiments = spec.each(build_experiment)
+    if not any(candidate.open for experiment in experiments.values() for candidate in experiment.candidates):
         raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
-    processes.run_on_first(partial(claim, spec, Path(out)))
-    with reporting(progress) as report:
+    with leaving_nothing(Path(out)), reporting(progress) as report:
+        processes.run_on_first(partial(claim, spec, Path(out)))
         store = processes.open_store(Path(out) / "cells")
-        table = Tuned.table_of({label: _tuned(variant, store, report) for label, variant in variants.items()})
+        table = Tuned.table_of({label: tune_experiment(one, store, report) for label, one in experiments.items()})
     assert table is not None
     return table
 
 
-def _tuned(variant: Variant, store: Store, report: Report) -> list[Tuned]:
-    """What was chosen in each replicate."""
-    if (trying := variant.trying) is None:
-        return [Tuned({}, {})]
-    return [trying.search(store, report, replicate) for replicate in range(len(variant.shares))]
+def study(
+    algorithms: Sequence[Any] | Any,
+    problem: Problem,
+    network: Any,
+    oracle: Oracle | None = None,
+    *,
+    steps: int,
+    tune: Mapping[str, Any] | None = None,
+    seeds: int | Sequence[int] = 5,
+    every: int | Sequence[int] | None = None,
+    settle: int | None = None,
+    dtype: str = "float32",
+    until: Mapping[str, float] | None = None,
+    clock: Any = None,
+    name: str = "study",
+    out: str | Path | None = None,
+    progress: bool | Report = True,
+) -> Study:
+    """Tune classes, run them and the rules that are given whole, and compare all on the same samples.
+
+    Args:
+        algorithms: classes, such as ``gs.BiasedDMT`` or one's own, whose hyper-parameters are tuned; names of
+            algorithms, likewise; and rules, such as ``gs.DPSGD(eta=0.1)``, which run as they are.
+        problem: what is minimised.
+        network: who talks to whom, as in `simulate`.
+        oracle: where gradients come from; the exact ones if it is not given.
+        steps: rounds.
+        tune: the keys of a spec's ``[tuning]``, such as ``{"eta": (0.01, 1.0), "budget": 16}``.
+        seeds: how many (0, 1, …), or a list of them; they differ from those of tuning.
+        every: measure every so many rounds, as in `simulate`.
+        settle: runs go on until ‖∇F‖² has settled, but never beyond this many rounds.
+        dtype: "float32" or "float64".
+        until: ends a run early, as in `simulate`; runs of tuning are not ended by it.
+        clock: how long agents compute and messages travel, as in `simulate`.
+        name: the study's name.
+        out: a directory to save it in; what was finished there before is not computed again.
+        progress: as in `simulate`.
+    """
+    given = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
+    candidates = [Candidate.of_rule(one) if is_rule(type(one)) else Candidate.of(one) for one in given]
+    oracle, network = completed(oracle), network_for(problem, network)
+    plan, chosen_seeds = planned(steps, every, seeds, dtype, until)
+    if plan.until and settle is not None:
+        raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
+    check_seeds(len(chosen_seeds))
+    clock, network = timed_by(clock, network)
+    section = _tuning_section(tune, [candidate.name for candidate in candidates if candidate.open])
+    fixed = [candidate.whole for candidate in candidates if not candidate.open]
+    check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
+    if section:
+        check_grids(section, candidates)
+        if len(chosen_seeds) % section.replicates:
+            raise InputError(
+                f"tune: replicates = {section.replicates} must share the {len(chosen_seeds)} seeds equally: take a "
+                f"multiple of {section.replicates} seeds."
+            )
+        for candidate in candidates:
+            if candidate.open:
+                check([candidate.example(section)], problem, network, oracle)
+    run_section = validate(RunSection, plain({"steps": plan.steps, "settle": settle}), "study: ")
+    key = {}
+    if out is not None:
+        try:  # no spec describes these objects: their key is a hash of all that they hold
+            key = {"objects": digest(problem, network, oracle)}
+        except Unknown as reason:
+            raise InputError(
+                f"out=… needs to know what it stores, but {reason}: leave it out, and use `save`."
+            ) from None
+    made_of = candidates, problem, network, oracle
+    experiment = Experiment(*made_of, plan, chosen_seeds, run_section, section, clock, key)
+    check_size(experiment)
+    if out is None:
+        return run_experiments({"": experiment}, NullStore(), name, name, "", progress)
+    folder = Path(out)
+    with leaving_nothing(folder):
+        if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "cells").is_dir())):
+            raise InputError(f"{folder} is not empty and holds no study: choose another directory.")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+        store = Store(folder / "cells")
+        compared = run_experiments({"": experiment}, store, name, name, "", progress)
+    compared.save(folder, anew=store.written > 0)
+    return compared
 
 
-def _wanted(label: str, variant: Variant, tuned: list[Tuned]) -> list[Wanted]:
-    """What is to be run in a variant: an algorithm that leaves nothing open on all seeds at once."""
-    wanted = []
-    choices = [choice.chosen for choice in tuned]
-    for number, candidate in enumerate(variant.parts.candidates):
-        for share, chosen in zip(variant.shares, choices, strict=True) if candidate.open else [(variant.seeds, {})]:
-            rule = candidate.rule(chosen[number]) if candidate.open else candidate.whole
-            wanted.append(Wanted(label, number, rule, share, variant.parts, variant.plan, variant.width))
-    return wanted
+def _tuning_section(tune: Mapping[str, Any] | None, left_open: list[str]) -> TuningSection | None:
+    if tune is None:
+        if left_open:
+            raise InputError(
+                f"{left_open[0]} is given as a class, so that its hyper-parameters are to be tuned: say how, as in "
+                'tune={"eta": (0.01, 1.0)}, or give it whole, as in BiasedDMT(eta=0.1, lam=0.05).'
+            )
+        return None
+    if not left_open:
+        raise InputError(
+            "tune is given, but every algorithm has all its hyper-parameters: give classes, or leave it out."
+        )
+    return validate(TuningSection, plain(dict(tune)), "tune: ")
 
 
-def _evaluated(
-    variants: dict[str, Variant], wanted: list[Wanted], store: Store, report: Report, tally: Tally
-) -> dict[Place, Result]:
-    """The result of each algorithm in each variant; runs that have not settled go on where the spec says so."""
-    runs: dict[Place, dict[int, Row]] = {}
-    going = wanted
-    while going:
-        for place, by_seed in _computed(going, store, report, tally).items():
-            runs[place] = runs.get(place, {}) | by_seed
-        going = [
-            task._replace(plan=task.plan.doubled())
-            for task in going
-            if task.plan.last * 2 <= (variants[task.variant].run.settle or 0)
-            and not _settled(runs[task.variant, task.number], variants[task.variant])
+def build_experiment(spec: Spec) -> Experiment:
+    """Build a spec without variants, and check that its runs fit into memory."""
+    experiment = spec.parts()
+    check_size(experiment)
+    return experiment
+
+
+def check_size(experiment: Experiment) -> None:
+    """Raise InputError for runs that would not fit into memory, or that the devices cannot share."""
+    tuning = experiment.tuning
+    settings = tuning.budget if tuning else len(experiment.candidates)
+    check_devices(settings * len(experiment.seeds), experiment.problem, experiment.network)
+    for candidate in experiment.candidates:
+        rule = candidate.example(tuning) if tuning and candidate.open else candidate.whole
+        experiment.check_memory([rule], experiment.seeds, experiment.plan, experiment.width)
+    with located("[tuning]"):
+        check_tuning_memory(experiment)
+
+
+def run_experiments(
+    experiments: dict[str, Experiment], store: Store, name: str, title: str, spec: str, progress: bool | Report
+) -> Study:
+    """Tune what is open in each variant, run all, and return the study."""
+    with reporting(progress) as report:
+        tuned = {label: tune_experiment(experiment, store, report) for label, experiment in experiments.items()}
+        tasks = [task for label, one in experiments.items() for task in _tasks(label, one, tuned[label])]
+        warn_of_drift([(task.rule, task.plan) for task in tasks])
+        alone = list(experiments) == [""] and experiments[""].tuning is None
+        tally = Tally(name, sum(len(task.seeds) for task in tasks), several=not alone)
+        runs: dict[Place, dict[int, Row]] = {}
+        going = tasks
+        while going:
+            for place, by_seed in _compute(going, store, report, tally).items():
+                runs[place] = runs.get(place, {}) | by_seed
+            going = [
+                task._replace(plan=task.plan.doubled())
+                for task in going
+                if task.plan.last * 2 <= (task.experiment.run.settle or 0)
+                and not _has_settled(runs[task.variant, task.number], task.experiment)
+            ]
+            tally.more(sum(len(task.seeds) for task in going))
+    results, facts = {}, {}
+    titles = _titles(tasks)
+    for label, experiment in experiments.items():
+        several = [
+            _result(titles[label, number], runs[label, number], experiment)
+            for number in range(len(experiment.candidates))
         ]
-        tally.more(sum(len(task.seeds) for task in going))
-    titles = _titles(wanted)
-    results = {}
-    for label, number in runs:
-        several = [task for task in wanted if (task.variant, task.number) == (label, number)]
-        results[label, number] = _result(several, titles[label, number], runs[label, number], variants[label])
-    return results
+        results[label] = Result.join(several)
+        facts[label] = _facts(experiment, results[label])
+    return Study(name, title, spec, results, Tuned.table_of(tuned), facts)
 
 
-def _titles(wanted: list[Wanted]) -> dict[Place, str]:
-    """What the setting of each algorithm is called. Tuning may choose what another `[[algorithm]]` of the variant has:
-    then each but the first says which it is."""
-    titles: dict[Place, str] = {}
-    taken = set()
-    for place, group in groupby(wanted, key=lambda task: (task.variant, task.number)):
-        several = list(group)
-        first = several[0]
-        rule, start = first.rule, first.parts.candidates[first.number].start
-        title = setting(rule)
-        if len(several) > 1:
-            title = f"{TUNED} {len(several)} replicates" + f", {start}" * bool(start)
-        if (place[0], rule.name, title) in taken:
-            title += f", as [[algorithm]] number {place[1] + 1}"
-        taken.add((place[0], rule.name, title))
-        titles[place] = title
-    return titles
+def _tasks(label: str, experiment: Experiment, tuned: list[Tuned]) -> list[Task]:
+    """Return the final runs of a variant; an algorithm that leaves nothing open runs on all seeds at once."""
+    tasks = []
+    choices = [choice.chosen for choice in tuned]
+    for number, candidate in enumerate(experiment.candidates):
+        if candidate.open:
+            for share, chosen in zip(experiment.shares, choices, strict=True):
+                rule = candidate.rule(chosen[number])
+                tasks.append(Task(label, number, rule, share, experiment.plan, experiment))
+        else:
+            tasks.append(Task(label, number, candidate.whole, experiment.seeds, experiment.plan, experiment))
+    return tasks
 
 
-def _result(several: list[Wanted], told: str, runs: dict[int, Row], variant: Variant) -> Result:
-    """The result of one algorithm; several settings, each of a replicate of its own, are one method: tuned."""
-    first = several[0]
-    parts, plan = variant.parts, variant.plan
-    ordered = {seed: runs[seed] for seed in variant.seeds}
-    seconds = sum(run.seconds for run in runs.values())
-    replicates = _replicates(variant) if len(variant.shares) > 1 else None
-    made_of = parts.problem, parts.network, parts.oracle
-    return result_of(first.rule, ordered, *made_of, plan, seconds, told, replicates, variant.clock)
+def _compute(tasks: list[Task], store: Store, report: Report, tally: Tally) -> dict[Place, dict[int, Row]]:
+    """Return the runs by seed. Tasks that differ in numbers only share compiled blocks."""
+    groups: dict[tuple[Any, ...], list[Task]] = {}
+    for task in tasks:
+        one = task.experiment
+        structure = str(jax.tree.structure((one.oracle, parts(task.rule))))
+        same = structure, id(one.problem), id(one.network), Form.of(task.rule), tuple(task.seeds), task.plan, one.width
+        groups.setdefault(same, []).append(task)
+    computed: dict[Place, dict[int, Row]] = {}
+    for group in groups.values():
+        first = group[0]
+
+        def report_group(done: int, loss: float | None, first: Task = first) -> None:
+            report(tally.label(first.rule.name), done, first.plan.last, loss)
+
+        runs = compute(
+            [task.experiment.setting(task.rule) for task in group],
+            first.experiment.problem,
+            first.experiment.network,
+            first.seeds,
+            first.plan,
+            width=first.experiment.width,
+            store=store,
+            report=report_group,
+            ended=tally.add,
+            say=saying(report, first.rule.name),
+            forecast=first.plan.doublings > 0,  # the plan of the spec was checked before
+        )
+        for k, task in enumerate(group):
+            computed.setdefault((task.variant, task.number), {}).update({seed: runs[k, seed] for seed in task.seeds})
+    return computed
 
 
-def _replicates(variant: Variant) -> dict[int, int]:
-    return {seed: replicate for replicate, share in enumerate(variant.shares) for seed in share}
-
-
-def _settled(runs: dict[int, Row], variant: Variant) -> bool:
-    """Tell if the mean of ‖∇F‖² has settled over all replicates; a run that diverged never will.
+def _has_settled(runs: dict[int, Row], experiment: Experiment) -> bool:
+    """Return whether the mean of ‖∇F‖² has settled over all replicates; a run that diverged never will.
 
     Where the agents' mean bias ē is constant, ‖ē‖² + ‖∇F + ē‖² must have settled as well: floors are read from it.
     """
@@ -179,7 +298,7 @@ def _settled(runs: dict[int, Row], variant: Variant) -> bool:
         return True
     first = next(iter(runs.values()))
     rounds = first.rounds
-    shares = variant.shares if len(variant.shares) > 1 else [[seed] for seed in variant.seeds]
+    shares = experiment.shares if len(experiment.shares) > 1 else [[seed] for seed in experiment.seeds]
 
     def mean(metric: str) -> np.ndarray:
         return np.array([np.mean([runs[seed].metrics[metric] for seed in share], axis=0) for share in shares])
@@ -192,38 +311,64 @@ def _settled(runs: dict[int, Row], variant: Variant) -> bool:
     return all(unsettled(rounds, values, mean("loss")) is None for values in readings)
 
 
-def _computed(wanted: list[Wanted], store: Store, report: Report, tally: Tally) -> dict[Place, dict[int, Row]]:
-    """The runs by seed. What differs in numbers only runs in common blocks."""
-    groups: dict[tuple[Any, ...], list[Wanted]] = {}
-    for task in wanted:
-        groups.setdefault(_alike(task), []).append(task)
-    computed: dict[Place, dict[int, Row]] = {}
-    for group in groups.values():
-        first = group[0]
+def _titles(tasks: list[Task]) -> dict[Place, tuple[Rule, str]]:
+    """Return the first rule of each algorithm, and the title of its setting.
 
-        def told(done: int, loss: float | None, first: Wanted = first) -> None:
-            report(tally.label(first.rule.name), done, first.plan.last, loss)
-
-        runs = compute(
-            [Setting(task.rule, task.parts.oracle, partial(task.parts.key_of, task.rule)) for task in group],
-            first.parts.problem,
-            first.parts.network,
-            first.seeds,
-            first.plan,
-            width=first.width,
-            store=store,
-            report=told,
-            ended=tally.add,
-            say=saying(report, first.rule.name),
-            forecast=first.plan.doublings > 0,  # the plan of the spec was checked when it was read
-        )
-        for k, task in enumerate(group):
-            computed.setdefault((task.variant, task.number), {}).update({seed: runs[k, seed] for seed in task.seeds})
-    return computed
+    Tuning may choose what another `[[algorithm]]` of the variant has: the title of each but the first then says which
+    algorithm it is.
+    """
+    titles: dict[Place, tuple[Rule, str]] = {}
+    taken = set()
+    for place, group in groupby(tasks, key=lambda task: (task.variant, task.number)):
+        several = list(group)
+        rule, start = several[0].rule, several[0].experiment.candidates[place[1]].start
+        title = setting(rule)
+        if len(several) > 1:
+            title = f"{TUNED} {len(several)} replicates" + f", {start}" * bool(start)
+        if (place[0], rule.name, title) in taken:
+            title += f", as [[algorithm]] number {place[1] + 1}"
+        taken.add((place[0], rule.name, title))
+        titles[place] = rule, title
+    return titles
 
 
-def _alike(task: Wanted) -> tuple[Any, ...]:
-    """The same for what can share a compiled block."""
-    structure = str(jax.tree.structure((task.parts.oracle, parts(task.rule))))
-    where = id(task.parts.problem), id(task.parts.network)
-    return structure, *where, Form.of(task.rule), tuple(task.seeds), task.plan, task.width
+def _result(of_rule: tuple[Rule, str], runs: dict[int, Row], one: Experiment) -> Result:
+    """Return the result of one algorithm; settings of several replicates are one method."""
+    rule, title = of_rule
+    ordered = {seed: runs[seed] for seed in one.seeds}
+    seconds = sum(run.seconds for run in runs.values())
+    replicates = {seed: replicate for replicate, share in enumerate(one.shares) for seed in share}
+    by_share = replicates if len(one.shares) > 1 else None
+    return result_of(rule, ordered, one.problem, one.network, one.oracle, one.plan, seconds, title, by_share, one.clock)
+
+
+def _facts(experiment: Experiment, result: Result) -> dict[str, Any]:
+    """Return what a reader should know of a variant, besides its runs."""
+    problem, network = experiment.problem, experiment.network
+    # ρ of an asynchronous network says nothing, and that of a large changing one takes too long
+    has_gap = not network.asynchronous and (network.agents <= 1_000 or not network.changes)
+    ends = ((agent, int(other)) for agent in range(network.agents) for other in network.neighbors(agent))
+    means = next(iter(result.states.values())).mean(1).astype(float)
+    facts: dict[str, Any] = {
+        "agents": network.agents,
+        "network": network.name,
+        "gap": network.gap if has_gap else None,
+        "links": network.links,
+        "edges": [list(pair) for pair in sorted({(min(pair), max(pair)) for pair in ends})]
+        if network.agents <= 200
+        else None,
+        "smoothness": problem.smoothness,
+        "heterogeneity": problem.heterogeneity(problem.start),
+        "heterogeneity_at_end": (
+            float(np.mean([problem.heterogeneity(mean) for mean in means])) if np.isfinite(means).all() else None
+        ),
+    }
+    if isinstance(problem, Empirical):
+        targets = [problem.own_targets(agent) for agent in range(problem.agents)]
+        classes = np.unique(np.concatenate(targets))
+        facts["classes"] = [str(value) for value in classes]
+        facts["counts"] = [[int((own == value).sum()) for value in classes] for own in targets]
+    if result.mean_bias is not None:
+        facts["bias_sq"] = float((result.mean_bias**2).sum(1).mean())
+    # JSON has no infinity, which the numbers of an absurd problem may reach
+    return {name: None if isinstance(value, float) and not isfinite(value) else value for name, value in facts.items()}

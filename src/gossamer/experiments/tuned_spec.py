@@ -1,8 +1,8 @@
 """A spec with the numbers that tuning chose, in place of what it left open.
 
-A spec holds one number for one algorithm. So where variants, or replicates of the tuning, chose different ones there is
-no single spec that says so, and one of them must be named. The exception is a spec with one algorithm: there each
-variant can carry its own numbers.
+A spec holds one number for one algorithm. Where variants, or replicates of the tuning, chose different numbers, no
+single spec says so, and one of them must be named. The exception is a spec with one algorithm: there each variant can
+carry its own numbers.
 """
 
 import os
@@ -16,8 +16,8 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.text import visible
 from gossamer.core import InputError, Whole, brief, nearest
 from gossamer.engines.simulator import planned
-from gossamer.experiments.tried import Search, column_of, numbers_of, searches
-from gossamer.specs.candidates import Candidate
+from gossamer.experiments.tuning import column_of, numbers_of, searches
+from gossamer.specs.experiment import Candidate
 from gossamer.specs.spec import PATHS, Spec
 
 Chosen = dict[str, dict[str, float]]
@@ -27,11 +27,11 @@ Chosen = dict[str, dict[str, float]]
 def tuned_spec(
     spec: Spec, table: pl.DataFrame, *, variant: str | None = None, replicate: int | None = None
 ) -> dict[str, Any]:
-    """The spec as a dictionary with every number given and no [tuning].
+    """Return the spec as a dictionary with every number given and no [tuning].
 
     Args:
         spec: what was tuned.
-        table: what was tried, as `gossamer.experiments.running.tuned` returns it.
+        table: what was tried, as `gossamer.experiments.running.tune_spec` returns it.
         variant: only this one, which the spec then is; needed where variants chose different numbers.
         replicate: the choice of this one, with its own seeds; needed where replicates chose different numbers.
     """
@@ -40,9 +40,6 @@ def tuned_spec(
         if variant not in known or not spec.variant:
             raise InputError(f"the spec has no variant {brief(variant)}; {nearest(variant, known)}")
         spec, table = known[variant], table.filter(pl.col("variant") == variant)
-    if replicate is not None:
-        table = _of_replicate(spec, table, replicate)
-    choices = _choices(table)
     given = spec.model_dump(exclude_unset=True)
     given.pop("tuning", None)
     if not given.get("variant"):
@@ -50,34 +47,38 @@ def tuned_spec(
     for changes in given.get("variant", []):
         changes.pop("tuning", None)
     if replicate is not None:
-        given["run"]["seeds"] = _seeds_of(spec, replicate)
-    _fill(given, choices)
+        count = spec.tuning.replicates if spec.tuning else 1
+        if not 0 <= replicate < count:
+            raise InputError(f"there is no replicate {replicate}: the tuning has {count}, counted from 0.")
+        if spec.variant:
+            raise InputError(
+                "the spec has variants, each with seeds of its own: name a variant as well as a replicate."
+            )
+        table = table.filter(pl.col("replicate") == replicate)
+        _, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+        size = len(seeds) // count
+        given["run"]["seeds"] = seeds[replicate * size : (replicate + 1) * size]
+    _fill(given, _choices(table))
     return given
 
 
 def text_of(given: dict[str, Any], file: Path, source: str, table: pl.DataFrame) -> str:
-    """The file of a tuned spec: where its numbers come from, and then the spec, with paths as seen from the file."""
+    """Return the text of a tuned spec: the origin of its numbers, then the spec with paths as seen from the file."""
     folder = os.path.realpath(file.parent)
     for section in (given["problem"], *(changes.get("problem", {}) for changes in given.get("variant", []))):
         for key in PATHS:
-            if os.path.isabs(str(section.get(key, ""))) and _below(section[key], folder):
-                section[key] = os.path.relpath(section[key], folder)
+            path = str(section.get(key, ""))
+            if os.path.isabs(path) and os.path.commonpath([os.path.realpath(path), folder]) == folder:
+                section[key] = os.path.relpath(path, folder)
     heading = [f"Tuned by `gossamer tune {source}`: of what was tried, these were best."]
-    heading += [f"  {_told(search)}" for search in searches(table)]
+    for search in searches(table):
+        chosen = search.chosen
+        heading.append(f"  {search.title}: {chosen['setting']}, {chosen['criterion']} {chosen['value']:.6g}")
     return "".join(f"# {visible(line)}\n" for line in heading) + "\n" + tomlkit.dumps(given)
 
 
-def _of_replicate(spec: Spec, table: pl.DataFrame, replicate: int) -> pl.DataFrame:
-    count = spec.tuning.replicates if spec.tuning else 1
-    if not 0 <= replicate < count:
-        raise InputError(f"there is no replicate {replicate}: the tuning has {count}, counted from 0.")
-    if spec.variant:
-        raise InputError("the spec has variants, each with seeds of its own: name a variant as well as a replicate.")
-    return table.filter(pl.col("replicate") == replicate)
-
-
 def _choices(table: pl.DataFrame) -> dict[str, Chosen]:
-    """What each variant chose, if all its replicates chose the same."""
+    """Return what each variant chose, if all its replicates chose the same."""
     choices: dict[str, Chosen] = {}
     for search in searches(table):
         chosen = {name: search.chosen[name] for name in numbers_of(search.rows)}
@@ -109,7 +110,7 @@ def _fill(given: dict[str, Any], choices: dict[str, Chosen]) -> None:
 
 
 def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | int]:
-    """The chosen values of what an algorithm leaves open. The table calls the step size eta, whatever its own name."""
+    """Return the chosen values of what an algorithm leaves open."""
     fixed = {key: value for key, value in options.items() if key != "name"}
     candidate = Candidate(ALGORITHMS[options["name"]], fixed)
     numbers: dict[str, float | int] = {}
@@ -117,18 +118,3 @@ def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | 
         value = chosen[candidate.title][column_of(key, candidate)]
         numbers[key] = int(value) if isinstance(allowed, Whole) else value
     return numbers
-
-
-def _seeds_of(spec: Spec, replicate: int) -> list[int]:
-    """The seeds that were dealt to a replicate."""
-    _, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
-    size = len(seeds) // (spec.tuning.replicates if spec.tuning else 1)
-    return seeds[replicate * size : (replicate + 1) * size]
-
-
-def _told(search: Search) -> str:
-    return f"{search.title}: {search.chosen['setting']}, {search.chosen['criterion']} {search.chosen['value']:.6g}"
-
-
-def _below(path: str, folder: str) -> bool:
-    return os.path.commonpath([os.path.realpath(path), folder]) == folder

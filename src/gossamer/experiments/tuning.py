@@ -17,30 +17,56 @@ to a target. One that diverged, never got there or has no finite criterion is ne
 chosen.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
 
+from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.html import Markup, joined, panel, tag
 from gossamer.basics.progress import Report, reporting, saying
-from gossamer.core import InputError, Rule, setting
-from gossamer.engines.runs import Row, RunPlan, Setting, Width, compute, fits
+from gossamer.basics.table import Table
+from gossamer.basics.text import counted
+from gossamer.core import InputError, Range, Rule, Whole, hyperparameters, setting
+from gossamer.engines.runs import Row, RunPlan, Width, compute
 from gossamer.engines.simulator import check, network_for, planned, timed_by
-from gossamer.experiments.grids import Trial, around, best, extended, first_grid, further
-from gossamer.experiments.tried import column_of, tuning_html, tuning_line
-from gossamer.metrics import METRICS, targets
+from gossamer.metrics import METRICS, Better, targets
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.statistics import arrival, ending
 from gossamer.results.store import NullStore, Store
 from gossamer.results.study import TUNING
-from gossamer.specs.candidates import Candidate, Values, check_grids
-from gossamer.specs.making import explained
-from gossamer.specs.parts import Parts
-from gossamer.specs.sections import TuningSection
+from gossamer.specs.experiment import Candidate, Experiment, Values, check_grids
+from gossamer.specs.sections import RunSection, TuningSection
+from gossamer.specs.tables import plain, validate
+
+Edge = Literal["lowest", "highest"]
+
+WIDEST, LONGEST, TOP = 10, 16, 10
+"""The most columns and rows of a printed grid, and how many of the best settings stand for a larger one."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A setting that was tried."""
+
+    values: Values
+    """The step size, and at most one number more."""
+    value: float | None
+    """The criterion, the mean over tuning seeds; None where a seed diverged or has no finite criterion."""
+    diverged: int
+    """The number of seeds that diverged."""
+    extension: int
+    """The grid that the setting belongs to: 0 is the first."""
+    better: Better = "lower"
+    """The direction in which values of the criterion are better."""
+
+    @property
+    def cost(self) -> float:
+        """The criterion, turned so that less is better; infinite where there is none."""
+        return float("inf") if self.value is None else self.value if self.better == "lower" else -self.value
 
 
 @dataclass(frozen=True)
@@ -61,7 +87,7 @@ class Tuned:
 
     @property
     def chosen(self) -> dict[int, Values]:
-        """What was chosen for each algorithm."""
+        """The hyper-parameters that were chosen for each algorithm."""
         return {
             number: best(candidate, self.trials[number], self.safety).values
             for number, candidate in self.candidates.items()
@@ -73,38 +99,34 @@ class Tuned:
         return [self.candidates[number].rule(values) for number, values in self.chosen.items()]
 
     def table(self, variant: str = "") -> pl.DataFrame:
-        """One row for each setting that was tried. The step size is in the column eta, whatever the rule calls it."""
-        chosen = self.chosen
-        rows = [
-            {
-                "variant": variant,
-                "replicate": self.replicate,
-                "algorithm": candidate.title,
-                "setting": setting(candidate.rule(trial.values)),
-                **_columns(candidate, trial.values),
-                "criterion": self.criterion,
-                "value": trial.value,
-                "diverged": trial.diverged,
-                "extension": trial.extension,
-                "chosen": trial.values == chosen[number],
-            }
-            for number, candidate in self.candidates.items()
-            for trial in self.trials[number]
-        ]
+        """Return one row for each setting that was tried. The step size is in the column eta, whatever its name."""
+        rows, chosen = [], self.chosen
+        for number, candidate in self.candidates.items():
+            for trial in self.trials[number]:
+                known = candidate.fixed | trial.values
+                numbers = {key: value for key, value in known.items() if isinstance(value, (int, float))}
+                rows.append(
+                    {
+                        "variant": variant,
+                        "replicate": self.replicate,
+                        "algorithm": candidate.title,
+                        "setting": setting(candidate.rule(trial.values)),
+                        **{column_of(key, candidate): value for key, value in numbers.items()},
+                        "criterion": self.criterion,
+                        "value": trial.value,
+                        "diverged": trial.diverged,
+                        "extension": trial.extension,
+                        "chosen": trial.values == chosen[number],
+                    }
+                )
         names = {name: pl.Float64 for row in rows for name in row if name not in TUNING}
         return pl.DataFrame(rows, schema_overrides=names | {"value": pl.Float64}, infer_schema_length=None)
 
     @staticmethod
     def table_of(tuned: dict[str, list["Tuned"]]) -> pl.DataFrame | None:
-        """The rows of all variants and replicates; None if nothing was tuned."""
+        """Return the rows of all variants and replicates; None if nothing was tuned."""
         tables = [each.table(variant) for variant, several in tuned.items() for each in several if each.trials]
         return pl.concat(tables, how="diagonal") if tables else None
-
-
-def _columns(candidate: Candidate, values: Values) -> dict[str, Any]:
-    """The numbers of a setting, by names that are none of `TUNING`."""
-    numbers = {key: value for key, value in (candidate.fixed | values).items() if isinstance(value, (int, float))}
-    return {column_of(key, candidate): value for key, value in numbers.items()}
 
 
 def tune(
@@ -141,113 +163,103 @@ def tune(
     several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of(algorithm) for algorithm in several]
     oracle, network = completed(oracle), network_for(problem, network)
-    _, network = timed_by(clock, network)
-    plan, _ = planned(steps, None, seeds, dtype)
-    with explained(list(TuningSection.model_fields), "tune: "):
-        given = {key: list(value) if isinstance(value, tuple) else value for key, value in section.items()}
-        ends = list(eta) if isinstance(eta, tuple) else eta
-        grid = TuningSection.model_validate({"eta": ends, "seeds": seeds, **given})
-    check_grids(grid, candidates)
+    clock, network = timed_by(clock, network)
+    plan, chosen_seeds = planned(steps, None, seeds, dtype)
+    given = validate(TuningSection, plain({"eta": eta, "seeds": seeds, **section}), "tune: ")
+    check_grids(given, candidates)
     check([], problem, network, oracle, tuned=len(candidates))
     for candidate in candidates:
-        check(candidate.tried(grid)[:1], problem, network, oracle)
-    parts = Parts(candidates, problem, network, oracle, {})
-    trying = Trying(parts, grid, plan.steps, dtype)
-    trying.fits()
+        check([candidate.example(given)], problem, network, oracle)
+    run = RunSection(steps=plan.steps)
+    experiment = Experiment(candidates, problem, network, oracle, plan, chosen_seeds, run, given, clock)
+    check_tuning_memory(experiment)
     with reporting(progress) as report:
-        return trying.search(NullStore(), report)
+        return _tune_replicate(experiment, given, NullStore(), report, 0)
 
 
-class Trying(NamedTuple):
-    """What is to be tuned, and how long its runs are."""
+def tune_experiment(experiment: Experiment, store: Store, report: Report) -> list[Tuned]:
+    """Choose in each replicate what the candidates leave open."""
+    if (section := experiment.tuning) is None:
+        return [Tuned({}, {})]
+    return [_tune_replicate(experiment, section, store, report, k) for k in range(len(experiment.shares))]
 
-    parts: Parts
-    section: TuningSection
-    steps: int
-    dtype: str
 
-    def search(self, store: Store, report: Report, replicate: int = 0) -> Tuned:
-        """Choose what the candidates leave open, on the tuning seeds of one replicate."""
-        section = self.section
-        open_ones = {number: candidate for number, candidate in enumerate(self.parts.candidates) if candidate.open}
-        trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
-        for extension in range(section.extensions + 1):
-            if extension and not any(extended(candidate, trials[number]) for number, candidate in open_ones.items()):
-                break
-            for number, candidate in open_ones.items():
-                if extension:
-                    grid = further(candidate, trials[number], section.budget // 2)
-                else:
-                    grid = first_grid(candidate, section)
-                trials[number] += self._tried(candidate, grid, extension, store, report, replicate)
-        for refinement in range(section.refinements):
-            for number, candidate in open_ones.items():
-                grid = around(candidate, trials[number], section.budget // 2, section.safety)
-                number_of_grid = section.extensions + 1 + refinement
-                trials[number] += self._tried(candidate, grid, number_of_grid, store, report, replicate)
-        return Tuned(open_ones, trials, replicate, section.criterion, section.safety)
-
-    def _tried(
-        self, candidate: Candidate, grid: list[Values], extension: int, store: Store, report: Report, replicate: int
-    ) -> list[Trial]:
-        """Run the settings of a grid and judge each."""
-        runs = self._runs(candidate, grid, store, report, replicate)
-        return [_judged(values, own, self.section, extension) for values, own in zip(grid, runs, strict=True)]
-
-    def fits(self) -> None:
-        """Refuse a first grid whose runs would not fit into memory, before any begins."""
-        plan, width, seeds = self._sized()
-        for candidate in self.parts.candidates:
+def check_tuning_memory(experiment: Experiment) -> None:
+    """Raise InputError for a first grid whose runs would not fit into memory."""
+    if (section := experiment.tuning) is not None:
+        plan, width, seeds = _tuning_plan(experiment, section, 0)
+        for candidate in experiment.candidates:
             if candidate.open:
-                first = Setting(candidate.tried(self.section)[0], self.parts.oracle)
-                fits([first] * self.section.budget, self.parts.problem, self.parts.network, seeds, plan, width)
+                experiment.check_memory([candidate.example(section)] * section.budget, seeds, plan, width)
 
-    def _sized(self, replicate: int = 0) -> tuple[RunPlan, Width, list[int]]:
-        """How long tuning runs are, what runs together, and the tuning seeds of a replicate."""
-        section, steps = self.section, self.steps
-        # rounds to a target are read between two marks, so these are dense where fast methods arrive
-        every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 500), max(1, steps // 10))
-        first = section.first_seed + replicate * section.seeds
-        plan = RunPlan(steps, every, self.dtype, until=targets(section.until), metrics=_judged_by(section))
-        return plan, Width(section.together, 1), list(range(first, first + section.seeds))
 
-    def _runs(
-        self, candidate: Candidate, grid: list[Values], store: Store, report: Report, replicate: int
-    ) -> list[list[Row]]:
-        """For each setting, its runs on the tuning seeds of the replicate."""
-        plan, width, seeds = self._sized(replicate)
-        rules = [candidate.rule(values) for values in grid]
+def _tune_replicate(
+    experiment: Experiment, section: TuningSection, store: Store, report: Report, replicate: int
+) -> Tuned:
+    """Choose what the candidates leave open, on the tuning seeds of one replicate."""
+    open_ones = {number: candidate for number, candidate in enumerate(experiment.candidates) if candidate.open}
+    trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
+    plan, width, seeds = _tuning_plan(experiment, section, replicate)
+
+    def try_grid(number: int, settings: list[Values], extension: int) -> None:
+        candidate = open_ones[number]
         runs = compute(
-            [Setting(rule, self.parts.oracle, partial(self.parts.key_of, rule)) for rule in rules],
-            self.parts.problem,
-            self.parts.network,
+            [experiment.setting(candidate.rule(values)) for values in settings],
+            experiment.problem,
+            experiment.network,
             seeds,
             plan,
             width=width,
             store=store,
-            report=lambda done, loss: report(f"tuning {candidate.title}", done, self.steps, loss),
+            report=lambda done, loss: report(f"tuning {candidate.title}", done, plan.steps, loss),
             say=saying(report, f"tuning {candidate.title}"),
         )
-        return [[runs[k, seed] for seed in seeds] for k in range(len(grid))]
+        for k, values in enumerate(settings):
+            trials[number].append(_judge_setting(values, [runs[k, seed] for seed in seeds], section, extension))
+
+    for extension in range(section.extensions + 1):
+        if extension and not any(number_to_extend(open_ones[number], trials[number]) for number in open_ones):
+            break
+        for number, candidate in open_ones.items():
+            if extension:
+                try_grid(number, extension_grid(candidate, trials[number], section.budget // 2), extension)
+            else:
+                try_grid(number, first_grid(candidate, section), extension)
+    for refinement in range(section.refinements):
+        for number, candidate in open_ones.items():
+            settings = refinement_grid(candidate, trials[number], section.budget // 2, section.safety)
+            try_grid(number, settings, section.extensions + 1 + refinement)
+    return Tuned(open_ones, trials, replicate, section.criterion, section.safety)
 
 
-def _judged_by(section: TuningSection) -> tuple[str, ...]:
-    """The metrics that tuning measures: by either of the first two the same runs are judged."""
-    if section.criterion == "rounds":
-        return tuple(sorted({"loss", *(section.until or ())}))
-    return tuple(sorted({"loss", "grad_norm_sq", section.criterion}))
+def _tuning_plan(experiment: Experiment, section: TuningSection, replicate: int) -> tuple[RunPlan, Width, list[int]]:
+    """Return the plan of tuning runs, the shape of their blocks, and the tuning seeds of a replicate."""
+    steps = section.steps or experiment.plan.steps
+    # rounds to a target are read between two marks, so these are dense where fast methods arrive
+    every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 500), max(1, steps // 10))
+    # loss and ‖∇F‖² are both measured, so that the same stored runs serve either criterion
+    metrics = {"loss", *(section.until or ())}
+    if section.criterion != "rounds":
+        metrics = {"loss", "grad_norm_sq", section.criterion}
+    until, names = targets(section.until), tuple(sorted(metrics))
+    plan = RunPlan(steps, every, experiment.plan.dtype, until=until, metrics=names)
+    first = section.first_seed + replicate * section.seeds
+    return plan, Width(section.together, 1), list(range(first, first + section.seeds))
 
 
-def _judged(values: Values, runs: list[Row], section: TuningSection, extension: int) -> Trial:
-    lost = sum(run.diverged >= 0 for run in runs)
-    value = float("inf") if lost else float(np.mean([criterion(run, section) for run in runs]))
+def _judge_setting(values: Values, runs: list[Row], section: TuningSection, extension: int) -> Trial:
+    diverged = sum(run.diverged >= 0 for run in runs)
+    value = float("inf") if diverged else float(np.mean([judge_run(run, section) for run in runs]))
     better = "lower" if section.criterion == "rounds" else METRICS[section.criterion].label.better
-    return Trial(values, value if np.isfinite(value) else None, lost, extension, better)
+    return Trial(values, value if np.isfinite(value) else None, diverged, extension, better)
 
 
-def criterion(run: Row, section: TuningSection) -> float:
-    """What a run is judged by: the mean of a metric over its end, the round from which on its loss stays at the target
-    or below, or the round at which it came to all that `until` names."""
+def judge_run(run: Row, section: TuningSection) -> float:
+    """Return the criterion of a run.
+
+    It is the mean of a metric over the end of the run, the round from which on the loss stays at the target or below,
+    or the round at which the run reached all of `until`.
+    """
     if section.criterion != "rounds":
         if section.criterion not in run.metrics:
             raise InputError(
@@ -259,3 +271,268 @@ def criterion(run: Row, section: TuningSection) -> float:
         return float(run.reached) if run.reached >= 0 else float("inf")
     reached = arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
     return float("inf") if reached is None else reached
+
+
+def first_grid(candidate: Candidate, section: TuningSection) -> list[Values]:
+    """Return `budget` settings of what a candidate leaves open."""
+    low, high = section.eta
+    step, second = candidate.step, candidate.second
+    if second is None:
+        return [{step: eta} for eta in np.geomspace(low, high, section.budget).tolist()]
+    values = candidate.second_values(section)
+    etas = np.geomspace(low, high, section.budget // len(values)).tolist()
+    return [{step: eta, second: value} for value in values for eta in etas]
+
+
+def find_edges(
+    tried: Mapping[str, Collection[float]], chosen: Mapping[str, float], allowed: Mapping[str, Range | Whole]
+) -> dict[str, Edge]:
+    """Return the numbers whose chosen value is the last of several that were tried, though others lie beyond it.
+
+    λ = 1 and β = 0 have nothing beyond them. Beyond a value whose neighbour diverged lies that neighbour.
+    """
+    edges: dict[str, Edge] = {}
+    for name, values in tried.items():
+        match allowed.get(name):
+            case Range() as interval:  # an end that is itself not allowed is never chosen
+                last: tuple[Any, Any] = interval.low, interval.high
+            case Whole() as numbers:
+                last = numbers.least, numbers.most
+            case _:
+                last = None, None
+        if len(set(values)) > 1:
+            if chosen[name] == min(values) != last[0]:
+                edges[name] = "lowest"
+            if chosen[name] == max(values) != last[1]:
+                edges[name] = "highest"
+    return edges
+
+
+def edges_of(candidate: Candidate, trials: Sequence[Trial]) -> dict[str, Edge]:
+    """Return the numbers of a candidate whose best value lies on an edge of its grid."""
+    names = [name for name in (candidate.step, candidate.second) if name is not None]
+    tried = {name: {trial.values[name] for trial in trials} for name in names}
+    return find_edges(tried, best(candidate, trials).values, candidate.open)
+
+
+def number_to_extend(candidate: Candidate, trials: Sequence[Trial]) -> str | None:
+    """Return the number whose grid goes on beyond its edge: the step size, or else the other towards its `beyond`."""
+    edges, second = edges_of(candidate, trials), candidate.second
+    if candidate.step in edges:
+        return candidate.step
+    if second in edges and candidate.open[second].beyond == {"lowest": "low", "highest": "high"}[edges[second]]:
+        return second
+    return None
+
+
+def extension_grid(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[Values]:
+    """Return `count` more settings: beyond the edge that the best lies on, or around the best."""
+    top, grown = best(candidate, trials).values, number_to_extend(candidate, trials)
+    step, second = candidate.step, candidate.second
+    etas = sorted({trial.values[step] for trial in trials})
+    values = sorted({trial.values[second] for trial in trials}) if second else []
+    allowed = candidate.open[second] if second else None
+    if second and grown == second and isinstance(allowed, Range):
+        nearest = min(map(allowed.distance, values))
+        more = [allowed.at_distance(nearest / 10 ** (k / 2)) for k in (1, 2)]
+        columns = np.geomspace(etas[0], etas[-1], count // 2).tolist()
+        return [top | {step: eta, second: value} for value in more for eta in columns]
+    if isinstance(allowed, Range) and allowed.beyond:
+        values = sorted(sorted(values, key=allowed.distance)[:4])
+    values = values[:4]
+    number, place = count // max(1, len(values)), etas.index(top[step])
+    if grown != step:
+        around = etas[max(0, place - 1)], etas[min(place + 1, len(etas) - 1)]
+        new = np.geomspace(*around, number + 2)[1:-1].tolist()
+    elif place == 0:
+        ratio = etas[1] / etas[0]
+        new = [etas[0] / ratio**k for k in range(1, number + 1)]
+    else:
+        ratio = etas[-1] / etas[-2]
+        new = [etas[-1] * ratio**k for k in range(1, number + 1)]
+    if second is None:
+        return [top | {step: eta} for eta in new]
+    return [top | {step: eta, second: value} for value in values for eta in new]
+
+
+def refinement_grid(candidate: Candidate, trials: Sequence[Trial], count: int, safety: float = 1.0) -> list[Values]:
+    """Return `count` settings between the best one and its neighbours, in the step size and in the other number.
+
+    The other number takes the middles, in logarithms of the distance from its end, between its best value and the two
+    beside it, and the best value itself; a whole number keeps its best value.
+    """
+    top, step, second = best(candidate, trials, safety).values, candidate.step, candidate.second
+    columns = [top[second]] if second else []
+    allowed = candidate.open[second] if second else None
+    if second and isinstance(allowed, Range):
+        tried = sorted({trial.values[second] for trial in trials})
+        place = tried.index(top[second])
+        for beside in (*tried[max(0, place - 1) : place], *tried[place + 1 : place + 2]):
+            ends = [allowed.distance(value) for value in (top[second], beside)]
+            if min(ends) > 0:
+                columns.append(allowed.at_distance(float(np.sqrt(ends[0] * ends[1]))))
+    # the neighbours in step size of those settings that have the best value of the other number
+    etas = sorted({trial.values[step] for trial in trials if not second or trial.values[second] == top[second]})
+    place = etas.index(top[step])
+    low, high = etas[max(0, place - 1)], etas[min(place + 1, len(etas) - 1)]
+    shares = [count // len(columns) + (k < count % len(columns)) for k in range(len(columns))] if columns else [count]
+    settings = []
+    for share, column in zip(shares, columns or [None], strict=True):
+        for eta in np.geomspace(low, high, share + 2)[1:-1].tolist():
+            settings.append(top | {step: eta} | ({second: column} if second else {}))
+    return settings
+
+
+def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> Trial:
+    """Return the setting with the best criterion; the first of equals.
+
+    A setting is passed over if a step size that is larger by at most the factor `safety`, the other numbers being the
+    same, failed: on other seeds such a setting may fail as well.
+    """
+    judged = [trial for trial in trials if trial.value is not None]
+    if not judged:
+        lost = sum(trial.diverged > 0 for trial in trials)
+        raise InputError(
+            f"[tuning] no setting of {candidate.name} can be chosen: {lost} of {len(trials)} diverged"
+            + (
+                ": lower the range of eta."
+                if lost == len(trials)
+                else ", and the others never reached the target or have no finite criterion: allow more steps, or a "
+                "target that can be reached."
+            )
+        )
+    step, failed = candidate.step, [trial.values for trial in trials if trial.value is None]
+    safe = [
+        trial
+        for trial in judged
+        if not any(
+            trial.values[step] < other[step] <= safety * trial.values[step]
+            and other | {step: None} == trial.values | {step: None}
+            for other in failed
+        )
+    ]
+    if not safe:
+        raise InputError(
+            f"[tuning] no setting of {candidate.name} can be chosen: beside each that did well, at a step size larger "
+            f"by at most the factor safety = {safety:g}, one failed: lower the range of eta."
+        )
+    return min(safe, key=lambda trial: trial.cost)
+
+
+class TrialTable(NamedTuple):
+    """The rows of a tuning table of one algorithm, in one variant and replicate."""
+
+    variant: str
+    replicate: int
+    algorithm: str
+    rows: pl.DataFrame
+    allowed: Mapping[str, Range | Whole] = {}
+    """The range of each column, as far as the algorithm is known."""
+
+    @property
+    def chosen(self) -> dict[str, Any]:
+        """The row that was chosen."""
+        return self.rows.filter("chosen").row(0, named=True)
+
+    @property
+    def varied(self) -> list[str]:
+        """The hyper-parameters of which several values were tried."""
+        return [name for name in numbers_of(self.rows) if self.rows[name].drop_nulls().n_unique() > 1]
+
+    @property
+    def title(self) -> str:
+        return f"{self.variant}, {self.algorithm}" if self.variant else self.algorithm
+
+    def on_edge(self) -> dict[str, Edge]:
+        """Return the numbers whose chosen value lies on an edge of what was tried."""
+        values = {name: self.rows[name].drop_nulls().to_list() for name in self.varied}
+        return find_edges(values, self.chosen, self.allowed)
+
+
+def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Iterator[TrialTable]:
+    """Yield the parts of a tuning table; `candidates` are those, by name, that are not in `ALGORITHMS`."""
+    groups = table.group_by("variant", "replicate", "algorithm", maintain_order=True)
+    for (variant, replicate, algorithm), rows in groups:
+        candidate = (candidates or {}).get(str(algorithm))
+        name = str(algorithm).partition(" (")[0]  # without how its tracker starts
+        if candidate is None and name in ALGORITHMS:
+            candidate = Candidate.of(name)
+        allowed = {}
+        if candidate is not None:
+            known = hyperparameters(candidate.kind)
+            allowed = {column_of(key, candidate): interval for key, interval in known.items()}
+        yield TrialTable(str(variant), int(str(replicate)), str(algorithm), rows, allowed)
+
+
+def column_of(key: str, candidate: Candidate) -> str:
+    """Return the column of a hyper-parameter: eta for the step size, and never a name that is in `TUNING`."""
+    return "eta" if key == candidate.step else f"{key}_" if key in TUNING else key
+
+
+def numbers_of(rows: pl.DataFrame) -> list[str]:
+    """Return the columns of hyper-parameters that these rows have."""
+    return [name for name in rows.columns if name not in TUNING and rows[name].null_count() < len(rows)]
+
+
+def lay_out(search: TrialTable) -> tuple[list[str], list[list[str]]]:
+    """Return the head and the rows of a printed table, in which the chosen value has a star.
+
+    It is a grid of one number by another with the criterion's values, or a list of the best settings if there are more
+    numbers or values than fit.
+    """
+    rows, varied = search.rows, search.varied
+    across = [name for name in varied if name != "eta"]
+    if len(varied) == 2 and len(across) == 1:
+        columns, lines = (sorted(rows[name].unique().to_list()) for name in (across[0], "eta"))
+        if len(columns) <= WIDEST and len(lines) <= LONGEST:
+            cells = {(row["eta"], row[across[0]]): _cell(row) for row in rows.iter_rows(named=True)}
+            head = [f"eta \\ {across[0]}", *(f"{column:g}" for column in columns)]
+            return head, [[f"{eta:.4g}", *(cells.get((eta, column), "") for column in columns)] for eta in lines]
+    known = METRICS.get(rows["criterion"][0])
+    higher = known is not None and known.label.better == "higher"
+    best_rows = rows.sort("value", descending=higher, nulls_last=True, maintain_order=True).head(TOP)
+    cells = [[row["setting"], _cell(row)] for row in best_rows.iter_rows(named=True)]
+    return ["setting", rows["criterion"][0]], cells
+
+
+def warnings(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> list[str]:
+    """Return a sentence for every number whose best value lies on the edge of what was tried."""
+    lines = []
+    for search in searches(table, candidates):
+        for name, word in search.on_edge().items():
+            again = f" in replicate {search.replicate}" if table["replicate"].n_unique() > 1 else ""
+            lines.append(
+                f"{search.title}: {name} = {search.chosen[name]:.4g} is the {word} value that was tried{again}: the "
+                "best may lie beyond it, so widen its grid in [tuning]."
+            )
+    return lines
+
+
+def tuning_line(table: pl.DataFrame) -> str:
+    """Return a tuning in one line: what was chosen, of how many settings."""
+    if table.is_empty():
+        return "Tuned(nothing was left open)"
+    chosen = ", ".join(f"{search.algorithm}({search.chosen['setting']})" for search in searches(table))
+    return f"Tuned({chosen}; by {table['criterion'][0]}, {counted(len(table), 'setting')} tried)"
+
+
+def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Markup:
+    """Return the settings that were chosen as HTML, with all that were tried for each algorithm folded below."""
+    if table.is_empty():
+        return tag("code", tuning_line(table))
+    rows, folded = [], []
+    for search in searches(table):
+        diverged = int((search.rows["diverged"] > 0).sum())
+        chosen = search.chosen
+        rows.append([search.title, chosen["setting"], _cell(chosen, star=False), len(search.rows), diverged])
+        folded.append(tag("details", tag("summary", f"{search.title}: what was tried"), Table(*lay_out(search)).html()))
+    head = ["algorithm", "chosen", table["criterion"][0], "tried", "diverged"]
+    notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates)]
+    overview = Table(head, rows, [False, False, True, True, True]).html()
+    return panel(tag("code", tuning_line(table)), overview, joined(*notes, *folded))
+
+
+def _cell(row: dict[str, Any], star: bool = True) -> str:
+    if row["value"] is None:
+        return "diverged" if row["diverged"] else "–"
+    return f"{row['value']:.5g}" + ("*" if star and row["chosen"] else "")

@@ -127,7 +127,7 @@ def _value(metric: Metric, snapshot: Snapshot) -> Array | None:
         return None
     try:
         number = jnp.asarray(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"the metric {metric.name!r} returned a {type(value).__name__}, but {WANTED}.") from None
     real = any(jnp.issubdtype(number.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
     if number.shape != () or not real:

@@ -29,7 +29,7 @@ from gossamer.paper.verdicts import Verdicts
 from gossamer.problems import Problem, settling_point
 from gossamer.problems.problem import cast
 from gossamer.results.study import Study
-from gossamer.specs.parts import Parts
+from gossamer.specs.experiment import Experiment
 from gossamer.specs.spec import Spec
 
 
@@ -202,7 +202,7 @@ def refuse_runaways(name: str, spec: Spec) -> None:
                     raise InputError(f"{name}, seed {seed}: {error}") from error
 
 
-def _mean_biases(variant: Spec, parts: Parts) -> dict[int, np.ndarray]:
+def _mean_biases(variant: Spec, parts: Experiment) -> dict[int, np.ndarray]:
     """The agents' mean bias ē for every seed of a variant."""
     plan, seeds = planned(1, None, variant.run.seeds, variant.run.dtype)
     with jax.enable_x64(plan.dtype == "float64"):

@@ -1,6 +1,6 @@
-"""A user's own file of code: what it defines can be named in specs, for as long as this process runs.
+"""A user's own file of code, whose definitions can be named in specs for as long as this process runs.
 
-It comes from the command line (``--with mine.py``), never from a spec, so that a spec from someone else runs no code.
+The file comes from the command line (``--with mine.py``), never from a spec: a spec from someone else runs no code.
 """
 
 import importlib.util
@@ -14,7 +14,7 @@ from gossamer.engines.blame import blamed
 
 
 def load(file: str | Path) -> ModuleType:
-    """Run a file, and make the rules that it defines known. What its decorators register is known already."""
+    """Run a file, and register the rules that it defines. Its decorators register all else."""
     path = Path(file)
     if not path.is_file():
         raise InputError(f"there is no file {path} to take code from.")

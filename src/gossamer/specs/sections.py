@@ -9,10 +9,13 @@ from gossamer.core import LARGEST_INT, nearest
 from gossamer.metrics import measured, targets
 
 FIRST_SEED = 1_000_000
-"""Tuning seeds start here, so that none is a seed of the evaluation."""
+"""The first tuning seed: the seeds of the final runs lie below it."""
 
 WIDEST = 100_000
 """The most settings, or seeds, that a compiled block or a grid may hold."""
+
+STEP_SIZES = (1e-30, 1e30)
+"""The step sizes that tuning may span: float32 overflows soon after them."""
 
 
 class Section(pydantic.BaseModel):
@@ -41,7 +44,7 @@ class RunSection(Section):
 
 
 class ClockSection(Section):
-    """How long agents compute and messages travel; see `gossamer.clock`."""
+    """The times of computing and of messages; see `gossamer.clock`."""
 
     links: str | dict[str, Any] = "internet"
     compute: float | dict[str, Any] = 1e-3
@@ -54,7 +57,7 @@ class ClockSection(Section):
 
 
 class TuningSection(Section):
-    """How the hyper-parameters that an `[[algorithm]]` leaves out are chosen.
+    """The choice of the hyper-parameters that an `[[algorithm]]` leaves out.
 
     Any other key names a hyper-parameter and lists the values to try, such as ``lam = [1.0, 0.1]``.
     """
@@ -67,7 +70,7 @@ class TuningSection(Section):
     """Settings of the first grid, the same number for every algorithm."""
     extensions: int = pydantic.Field(default=2, ge=0, le=2)
     refinements: int = pydantic.Field(default=0, ge=0, le=4)
-    """How often every algorithm gets half as many settings again, between its best setting and the neighbours."""
+    """The number of further grids, each of half as many settings, between the best setting and its neighbours."""
     safety: float = pydantic.Field(default=1.0, ge=1, le=100)
     """A setting is not chosen where a step size larger by at most this factor diverged or missed the target."""
     criterion: str = "loss"
@@ -80,7 +83,7 @@ class TuningSection(Section):
     seeds: int = pydantic.Field(default=2, ge=1, le=WIDEST)
     """Tuning seeds of each replicate."""
     replicates: int = pydantic.Field(default=1, ge=1, le=WIDEST)
-    """How often to tune anew; the seeds of the run are dealt to the replicates in order, equally many to each."""
+    """The number of independent tunings; the seeds of the run are dealt to them in order, equally many to each."""
     first_seed: int = pydantic.Field(default=FIRST_SEED, ge=FIRST_SEED, le=LARGEST_INT - WIDEST)
     """The first tuning seed."""
     together: int = pydantic.Field(default=16, ge=1, le=WIDEST)
@@ -88,7 +91,7 @@ class TuningSection(Section):
     @pydantic.model_validator(mode="before")
     @classmethod
     def _named_grids(cls, given: Any) -> Any:
-        """Lists under other keys are the values of hyper-parameters; whose, is checked where algorithms are known."""
+        """Collect lists under other keys as values of hyper-parameters; `check_grids` checks their names."""
         if not isinstance(given, dict):
             return given
         named = {key: value for key, value in given.items() if key not in cls.model_fields and isinstance(value, list)}
@@ -101,6 +104,8 @@ class TuningSection(Section):
     def _consistent(self) -> "TuningSection":
         if len(self.eta) != 2 or not 0 < self.eta[0] < self.eta[1] < math.inf:
             raise ValueError(f"eta must be [lowest, highest] with 0 < lowest < highest, but is {self.eta}")
+        if self.eta[0] < STEP_SIZES[0] or self.eta[1] > STEP_SIZES[1]:
+            raise ValueError(f"eta must lie between {STEP_SIZES[0]:g} and {STEP_SIZES[1]:g}, but is {self.eta}")
         for name, values in self.grids.items():
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"the values of {name} must be at least one, all different, but are {values}")
@@ -117,7 +122,7 @@ class TuningSection(Section):
 
 
 class VariantSection(Section):
-    """What differs in one variant of a study: a network, and keys of the other sections and of all algorithms."""
+    """A variant of a study: another network, and other values for keys of the sections and of all algorithms."""
 
     name: str = pydantic.Field(min_length=1)
     problem: dict[str, Any] = {}

@@ -15,21 +15,23 @@ import tomlkit
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
+from gossamer.clocks import COMPUTE, LINKS, Clock, clock
 from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
 from gossamer.data.files import files_of
 from gossamer.engines.blame import blamed
-from gossamer.engines.simulator import check, planned
-from gossamer.networks.files import digests_of, located
+from gossamer.engines.runs import RunPlan
+from gossamer.engines.simulator import check, planned, timed_by
+from gossamer.networks.files import digests_of
+from gossamer.networks.files import located as with_absolute_files
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem
 from gossamer.schedules import SCHEDULES, Schedule
-from gossamer.specs.candidates import Candidate, check_grids
-from gossamer.specs.making import explained, made, placed, plain, with_parts
-from gossamer.specs.parts import Parts, makers, named
+from gossamer.specs.experiment import PART_REGISTRIES, Candidate, Experiment, check_grids, find_makers, named_own
 from gossamer.specs.sections import (
     FIRST_SEED,
+    WIDEST,
     ClockSection,
     OracleSection,
     RunSection,
@@ -37,13 +39,16 @@ from gossamer.specs.sections import (
     TuningSection,
     VariantSection,
 )
-from gossamer.specs.timing import located as located_clock
-from gossamer.specs.timing import timed
+from gossamer.specs.tables import build_object, build_parts, located, plain, validate
 
 T = TypeVar("T")
+S = TypeVar("S", bound=Section)
 
 PATHS = ("data", "test")
 """Keys of a problem that may be files, found from the spec's own directory."""
+
+CLOCK_TABLES = {"links": LINKS, "compute": COMPUTE}
+"""Keys of `[clock]` that may be tables, and the registry of each."""
 
 
 class Spec(Section):
@@ -63,7 +68,7 @@ class Spec(Section):
 
     @staticmethod
     def read(path: str | Path) -> "Spec":
-        """The spec in a TOML file."""
+        """Read the spec in a TOML file."""
         try:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -79,81 +84,75 @@ class Spec(Section):
             raise InputError(f"{path} is not TOML: {error}.") from error
         except RecursionError:
             raise InputError(f"{path} is not a spec: it nests too many lists and tables.") from None
-        with placed(str(path)):
+        with located(str(path)):
             return Spec.of(given, Path(path).parent)
 
     @staticmethod
     def of(given: dict[str, Any], folder: str | Path = ".") -> "Spec":
-        """The spec of a dictionary with the same keys as the file; relative paths start at `folder`."""
+        """Return the spec of a dictionary with the same keys as the file; relative paths start at `folder`."""
         if not isinstance(given, Mapping):
             raise InputError(f"a spec is a dictionary with the keys of the file, but this is {brief(given)}.")
-        with explained(list(Spec.model_fields), "", Spec):
-            spec = Spec.model_validate(plain(dict(given)))
-        variants = [variant.model_copy(update=_placed_in(Path(folder), variant)) for variant in spec.variant]
-        return spec.model_copy(update=_placed_in(Path(folder), spec) | ({"variant": variants} if variants else {}))
+        spec = validate(Spec, plain(dict(given)))
+        variants = [variant.model_copy(update=_absolute_paths(Path(folder), variant)) for variant in spec.variant]
+        update = _absolute_paths(Path(folder), spec) | ({"variant": variants} if variants else {})
+        spec = spec.model_copy(update=update)
+        spec.variants()  # a wrong key of a variant is refused when the spec is read
+        return spec
 
     def toml(self) -> str:
-        """The spec as TOML, with every path absolute and every default that was left out still left out."""
+        """Return the spec as TOML, with every path absolute and without the defaults that were left out."""
         return tomlkit.dumps(self.model_dump(exclude_unset=True))
 
     def variants(self) -> dict[str, "Spec"]:
-        """The spec of each variant, without variants of its own; itself, under "", where there are none."""
+        """Return the spec of each variant, without variants of its own; without any, this spec under ""."""
         names = [variant.name for variant in self.variant]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(f"[[variant]] names must differ, but {names.count(twice)} are {brief(twice)}.")
         specs = {}
         for variant in self.variant:
-            with placed(f"[[variant]] {brief(variant.name)}:"):
-                update = {
-                    "problem": self.problem | variant.problem,
-                    "network": self.network if variant.network is None else variant.network,
-                    "oracle": _changed(self.oracle, variant.oracle, "oracle "),
-                    "run": _changed(self.run, variant.run, "run "),
-                    "algorithm": [options | variant.algorithm for options in self.algorithm],
-                    "variant": [],
-                }
+            with located(f"[[variant]] {brief(variant.name)}:"):
                 if variant.clock and self.clock is None:
                     raise InputError('it changes [clock], but the spec has none: add one, such as links = "internet".')
-                if self.clock is not None:
-                    update["clock"] = _changed(self.clock, variant.clock, "clock ")
                 if variant.tuning and self.tuning is None:
                     raise InputError(
                         "it changes [tuning], but the spec has none: add one with eta = [lowest, highest]."
                     )
-                if self.tuning is not None:
-                    update["tuning"] = _changed(self.tuning, variant.tuning, "tuning ")
+                update: dict[str, Any] = {
+                    "problem": self.problem | variant.problem,
+                    "network": self.network if variant.network is None else variant.network,
+                    "algorithm": [options | variant.algorithm for options in self.algorithm],
+                    "variant": [],
+                }
+                for key in ("oracle", "run", "clock", "tuning"):
+                    if (section := getattr(self, key)) is not None:
+                        update[key] = _change(section, getattr(variant, key), f"{key} ")
             specs[variant.name] = self.model_copy(update=update)
         return specs or {"": self}
 
     def each(self, make: Callable[["Spec"], T]) -> dict[str, T]:
-        """What is made of the spec of each variant; what is wrong with one is said with its name."""
+        """Apply `make` to the spec of each variant. Errors name the variant."""
         results = {}
         for variant, spec in self.variants().items():
-            with placed(f"[[variant]] {brief(variant)}:") if variant else nullcontext():
+            with located(f"[[variant]] {brief(variant)}:") if variant else nullcontext():
                 results[variant] = make(spec)
         return results
 
-    def parts(self) -> Parts:
-        """Everything that the spec names, made and checked; no run has begun."""
-        problem = _problem(json.dumps(self.problem, sort_keys=True), _stamps(self.problem), _user_made(self.problem))
-        with placed("[network]"):
+    def parts(self) -> Experiment:
+        """Build and check everything that the spec names. No run begins."""
+        own = _own_makers(self.problem)
+        problem = _build_problem(json.dumps(self.problem, sort_keys=True), _stamps(self.problem), own)
+        with located("[network]"):
             digests = digests_of(self.network)
-        network = _network(
-            json.dumps(self.network, sort_keys=True), problem.agents, (*_user_made(self.network), *digests)
+        network = _build_network(
+            json.dumps(self.network, sort_keys=True), problem.agents, (*_own_makers(self.network), *digests)
         )
-        clock, network = timed(self.clock, network)
-        with placed("[oracle]"):
-            oracle: Oracle = (
-                exact() if self.oracle.batch is None else minibatch(self.oracle.batch, replace=self.oracle.replace)
-            )
-        for number, stage in enumerate(self.oracle.stages, start=1):
-            where = f"[oracle] stage {number}:"
-            made_stage = made(where, "kind", STAGES, with_parts(where, stage))
-            with placed(where):
-                oracle = oracle | made_stage
-        self._check_run()
-        candidates = [self._candidate(number, given, problem.agents) for number, given in enumerate(self.algorithm, 1)]
+        clock, network = self._build_clock(network)
+        oracle = self._build_oracle()
+        plan, seeds = self._plan()
+        candidates = [
+            self._build_candidate(number, given, problem.agents) for number, given in enumerate(self.algorithm, 1)
+        ]
         fixed = [candidate.whole for candidate in candidates if not candidate.open]
         check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
         if self.tuning:
@@ -163,47 +162,81 @@ class Spec(Section):
             "network": self.network | ({"sha256": digests} if digests else {}),
             "oracle": self.oracle.model_dump(),
         }
-        return Parts(candidates, problem, network, oracle, key, makers(self), clock)
+        made_of = candidates, problem, network, oracle
+        return Experiment(*made_of, plan, seeds, self.run, self.tuning, clock, key, find_makers(self))
 
-    def _check_run(self) -> None:
-        with placed("[run]"):
-            plan, seeds = planned(self.run.steps, self.run.every, self.run.seeds, self.run.dtype, self.run.until)
-            if plan.until and self.run.settle is not None:
+    def _build_clock(self, network: networks.Network) -> tuple[Clock | None, networks.Network]:
+        """Return the clock, if the spec has one, and the network, which goes by the clock if it is asynchronous."""
+        if self.clock is None:
+            return timed_by(None, network)
+        given = self.clock.model_dump()
+        for key, registry in CLOCK_TABLES.items():
+            if isinstance(given[key], dict):
+                given[key] = build_object(f"[clock] {key}:", "kind", registry, given[key])
+        with located("[clock]"):
+            return timed_by(clock(**given), network)
+
+    def _build_oracle(self) -> Oracle:
+        batch = self.oracle.batch
+        with located("[oracle]"):
+            oracle: Oracle = exact() if batch is None else minibatch(batch, replace=self.oracle.replace)
+        for number, given in enumerate(self.oracle.stages, start=1):
+            where = f"[oracle] stage {number}:"
+            stage = build_object(where, "kind", STAGES, build_parts(where, given, PART_REGISTRIES))
+            with located(where):
+                oracle = oracle | stage
+        return oracle
+
+    def _plan(self) -> tuple[RunPlan, list[int]]:
+        """Return the plan of the final runs and their seeds."""
+        run, tuning = self.run, self.tuning
+        with located("[run]"):
+            plan, seeds = planned(run.steps, run.every, run.seeds, run.dtype, run.until)
+            if plan.until and run.settle is not None:
                 raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
-            if self.tuning and max(seeds) >= FIRST_SEED:
+            if tuning and max(seeds) >= FIRST_SEED:
                 raise InputError(f"seeds from {FIRST_SEED:,} on are for tuning: choose others.")
-            if self.run.settle is not None and self.run.settle < self.run.steps:
-                raise InputError(
-                    f"settle = {self.run.settle} is the most rounds, but steps = {self.run.steps} is more."
-                )
-        if self.tuning and len(seeds) % self.tuning.replicates:
+            if run.settle is not None and run.settle < run.steps:
+                raise InputError(f"settle = {run.settle} is the most rounds, but steps = {run.steps} is more.")
+            if run.seeds_together is None:
+                check_seeds(len(seeds), "give seeds_together as well, or ")
+        if tuning and len(seeds) % tuning.replicates:
             raise InputError(
-                f"[tuning] replicates = {self.tuning.replicates} must share the {len(seeds)} seeds of [run] equally: "
-                f"take a multiple of {self.tuning.replicates} seeds."
+                f"[tuning] replicates = {tuning.replicates} must share the {len(seeds)} seeds of [run] equally: take "
+                f"a multiple of {tuning.replicates} seeds."
             )
+        return plan, seeds
 
-    def _candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
-        """An algorithm with what is given of it; numbers may be missing if there is a `[tuning]`."""
+    def _build_candidate(self, number: int, given: dict[str, Any], agents: int) -> Candidate:
+        """Return the candidate of an `[[algorithm]]`. With a `[tuning]`, numbers may be missing."""
         where = f"[[algorithm]] number {number}:"
-        options = with_parts(where, given)
+        options = build_parts(where, given, PART_REGISTRIES)
         name = options.pop("name", None)
         for key, value in options.items():
             if isinstance(value, dict):
-                options[key] = self._schedule(f"{where} {key}:", value, agents)
+                options[key] = self._build_schedule(f"{where} {key}:", value, agents)
             elif isinstance(value, list):
                 raise InputError(
                     f"{where} {key} must be one value, but is {brief(value)}. To try several, give [[algorithm]] once "
                     "for each, or leave it out and add [tuning], which chooses."
                 )
-        candidate = Candidate(ALGORITHMS[name], options) if isinstance(name, str) and name in ALGORITHMS else None
-        filled = {}
-        if self.tuning and candidate:
-            filled = {key: allowed.example for key, allowed in candidate.open.items()}
-        whole = filled | options | ({} if name is None else {"name": name})
-        rule = made(where, "name", ALGORITHMS, whole, otherwise="" if self.tuning else "add a [tuning] that chooses it")
-        with placed(where):
+        whole = options if name is None else options | {"name": name}
+        if self.tuning and isinstance(name, str) and name in ALGORITHMS:
+            left_open = Candidate(ALGORITHMS[name], options).open
+            whole = {key: allowed.example for key, allowed in left_open.items()} | whole
+        otherwise = "" if self.tuning else "add a [tuning] that chooses it"
+        rule = build_object(where, "name", ALGORITHMS, whole, otherwise)
+        with located(where):
             check_schedules([rule], max(self.run.settle or self.run.steps, (self.tuning and self.tuning.steps) or 0))
         return Candidate(type(rule), options)
+
+    def _build_schedule(self, where: str, given: dict[str, Any], agents: int) -> Schedule:
+        """Return a schedule; the number of rounds and of agents are the run's unless they are given."""
+        name = given.get("schedule")
+        make = SCHEDULES.get(name) if isinstance(name, str) else None
+        known = inspect.signature(make).parameters if make else {}
+        own = {key: value for key, value in {"steps": self.run.steps, "agents": agents}.items() if key in known}
+        return build_object(where, "schedule", SCHEDULES, own | given)
 
     def _check_tuned(
         self,
@@ -213,14 +246,14 @@ class Spec(Section):
         network: networks.Network,
         oracle: Oracle,
     ) -> None:
-        """Check the rules that tuning would try as all others are; who chooses their numbers makes no difference."""
-        with placed("[tuning]"):
+        """Raise InputError for rules of the grid that could not run, or could not be told apart in a result."""
+        with located("[tuning]"):
             check_grids(tuning, candidates)
         names = []
         for number, candidate in enumerate(candidates, start=1):
             if candidate.open:
-                with placed(f"[tuning] of [[algorithm]] number {number}:"):
-                    check(candidate.tried(tuning)[:1], problem, network, oracle)
+                with located(f"[tuning] of [[algorithm]] number {number}:"):
+                    check([candidate.example(tuning)], problem, network, oracle)
                 names.append(candidate.title)
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice:
@@ -229,61 +262,63 @@ class Spec(Section):
                 "apart: tune it once, and give the others all their numbers, or a warm of their own."
             )
 
-    def _schedule(self, where: str, given: dict[str, Any], agents: int) -> Schedule:
-        """A schedule; the number of rounds and of agents are the run's unless they are given."""
-        name = given.get("schedule")
-        make = SCHEDULES.get(name) if isinstance(name, str) else None
-        known = inspect.signature(make).parameters if make else {}
-        own = {key: value for key, value in {"steps": self.run.steps, "agents": agents}.items() if key in known}
-        return made(where, "schedule", SCHEDULES, own | given)
+
+def check_seeds(count: int, advice: str = "") -> None:
+    """Raise InputError for more seeds than one compiled block holds."""
+    if count > WIDEST:
+        raise InputError(f"{count:,} seeds in one block are too many: {advice}take at most {WIDEST:,}.")
 
 
-S = TypeVar("S", bound=Section)
+def _change(section: S, changes: dict[str, Any], where: str) -> S:
+    """Return the section with some of its keys changed, checked anew."""
+    return validate(type(section), section.model_dump(exclude_unset=True) | changes, where) if changes else section
 
 
-def _changed(section: S, changes: dict[str, Any], where: str) -> S:
-    """The section with some of its keys changed, checked anew."""
-    with explained(list(type(section).model_fields), where):
-        return type(section).model_validate(section.model_dump(exclude_unset=True) | changes)
+# cached, because the variants of a study often share a problem, whose data are then read and split once; the stamps of
+# files and the user's own functions are part of the key
+@lru_cache(maxsize=8)
+def _build_problem(given: str, stamps: tuple[tuple[int, int], ...], own: tuple[Any, ...]) -> Problem:
+    return build_object("[problem]", "name", PROBLEMS, json.loads(given))
 
 
 @lru_cache(maxsize=8)
-def _problem(given: str, stamps: tuple[tuple[int, int], ...], user: tuple[Any, ...]) -> Problem:
-    # cached, because the variants of a study often share it, and data are read and split once
-    return made("[problem]", "name", PROBLEMS, json.loads(given))
-
-
-@lru_cache(maxsize=8)
-def _network(given: str, agents: int, user: tuple[Any, ...]) -> networks.Network:
-    with placed("[network]"), blamed("the network"):
+def _build_network(given: str, agents: int, own: tuple[Any, ...]) -> networks.Network:
+    with located("[network]"), blamed("the network"):
         return of_table(json.loads(given), agents)
 
 
-def _user_made(table: dict[str, Any]) -> tuple[Any, ...]:
-    """The user's own functions that a table names: another function of the same name makes another thing."""
-    return (*named(PROBLEMS, "name", table), *named(networks.NETWORKS, "name", table), *named(DATASETS, "data", table))
+def _own_makers(table: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the user's own functions that a table names: another function of the same name builds another object."""
+    registries = (PROBLEMS, "name"), (networks.NETWORKS, "name"), (DATASETS, "data")
+    return tuple(maker for registry, key in registries for maker in named_own(registry, key, table))
 
 
-def _placed_in(folder: Path, section: Spec | VariantSection) -> dict[str, Any]:
-    """The problem and the network of a spec or a variant, with the paths of their files absolute."""
-    network = {} if section.network is None else {"network": located(section.network, folder)}
-    return {"problem": _found(section.problem, folder)} | network | located_clock(section.clock, folder)
-
-
-def _found(problem: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The keys of a problem with its files' paths absolute; names of data sets stay as they are."""
-    placed_problem = dict(problem)
+def _absolute_paths(folder: Path, section: Spec | VariantSection) -> dict[str, Any]:
+    """Return the problem, the network and the clock of a spec or a variant, with the paths of their files absolute."""
+    problem = dict(section.problem)
     for key in PATHS:
         value = problem.get(key)
         if isinstance(value, str) and value not in DATASETS:
             path = folder / value
-            placed_problem[key] = (
-                os.path.realpath(path) if os.path.exists(path) or path.suffix or "/" in value else value
-            )
-    return placed_problem
+            # a word that is neither a data set nor a path stays as it is: the error about it should name it
+            if os.path.exists(path) or path.suffix or "/" in value:
+                problem[key] = os.path.realpath(path)
+    found: dict[str, Any] = {"problem": problem}
+    if section.network is not None:
+        found["network"] = with_absolute_files(section.network, folder)
+    if section.clock:
+        given = section.clock if isinstance(section.clock, dict) else section.clock.model_dump(exclude_unset=True)
+        tables = {
+            key: table | {"file": os.path.realpath(folder / table["file"])}
+            for key, table in given.items()
+            if key in CLOCK_TABLES and isinstance(table, dict) and isinstance(table.get("file"), str)
+        }
+        clock = section.clock
+        found["clock"] = clock | tables if isinstance(clock, dict) else clock.model_copy(update=tables)
+    return found
 
 
 def _stamps(problem: dict[str, Any]) -> tuple[tuple[int, int], ...]:
-    """When the problem's files were last changed, and their sizes."""
+    """Return the times of change and the sizes of the problem's files."""
     files = [file for key in PATHS if isinstance(problem.get(key), str) for file in files_of(problem[key])]
     return tuple((file.stat().st_mtime_ns, file.stat().st_size) for file in files)

@@ -13,16 +13,16 @@ HERE = Path(__file__).resolve().parents[1]
 TEMPLATES = Path(__file__).resolve().parent / "templates"
 
 KINDS = (".toml", ".py")
-"""What an example is: a spec, or a script."""
+"""The endings of examples: specs and scripts."""
 
 
 def templates() -> dict[str, Path]:
-    """The commented specs, by the problem of each."""
+    """Return the commented specs, by the problem of each."""
     return {path.stem: path for path in sorted(TEMPLATES.glob("*.toml"))}
 
 
 def examples() -> dict[str, Path]:
-    """The examples by name: inside an installed package, or beside the sources in a clone."""
+    """Return the examples by name: those inside an installed package, or beside the sources in a clone."""
     for folder in (HERE / "examples", HERE.parents[1] / "examples"):
         paths = sorted(path for path in folder.glob("*") if path.suffix in KINDS)
         if paths:
@@ -31,14 +31,14 @@ def examples() -> dict[str, Path]:
 
 
 def about(path: Path) -> str:
-    """The first sentence of what stands at the top of a spec or a script."""
+    """Return the first sentence at the top of a spec or a script."""
     if path.suffix == ".py":
         return path.read_text(encoding="utf-8").splitlines()[0].strip('" ').rstrip(".")
     return comment(path).split(". ")[0].rstrip(".")
 
 
 def comment(path: Path) -> str:
-    """What stands at the top of a spec, up to a line that has nothing but a #."""
+    """Return the comment at the top of a spec, up to a line that has nothing but a #."""
     top = []
     for line in path.read_text(encoding="utf-8").splitlines():
         if not line.lstrip("# ") or not line.startswith("#"):
@@ -48,9 +48,9 @@ def comment(path: Path) -> str:
 
 
 def start(source: Path, file: Path, *, force: bool = False) -> list[Path]:
-    """Copy a spec, and the files that it names beside itself, to where a user wants it; what was written.
+    """Copy a spec, and the files that it names beside itself, to `file`, and return the files that were written.
 
-    Nothing is written if anything is there already, unless it is forced.
+    Nothing is written if one of them exists, unless it is forced.
     """
     copies = {source: file} | {path: file.parent / path.name for path in _beside(source)}
     for target in copies.values():
@@ -68,14 +68,14 @@ def start(source: Path, file: Path, *, force: bool = False) -> list[Path]:
 
 
 def named(known: dict[str, Path], name: str, what: str) -> Path:
-    """The file of this name, or an `InputError` with all names."""
+    """Return the file of this name, or raise InputError with all names."""
     if name not in known:
         raise InputError(f"there is no {what} {brief(name)}; {nearest(name, known)}")
     return known[name]
 
 
 def _beside(source: Path) -> list[Path]:
-    """The files beside a spec that it names: data, links of a network, and code that its comment says to bring."""
+    """Return the files beside a spec that the spec names: data, links, and code that its comment says to bring."""
     if source.suffix != ".toml":
         return []
     named = set(re.findall(r"[\w-]+\.\w+", source.read_text(encoding="utf-8"))) - {source.name}

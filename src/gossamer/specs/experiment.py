@@ -1,0 +1,246 @@
+"""Objects to be run: an algorithm with the numbers that are given (`Candidate`), and an experiment that is built."""
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import MISSING, dataclass
+from typing import Any
+
+from gossamer.aggregators import AGGREGATORS
+from gossamer.algorithms import ALGORITHMS
+from gossamer.clocks import Clock
+from gossamer.compressors import COMPRESSORS
+from gossamer.core import InputError, Range, Rule, WarmStart, Whole, brief, hyperparameters, is_rule, nearest, parts
+from gossamer.engines.runs import RunPlan, Setting, Width, fits
+from gossamer.metrics import own
+from gossamer.networks import NETWORKS, Network
+from gossamer.oracles import STAGES, Oracle
+from gossamer.problems import PROBLEMS, Problem
+from gossamer.results.cache_key import digest, made_by
+from gossamer.results.store import MADE_BY
+from gossamer.schedules import Schedule
+from gossamer.specs.sections import RunSection, TuningSection
+
+Values = dict[str, Any]
+"""Hyper-parameters by name."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A rule's class and the hyper-parameters that are fixed; tuning may choose the others."""
+
+    kind: Any
+    fixed: Values
+
+    @staticmethod
+    def of(given: Any) -> "Candidate":
+        """Return the candidate of a class or a name, with everything open."""
+        kind = ALGORITHMS[given] if isinstance(given, str) and given in ALGORITHMS else given
+        if not is_rule(kind):
+            if isinstance(given, str):
+                raise InputError(f"there is no algorithm {brief(given)}; {nearest(given, ALGORITHMS)}")
+            raise InputError(f"{brief(given)} is no algorithm: give a class, such as gs.BiasedDMT, or its name.")
+        return Candidate(kind, {})
+
+    @staticmethod
+    def of_rule(rule: Any) -> "Candidate":
+        """Return the candidate of a rule, with nothing open."""
+        return Candidate(
+            type(rule), {field: getattr(rule, field) for field in [*hyperparameters(type(rule)), *parts(rule)]}
+        )
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    @property
+    def title(self) -> str:
+        """The name, and how the tracker starts where that is given: "biased-dmt (warm=20)"."""
+        return f"{self.name} ({start})" if (start := self.start) else self.name
+
+    @property
+    def start(self) -> str:
+        """The start of the tracker, such as "warm=20"; "" where the method's own default holds."""
+        starts = [key for key, allowed in hyperparameters(self.kind).items() if isinstance(allowed, WarmStart)]
+        warm = {field.name: field.default for field in dataclasses.fields(self.kind) if field.name in starts}
+        return ", ".join(f"{key}={self.fixed[key]}" for key in warm if self.fixed.get(key, warm[key]) != warm[key])
+
+    @functools.cached_property
+    def open(self) -> dict[str, Range | Whole]:
+        """The hyper-parameters that are neither given nor have a default, and the range of each."""
+        defaults = {field.name for field in dataclasses.fields(self.kind) if field.default is not MISSING}
+        known = hyperparameters(self.kind)
+        return {key: known[key] for key in known if key not in self.fixed and key not in defaults}
+
+    @functools.cached_property
+    def step(self) -> str:
+        """The step size that tuning varies."""
+        steps = [key for key, allowed in self.open.items() if allowed.step]
+        if not steps:
+            all_steps = [key for key, allowed in hyperparameters(self.kind).items() if allowed.step]
+            shown = f"fixes {all_steps[0]}" if all_steps else "has no step size (a StepSize)"
+            raise InputError(
+                f"{self.name} {shown}, so that there is no grid to extend: give all of it"
+                + (f", or leave {all_steps[0]} out." if all_steps else ".")
+            )
+        return steps[0]
+
+    @functools.cached_property
+    def second(self) -> str | None:
+        """The hyper-parameter that tuning varies besides the step size, if one is open."""
+        others = [key for key in self.open if key != self.step]
+        if len(others) > 1:
+            raise InputError(
+                f"{self.name} leaves {', '.join(self.open)} open, but the grid varies {self.step} and one more: give "
+                f"all but one of {', '.join(others)}."
+            )
+        return others[0] if others else None
+
+    def second_values(self, section: TuningSection) -> list[Any]:
+        """Return the values of `second` in the first grid."""
+        if self.second is None:
+            return []
+        allowed = self.open[self.second]
+        values = section.grids.get(self.second, list(allowed.grid))
+        if not values:
+            raise InputError(f"{self.name} says nothing of what {self.second} to try: give {self.second} = […].")
+        if section.budget % len(values) or section.budget < 2 * len(values):
+            raise InputError(
+                f"budget = {section.budget} must be a multiple of the number of values of {self.second}, "
+                f"{len(values)}, and at least twice it, so that each is tried with two values of {self.step}."
+            )
+        return [allowed.check(f"{self.second} = […]", value) for value in values]
+
+    def rule(self, chosen: Mapping[str, Any] | None = None) -> Rule:
+        """Return the rule with the chosen hyper-parameters."""
+        return self.kind(**self.fixed, **(chosen or {}))
+
+    @functools.cached_property
+    def whole(self) -> Rule:
+        """The rule of a candidate that leaves nothing open."""
+        return self.rule()
+
+    def example(self, section: TuningSection) -> Rule:
+        """Return the first rule of the first grid, once all its corners have passed the checks of a rule.
+
+        The example stands for the whole grid where a rule must suit a network and a problem: that does not depend on
+        the numbers.
+        """
+        missing = [part for part in parts(self.kind) if part not in self.fixed]
+        if missing:
+            raise InputError(f"{self.name} needs a {missing[0]}, which tuning does not choose: give it, in a spec.")
+        settings = [{self.step: eta} for eta in section.eta]
+        if self.second is not None:
+            settings = [{**first, self.second: value} for value in self.second_values(section) for first in settings]
+        corners = [self.rule(setting) for setting in settings]
+        return corners[0]
+
+
+def check_grids(section: TuningSection, candidates: list[Candidate]) -> None:
+    """Raise InputError for values of a hyper-parameter that no algorithm has, or that those given may not take."""
+    kinds = [*(candidate.kind for candidate in candidates), *ALGORITHMS.values()]
+    names = {key for kind in kinds for key, allowed in hyperparameters(kind).items() if not allowed.step}
+    for key, values in section.grids.items():
+        if any(isinstance(hyperparameters(kind).get(key), WarmStart) for kind in kinds):
+            raise InputError(
+                f"{key} is not tuned, since it costs messages before round 0: give it in [[algorithm]], once for each "
+                "value to compare."
+            )
+        if key not in names:
+            fields = [name for name in TuningSection.model_fields if name != "grids"]
+            raise InputError(f"key {brief(key)} is not known; {nearest(key, [*fields, *names])}")
+        for candidate in candidates:
+            if (allowed := hyperparameters(candidate.kind).get(key)) is not None:
+                for value in values:
+                    allowed.check(f"{key} = […]", value)
+
+
+@dataclass(frozen=True, eq=False)
+class Experiment:
+    """An experiment that is built and checked: what runs, for how long, on which seeds, and how it is tuned."""
+
+    candidates: list[Candidate]
+    problem: Problem
+    network: Network
+    oracle: Oracle
+    plan: RunPlan
+    seeds: list[int]
+    run: RunSection
+    tuning: TuningSection | None = None
+    clock: Clock | None = None
+    key: dict[str, Any] = dataclasses.field(default_factory=dict)
+    """The part of a cache key that stands for the problem, the network and the oracle."""
+    makers: tuple[Callable[..., Any], ...] = ()
+    """The user's own functions that built some of the objects."""
+
+    @property
+    def shares(self) -> list[list[int]]:
+        """The seeds of each tuning replicate; all in one where nothing is tuned."""
+        size = len(self.seeds) // (self.tuning.replicates if self.tuning else 1)
+        return [self.seeds[k : k + size] for k in range(0, len(self.seeds), size)]
+
+    @property
+    def width(self) -> Width:
+        """The shape of a compiled block of the final runs."""
+        return Width(self.run.together, self.run.seeds_together or len(self.shares[0]))
+
+    def setting(self, rule: Rule) -> Setting:
+        """Return the rule and the oracle as the engine takes them, with their cache key."""
+        return Setting(rule, self.oracle, functools.partial(self.key_of, rule))
+
+    def check_memory(self, rules: Sequence[Rule], seeds: Sequence[int], plan: RunPlan, width: Width) -> None:
+        """Raise InputError if runs of these rules would not fit into memory."""
+        fits([Setting(rule, self.oracle) for rule in rules], self.problem, self.network, seeds, plan, width)
+
+    @functools.cached_property
+    def contents(self) -> str:
+        """The digest of all that the problem, the network and the oracle hold, as a part of cache keys."""
+        return digest(self.problem, self.network, self.oracle)
+
+    def key_of(self, rule: Rule) -> dict[str, Any]:
+        """Return all that determines a run of this rule, besides its seed, its length and its block."""
+        return {
+            **self.key,
+            "algorithm": rule.name,
+            "hyper": {name: _stored(getattr(rule, name)) for name in hyperparameters(type(rule))},
+            "parts": {name: str(part) for name, part in parts(rule).items()},
+            MADE_BY: made_by((rule, self.makers, own()), lambda: self.contents, self.problem),
+        }
+
+
+def _stored(value: Any) -> Any:
+    """Return a hyper-parameter as it stands in a cache key."""
+    if isinstance(value, Schedule):
+        return value.asdict()
+    return "its own function" if callable(value) else value
+
+
+PART_REGISTRIES = {"compressor": COMPRESSORS, "aggregator": AGGREGATORS}
+"""The parts that a table of an algorithm or of an oracle stage may hold, and the registry of each."""
+
+
+def find_makers(spec: Any) -> tuple[Callable[..., Any], ...]:
+    """Return the user's own functions that a spec names and whose results do not identify them fully."""
+    found = [
+        *named_own(PROBLEMS, "name", spec.problem),
+        *named_own(NETWORKS, "name", spec.network),
+        *named_own(STAGES, "kind", spec.oracle.stages),
+        *(
+            maker
+            for registry in PART_REGISTRIES.values()
+            for maker in named_own(registry, "kind", [spec.algorithm, spec.oracle.stages])
+        ),
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def named_own(registry: Any, key: str, tables: Any) -> Iterator[Callable[..., Any]]:
+    """Yield the user's own entries of a registry that these tables, or tables inside them, name."""
+    if isinstance(tables, dict):
+        name = tables.get(key)
+        if isinstance(name, str) and name in registry and (maker := registry.own(name)) is not None:
+            yield maker
+        tables = list(tables.values())
+    if isinstance(tables, list):
+        for table in tables:
+            yield from named_own(registry, key, table)
