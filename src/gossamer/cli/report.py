@@ -31,7 +31,7 @@ def report(
 
         gossamer report runs/ring runs/torus runs/path --out runs/together
     """
-    from gossamer import paper
+    from gossamer.report import write_all
     from gossamer.results.concat import REFUSED, concat
     from gossamer.results.study import Study
 
@@ -39,20 +39,22 @@ def report(
         raise InputError("a report on several runs belongs to none of them: give it a directory with --out.")
     studies = {str(folder): Study.load(check_directory(folder)) for folder in directories}
     folder = output_directory(out, directories[0])
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
     how = "\n".join(f"gossamer run {one / 'spec.toml'}{_own_files(studies[str(one)])}" for one in directories)
     if len(studies) == 1:
         (study,) = studies.values()
-        paper.finish({study.name: study}, folder, (), study.title, how)
+        shown, title = {study.name: study}, study.title
     else:
         names = [one.name for one in directories]
         labels = names if len({*names}) == len(names) and all(names) else list(studies)
         named = {label: replace(one, name=label) for label, one in zip(labels, studies.values(), strict=True)}
         both = concat(named, allow=REFUSED, title="Side by side")
-        paper.finish({both.name: both, **named}, folder, (), ", ".join(labels), how)
+        shown, title = {both.name: both, **named}, ", ".join(labels)
+    if any(study.experiment for study in shown.values()):
+        from gossamer import paper  # it imports everything: only a report on its experiments needs it
+
+        paper.finish(shown, folder, (), title, how)
+    else:
+        write_all(list(shown.values()), [], folder, title, how)
     say(visible(folder / "report.html"))
 
 

@@ -119,12 +119,11 @@ def _experiment(study: Study) -> tuple[str, bool] | None:
 
     A copy of the spec keeps the name when somebody changes it, so the rest must be the experiment's, too.
     """
+    if (name := study.experiment) not in EXPERIMENTS:
+        return None
     try:
-        given = tomllib.loads(study.spec)
-        if (name := given.get("experiment")) not in EXPERIMENTS:
-            return None
-        contents = Spec.of(given).model_dump(exclude={"title"})
-    except (InputError, tomllib.TOMLDecodeError, RecursionError):
+        contents = Spec.of(tomllib.loads(study.spec)).model_dump(exclude={"title"})
+    except InputError:
         return None
     same = (quick for quick in (False, True) if spec_of(name, quick).model_dump(exclude={"title"}) == contents)
     return next(((name, quick) for quick in same), None)
@@ -167,14 +166,8 @@ def finish(
         for verdict in verdicts
     )
     rows = [verdict.asdict() for verdict in verdicts]
-    try:
-        write(out / "verdicts.json", (json.dumps(rows, indent=2, ensure_ascii=False) + "\n").encode())
-        report.write(
-            list(studies.values()), rows, out / "report.html", title, how, about([*found.values()]) | dict(noted or {})
-        )
-        report.write_artifacts(list(studies.values()), rows, out, drawn=drawn)
-    except OSError as error:
-        raise InputError(f"cannot write into {out}: {error.strerror or error}.") from error
+    lines = about([*found.values()]) | dict(noted or {})
+    report.write_all(list(studies.values()), rows, out, title, how, lines, drawn=drawn)
     return verdicts
 
 

@@ -1,5 +1,6 @@
 """Reports: one HTML file that opens offline, and the figures and tables of a paper."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,23 @@ def write(
         raise InputError("there is no study to report on: give at least one.")
     page.check_verdicts(verdicts)
     return tables.write_file(Path(file), page.render(studies, verdicts, title, how_to_repeat, about))
+
+
+def write_all(
+    studies: list[Study],
+    verdicts: list[dict[str, Any]],
+    folder: Path,
+    title: str,
+    how_to_repeat: str,
+    about: Mapping[str, str] | None = None,
+    *,
+    drawn: bool = False,
+) -> None:
+    """Write `verdicts.json`, the report, figures and tables into a directory; see `write` and `write_artifacts`."""
+    text = json.dumps(verdicts, indent=2, ensure_ascii=False) + "\n"
+    tables.write_file(folder / "verdicts.json", text)
+    write(studies, verdicts, folder / "report.html", title, how_to_repeat, about)
+    write_artifacts(studies, verdicts, folder, drawn=drawn)
 
 
 def write_artifacts(

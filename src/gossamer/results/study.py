@@ -1,6 +1,7 @@
 """A study: one experiment under several variants, such as networks, splits or biases, each with a result."""
 
 import os
+import tomllib
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -59,6 +60,14 @@ class Study:
         if len(self.results) > 1:
             raise InputError(f"this study has {len(self.results)} variants: choose one from `results`.")
         return next(iter(self.results.values()))
+
+    @property
+    def experiment(self) -> str:
+        """The experiment of a paper that the spec names; "" if it names none."""
+        try:
+            return str(tomllib.loads(self.spec).get("experiment", ""))
+        except (tomllib.TOMLDecodeError, RecursionError):  # a result may hold any text as its spec
+            return ""
 
     def curves(self) -> dict[str, Result]:
         """Return the results by figure: one for each variant, or, where each has one algorithm, all in one."""
