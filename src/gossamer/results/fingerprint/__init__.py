@@ -10,7 +10,8 @@ What other packages bring is known by its name and the package's version.
 from functools import cache
 from typing import Any
 
-from gossamer.problems.inputs import Rows, native
+from gossamer.problems import native
+from gossamer.problems.inputs import Rows
 from gossamer.results.fingerprint.origins import Unknown
 from gossamer.results.fingerprint.walk import Walk
 from gossamer.results.provenance import code, machine, versions
