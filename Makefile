@@ -31,7 +31,7 @@ define environment
 @test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
 $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '$(2)'
 @$(1)/bin/python -m compileall -q -j 0 -x /tests/ $(1)/lib >/dev/null 2>&1; true
-$(1)/bin/python -c 'from gossamer.problems.inputs import native; native.ready()'
+$(1)/bin/python -c 'from gossamer.problems import native; native.ready()'
 @touch $(1)/ready
 endef
 

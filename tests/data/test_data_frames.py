@@ -20,40 +20,8 @@ COLUMNS = {
 POLARS = pl.DataFrame(COLUMNS)
 
 
-class NAType:
-    """As pandas' NA: comparing it gives no answer."""
-
-    def __eq__(self, other):
-        raise TypeError("boolean value of NA is ambiguous")
-
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
-
-
-class Column:
-    def __init__(self, values):
-        self.values = values
-
-    def to_numpy(self):
-        array = np.asarray(self.values)
-        return np.asarray(self.values, object) if array.dtype.kind in "U" else array
-
-
-class Pandas:
-    """What a frame of pandas shows of itself: columns, which may repeat and need not be text, and their arrays."""
-
-    def __init__(self, columns):
-        self.items = list(columns.items()) if isinstance(columns, dict) else columns
-        self.columns = [key for key, _ in self.items]
-
-    def __getitem__(self, key):
-        return Column(next(values for name, values in self.items if name == key))
-
-    def to_numpy(self):
-        raise AssertionError("columns differ in type, so the frame is not read as one array")
-
-
 class Arrow:
-    """A table that can only be described to others."""
+    """A frame of another library, such as pandas: it exports an Arrow stream."""
 
     def __init__(self, columns):
         self.frame = pl.DataFrame(columns)
@@ -62,7 +30,7 @@ class Arrow:
         return self.frame.__arrow_c_stream__(requested_schema)
 
 
-FRAMES = {"polars": pl.DataFrame, "lazy": pl.LazyFrame, "pandas": Pandas, "arrow": Arrow}
+FRAMES = {"polars": pl.DataFrame, "lazy": pl.LazyFrame, "arrow": Arrow}
 
 
 @pytest.fixture(params=FRAMES)
@@ -112,30 +80,22 @@ def test_a_frame_is_refused_as_its_file_is(change, message, frame, tmp_path):
         load(file)
 
 
-def test_what_pandas_alone_can_hold():
-    with pytest.raises(
-        InputError, match=r"the frame has 2 columns of the name 'x'. Each column needs a name of its own"
-    ):
-        load(Pandas([("x", [1, 2]), ("x", [1, 3]), ("label", [0, 1])]))
-    assert read_table(Pandas({0: [1, 2], 1: [3, 5], "label": [0, 1]})).columns == ("0", "1")
-    missing = Pandas({"x": np.array([1, NAType(), 3], object), "label": [0, 1, 0]})
-    with pytest.raises(InputError, match=r"column 'x', row 2: the value is missing \(1 in all\)"):
-        load(missing)
-    with pytest.raises(InputError, match=r"column 'label', row 2: the value is missing \(1 in all\)"):
-        load(Pandas({"x": [1, 2, 3], "label": [0.0, np.nan, 1.0]}))
-    with pytest.raises(InputError, match="column 'x', row 1: 'a' is not a number"):
-        load(Pandas({"x": np.array(["a", 1, 2.5], object), "label": [0, 1, 0]}))
-    mixed = Pandas({"x": np.array([np.int64(1), 2.5, True], object), "label": np.array([1, np.int64(0), 1], object)})
-    data = load(mixed)
-    assert data.features.ravel().tolist() == [1, 2.5, 1], "no number is rounded to the type of another"
-    assert data.labels.tolist() == [1, 0, 1]
-    dates = np.array([datetime.date(2020, 1, 1), 3], object)
-    with pytest.raises(InputError, match="column 'x' has type Object, not numbers"):
-        load(Pandas({"x": dates, "label": [0, 1]}))
-    with pytest.raises(InputError, match=r"column 'when' has type Datetime.*, not numbers"):
-        load(Pandas({"when": np.array(["2020-01-01", "2020-01-02"], "datetime64[ns]"), "label": [0, 1]}))
-    with pytest.raises(InputError, match="column 'z' "):
-        load(Pandas({"z": np.array([1j, 2j]), "label": [0, 1]}))
+def test_a_frame_that_cannot_be_exported_names_the_way_out():
+    class WithoutPyarrow:
+        def __arrow_c_stream__(self, requested_schema=None):
+            raise ImportError("`Import pyarrow` failed.")
+
+    with pytest.raises(InputError, match=r"the frame cannot be read as Arrow: .* failed.*need the package pyarrow"):
+        load(WithoutPyarrow())
+
+
+def test_an_index_of_rows_is_no_feature():
+    assert read_table(Arrow({"x": [1, 2], "label": [0, 1], "__index_level_0__": [5, 7]})).columns == ("x",)
+
+
+def test_dates_are_no_features():
+    with pytest.raises(InputError, match=r"column 'when' has type Date.*, not numbers"):
+        load(Arrow({"when": [datetime.date(2020, 1, 1), datetime.date(2020, 1, 2)], "label": [0, 1]}))
 
 
 def test_what_does_not_go_with_a_frame():

@@ -7,7 +7,7 @@ import pytest
 
 from gossamer.core import InputError
 from gossamer.data import DATASETS, Dataset, files, images, load, read_idx, read_images
-from gossamer.data.export import export
+from gossamer.data.datasets import export
 from gossamer.problems import neural, softmax
 from gossamer.problems.inputs import Bytes
 from tests.data.images import idx, write_cifar10, write_idx

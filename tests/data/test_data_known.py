@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse
 
 from gossamer.core import InputError
-from gossamer.data import DATASETS, files, known, load
+from gossamer.data import DATASETS, files, libsvm, load
 
-SMALL = known.Known("small", 6, "small.scale", 3, "small.t", 2, labels=(1, 2))
+SMALL = libsvm.Known("small", 6, "small.scale", 3, "small.t", 2, labels=(1, 2))
 TRAIN, TEST = "1 2:0.5\n2 6:1\n1 1:1\n", "2 1:1\n1 3:0.25\n"
 SIZES = {
     "w8a": (300, "49,749 + 14,951"),
@@ -21,7 +21,7 @@ SIZES = {
 def own(tmp_path, monkeypatch):
     """A directory of the user's own data sets; the system has none."""
     monkeypatch.setenv("GOSSAMER_DATA", str(tmp_path))
-    for module in (files, known):
+    for module in (files, libsvm):
         monkeypatch.setattr(module, "SYSTEM", tmp_path / "system")
     return tmp_path
 
@@ -62,7 +62,7 @@ def test_a_name_knows_its_size_and_says_where_the_file_comes_from(own, name, mon
     with pytest.raises(InputError, match=rf"^{name} does not come with Gossamer, .*libsvmtools/datasets/binary\.html"):
         load(name)
     asked = []
-    monkeypatch.setattr(known, "read_libsvm", lambda file, dim: asked.append((file.name, dim)) or ([], np.zeros(0)))
+    monkeypatch.setattr(libsvm, "read_libsvm", lambda file, dim: asked.append((file.name, dim)) or ([], np.zeros(0)))
     stem = next(word for word in about.rstrip(".\n ").split("you bring ")[1].split() if word)
     (own / stem.rstrip(".")).write_text("")
     with pytest.raises(InputError, match="holds 0 rows"):

@@ -8,7 +8,7 @@ import scipy.sparse
 
 from gossamer.core import InputError
 from gossamer.data import Dataset, from_arrays
-from gossamer.data.scaling import standardised
+from gossamer.data.dataset import standardise
 from gossamer.problems import logistic
 
 ROWS = np.random.default_rng(0).normal([40.0, 42_000.0], [15.0, 9_000.0], (50, 2))
@@ -17,7 +17,7 @@ LABELS = np.arange(50) % 2
 
 
 def test_the_test_part_is_scaled_by_the_training_part_and_ones_stay():
-    data = standardised(from_arrays(FEATURES[:30], LABELS[:30], test=(FEATURES[30:], LABELS[30:])))
+    data = standardise(from_arrays(FEATURES[:30], LABELS[:30], test=(FEATURES[30:], LABELS[30:])))
     np.testing.assert_allclose(data.features[:, :2].mean(0), 0, atol=1e-12)
     np.testing.assert_allclose(data.features[:, :2].std(0), 1)
     assert (data.features[:, 2] == 1).all()
@@ -28,7 +28,7 @@ def test_the_test_part_is_scaled_by_the_training_part_and_ones_stay():
 
 def test_pixels_are_divided_first():
     pixels = np.array([[0, 255], [255, 255], [0, 255]], np.uint8)
-    data = standardised(Dataset("pixels", pixels, np.array([0, 1, 0]), divisor=255))
+    data = standardise(Dataset("pixels", pixels, np.array([0, 1, 0]), divisor=255))
     assert data.divisor == 1
     np.testing.assert_allclose(data.features[:, 1], 1.0)
 

@@ -7,8 +7,8 @@ import pytest
 
 from gossamer.basics import cache
 from gossamer.data import load_a9a
-from gossamer.problems import logistic
-from gossamer.problems.inputs import Bits, Rows, hold, native, products
+from gossamer.problems import logistic, native, products
+from gossamer.problems.inputs import Bits, Rows, hold
 from gossamer.results.cache_key import made_by
 from tests.seldom import seldom
 

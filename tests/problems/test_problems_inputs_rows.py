@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.core import InputError
-from gossamer.problems.inputs import Rows, hold, in_blocks, native, products
-from gossamer.problems.inputs.rows import best_width
+from gossamer.problems import native, products
+from gossamer.problems.inputs import Rows, best_width, hold, in_blocks
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import gossamer as gs
+from gossamer.core import InputError
 from gossamer.problems import quadratic
 from tests import plain
 
@@ -130,3 +131,8 @@ def test_an_indefinite_agent_is_allowed_where_the_mean_is_definite():
 def test_refuses_a_start_of_another_shape():
     with pytest.raises(gs.InputError, match=r"start must have shape \(2,\), but has shape \(3,\)"):
         quadratic(np.eye(2), np.zeros((3, 2)), start=[0, 0, 0])
+
+
+def test_hessians_beyond_memory_are_refused_before_they_are_made():
+    with pytest.raises(InputError, match=r"60,000 × 60,000 numbers for each of 50 agents needs about 5.76 TB"):
+        quadratic(np.ones(50), np.zeros((50, 60_000)))

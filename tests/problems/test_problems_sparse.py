@@ -10,8 +10,8 @@ import scipy.sparse as sp
 import gossamer as gs
 from gossamer.core import InputError
 from gossamer.data import from_arrays, write_libsvm
-from gossamer.problems import Empirical, empirical, least_squares, logistic, neural, softmax
-from gossamer.problems.inputs import Rows, choose
+from gossamer.problems import Empirical, empirical, inputs, least_squares, logistic, neural, softmax
+from gossamer.problems.inputs import Rows
 from gossamer.problems.linear import SMALL_GRAM
 from tests import sparse
 
@@ -32,7 +32,7 @@ def own(data, agents, **options):
 @pytest.mark.parametrize("kind", [logistic, softmax, least_squares, neural, own])
 def test_losses_gradients_and_accuracy(kind, monkeypatch):
     """No array is made of all features, be the model linear or not."""
-    monkeypatch.setattr(choose, "DENSE_BYTES", 0)
+    monkeypatch.setattr(inputs, "DENSE_BYTES", 0)
     given = (MATRIX, LABELS, (TESTED, TEST_LABELS)), (MATRIX.toarray(), LABELS, (TESTED.toarray(), TEST_LABELS))
     sparse: Empirical
     sparse, _ = problems = [kind(from_arrays(*parts), 3, split="iid") for parts in given]

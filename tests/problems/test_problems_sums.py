@@ -25,7 +25,7 @@ def apart(found, exact):
 @pytest.mark.parametrize("native", [True, False])
 def test_a9a_at_zero(native, monkeypatch):
     """A row's gradient at zero is −y a/2, so that ∇F is a mean of whole numbers over 2."""
-    monkeypatch.setattr("gossamer.problems.inputs.native.likely", lambda: native)
+    monkeypatch.setattr("gossamer.problems.native.likely", lambda: native)
     problem = gs.problems.logistic("a9a", agents=20)
     assert isinstance(problem.inputs, Rows if native else Bits)
     signed = [problem.own_targets(i) @ problem.own_inputs(i).astype(float) / problem.sizes[i] for i in range(20)]

@@ -23,6 +23,6 @@ def export(
 
         gossamer data export a9a a9a.libsvm
     """
-    from gossamer.data.export import export as export_data
+    from gossamer.data.datasets import export as export_data
 
     say(f"{export_data(name, file):,} rows: {visible(file)}")

@@ -1,9 +1,10 @@
-"""Rows of features with a label each, and perhaps a test part: what a problem is made from."""
+"""Datasets: rows of features with a label each, and perhaps a test part; their checks and their scaling."""
 
 import dataclasses
 import functools
 import hashlib
 import math
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,19 +12,29 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Real, Shaped
 
+from gossamer.basics.sparse import checked
 from gossamer.core import InputError, brief, whole
-from gossamer.data.sparse import Sparse, canonical, read_only
+
+Sparse = scipy.sparse.csr_array
 
 Dense = Real[np.ndarray, "rows d"]
 Features = Any  # Dense or Sparse: checkers of types know too little of SciPy for a union
 Labels = Shaped[np.ndarray, " rows"]
 
 HASHED_DENSE = 2**28
-"""The largest features, in bytes of a dense matrix, whose hash is of all their numbers; of larger ones, it is of those
-that are not zero."""
+"""The largest features, in bytes of a dense matrix, that are hashed whole; of larger ones, the non-zeros are hashed."""
 
 MOST_CLASSES = 20
-"""Fractions that differ more often than this are no classes."""
+"""Fractions with more distinct values than this are no classes."""
+
+UNEVEN = 1000.0
+"""Features whose standard deviations differ by more than this factor hardly share a step size."""
+
+LARGE = 100.0
+"""A feature of a larger standard deviation needs a step size far below the usual ones, which go with its square."""
+
+LOOKED_AT = 2**26
+"""Larger arrays of features are not looked at before a warning."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -82,7 +93,7 @@ class Dataset:
         self._check_pixels(parts["features"])
         for key, array in parts.items():
             if isinstance(array, Sparse):
-                array = read_only(array)
+                array = _read_only(array)
             elif array is not None:
                 array = array.view()  # the caller's own array stays writable
                 array.flags.writeable = False
@@ -118,12 +129,12 @@ class Dataset:
 
     @functools.cached_property
     def classes(self) -> Shaped[np.ndarray, " classes"]:
-        """The labels that occur in the training part, sorted."""
+        """Return the labels that occur in the training part, sorted."""
         return np.unique(self.labels)
 
     @functools.cached_property
     def continuous(self) -> bool:
-        """Whether labels are the targets of a regression by their look: fractions, and too many to be classes.
+        """True if labels look like the targets of a regression: fractions, and too many distinct ones to be classes.
 
         Too many are more than `MOST_CLASSES` or, of few rows, more than half as many as there are rows.
         """
@@ -131,8 +142,10 @@ class Dataset:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """The hex digest of every array's type, shape and numbers, sparse or not, and of what these are divided by;
-        names and sources do not count."""
+        """Return the hex digest of every array's type, shape and numbers, sparse or not, and of the divisor.
+
+        Names and sources do not count.
+        """
         digest = hashlib.sha256(b"" if self.divisor == 1 else f"divisor {self.divisor}\n".encode())
         for key in ("features", "labels", "test_features", "test_labels", "holders"):
             array = getattr(self, key)
@@ -146,7 +159,7 @@ class Dataset:
 
 
 def _blocks(array: Any) -> Iterator[np.ndarray]:
-    """The numbers of an array in order, or, where a dense matrix would be large, places and values of its non-zeros."""
+    """Yield the numbers of an array in order, or the places and values of its non-zeros if it is large."""
     rows, size = array.shape[0], array.dtype.itemsize * math.prod(array.shape)
     if size <= HASHED_DENSE and not isinstance(array, Sparse):
         yield array
@@ -163,22 +176,22 @@ def _blocks(array: Any) -> Iterator[np.ndarray]:
 
 
 def from_arrays(features: Any, labels: Any, test: Any = None, holders: Any = None, name: str = "arrays") -> Dataset:
-    """A dataset from array-likes or scipy sparse matrices; `test` is a pair (features, labels)."""
+    """Make a dataset of array-likes or SciPy's sparse matrices; `test` is a pair (features, labels)."""
     test_features, test_labels = (None, None) if test is None else pair(test, "test")
     return Dataset(name, features, labels, test_features, test_labels, holders, source="arrays given by the caller")
 
 
 def pair(value: Any, where: str) -> tuple[Any, Any]:
-    """The two members of a pair (features, labels)."""
+    """Return the two members of a pair (features, labels)."""
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise InputError(f"{where} must be a pair (features, labels), but is {type(value).__name__}.")
     return value[0], value[1]
 
 
 def matrix(given: Any, what: str) -> Features:
-    """A finite, non-empty matrix in the smallest type that holds it exactly; one that is sparse stays so."""
+    """Return a finite, non-empty matrix in the smallest type that holds it exactly; a sparse one stays sparse."""
     if scipy.sparse.issparse(given):
-        sparse = canonical(given, what)
+        sparse = _canonical(given, what)
         return sparse.astype(np.int8 if fits_int8(sparse.data) else np.float64, copy=False)
     try:
         array = np.asarray(given)
@@ -201,7 +214,7 @@ def matrix(given: Any, what: str) -> Features:
 
 
 def values(given: Any, what: str) -> Labels:
-    """One value for each row: int64 when all are integers, else float64 or strings."""
+    """Return one value for each row: int64 if all are integers, else float64 or strings."""
     array = np.asarray(given)
     if array.ndim != 1:
         raise InputError(f"{what} must be one value for each row, but has shape {array.shape}.")
@@ -222,7 +235,7 @@ def values(given: Any, what: str) -> Labels:
 
 
 def fits_int8(array: np.ndarray) -> bool:
-    """Whether every value is an integer from −128 to 127."""
+    """Return True if every value is an integer from −128 to 127."""
     if array.dtype in (np.int8, np.bool_) or not array.size:
         return True
     if not -128 <= array.min() <= array.max() <= 127:
@@ -234,3 +247,65 @@ def _same_rows(what: str, array: Any, other: str, reference: Any) -> None:
     rows, expected = array.shape[0], reference.shape[0]
     if rows != expected:
         raise InputError(f"{what} has {rows} values, but {other} has {expected} rows. They must agree.")
+
+
+def _canonical(given: Any, what: str) -> Sparse:
+    """Return a finite, non-empty sparse matrix with columns in order, each once, and no zero stored."""
+    if given.ndim != 2:
+        raise InputError(f"{what} must be a matrix [rows, d], but has shape {given.shape}.")
+    if 0 in given.shape:
+        raise InputError(f"{what} needs at least one row and one column, but has shape {given.shape}.")
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"{what} must be a matrix of numbers [rows, d], but its type is {given.dtype}.")
+    matrix = checked(given, what)
+    if not matrix.has_canonical_format or not matrix.data.all():
+        matrix = matrix.copy()  # the caller's matrix stays as it is
+        matrix.sum_duplicates()
+        matrix.eliminate_zeros()
+    finite = np.isfinite(matrix.data)
+    if not finite.all():
+        at = int(np.argmin(finite))
+        row, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, matrix.indices[at]
+        raise InputError(
+            f"{what}: row {row}, column {column} (from 0) is {matrix.data[at]}. Drop the row or fill in a number."
+        )
+    return matrix
+
+
+def _read_only(matrix: Sparse) -> Sparse:
+    """Return a view of a sparse matrix whose arrays cannot be written."""
+    parts = [part.view() for part in (matrix.data, matrix.indices, matrix.indptr)]
+    for part in parts:
+        part.flags.writeable = False
+    sealed = Sparse(tuple(parts), shape=matrix.shape)
+    sealed.has_canonical_format = True
+    return sealed
+
+
+def standardise(data: Dataset) -> Dataset:
+    """Return the data with each feature less its mean, divided by its standard deviation, both over the training rows.
+
+    A constant feature, such as a column of ones, stays as it is. The test part is scaled by the same numbers.
+    """
+    if isinstance(data.features, Sparse):
+        raise InputError(f"scale = true would fill the zeros of {data.name}, which is sparse. Scale it before, or not.")
+    features = data.features / data.divisor
+    mean, spread = features.mean(0), features.std(0)
+    mean, spread = np.where(spread > 0, mean, 0.0), np.where(spread > 0, spread, 1.0)
+    tested = None if data.test_features is None else (data.test_features / data.divisor - mean) / spread
+    return dataclasses.replace(data, features=(features - mean) / spread, test_features=tested, divisor=1)
+
+
+def warn_of_uneven(data: Dataset) -> None:
+    """Warn if features differ in scale so much, or are so large, that no usual step size suits them."""
+    features = data.features
+    if isinstance(features, Sparse) or features.dtype != np.float64 or features.size > LOOKED_AT:
+        return
+    spreads = features.std(0)
+    spreads = spreads[spreads > 0]
+    if spreads.size and spreads.max() > min(LARGE, UNEVEN * spreads.min()):
+        warnings.warn(
+            f"the features of {data.name} have standard deviations from {spreads.min():.3g} to {spreads.max():.3g}, so "
+            "hardly any step size suits them all. scale = true in the problem brings each to mean 0 and deviation 1.",
+            stacklevel=4,
+        )

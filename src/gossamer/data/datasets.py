@@ -1,4 +1,4 @@
-"""One way to any data: a registered name, a file, a frame, or arrays."""
+"""Datasets by name, file, frame or arrays, and the export of named ones as LIBSVM text."""
 
 import functools
 import os
@@ -12,12 +12,9 @@ from gossamer.core import InputError, Registry, brief, nearest
 from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
-from gossamer.data.frames import is_frame
 from gossamer.data.images import load_cifar_10, load_fashion_mnist, load_mnist, read_images, refuse_one_of_many
-from gossamer.data.known import load_covtype, load_ijcnn1, load_rcv1, load_w8a
-from gossamer.data.libsvm import read_libsvm
-from gossamer.data.sparse import widened
-from gossamer.data.tables import read_table, read_test_table
+from gossamer.data.libsvm import load_covtype, load_ijcnn1, load_rcv1, load_w8a, read_libsvm, write_libsvm
+from gossamer.data.tables import is_frame, read_table, read_test_table
 
 TABLES = (".csv", ".parquet")
 TEST_SHARE = 0.2
@@ -72,23 +69,23 @@ DATASETS: Registry[Callable[[], Dataset]] = Registry(
         "w8a": load_w8a,
     },
 )
-"""Every data set that has a name, and the function that loads it."""
+"""The functions that load data sets, by the names of these."""
 
 register = DATASETS.register
-"""Make a function that returns a `Dataset` known by a name, so that a spec can name it."""
+"""Register a function that returns a `Dataset` under a name, so that a spec can name it."""
 
 
 def load(
     data: Any, *, label: str = "label", holder: str | None = None, test: Any = None, dim: int | None = None
 ) -> Dataset:
-    """The data set that `data` means.
+    """Return the data set that `data` means.
 
     `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, or of a directory of images
-    (MNIST's IDX files, CIFAR-10's binary ones), a frame of polars or pandas, or a pair (features, labels), where the
-    features may be a sparse matrix of SciPy. A registered name wins over a file of the same name; write ``./a9a`` for
-    the file. Files that end in .csv or .parquet are tables as frames are, with columns `label` and `holder`; others are
-    LIBSVM text with `dim` columns, or as many as occur, and stay sparse. `test` is the test part in the same format; a
-    table's has the same columns, in any order, and may lack `holder`.
+    (MNIST's IDX files, CIFAR-10's binary ones), a frame of polars or one that exports Arrow, as pandas' do, or a pair
+    (features, labels), where the features may be a sparse matrix of SciPy. A registered name wins over a file of the
+    same name; write ``./a9a`` for the file. Files that end in .csv or .parquet are tables as frames are, with columns
+    `label` and `holder`; others are LIBSVM text with `dim` columns, or as many as occur, and stay sparse. `test` is the
+    test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
     """
     for key, column in (("label", label), ("holder", holder)):
         if not isinstance(column, str) and (key == "label" or column is not None):
@@ -152,15 +149,38 @@ def _load_libsvm(data: str | os.PathLike[str], test: Any, dim: int | None) -> Da
         test_features, test_labels = read_libsvm(test, dim)
         # a file shows only the columns that occur in it
         width = max(features.shape[1], test_features.shape[1])
-        features, test_features = widened(features, width), widened(test_features, width)
+        features.resize(features.shape[0], width)
+        test_features.resize(test_features.shape[0], width)
     return Dataset(Path(data).name, features, labels, test_features, test_labels, source=f"file {data}")
 
 
 def _hold_out(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of the training and the test rows: the same share of every class, always the same rows."""
+    """Return the indices of training and test rows: the same share of every class, always the same rows."""
     rng = np.random.default_rng(0)
     held = np.zeros(len(labels), bool)
     for value in np.unique(labels):
         rows = rng.permutation(np.flatnonzero(labels == value))
         held[rows[: round(TEST_SHARE * rows.size)]] = True
     return np.flatnonzero(~held), np.flatnonzero(held)
+
+
+def export(name: str, file: str | Path) -> int:
+    """Write a data set to a new file, its test part if `name` ends in ``.t``, and return the number of its rows."""
+    base = name.removesuffix(".t")
+    if base not in DATASETS:
+        raise InputError(f"there is no data set {name!r}; {nearest(base, DATASETS)} NAME.t is the test part.")
+    dataset, path = load(base), Path(file)
+    if os.path.lexists(path):
+        raise InputError(f"{path} exists: remove it first, or choose another name.")
+    features, labels = (
+        (dataset.test_features, dataset.test_labels) if base != name else (dataset.features, dataset.labels)
+    )
+    if features is None:
+        raise InputError(f"{base} has no test part.")
+    if dataset.divisor != 1:
+        features = features / dataset.divisor
+    try:
+        write_libsvm(features, labels, path)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}.") from error
+    return 0 if labels is None else len(labels)

@@ -1,4 +1,4 @@
-"""Where data comes from on disk."""
+"""Files of data: where to look for them, and errors that say what is there instead."""
 
 import difflib
 import os
@@ -11,11 +11,11 @@ VARIABLE = "GOSSAMER_DATA"
 """The environment variable with the user's own directories of data sets, in the way of PATH."""
 
 SYSTEM = Path("/usr/share/datasets")
-"""Where Debian's packages `dataset-NAME` put theirs."""
+"""The directory of Debian's packages `dataset-NAME`."""
 
 
 def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
-    """The path, or an error that says what is there instead."""
+    """Return the path; raise InputError, with the nearest name, if there is no such file."""
     file = Path(os.path.expanduser(path))
     if os.path.isdir(file):
         raise InputError(f"{path} is a directory; give one of its files.")
@@ -26,7 +26,7 @@ def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
 
 
 def _near(file: Path) -> str:
-    """Which file of the same directory may have been meant, as a sentence."""
+    """Return a sentence that names the file of the same directory that may have been meant."""
     try:
         close = difflib.get_close_matches(file.name[:80], os.listdir(file.parent), n=1)
     except (OSError, ValueError):
@@ -35,24 +35,24 @@ def _near(file: Path) -> str:
 
 
 def first_file(folder: Path, stems: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """The first file in a folder that has one of these names, with one of these suffixes."""
+    """Return the first file in a folder that has one of these names, with one of these suffixes."""
     names = (folder / f"{stem}{suffix}" for stem in stems for suffix in suffixes)
     return next((file for file in names if file.is_file()), None)
 
 
 def own_folders() -> list[Path]:
-    """The user's own directories of data sets."""
+    """Return the user's own directories of data sets."""
     return [Path(os.path.expanduser(part)) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
 
 
 def not_here(name: str, looked: Sequence[Path], way: str) -> InputError:
-    """The error where a data set is not on this machine: where it was looked for, and the way to get it."""
+    """Return the error for a data set that is not on this machine: where it was looked for, and the way to get it."""
     places = " and ".join(map(str, looked)) or f"nowhere, as the environment variable {VARIABLE} is not set"
     return InputError(f"{name} does not come with Gossamer, and is not on this machine (looked in: {places}). {way}")
 
 
 def files_of(data: str) -> list[Path]:
-    """The files that a path or the name of a data set may be read from: those of directories in order."""
+    """Return the files that a path or the name of a data set may be read from: those of directories in order."""
     places = [Path(data)]
     if places[0].name == data:
         places += [place for folder in own_folders() for place in (folder / data, folder)] + [SYSTEM / data]

@@ -1,24 +1,42 @@
-"""Directories of images: MNIST and its kind in IDX files, and CIFAR-10's binary version.
+"""Images: directories of IDX files (MNIST and its kind), and CIFAR-10's binary version.
 
 Pixels stay bytes, 0 to 255, until a model takes them: `Dataset.divisor` then makes numbers from 0 to 1 of them.
+
+An IDX file has a magic number, the sizes, and the bytes. The magic number is two zero bytes, a byte for the type (8 for
+unsigned bytes) and one for how many sizes follow, each of four bytes, the highest first. No more is read than the sizes
+say, so that a small file cannot unpack to a large one. A record of CIFAR-10 is a label byte and 3,072 bytes: the red,
+green and blue of 32 × 32 pixels.
 """
 
+import gzip
+import math
 import os
+import zlib
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from jaxtyping import UInt8
 
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError
-from gossamer.data import cifar
 from gossamer.data.dataset import Dataset
-from gossamer.data.files import SYSTEM, VARIABLE, first_file, not_here, own_folders
-from gossamer.data.idx import read_idx
+from gossamer.data.files import SYSTEM, VARIABLE, existing_file, first_file, not_here, own_folders
+
+UNSIGNED_BYTES = 8
+GZIP = b"\x1f\x8b"
+MOST_SIZES = 4
+RATIO = 1100
+"""A factor by which gzip cannot shrink anything."""
+
+CIFAR_IMAGE, CIFAR_RECORD, CIFAR_CLASSES = (3, 32, 32), 1 + 3 * 32 * 32, 10
 
 WHITE = 255
 GZIPPED = ("", ".gz")
 BATCHES = "data_batch_*.bin"
 NESTED = "cifar-10-batches-bin"
-"""What the archive of CIFAR-10 unpacks to."""
+"""The directory that the archive of CIFAR-10 unpacks to."""
 
 HOLDS = (
     "train-images-idx3-ubyte and train-labels-idx1-ubyte, perhaps with t10k-images-idx3-ubyte and "
@@ -32,7 +50,7 @@ def load_fashion_mnist() -> Dataset:
     They are 28 × 28 pixels. H. Xiao, K. Rasul and R. Vollgraf, 2017, arXiv 1708.07747.
     """
     way = "On Debian and Ubuntu `apt-get install dataset-fashion-mnist` brings it. Else put"
-    return _known("fashion-mnist", "H. Xiao et al., 2017, arXiv 1708.07747, MIT licence", way)
+    return _load_known("fashion-mnist", "H. Xiao et al., 2017, arXiv 1708.07747, MIT licence", way)
 
 
 def load_mnist() -> Dataset:
@@ -40,7 +58,7 @@ def load_mnist() -> Dataset:
 
     They are 28 × 28 pixels. Y. LeCun, C. Cortes and C. J. C. Burges, 1998.
     """
-    return _known("mnist", "Y. LeCun, C. Cortes and C. J. C. Burges, 1998", "Put")
+    return _load_known("mnist", "Y. LeCun, C. Cortes and C. J. C. Burges, 1998", "Put")
 
 
 def load_cifar_10() -> Dataset:
@@ -60,10 +78,10 @@ def load_cifar_10() -> Dataset:
             f"Unpack its binary version, cifar-10-binary.tar.gz, in a directory that {VARIABLE} names in the "
             "environment, or give the path of what it unpacks to as the data.",
         )
-    return _whole(read_images(found, name, "A. Krizhevsky, 2009"), 50_000, cifar.IMAGE)
+    return _check_known(read_images(found, name, "A. Krizhevsky, 2009"), 50_000, CIFAR_IMAGE)
 
 
-def _known(name: str, source: str, way: str) -> Dataset:
+def _load_known(name: str, source: str, way: str) -> Dataset:
     looked = [folder / name for folder in (*own_folders(), SYSTEM)]
     found = next((folder for folder in looked if _idx(folder, "train-images", 3)), None)
     if found is None:
@@ -73,11 +91,11 @@ def _known(name: str, source: str, way: str) -> Dataset:
             f"{way} its four files (train-images-idx3-ubyte.gz and so on) into a directory {name} inside one that "
             f"{VARIABLE} names in the environment, or give the path of their directory as the data.",
         )
-    return _whole(read_images(found, name, source), 60_000, (1, 28, 28))
+    return _check_known(read_images(found, name, source), 60_000, (1, 28, 28))
 
 
-def _whole(data: Dataset, rows: int, image: tuple[int, int, int]) -> Dataset:
-    """The data set, if it is the one that its name promises."""
+def _check_known(data: Dataset, rows: int, image: tuple[int, int, int]) -> Dataset:
+    """Return the data set; raise InputError if it is not the one that its name promises."""
     tested = 0 if data.test_features is None else data.test_features.shape[0]
     if (data.rows, tested, data.image) != (rows, 10_000, image) or len(data.classes) != 10:
         shown = " × ".join(map(str, data.image or ()))
@@ -90,7 +108,7 @@ def _whole(data: Dataset, rows: int, image: tuple[int, int, int]) -> Dataset:
 
 
 def read_images(folder: str | os.PathLike[str], name: str = "", source: str = "") -> Dataset:
-    """The images in a directory, with those of the test part if there are any."""
+    """Read the images in a directory, with those of the test part if there are any."""
     place = Path(os.path.expanduser(folder))
     batches = sorted(place.glob(BATCHES))
     if _idx(place, "train-images", 3):
@@ -99,9 +117,9 @@ def read_images(folder: str | os.PathLike[str], name: str = "", source: str = ""
             test = _labelled(place, "t10k")
         image = (1, *features.shape[1:])
     elif batches:
-        (features, labels), tested = cifar.read_cifar10(batches), place / "test_batch.bin"
-        test = cifar.read_cifar10([tested]) if tested.is_file() else None
-        image = cifar.IMAGE
+        (features, labels), tested = _read_cifar10(batches), place / "test_batch.bin"
+        test = _read_cifar10([tested]) if tested.is_file() else None
+        image = CIFAR_IMAGE
     else:
         _refuse_pickles(place)
         raise InputError(f"{folder} is a directory, but not of images: those hold {HOLDS}. Else give one of its files.")
@@ -122,7 +140,7 @@ def read_images(folder: str | os.PathLike[str], name: str = "", source: str = ""
 
 
 def refuse_one_of_many(file: Path) -> None:
-    """Refuse a file that holds but a part of images and labels."""
+    """Raise InputError for a file that holds only a part of the images and labels."""
     if "-ubyte" in file.name or file.match(BATCHES) or file.name == "test_batch.bin":
         raise InputError(
             f"{file} is one of several files of a data set of images: give their directory, {file.parent}."
@@ -161,10 +179,80 @@ def _existing(folder: Path, part: str, sizes: int) -> Path:
 
 
 def _refuse_pickles(folder: Path) -> None:
-    """Refuse CIFAR-10 in Python's version, beside or inside a folder."""
+    """Raise InputError if CIFAR-10 is there in Python's version, beside or inside a folder."""
     for place in (folder, folder / "cifar-10-batches-py", folder.parent / "cifar-10-batches-py"):
         if (place / "data_batch_1").is_file() or (place / "batches.meta").is_file():
             raise InputError(
                 f"{place} holds the Python version of CIFAR-10: these are pickles, which can run any code when they "
                 "are read, so they are not. Take the binary version, cifar-10-binary.tar.gz."
             )
+
+
+def read_idx(path: str | os.PathLike[str]) -> UInt8[np.ndarray, "..."]:
+    """Read the unsigned bytes of an IDX file, gzipped or not, as an array of the shape that it states."""
+    file = existing_file(path)
+    try:
+        with open(file, "rb") as start:
+            gzipped = start.read(2) == GZIP
+        with gzip.open(file) if gzipped else open(file, "rb") as stream:
+            return _read_array(stream, file, RATIO * file.stat().st_size if gzipped else file.stat().st_size)
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{file} cannot be read: {error}. It may be cut short: copy or unpack it again.") from None
+
+
+def _read_array(stream: Any, file: Path, largest: int) -> UInt8[np.ndarray, "..."]:
+    """Read the array in a stream that cannot hold more than `largest` bytes."""
+    magic = stream.read(4)
+    if len(magic) < 4 or magic[:2] != b"\0\0":
+        raise InputError(f"{file} is not an IDX file: it begins with {magic.hex(' ') or 'nothing'}, not with 00 00.")
+    kind, count = magic[2:]
+    if kind != UNSIGNED_BYTES or not 1 <= count <= MOST_SIZES:
+        raise InputError(
+            f"{file} is an IDX file of the type {kind:#04x} with {count} sizes, but only unsigned bytes (0x08) with 1 "
+            f"to {MOST_SIZES} are read."
+        )
+    header = stream.read(4 * count)
+    if len(header) < 4 * count:
+        raise InputError(f"{file} is cut short within its {count} sizes: copy or unpack it again.")
+    shape = tuple(int.from_bytes(header[at : at + 4], "big") for at in range(0, 4 * count, 4))
+    wanted, said = math.prod(shape), " × ".join(f"{size:,}" for size in shape)
+    if not wanted:
+        raise InputError(f"{file} states the sizes {said}, so it holds nothing.")
+    if wanted > largest:
+        raise InputError(
+            f"{file} states {said} bytes, more than a file of its size can hold: it is cut short or no IDX file."
+        )
+    refuse_beyond_memory(f"{file} with its {said} bytes", wanted, "use a smaller file")
+    values = np.frombuffer(stream.read(wanted), np.uint8).copy()  # so that it can be written
+    if values.size < wanted:
+        raise InputError(
+            f"{file} is cut short: it states {said} = {wanted:,} bytes, but holds {values.size:,}. Copy or unpack it "
+            "again."
+        )
+    if stream.read(1):
+        raise InputError(f"{file} holds more than the {said} = {wanted:,} bytes that it states: it is no IDX file.")
+    return values.reshape(shape)
+
+
+def _read_cifar10(files: Sequence[Path]) -> tuple[UInt8[np.ndarray, "rows d"], UInt8[np.ndarray, " rows"]]:
+    """Read the images, a row of 3,072 bytes each, and the labels of files in CIFAR-10's binary format."""
+    records = np.concatenate([_read_records(existing_file(file)) for file in files])
+    return records[:, 1:], records[:, 0]
+
+
+def _read_records(file: Path) -> UInt8[np.ndarray, "rows record"]:
+    size = file.stat().st_size
+    if not size or size % CIFAR_RECORD:
+        raise InputError(
+            f"{file} has {size:,} bytes, which is no whole number of records of {CIFAR_RECORD:,}: it is cut short, or "
+            "not of CIFAR-10's binary version. Unpack cifar-10-binary.tar.gz again."
+        )
+    records = np.fromfile(file, np.uint8).reshape(-1, CIFAR_RECORD)
+    wrong = records[:, 0] >= CIFAR_CLASSES
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise InputError(
+            f"{file}, record {row} (from 0): the label is {records[row, 0]}, but those of CIFAR-10 are 0 to 9. "
+            "CIFAR-100 has two labels in a record, and is not read."
+        )
+    return records

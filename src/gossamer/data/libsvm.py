@@ -1,4 +1,8 @@
-"""LIBSVM text: one row a line, ``label index:value index:value …``, indices from 1 and increasing."""
+"""LIBSVM text: one row a line, ``label index:value index:value …``, indices from 1 and increasing.
+
+Data sets of LIBSVM's collection that are too large to embed are known by name: the user has the files, under the names
+that the collection gives them, mostly with .bz2 behind it, and the name checks what they hold.
+"""
 
 import bz2
 import gzip
@@ -6,24 +10,27 @@ import lzma
 import math
 import os
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from gossamer.core import InputError
-from gossamer.data.dataset import Features, Labels, matrix, values
-from gossamer.data.files import existing_file
-from gossamer.data.sparse import Sparse
+from gossamer.data.dataset import Dataset, Features, Labels, Sparse, matrix, values
+from gossamer.data.files import SYSTEM, VARIABLE, existing_file, first_file, not_here, own_folders
 
 EXPECTED = "Expected lines such as `+1 3:1 11:0.5`"
 OPENERS: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 CHUNK = 4096  # rows that are turned into text at once
 LARGEST_INDEX = 2**31 - 1
+SUFFIXES = ("", ".bz2", ".xz", ".gz")
+COLLECTION = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html"
 
 
 def read_libsvm(path: str | os.PathLike[str], dim: int | None = None) -> tuple[Features, Labels]:
-    """Features, as a CSR array of SciPy, and labels of a LIBSVM file, plain or .gz, .bz2, .xz. `dim` is the number of
-    columns if that is more than the largest index in the file."""
+    """Read features, as a CSR array, and labels from a LIBSVM file, plain or .gz, .bz2, .xz.
+
+    `dim` is the number of columns if that is more than the largest index in the file.
+    """
     from sklearn.datasets import load_svmlight_file  # a second to import, so only when a file is read
 
     file = existing_file(path)
@@ -90,7 +97,7 @@ def _open(file: Path) -> BinaryIO:
 
 
 def _raise_fault(file: Path, dim: int | None) -> None:
-    """Raise for the first line that is wrong. Slow, so only for files that the fast reader refused."""
+    """Raise InputError for the first line that is wrong. Slow, so only for files that the fast reader refused."""
     with _open(file) as stream:
         for number, line in enumerate(stream, 1):
             wrong = _fault(line, dim)
@@ -99,6 +106,7 @@ def _raise_fault(file: Path, dim: int | None) -> None:
 
 
 def _fault(line: bytes, dim: int | None) -> str | None:
+    """Return the fault of a line, if it has one."""
     if b"\0" in line:
         return "there is a zero byte, so this is not a text file"
     words = [word.decode("latin-1").encode("unicode_escape").decode() for word in line.split(b"#", 1)[0].split()]
@@ -139,3 +147,69 @@ def _number(word: str, kind: type[int] | type[float] = float) -> float | None:
 
 def _short(word: str) -> str:
     return f"'{word if len(word) <= 24 else word[:24] + '…'}'"
+
+
+class Known(NamedTuple):
+    """The names of a data set's files, and the rows, columns and labels that they must hold."""
+
+    name: str
+    dim: int
+    train: str
+    rows: int
+    test: str | None = None
+    test_rows: int = 0
+    labels: tuple[int, int] = (-1, 1)
+
+    def load(self) -> Dataset:
+        """Load the data set, with its test part if that file is there."""
+        looked = [place for folder in own_folders() for place in (folder / self.name, folder)] + [SYSTEM / self.name]
+        folder = next((folder for folder in looked if first_file(folder, [self.train], SUFFIXES)), None)
+        if folder is None:
+            raise not_here(
+                self.name,
+                looked,
+                f"Put its file {self.train}, plain or compressed, from {COLLECTION} into a directory that {VARIABLE} "
+                "names in the environment.",
+            )
+        features, labels = self._read(folder, self.train, self.rows)
+        test_features = test_labels = None
+        if self.test is not None and first_file(folder, [self.test], SUFFIXES):
+            test_features, test_labels = self._read(folder, self.test, self.test_rows)
+        source = f"LIBSVM's collection; files in {folder}"
+        return Dataset(self.name, features, labels, test_features, test_labels, source=source)
+
+    def _read(self, folder: Path, stem: str, rows: int) -> tuple[Features, Labels]:
+        file = first_file(folder, [stem], SUFFIXES) or folder / stem
+        features, labels = read_libsvm(file, self.dim)
+        found = np.unique(labels)
+        if len(labels) != rows or found.tolist() != list(self.labels):
+            shown = ", ".join(map(str, found[:4])) + (", …" if len(found) > 4 else "")
+            raise InputError(
+                f"{file} holds {len(labels):,} rows with the labels {shown}, but {stem} of {self.name} has {rows:,} "
+                f"with {self.labels[0]} and {self.labels[1]}: it is cut short, or another file. Give its path as the "
+                "data if this is what you want."
+            )
+        return features, labels
+
+
+def load_w8a() -> Dataset:
+    """Web pages: 49,749 + 14,951 rows, 300 binary features, 2 classes; you bring w8a and w8a.t."""
+    return Known("w8a", 300, "w8a", 49_749, "w8a.t", 14_951).load()
+
+
+def load_ijcnn1() -> Dataset:
+    """Engine misfires: 49,990 + 91,701 rows, 22 features, 2 classes; you bring ijcnn1 and ijcnn1.t."""
+    return Known("ijcnn1", 22, "ijcnn1", 49_990, "ijcnn1.t", 91_701).load()
+
+
+def load_covtype() -> Dataset:
+    """Forest cover: 581,012 rows, 54 features in [0, 1], 2 classes; you bring covtype.libsvm.binary.scale.
+
+    The labels are 1 and 2, as in the file.
+    """
+    return Known("covtype", 54, "covtype.libsvm.binary.scale", 581_012, labels=(1, 2)).load()
+
+
+def load_rcv1() -> Dataset:
+    """News: 20,242 + 677,399 rows, 47,236 features, 2 classes; you bring rcv1_train.binary and rcv1_test.binary."""
+    return Known("rcv1", 47_236, "rcv1_train.binary", 20_242, "rcv1_test.binary", 677_399).load()

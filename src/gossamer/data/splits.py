@@ -1,16 +1,19 @@
-"""Which agent holds which rows: every split is a partition of the training rows."""
+"""Splits of the training rows over agents: every split is a partition."""
 
 import math
 from typing import Any
 
 import numpy as np
-from jaxtyping import Int
+import scipy.sparse
+from jaxtyping import Float, Int
 
 from gossamer.core import InputError, brief, nearest
-from gossamer.data.counts import apportion, dealt_counts, dirichlet_counts
 from gossamer.data.dataset import Dataset
 
 Rows = Int[np.ndarray, " rows"]
+Totals = Int[np.ndarray, " classes"]
+Room = Int[np.ndarray, " agents"]
+Counts = Int[np.ndarray, "agents classes"]
 
 SPLITS = {
     "by-label": "rows sorted by label and cut into consecutive parts: as different as agents can be",
@@ -22,12 +25,14 @@ SPLITS = {
     "labels:K": "each agent holds rows of K labels",
     "column:NAME": "each value of a table's column NAME is one agent",
 }
-"""Every form of `how`, and one line about it."""
+"""The forms of `how`, each with a line about it."""
 
 SIZES = {
     "equal": "agents' sizes differ by one row at most",
     "as-they-fall": "sizes are whatever the draw gives",
 }
+
+DEALINGS = 50  # a dealing that falls apart into groups rarely allows equal sizes, so others are tried
 
 WAYS_OUT = {
     "iid": 'use fewer agents, or sizes="equal"',
@@ -40,7 +45,7 @@ WAYS_OUT = {
 def split(
     dataset: Dataset, agents: int | None, how: str = "by-label", *, sizes: str = "equal", seed: int = 0
 ) -> tuple[Rows, ...]:
-    r"""The rows of each agent, ascending. Every row of `dataset` is in exactly one of the arrays.
+    r"""Return the rows of each agent, ascending. Every row of `dataset` is in exactly one of the arrays.
 
     - ``by-label``: a stable sort by label, cut into consecutive parts. Always equal sizes. Of real labels, the targets
       of a regression, each agent so gets a range.
@@ -69,16 +74,16 @@ def split(
         raise InputError(f"the seed of a split must be a whole number from 0, but is {brief(seed)}.")
     if form == "column":
         return _by_holder(dataset, agents, setting)
-    agents = _checked_agents(agents, dataset.rows)
+    agents = _check_agents(agents, dataset.rows)
     rng = np.random.default_rng(seed)
     if form == "by-label":
         return _cut(np.argsort(dataset.labels, kind="stable"), agents)
     if form == "iid":
         if sizes == "equal":
             return _cut(rng.permutation(dataset.rows), agents)
-        return _checked(_groups(rng.integers(agents, size=dataset.rows), agents), how, form)
+        return _check_parts(_groups(rng.integers(agents, size=dataset.rows), agents), how, form)
     if form == "mixed":
-        return _checked(_mixed(dataset.labels, agents, _share(setting, how), sizes, rng), how, form)
+        return _check_parts(_mix(dataset.labels, agents, _share(setting, how), sizes, rng), how, form)
     if dataset.continuous:
         raise InputError(
             f"{how} deals out classes, but the labels of {dataset.name} are {len(dataset.classes):,} different numbers "
@@ -89,18 +94,18 @@ def split(
     if form == "dirichlet":
         counts = dirichlet_counts(totals, agents, _concentration(setting, how), room, rng)
     else:
-        counts = dealt_counts(totals, agents, _labels_each(setting, how, totals.size, agents), room, rng)
+        counts = deal_counts(totals, agents, _labels_each(setting, how, totals.size, agents), room, rng)
         if counts is None:
             raise InputError(
                 f'no dealing of {how} over {agents} agents with sizes="equal" was found on {dataset.name}: its '
                 f"{totals.size} labels have {totals.min()} to {totals.max()} rows. Use a larger K, or "
                 'sizes="as-they-fall".'
             )
-    return _checked(_draw(counts, codes, rng), how, form)
+    return _check_parts(_draw(counts, codes, rng), how, form)
 
 
 def _form(how: str) -> tuple[str, str]:
-    """The name of a split and what stands after the colon."""
+    """Return the name of a split and the text after its colon."""
     form, colon, setting = how.partition(":") if isinstance(how, str) else ("", "", "")
     wanted = {key.partition(":")[0]: ":" in key for key in SPLITS}
     if form not in wanted or wanted[form] != bool(setting) or bool(colon) != bool(setting):
@@ -108,7 +113,7 @@ def _form(how: str) -> tuple[str, str]:
     return form, setting
 
 
-def _checked_agents(agents: Any, rows: int) -> int:
+def _check_agents(agents: Any, rows: int) -> int:
     if isinstance(agents, bool) or not isinstance(agents, (int, np.integer)) or agents < 1:
         raise InputError(f"the number of agents must be a whole number from 1, but is {brief(agents)}.")
     if agents > rows:
@@ -180,8 +185,8 @@ def _cut(order: np.ndarray, agents: int) -> tuple[Rows, ...]:
     return tuple(np.sort(part) for part in np.array_split(order, agents))
 
 
-def _mixed(labels: np.ndarray, agents: int, share: float, sizes: str, rng: np.random.Generator) -> tuple[Rows, ...]:
-    """A random share of the rows sorted by label and cut, the rest dealt at random."""
+def _mix(labels: np.ndarray, agents: int, share: float, sizes: str, rng: np.random.Generator) -> tuple[Rows, ...]:
+    """Sort and cut a random share of the rows by label, and deal the rest at random."""
     owner = rng.integers(agents, size=labels.size) if sizes == "as-they-fall" else None
     order = rng.permutation(labels.size)
     ranked, rest = np.split(order, [round(share * labels.size)])
@@ -196,13 +201,13 @@ def _mixed(labels: np.ndarray, agents: int, share: float, sizes: str, rng: np.ra
 
 
 def _groups(codes: np.ndarray, groups: int) -> tuple[Rows, ...]:
-    """The positions of 0, of 1, … in `codes`."""
+    """Return the positions of 0, of 1, … in `codes`."""
     ends = np.cumsum(np.bincount(codes, minlength=groups))[:-1]
     return tuple(np.split(np.argsort(codes, kind="stable"), ends))
 
 
 def _draw(counts: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> tuple[Rows, ...]:
-    """`counts[a, c]` random rows of class c for agent a."""
+    """Draw `counts[a, c]` random rows of class c for each agent a."""
     agents, classes = counts.shape
     owner = np.empty(codes.size, int)
     for label, rows in enumerate(_groups(codes, classes)):
@@ -210,9 +215,111 @@ def _draw(counts: np.ndarray, codes: np.ndarray, rng: np.random.Generator) -> tu
     return _groups(owner, agents)
 
 
-def _checked(parts: tuple[Rows, ...], how: str, form: str) -> tuple[Rows, ...]:
+def _check_parts(parts: tuple[Rows, ...], how: str, form: str) -> tuple[Rows, ...]:
     empty = [agent for agent, part in enumerate(parts) if not part.size]
     if empty:
         more = f" and {len(empty) - 1} more" if len(empty) > 1 else ""
         raise InputError(f"{how} leaves agent {empty[0]}{more} of {len(parts)} with no row: {WAYS_OUT[form]}.")
     return parts
+
+
+def apportion(total: int, weights: np.ndarray) -> np.ndarray:
+    """Return whole numbers in proportion to the weights, with this total: the largest fractions are rounded up."""
+    exact = weights * (total / weights.sum())
+    whole = np.floor(exact).astype(int)
+    largest = np.argsort(whole - exact, kind="stable")
+    whole[largest[: total - whole.sum()]] += 1
+    return whole
+
+
+def dirichlet_counts(
+    totals: Totals, agents: int, concentration: float, room: Room | None, rng: np.random.Generator
+) -> Counts:
+    """Spread each class by Dirichlet shares; with `room`, agents' sizes are exactly that."""
+    from scipy.special import logsumexp  # slow to import, so only when needed
+
+    alpha = np.clip(concentration, 1e-100, 1e100)  # beyond, the draws are one-hot or even in float64 anyhow
+    shape = (agents, totals.size)
+    # Dirichlet shares are gamma variables over their sum; logarithms, as most are below 1e-308 when alpha is small
+    gammas = np.log(rng.gamma(alpha + 1, size=shape)) - rng.exponential(size=shape) / alpha
+    shares = gammas - logsumexp(gammas, axis=0)
+    if room is not None:
+        return _fill(shares + np.log(totals), totals, room)
+    cuts = np.rint(np.cumsum(np.exp(shares), axis=0) * totals).astype(int)
+    cuts[-1] = totals  # a sum of shares may miss 1 by rounding
+    return np.diff(cuts, axis=0, prepend=0)
+
+
+def _fill(log_wishes: Float[np.ndarray, "agents classes"], totals: Totals, room: Room) -> Counts:
+    """Fill agents in proportion to their wishes, as far as classes last. Each pass fills all or uses up a class."""
+    from scipy.special import softmax
+
+    counts = np.zeros(log_wishes.shape, int)
+    while (room > counts.sum(1)).any():
+        left = totals - counts.sum(0)
+        wishes = softmax(np.where(left > 0, log_wishes, -np.inf), axis=1)
+        asked = np.stack([apportion(missing, wishes[a]) for a, missing in enumerate(room - counts.sum(1))])
+        for label in np.flatnonzero(asked.sum(0) > left):
+            asked[:, label] = apportion(left[label], asked[:, label])
+        counts += asked
+    return counts
+
+
+def deal_counts(
+    totals: Totals, agents: int, labels_each: int, room: Room | None, rng: np.random.Generator
+) -> Counts | None:
+    """Deal `labels_each` labels to each agent; with `room`, agents' sizes are exactly that, or None if none fits."""
+    places = np.ones(totals.size, int)
+    for _ in range(agents * labels_each - totals.size):
+        places[np.argmax(np.where(places < agents, totals / places, -1))] += 1
+    if room is None:
+        return _even(_deal(places, agents, labels_each, rng), totals)
+    for _ in range(DEALINGS):
+        held = _deal(places, agents, labels_each, rng)
+        counts = _level(held, _even(held, totals), totals, room)
+        if counts is not None:
+            return counts
+    return None
+
+
+def _deal(places: Totals, agents: int, labels_each: int, rng: np.random.Generator) -> np.ndarray:
+    """Deal labels to agents. Taking labels with the most places left never gets stuck (Gale and Ryser)."""
+    held = np.zeros((agents, places.size), bool)
+    left = places.copy()
+    for agent in rng.permutation(agents):
+        taken = np.lexsort((rng.random(left.size), -left))[:labels_each]
+        held[agent, taken] = True
+        left[taken] -= 1
+    return held
+
+
+def _even(held: np.ndarray, totals: Totals) -> Counts:
+    return np.stack([apportion(total, held[:, label]) for label, total in enumerate(totals)], axis=1)
+
+
+def _level(held: np.ndarray, even: Counts, totals: Totals, room: Room) -> Counts | None:
+    """Return the counts nearest to `even`, in rows moved, with these sums: a transport problem with whole vertices."""
+    agent, label = np.nonzero(held)
+    size = agent.size
+    ones, column = np.ones(size), np.arange(size)
+    sums = scipy.sparse.csr_array(
+        (np.r_[ones, ones], (np.r_[agent, held.shape[0] + label], np.r_[column, column])),
+        shape=(sum(held.shape), size),
+    )
+    start = even[agent, label]
+    spare = np.maximum(start - 1, 0)  # nobody loses a label
+    from scipy.optimize import linprog  # half a second to import, so only when needed
+
+    answer = linprog(
+        np.ones(2 * size),
+        A_eq=scipy.sparse.hstack([sums, -sums]),
+        b_eq=np.r_[room, totals] - sums @ start,
+        bounds=np.c_[np.zeros(2 * size), np.r_[np.full(size, np.inf), spare]],
+        method="highs-ds",
+    )
+    if not answer.success:
+        return None
+    counts = np.zeros_like(even)
+    counts[agent, label] = start + np.rint(answer.x[:size] - answer.x[size:]).astype(int)
+    exact = (counts.sum(1) == room).all() and (counts.sum(0) == totals).all()
+    return counts if exact else None

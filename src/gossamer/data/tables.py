@@ -1,7 +1,11 @@
-"""Tables, in CSV and Parquet files or frames: a record a row, a label column, perhaps one that says who holds it."""
+"""Tables in CSV and Parquet files or frames: a record a row, a label column, perhaps a column of holders.
+
+A frame is one of polars, or any object that exports an Arrow stream, as frames of pandas do where pyarrow is installed.
+"""
 
 import csv
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +17,6 @@ from gossamer.basics.lazy import Lazy
 from gossamer.core import InputError, nearest
 from gossamer.data.dataset import Dense, Labels, matrix, values
 from gossamer.data.files import existing_file
-from gossamer.data.frames import as_polars, is_frame, refuse_repeated
 
 if TYPE_CHECKING:
     import polars as pl
@@ -21,11 +24,11 @@ else:
     pl = Lazy("polars")
 
 MISSING = {"", "-", ".", "?", "na", "n/a", "nan", "nil", "none", "null", "missing"}
-"""What files write where there is no value, in small letters."""
+"""Words that stand for a missing value in files, in small letters."""
 
 
 class Table(NamedTuple):
-    """What `read_table` returns; `columns` are the names of the features."""
+    """Features, labels and holders of a table; `columns` are the names of the features."""
 
     features: Dense
     labels: Labels
@@ -39,7 +42,7 @@ def read_table(
     holder: str | None = None,
     columns: Sequence[str] | None = None,
 ) -> Table:
-    """The columns of a .csv or .parquet file, or of a frame of polars or pandas.
+    """Read the columns of a .csv or .parquet file, or of a frame.
 
     Features are `columns`, or all but the label and the holder.
 
@@ -47,7 +50,7 @@ def read_table(
     answer there: a name that differs only in capitals and spaces, or a column of numbers equal to the labels. Name
     such a column in `columns` to use it all the same.
     """
-    source, frame = _opened(table)
+    source, frame = _open(table)
     _refuse_missing(source, frame, [label, *([holder] if holder else []), *(columns or ())])
     if label == holder:
         raise InputError(f"{source}: column {label!r} cannot be both the label and the holder.")
@@ -61,8 +64,8 @@ def read_table(
 
 
 def read_test_table(table: Any, label: str, holder: str | None, columns: Sequence[str]) -> Table:
-    """A test part with the same columns as its training part, in any order; it may leave out who holds a row."""
-    source, frame = _opened(table)
+    """Read a test part with the columns of its training part, in any order; the holder may be missing."""
+    source, frame = _open(table)
     _refuse_missing(source, frame, [label, *columns])
     other = [name for name in frame.columns if name not in (label, holder, *columns)]
     if other:
@@ -93,12 +96,16 @@ def _refuse_missing(source: str, frame: "pl.DataFrame", names: Sequence[str]) ->
 
 
 def _refuse_twice(source: str, names: Sequence[str], roles: Sequence[str | None]) -> None:
-    """Refuse a name that stands in the header twice, and one that is spelt like the label or the holder."""
+    """Raise InputError if a name stands in the header twice, or is spelt like the label or the holder."""
     # the reader of CSV calls a second column x x_duplicated_0
     stems = [re.sub(r"_duplicated_\d+$", "", name) for name in names]
-    refuse_repeated(
-        source, [(stem if stem in names else name).strip() for stem, name in zip(stems, names, strict=True)]
-    )
+    read = [(stem if stem in names else name).strip() for stem, name in zip(stems, names, strict=True)]
+    repeated, times = Counter(read).most_common(1)[0] if read else ("", 0)
+    if times > 1:
+        raise InputError(
+            f"{source} has {times} columns of the name {repeated!r}. Each column needs a name of its own: drop or "
+            "rename those that are too many."
+        )
     for role in filter(None, roles):
         for name in names:
             if name != role and name.strip().casefold() == role.strip().casefold():
@@ -131,12 +138,32 @@ def _refuse_copy(source: str, table: Table, label: str) -> None:
         )
 
 
-def _opened(table: Any) -> "tuple[str, pl.DataFrame]":
-    """What the table is called in messages, and the frame that it is."""
-    if is_frame(table):
-        return "the frame", as_polars(table)
-    file = existing_file(table)
-    return str(file), _read(file)
+def is_frame(given: Any) -> bool:
+    """Return True if this is a frame with named columns."""
+    if "polars" in sys.modules:  # nobody has one of its objects before it is imported
+        if isinstance(given, pl.Series):
+            return False
+        if isinstance(given, pl.LazyFrame):
+            return True
+    return hasattr(given, "__arrow_c_stream__")
+
+
+def _open(table: Any) -> "tuple[str, pl.DataFrame]":
+    """Return the name of a table in messages, and its frame."""
+    if not is_frame(table):
+        file = existing_file(table)
+        return str(file), _read(file)
+    if isinstance(table, pl.LazyFrame):
+        return "the frame", table.collect()
+    try:
+        frame = table if isinstance(table, pl.DataFrame) else pl.DataFrame(table)
+    except Exception as error:  # whatever the owner of the frame raises: pandas without pyarrow an ImportError
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(
+            f"the frame cannot be read as Arrow: {reason}. Frames of pandas need the package pyarrow; else give a "
+            "frame of polars or a pair (features, labels)."
+        ) from None
+    return "the frame", frame.drop([name for name in frame.columns if re.fullmatch(r"__index_level_\d+__", name)])
 
 
 def _read(file: Path) -> "pl.DataFrame":
@@ -152,7 +179,7 @@ def _read(file: Path) -> "pl.DataFrame":
 
 
 def _refuse_ragged(file: Path) -> None:
-    """Raise for the first row that is longer than the header; the fast reader does not say which."""
+    """Raise InputError for the first row that is longer than the header; the fast reader does not say which."""
     if file.suffix.lower() == ".parquet":
         return
     with open(file, newline="", encoding="utf-8", errors="replace") as stream:
@@ -190,7 +217,7 @@ def _feature(source: str, column: "pl.Series") -> np.ndarray:
 
 
 def _named(source: str, column: "pl.Series", role: str) -> Labels:
-    """The values of the label or holder column: whole numbers, fractions or text."""
+    """Return the values of the label or holder column: whole numbers, fractions or text."""
     _refuse_nulls(source, column)
     if isinstance(column.dtype, (pl.Categorical, pl.Enum)):
         column = column.cast(pl.String)

@@ -24,7 +24,6 @@ from gossamer.oracles.constants import ErrorBounds
 from gossamer.oracles.oracle import Oracle, Privacy, Site, Stage
 from gossamer.oracles.sampling import Exact
 from gossamer.problems import Empirical, Problem
-from gossamer.problems.clipped import clipped_sum, penalty_gradient
 
 WORDS = 2**32
 
@@ -69,11 +68,11 @@ class Private(Stage):
             )
         (x,), problem = points, site.problem
         assert isinstance(problem, Empirical)
-        total = clipped_sum(problem, site.agent, self._rows(site, problem), x, self.clip)
+        total = problem.clipped_sum(site.agent, self._rows(site, problem), x, self.clip)
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
         drawn = kept(site.round, lambda: jax.random.normal(self.own_key(site), x.shape, jnp.float32)).astype(x.dtype)
         expected = self.rate * problem.sizes[site.agent].astype(x.dtype)
-        return ((total + self.noise * self.clip * drawn) / expected + penalty_gradient(problem, x),), state
+        return ((total + self.noise * self.clip * drawn) / expected + problem.penalty_gradient(x),), state
 
     def full(self) -> Oracle:
         raise InputError(

@@ -1,17 +1,14 @@
-"""Problems: what the agents minimise."""
+"""Problems: the functions that agents minimise."""
 
 from collections.abc import Callable
 
 from gossamer.core import Registry
-from gossamer.problems.cnn import cnn
 from gossamer.problems.empirical import Empirical, empirical
-from gossamer.problems.least_squares import least_squares
-from gossamer.problems.logistic import logistic
-from gossamer.problems.neural import neural
+from gossamer.problems.fixed_points import dpsgd_fixed_point, settling_point
+from gossamer.problems.linear import least_squares, logistic, softmax
+from gossamer.problems.neural import cnn, neural
 from gossamer.problems.problem import Problem
 from gossamer.problems.quadratic import Quadratic, quadratic
-from gossamer.problems.settling import dpsgd_fixed_point, settling_point
-from gossamer.problems.softmax import softmax
 
 PROBLEMS: Registry[Callable[..., Problem]] = Registry(
     "problem",
@@ -28,7 +25,7 @@ PROBLEMS: Registry[Callable[..., Problem]] = Registry(
 """The problems that a spec file can name."""
 
 register = PROBLEMS.register
-"""Make a function that returns a problem of one's own known by a name, so that a spec can name it."""
+"""Register a function that returns a problem under a name, so that a spec can name it."""
 
 
 __all__ = [

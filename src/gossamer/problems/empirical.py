@@ -1,4 +1,4 @@
-"""Losses that are means over samples: any JAX loss over a pytree of parameters."""
+"""Empirical risk: losses that are means over samples, of any JAX function over a pytree of parameters."""
 
 import math
 from collections.abc import Callable
@@ -9,31 +9,34 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
+from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, brief
-from gossamer.data import Dataset, split
-from gossamer.problems.inputs import Bits, Rows, hold, in_runs, rows_from, sparse_rows
-from gossamer.problems.loading import loaded
-from gossamer.problems.parameters import flattened
+from gossamer.data import Dataset, load, split
+from gossamer.data.dataset import standardise, warn_of_uneven
+from gossamer.problems.inputs import Bits, Rows, hold, in_runs, rows_from
 from gossamer.problems.problem import Problem
 
 WIDENED = 2**16
-"""Numbers that are widened at once where all rows are used: as many as stay in the cache. On a9a, F and ∇F so take a
-quarter of the time that they take when all rows are widened first, at 2¹⁴ to 2¹⁸ alike, and half of it at 2²⁰."""
+"""Numbers that are converted to floats at once where all rows are used: as many as stay in the cache. On a9a, F and ∇F
+take a quarter of the time that they take when all rows are converted first, at 2¹⁴ to 2¹⁸ alike, and half at 2²⁰."""
 
 RUN = 64
-"""Rows whose sum is made one after the other. A sum of so many equal numbers in float32 is off by 2e-6 at most, and of
-those of a9a by 4e-7."""
+"""Rows that are summed one after the other. A sum of 64 equal numbers in float32 is off by 2e-6 at most, and one of the
+numbers of a9a by 4e-7."""
+
+SINGLE_GRADIENTS = 2**14
+"""Numbers of single samples' gradients that an agent holds at once."""
 
 
 class Model(NamedTuple):
     """The functions of a model; `params` is the pytree that the user gave."""
 
     unravel: Callable[[Array], Any]
-    """The flat vector as a pytree of parameters."""
+    """Turns the flat vector into a pytree of parameters."""
     loss: Callable[[Any, Array, Array], Array]
     """``loss(params, inputs, targets)``: one loss for each sample of a batch; inputs have the dtype of params."""
     penalty: Callable[[Any], Array] | None = None
@@ -43,9 +46,9 @@ class Model(NamedTuple):
     smoothness: Callable[["Empirical"], np.ndarray] | None = None
     """L_i for each agent."""
     linear: bool = False
-    """Whether loss and predict ask of inputs nothing but ``inputs @ x`` and their shape, so that they need no array."""
+    """True if loss and predict use of inputs nothing but ``inputs @ x`` and their shape, so that they need no array."""
     numbers: int = 0
-    """The most numbers that a layer makes of a sample, where these are more than it has."""
+    """The most numbers that a layer makes of a sample, if these are more than the sample has."""
 
 
 @pytree
@@ -90,11 +93,11 @@ class Empirical(Problem):
         return jax.grad(self._objective)(x, *self._own(agent, x.dtype))
 
     def batch_loss(self, agent: Array, rows: Int[Array, " batch"], x: Array) -> Array:
-        """The loss of agent i on these of its own rows, counted from 0."""
+        """Return the loss of an agent on these of its own rows, counted from 0."""
         return self._objective(x, *self._batch(agent, rows, x.dtype))
 
     def batch_gradient(self, agent: Array, rows: Int[Array, " batch"], x: Array) -> Array:
-        """The gradient of agent i on these of its own rows, counted from 0."""
+        """Return the gradient of an agent on these of its own rows, counted from 0."""
         return jax.grad(self._objective)(x, *self._batch(agent, rows, x.dtype))
 
     def mean_loss(self, x: Array) -> Array:
@@ -114,6 +117,27 @@ class Empirical(Problem):
         weights = np.zeros(len(self.row_weights))
         weights[: self.sizes.sum()] = np.repeat(share / self.sizes, self.sizes)
         return replace(self, row_weights=weights, honest=np.asarray(honest, np.int32))
+
+    def clipped_sum(
+        self, agent: Array, chosen: Bool[Array, " longest"], x: Float[Array, " d"], most: Any
+    ) -> Float[Array, " d"]:
+        """Sum the gradients of the chosen samples of an agent, each clipped to the norm `most`, without the penalty.
+
+        Single gradients are made for their norms alone. The sum is then one gradient of a weighted loss.
+        """
+
+        def norm(row: Array) -> Array:
+            return jnp.linalg.norm(jax.grad(self._fit)(x, *self._batch(agent, row[None], x.dtype)))
+
+        together = max(1, SINGLE_GRADIENTS // self.dim)
+        norms = jax.lax.map(norm, jnp.arange(self.longest, dtype=jnp.int32), batch_size=together)
+        weights = jnp.where(chosen, jnp.where(norms > most, most / norms, 1), 0)
+        inputs, targets, _ = self._own(agent, x.dtype)
+        return jax.grad(self._fit)(x, inputs, targets, weights)
+
+    def penalty_gradient(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """Return the gradient of the penalty, which is added to every agent's loss and depends on no sample."""
+        return jax.grad(self._penalty)(x)
 
     def test_accuracy(self, x: Array) -> Array:
         predict = self.model.predict
@@ -136,7 +160,7 @@ class Empirical(Problem):
 
     @property
     def numbers_a_sample(self) -> int:
-        """How many numbers a sample takes while a gradient is made of it."""
+        """Return how many numbers a sample takes while its gradient is computed."""
         if self.model.linear and isinstance(self.inputs, Rows):
             return 3 * self.inputs.columns.shape[1]  # a place, a value and a product for each entry
         return max(self.model.numbers, math.prod(self.inputs.shape[1:]))
@@ -146,11 +170,11 @@ class Empirical(Problem):
         return None if self.model.smoothness is None else self.model.smoothness(self)
 
     def params(self, x: Any) -> Any:
-        """A point as the pytree of parameters that the loss takes."""
+        """Return a point as the pytree of parameters that the loss takes."""
         return self.model.unravel(jnp.asarray(x))
 
     def own_inputs(self, agent: int) -> np.ndarray:
-        """The inputs that an agent holds."""
+        """Return the inputs of an agent as a dense array."""
         rows = self.sparse_inputs(agent)
         if isinstance(rows, np.ndarray):
             return rows
@@ -162,11 +186,14 @@ class Empirical(Problem):
         return rows.toarray()
 
     def sparse_inputs(self, agent: int) -> Any:
-        """The inputs that an agent holds: a CSR array of SciPy where they are held sparse, else a NumPy array."""
-        return sparse_rows(self.inputs, int(self.offsets[agent]), int(self.sizes[agent]))
+        """Return the inputs of an agent: a CSR array if they are stored sparse, else a NumPy array."""
+        first, length = int(self.offsets[agent]), int(self.sizes[agent])
+        if isinstance(self.inputs, Rows):
+            return self.inputs.sparse(first, length)
+        return np.asarray(self.inputs[first : first + length])
 
     def own_targets(self, agent: int) -> np.ndarray:
-        """The targets that an agent holds."""
+        """Return the targets of an agent."""
         first = int(self.offsets[agent])
         return np.asarray(self.targets[first : first + int(self.sizes[agent])])
 
@@ -182,7 +209,7 @@ class Empirical(Problem):
         return self.alpha * self.model.penalty(self.model.unravel(x))
 
     def _over_all(self, function: Callable[..., Any], x: Array) -> Any:
-        """The sum over all rows, with their weights."""
+        """Return the weighted sum of a function over all rows."""
         weights = self.row_weights.astype(x.dtype)
         rows = weights.shape[0] - self.longest  # what comes behind has no weight
         return self._in_blocks(function, x, self.inputs, self.targets, weights, rows)
@@ -190,9 +217,9 @@ class Empirical(Problem):
     def _in_blocks(
         self, function: Callable[..., Any], x: Array, inputs: Any, targets: Any, weights: Array, rows: int
     ) -> Any:
-        """Return the sum over all rows, whose rounding does not grow with their number.
+        """Return the sum of a function over all rows, with a rounding error that does not grow with their number.
 
-        Runs of `RUN` rows are summed each by itself, those of a block pairwise, and blocks with what rounding lost.
+        Runs of `RUN` rows are summed each by itself, the runs of a block pairwise, and blocks by compensated summation.
         """
         width = math.prod(inputs.shape[1:])
         run = RUN if not self.model.numbers else min(RUN, max(16, WIDENED // width))
@@ -225,7 +252,7 @@ class Empirical(Problem):
         return jax.tree.map(jnp.add, *jax.lax.scan(add, (zero, zero), firsts)[0])
 
     def _ready(self, inputs: Any, dtype: Any) -> Any:
-        """What the model takes: an array, or, where it only multiplies, a form that is held."""
+        """Return inputs as the model takes them: as an array, or, if it only multiplies by them, as they are stored."""
         return inputs if self.model.linear and isinstance(inputs, (Bits, Rows)) else inputs.astype(dtype)
 
     def _own(self, agent: Array, dtype: Any) -> tuple[Array, Array, Array]:
@@ -240,7 +267,7 @@ class Empirical(Problem):
 
 
 def _lost(total: Array, part: Array, more: Array) -> Array:
-    """Return what rounding lost in ``more = total + part``, exactly."""
+    """Return the rounding error of ``more = total + part``, exactly."""
     grown = more - total
     return (total - (more - grown)) + (part - grown)
 
@@ -273,8 +300,8 @@ def empirical(
             raise InputError(f"empirical({name}=…) must be a function, but is {brief(function)}.")
     finite = Range(-math.inf, math.inf, True, True, "It is the weight of the penalty.")
     alpha = finite.check("empirical(alpha=…)", alpha)
-    start, unravel = flattened(params)
-    dataset = loaded(data, split, label, test)
+    start, unravel = flatten(params)
+    dataset = load_for_problem(data, split, label, test)
     if dataset.labels.dtype.kind == "U":
         raise InputError(
             f"the targets of a loss must be numbers, but the labels of {dataset.name} are text, such as "
@@ -302,7 +329,7 @@ def arrange(
     alpha: float = 0.0,
     targets: Callable[[np.ndarray], np.ndarray] = lambda labels: labels,
 ) -> Empirical:
-    """The problem of a model on a dataset that is split over agents."""
+    """Return the problem of a model on a dataset that is split over agents."""
     parts = split(data, agents, how, sizes=sizes, seed=seed)
     counts = np.array([len(part) for part in parts], np.int32)
     order = np.concatenate(parts)
@@ -325,3 +352,33 @@ def arrange(
         data_name=data.name,
         data_sha256=data.sha256,
     )
+
+
+def load_for_problem(data: Any, split: str, label: str = "label", test: Any = None, scale: bool = False) -> Dataset:
+    """Load the dataset that a problem's arguments mean, with the column of holders if the split names one."""
+    named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
+    dataset = load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)
+    if not isinstance(scale, bool):
+        raise InputError(f"scale must be true or false, but is {brief(scale)}.")
+    if scale:
+        return standardise(dataset)
+    if not isinstance(data, Dataset):  # whoever makes a Dataset has looked at it
+        warn_of_uneven(dataset)
+    return dataset
+
+
+def flatten(params: Any) -> tuple[np.ndarray, Callable[[Array], Any]]:
+    """Return all numbers of a pytree as one float64 vector, and the function that turns vectors into pytrees."""
+    # Not ravel_pytree: it rounds to float32 unless x64 is on, and its inverse insists on the dtype that it was given.
+    leaves, tree = jax.tree.flatten(params)
+    if not leaves:
+        raise InputError(f"params must be a pytree of arrays with a number at least, but is {brief(params)}.")
+    leaves = [numbers("params", leaf) for leaf in leaves]
+    shapes = [leaf.shape for leaf in leaves]
+    ends = np.cumsum([math.prod(shape) for shape in shapes])[:-1]
+
+    def unravel(x: Array) -> Any:
+        pieces = zip(jnp.split(x, ends), shapes, strict=True)
+        return jax.tree.unflatten(tree, [piece.reshape(shape) for piece, shape in pieces])
+
+    return np.concatenate([leaf.ravel() for leaf in leaves]), unravel

@@ -1,4 +1,4 @@
-"""What every problem knows: its losses, its gradients, and how its agents differ."""
+"""The base class of problems: losses, gradients, smoothness and heterogeneity."""
 
 import abc
 from functools import partial
@@ -30,71 +30,71 @@ class Problem(abc.ABC):
 
     @abc.abstractmethod
     def local_loss(self, agent: Array, x: Float[Array, " d"]) -> Float[Array, ""]:
-        """f_i(x)."""
+        """Return f_i(x)."""
 
     @abc.abstractmethod
     def local_gradient(self, agent: Array, x: Float[Array, " d"]) -> Float[Array, " d"]:
-        """∇f_i(x)."""
+        """Return ∇f_i(x)."""
 
     @abc.abstractmethod
     def mean_loss(self, x: Float[Array, " d"]) -> Float[Array, ""]:
-        """F(x)."""
+        """Return F(x)."""
 
     @abc.abstractmethod
     def mean_gradient(self, x: Float[Array, " d"]) -> Float[Array, " d"]:
-        """∇F(x)."""
+        """Return ∇F(x)."""
 
     def among(self, honest: Int[np.ndarray, " honest"]) -> "Problem":
-        """The same problem where F is the mean over these agents alone; the others keep their losses."""
+        """Return the problem whose F is the mean over these agents alone; the others keep their losses."""
         raise InputError(
             f"{type(self).__name__} cannot leave out the losses of attackers: give it a method among(self, honest) "
             "that returns it with F as the mean over these agents, and with the field honest set."
         )
 
     def mean_loss_and_gradient(self, x: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
-        """F(x) and ∇F(x), for one who needs both."""
+        """Return F(x) and ∇F(x), which together may cost less."""
         return self.mean_loss(x), self.mean_gradient(x)
 
     @property
     def has_samples(self) -> bool:
-        """Whether a mini-batch can be drawn; if so there are `sizes`, `batch_loss` and `batch_gradient`."""
+        """True if mini-batches can be drawn: then there are `sizes`, `batch_loss` and `batch_gradient`."""
         return False
 
     @property
     def has_accuracy(self) -> bool:
-        """Whether there is a test set and a prediction to compare with it; if so there is `test_accuracy`."""
+        """True if there is a test set and a prediction to compare with it: then there is `test_accuracy`."""
         return False
 
     @property
     def local_smoothness(self) -> np.ndarray | None:
-        """L_i for each agent, where it is known."""
+        """Return L_i of each agent, if it is known."""
         return None
 
     @property
     def smoothness(self) -> float | None:
-        """L, such that every f_i is L-smooth, where it is known."""
+        """Return L, such that every f_i is L-smooth, if it is known."""
         known = self.local_smoothness
         return None if known is None else float(known.max())
 
     def loss(self, x: Any) -> float:
-        """F(x)."""
+        """Return F(x)."""
         return float(_evaluate(self, "mean_loss", x))
 
     def gradient(self, x: Any) -> np.ndarray:
-        """∇F(x)."""
+        """Return ∇F(x)."""
         return _evaluate(self, "mean_gradient", x)
 
     def gradients(self, x: Any) -> Float[np.ndarray, "agents d"]:
-        """∇f_i(x) for every agent, at one common point."""
+        """Return ∇f_i(x) of every agent, at one common point."""
         return _evaluate(self, "_all_gradients", x)
 
     def heterogeneity(self, x: Any) -> float:
-        """ζ²(x), the mean over agents of ‖∇f_i(x) − ∇F(x)‖²."""
+        """Return ζ²(x), the mean over agents of ‖∇f_i(x) − ∇F(x)‖²."""
         g = self.gradients(x)
         return float(((g - g.mean(0)) ** 2).sum(1).mean())
 
     def accuracy(self, x: Any) -> float | None:
-        """The share of the test set that the model predicts right, where there is one."""
+        """Return the share of the test set that the model predicts right, or None without a test set."""
         return float(_evaluate(self, "test_accuracy", x)) if self.has_accuracy else None
 
     def _all_gradients(self, x: Array) -> Array:
@@ -102,15 +102,15 @@ class Problem(abc.ABC):
 
 
 def check_problem(given: Any) -> None:
-    """Refuse what is no problem."""
+    """Raise InputError if this is no problem."""
     if not isinstance(given, Problem):
         raise InputError(f"the problem must be made by gossamer.problems, but is {brief(given)}.")
 
 
 def cast(tree: Any, dtype: Any) -> Any:
-    """The tree on the device, its floating leaves in this dtype and the others as they are.
+    """Return the tree on the device, its floating leaves in this dtype and the others as they are.
 
-    Whatever a compiled program takes comes through here, so here it is refused if JAX might mistake it for another.
+    Every argument of a compiled program comes through here, so here classes are refused that JAX mistakes for others.
     """
     refuse_mistakable(tree)
 

@@ -1,4 +1,4 @@
-"""Quadratics, the problems with answers in closed form."""
+"""Quadratics: problems with answers in closed form."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,6 +9,7 @@ from jaxtyping import Array, Float, Int
 
 from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
+from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError
 from gossamer.problems.problem import Problem
 
@@ -53,7 +54,7 @@ class Quadratic(Problem):
 
     @property
     def _counted(self) -> tuple[Any, Any]:
-        """The Hessians and centres of the agents of whom F is the mean."""
+        """Return the Hessians and centres of the agents of whom F is the mean."""
         return (self.A, self.b) if self.honest is None else (self.A[self.honest], self.b[self.honest])
 
     @property
@@ -61,10 +62,10 @@ class Quadratic(Problem):
         return np.abs(np.linalg.eigvalsh(self.A)).max(1)
 
     def solution(self, bias: Any = 0.0) -> np.ndarray:
-        r"""Where $\nabla F = -\bar e$: $(\sum_i A_i)^{-1} \sum_i (A_i b_i - e_i)$, the minimiser if there is no bias.
+        r"""Return the point where $\nabla F = -\bar e$: $(\sum_i A_i)^{-1} \sum_i (A_i b_i - e_i)$.
 
-        This is the fixed point of every tracking method whose agents' gradients carry the constant errors
-        $e_i$ (`bias`, one row an agent or one vector for all).
+        Without bias it is the minimiser. It is the fixed point of every tracking method whose agents' gradients carry
+        the constant errors $e_i$ (`bias`, one row an agent or one vector for all).
         """
         e = numbers("bias", bias)
         if e.shape not in ((), (self.dim,), (self.agents, self.dim)):
@@ -91,6 +92,9 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
     if b.ndim != 2 or not b.size:
         raise InputError(f"b must be [agents, d], one row an agent, but has shape {b.shape}.")
     agents, dim = b.shape
+    # the Hessians, their differences from the transposes and two copies
+    what = f"a Hessian of {dim:,} × {dim:,} numbers for each of {agents:,} agents"
+    refuse_beyond_memory(what, 4 * 8 * agents * dim**2, "use fewer agents or a smaller d")
     if A.shape == (agents,):
         A = A[:, None, None] * np.eye(dim)
     if A.shape == (dim, dim):
@@ -102,7 +106,7 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
         )
     skew = np.abs(A - A.transpose(0, 2, 1))
     if skew.max() > 1e-10 * max(1.0, np.abs(A).max()):
-        agent, row, column = _first(skew == skew.max())
+        agent, row, column = (int(i) for i in np.argwhere(skew == skew.max())[0])
         raise InputError(
             f"each A_i must be symmetric, but agent {agent}'s differs by {skew.max():.3g} between entries "
             f"({row}, {column}) and ({column}, {row}). Use (A + Aᵀ)/2, which is the same function."
@@ -113,15 +117,7 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
             f"the mean of the A_i must be positive definite, but its smallest eigenvalue is {least:.3g}: "
             "F would have no single minimum."
         )
-    return Quadratic(A, b, _start(start, dim))
-
-
-def _start(start: Any, dim: int) -> np.ndarray:
     x = np.zeros(dim) if start is None else numbers("start", start)
     if x.shape != (dim,):
         raise InputError(f"start must have shape ({dim},), but has shape {x.shape}.")
-    return x
-
-
-def _first(where: np.ndarray) -> tuple[int, ...]:
-    return tuple(int(i) for i in np.argwhere(where)[0])
+    return Quadratic(A, b, x)

@@ -1,8 +1,8 @@
-"""The two products of sparse rows: with x, and of a number a row with the rows. Each is the transpose of the other.
+"""Products of sparse rows as JAX primitives: A x (`dot`) and Aᵀ w (`add`), each the transpose of the other.
 
-They are linear primitives, so that gradients, Hessians and maps over agents, seeds and settings all end in one call of
-one of them: agents and seeds are rows of the call, settings are columns of its matrix. The sums are made in one order,
-always: XLA's scatter-add is serial on a CPU. (On a GPU it is not, unless XLA_FLAGS has --xla_gpu_deterministic_ops.)
+Both are linear, so that gradients, Hessians and maps over agents, seeds and settings all end in one call of one of
+them: agents and seeds are rows of the call, settings are columns of its matrix. The order of sums is fixed: XLA's
+scatter-add is serial on a CPU. (On a GPU it is not, unless XLA_FLAGS has --xla_gpu_deterministic_ops.)
 """
 
 from collections.abc import Callable
@@ -17,14 +17,14 @@ from jax.interpreters import ad, batching, mlir
 from jaxtyping import Array, Float, Int
 
 from gossamer.core import InputError
-from gossamer.problems.inputs import native
+from gossamer.problems import native
 
 TOGETHER = 2**18
 """Entries of the table that are used at once; more are taken in blocks, one after the other."""
 
 
 class Table(NamedTuple):
-    """The arrays of `Rows`."""
+    """The arrays of `inputs.Rows`."""
 
     columns: Any
     values: Any | None
@@ -39,16 +39,16 @@ Agents = Int[Any, "agents batch"]
 
 
 def dot(x: Float[Array, "agents d h"], at: Agents | None, table: Table) -> Float[Array, "agents batch h"]:
-    """For every agent the products of its chosen rows with its own x; without `at`, of all rows, for one agent."""
-    return _bound(dot_p, x, at, table)
+    """Multiply the rows `at` of each agent by its own x; without `at`, all rows for one agent."""
+    return _bind(dot_p, x, at, table)
 
 
 def add(w: Float[Array, "agents batch h"], at: Agents | None, table: Table) -> Float[Array, "agents d h"]:
-    """For every agent the sum of its chosen rows, each times its own w; without `at`, of all rows, for one agent."""
-    return _bound(add_p, w, at, table)
+    """Sum the rows `at` of each agent, each times its own w; without `at`, all rows for one agent."""
+    return _bind(add_p, w, at, table)
 
 
-def _bound(primitive: Primitive, given: Array, at: Agents | None, table: Table) -> Array:
+def _bind(primitive: Primitive, given: Array, at: Agents | None, table: Table) -> Array:
     arrays = [table.columns, table.values, table.after, table.more, table.owners]
     form = Form(table.values is not None, table.after is not None, at is None, table.rows, table.dim)
     if given.shape[0] * (table.dim + 1) >= 2**31:
@@ -61,7 +61,7 @@ def _bound(primitive: Primitive, given: Array, at: Agents | None, table: Table) 
 
 
 class Form(NamedTuple):
-    """What of a call is static."""
+    """The static part of a call."""
 
     valued: bool
     cut: bool
@@ -94,7 +94,7 @@ def _(w: Any, at: Any, *arrays: Any, form: Form) -> Any:
 
 
 def plain_dot(x: Array, at: Array, *arrays: Any, form: Form) -> Array:
-    """What `dot` is, in XLA."""
+    """Compute `dot` in plain XLA."""
     table, (agents, d, h) = form.table(arrays), x.shape
     padded = jnp.pad(x, ((0, 0), (0, 1), (0, 0))).reshape(agents * (d + 1), h)
 
@@ -116,11 +116,11 @@ def plain_dot(x: Array, at: Array, *arrays: Any, form: Form) -> Array:
     if form.whole:
         z = of_pieces(jnp.arange(table.columns.shape[0] - 1, dtype=jnp.int32)[None])
         return z if table.owners is None else z[:, : form.rows].at[:, table.owners].add(z[:, form.rows :])
-    return _summed_over_pieces(table, at, of_pieces(at), lambda total, pieces: total + of_pieces(pieces))
+    return _sum_over_pieces(table, at, of_pieces(at), lambda total, pieces: total + of_pieces(pieces))
 
 
 def plain_add(w: Array, at: Array, *arrays: Any, form: Form) -> Array:
-    """What `add` is, in XLA."""
+    """Compute `add` in plain XLA."""
     table, (agents, _, h) = form.table(arrays), w.shape
     zero = jnp.zeros((agents * (form.dim + 1), h), w.dtype)
 
@@ -139,12 +139,12 @@ def plain_add(w: Array, at: Array, *arrays: Any, form: Form) -> Array:
         total = with_pieces(zero, pieces, every)
     else:
         first = with_pieces(zero, at, w)
-        total = _summed_over_pieces(table, at, first, lambda total, pieces: with_pieces(total, pieces, w))
+        total = _sum_over_pieces(table, at, first, lambda total, pieces: with_pieces(total, pieces, w))
     return total.reshape(agents, form.dim + 1, h)[:, : form.dim]
 
 
-def _summed_over_pieces(table: Table, at: Array, first: Array, step: Callable[[Array, Array], Array]) -> Array:
-    """What comes of the first pieces, and then of the second, the third … for as long as a chosen row has one."""
+def _sum_over_pieces(table: Table, at: Array, first: Array, step: Callable[[Array, Array], Array]) -> Array:
+    """Fold `step` over the second pieces of the chosen rows, the third … as long as a row has one."""
     if table.more is None or table.after is None:
         return first
     more, after, empty = table.more[at], table.after[at], table.columns.shape[0] - 1
@@ -156,11 +156,12 @@ def _summed_over_pieces(table: Table, at: Array, first: Array, step: Callable[[A
 
 
 def _agent_of(pieces: Array) -> Array:
+    """Return the agent of each piece, as one flat array."""
     return jnp.broadcast_to(jnp.arange(pieces.shape[0], dtype=jnp.int32)[:, None], pieces.shape).reshape(-1)
 
 
 def _places(table: Table, piece: Array, agent: Array) -> Array:
-    """Where the entries of each piece stand among all agents' numbers, of which each has one more than `dim`."""
+    """Return the flat index of each entry among all agents' numbers, of which every agent has `dim` + 1."""
     columns = table.columns.at[piece].get(mode="promise_in_bounds").astype(jnp.int32)
     return columns + agent[:, None] * (table.dim + 1)
 
@@ -171,7 +172,7 @@ def _values(table: Table, piece: Array, dtype: Any) -> Array:
 
 
 def _in_blocks(function: Callable[..., Array], table: Table, *arrays: Array) -> Array:
-    """The function of the arrays' rows, which gives a row for each: block after block."""
+    """Apply a function that maps rows to rows, block after block."""
     blocks, rest = _cut(table, arrays)
     last = function(*rest)
     if not len(blocks[0]):
@@ -181,7 +182,7 @@ def _in_blocks(function: Callable[..., Array], table: Table, *arrays: Array) -> 
 
 
 def _through_blocks(function: Callable[..., Array], table: Table, total: Array, *arrays: Array) -> Array:
-    """The total with the arrays' rows added by the function: block after block."""
+    """Fold a function over the rows, block after block, from `total` on."""
     blocks, rest = _cut(table, arrays)
     if len(blocks[0]):
         total = jax.lax.scan(lambda total, block: (function(total, *block), None), total, blocks)[0]
@@ -189,13 +190,14 @@ def _through_blocks(function: Callable[..., Array], table: Table, total: Array, 
 
 
 def _cut(table: Table, arrays: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """The arrays in blocks of rows, and the rest, which is all if they are few."""
+    """Split the arrays into blocks of rows and the rest, which is all if there are few."""
     block = max(1, TOGETHER // table.columns.shape[1])
     end = (arrays[0].shape[0] - 1) // block * block
     return tuple(a[:end].reshape(-1, block, *a.shape[1:]) for a in arrays), tuple(a[end:] for a in arrays)
 
 
-def _batched(primitive: Primitive, given: tuple[Array, ...], axes: tuple[int | None, ...], form: Form) -> Any:
+def _batch(primitive: Primitive, given: tuple[Array, ...], axes: tuple[int | None, ...], form: Form) -> Any:
+    """Map a product over an axis: over x alone as more columns, else as more agents."""
     (x, at, *arrays), (of_x, of_at, *of_arrays) = given, axes
     if any(axis is not None for axis in of_arrays):
         raise InputError("sparse features cannot be mapped over: choose rows of one matrix instead.")
@@ -210,8 +212,8 @@ def _batched(primitive: Primitive, given: tuple[Array, ...], axes: tuple[int | N
     return made.reshape(*at.shape[:2], *made.shape[1:]), 0
 
 
-def _known(name: str, primitive: Primitive, transpose: Primitive, plain: Callable[..., Array]) -> None:
-    """Tell JAX all about a product: how it is computed, mapped and differentiated."""
+def _define(name: str, primitive: Primitive, transpose: Primitive, plain: Callable[..., Array]) -> None:
+    """Register the rules by which JAX computes, maps and differentiates a product."""
     primitive.def_impl(jax.jit(primitive.bind, static_argnames="form"))
     by_xla = mlir.lower_fun(plain, multiple_results=False)
 
@@ -221,9 +223,9 @@ def _known(name: str, primitive: Primitive, transpose: Primitive, plain: Callabl
 
     mlir.register_lowering(primitive, by_xla)
     mlir.register_lowering(primitive, on_cpu, platform="cpu")
-    batching.primitive_batchers[primitive] = partial(_batched, primitive)
+    batching.primitive_batchers[primitive] = partial(_batch, primitive)
 
-    def tangents(primals: Any, tangents: Any, form: Form) -> Any:
+    def differentiate(primals: Any, tangents: Any, form: Form) -> Any:
         (x, *fixed), (tangent, *others) = primals, tangents
         if any(type(other) is not ad.Zero for other in others):
             raise InputError("there is no derivative by sparse features, only by what they are multiplied with.")
@@ -232,12 +234,12 @@ def _known(name: str, primitive: Primitive, transpose: Primitive, plain: Callabl
         moved = type(tangent) is not zero
         return made, primitive.bind(tangent, *fixed, form=form) if moved else zero.from_primal_value(made)
 
-    def transposed(cotangent: Any, x: Any, at: Any, *arrays: Any, form: Form) -> Any:
+    def transpose_of(cotangent: Any, x: Any, at: Any, *arrays: Any, form: Form) -> Any:
         return transpose.bind(cotangent, at, *arrays, form=form), None, *(None for _ in arrays)
 
-    ad.primitive_jvps[primitive] = tangents
-    ad.primitive_transposes[primitive] = transposed
+    ad.primitive_jvps[primitive] = differentiate
+    ad.primitive_transposes[primitive] = transpose_of
 
 
-_known("dot", dot_p, add_p, plain_dot)
-_known("add", add_p, dot_p, plain_add)
+_define("dot", dot_p, add_p, plain_dot)
+_define("add", add_p, dot_p, plain_add)

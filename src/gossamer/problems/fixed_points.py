@@ -1,4 +1,4 @@
-"""Fixed points under a constant bias: of trackers, where ∇F = −ē, and of D-PSGD, which depends on its step size."""
+"""Fixed points under a constant bias: of trackers (∇F = −ē), and of D-PSGD, which depend on its step size."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ from gossamer.core import InputError
 from gossamer.problems.problem import Problem, cast, check_problem
 
 FAR = 30.0
-"""A coordinate beyond this means that the iterates run away: no local minimum of the paper's problem is so far out."""
+"""Iterates with a coordinate beyond this run away: no local minimum of the paper's problem is so far out."""
 
 COLUMNS = 16
-"""Columns of a Hessian that are made together."""
+"""Columns of a Hessian that are computed together."""
 
 
 def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> np.ndarray:
-    r"""A point where $\nabla F(x) = -\bar e$: a local minimum of $F(x) + \bar e^\top x$ near `start`.
+    r"""Return a point where $\nabla F(x) = -\bar e$: a local minimum of $F(x) + \bar e^\top x$ near `start`.
 
     If the bias pulls harder than F holds, there is none near, and that is an error: the iterates of every method would
     run away. With the paper's regulariser it happens where $|\bar e_k|$ exceeds $\frac{3\sqrt 3}{8}\alpha$ in a
@@ -114,7 +114,7 @@ def dpsgd_fixed_point(problem: Problem, W: Any, eta: float, bias: Any = 0.0) -> 
 
 
 def _one_step(problem: Problem, start: np.ndarray, e: np.ndarray) -> np.ndarray | None:
-    """Where Newton's method arrives in one step if F is quadratic, however far away that is; else None."""
+    """Return the minimum by one step of Newton's method if F is quadratic, however far away it is; else None."""
     hessian, slope = np.asarray(_hessian(problem, jnp.asarray(start))), _slope(problem, start, e)
     curvatures = np.linalg.eigvalsh(hessian)
     if curvatures[0] <= 1e-12 * curvatures[-1]:
