@@ -24,7 +24,7 @@ PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile -
 
 install: $(READY)
 
-# $(call environment,DIRECTORY,WHAT): a virtual environment that has it, and the library's kernels, compiled by Numba.
+# $(call environment,DIRECTORY,WHAT): a virtual environment that has it, and the library's kernels, compiled where there is a C++ compiler.
 # Byte code is made by all cores, not that of packages' own tests; some have files of which no byte code can be made.
 define environment
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gossamer needs Python 3.11 or later, but $(PYTHON) is " + sys.version.split()[0] + ": set PYTHON=…")'
@@ -39,7 +39,7 @@ $(READY): pyproject.toml constraints.txt
 	$(call environment,.venv,.[dev])
 
 .venv-lean/ready: pyproject.toml constraints.txt
-	$(call environment,.venv-lean,.[native])
+	$(call environment,.venv-lean,.)
 
 test: others shapes
 

@@ -30,7 +30,7 @@ def a9a() -> Task:
 
 
 def without_kernels(task: Task) -> Task:
-    """The same with features as they are held where the extra `native` is not installed."""
+    """The same with features as they are held where there are no native kernels."""
     bits = Bits.of(np.asarray(task.problem.inputs))
     return task._replace(problem=replace(task.problem, inputs=bits))
 

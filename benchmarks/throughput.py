@@ -93,10 +93,10 @@ def _fastest(seconds: dict[str, np.ndarray], names: Iterable[str]) -> str:
 
 
 def _against(fastest: str, seconds: dict[str, np.ndarray], text: str, plain: float, native: float) -> list[Aim]:
-    """The aims against the fastest loop by hand, without and with the extra native."""
+    """The aims against the fastest loop by hand, without and with native kernels."""
     return [
         Aim(text, _ratio(seconds, fastest, "Gossamer"), plain),
-        Aim("the same with the extra native", _ratio(seconds, fastest, NATIVE), native),
+        Aim("the same with native kernels", _ratio(seconds, fastest, NATIVE), native),
     ]
 
 

@@ -21,7 +21,7 @@ neighbours in time: the median, and in brackets the quartiles. Before they are t
 on the same samples. Run it on your own machine: `make bench`, or `make bench-quick` in two minutes.
 
 Unless another is named, the task is Biased-DMT on a9a sorted by label, a ring of 20 agents, batches of 64, float32, no
-metrics. *Native* is with the extra `gossamer[native]`.
+metrics. *Native* is with kernels that a C++ compiler made on first use.
 
 Every ratio is of the same work: a single run against single runs, and 32 settings at once against 32 settings at once.
 The reference is the fastest of the loops that we wrote by hand and tuned, and is named in the head of each table. Both
@@ -81,7 +81,7 @@ def page(bench: dict[str, Any]) -> str:
             _table([title[0].upper() + title[1:], f"{contest['unit']}/s", f"times {contest['reference']}"], rows)
         )
     parts.append("## Where the time goes\n")
-    parts.append("The kernels of a round with the extra `native`, as XLA calls them, by JAX's profiler.\n")
+    parts.append("The native kernels of a round, as XLA calls them, by JAX's profiler.\n")
     kernels = bench["anatomy"]["kernels"]
     parts.append(_table(["kernel", "µs"], [[f"`{name}`", f"{value:.1f}"] for name, value in kernels.items()]))
     rounds = bench["anatomy"]["rounds"]

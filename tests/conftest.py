@@ -23,10 +23,10 @@ from tests import shapes
 ROOMS = ("basics", "compressors", "engines", "metrics", "networks", "oracles", "results.statistics")
 SHAPES = [f"gossamer.{room}" for room in ROOMS]
 """Rooms whose arrays are checked against their annotations at every call, where GOSSAMER_SHAPES is set; and problems,
-file by file, but for the kernels: Numba compiles them, and would compile the checks."""
+file by file."""
 
 PROBLEMS = Path(__file__).parents[1] / "src" / "gossamer" / "problems"
-UNCHECKED = ("__init__", "kernels")
+UNCHECKED = ("__init__",)
 
 
 def _dotted(file: Path) -> str:

@@ -1,26 +1,32 @@
+import shutil
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gossamer.basics import cache
 from gossamer.data import load_a9a
 from gossamer.problems import logistic
 from gossamer.problems.inputs import Bits, Rows, hold, native, products
 from gossamer.results.fingerprint import made_by
 from tests.seldom import seldom
 
-pytest.importorskip("numba")
+pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler")
+
+
+def forget():
+    """Let this process decide anew about the kernels, and load them anew."""
+    for decided in (native.ready, native.likely, native._library):
+        decided.cache_clear()
 
 
 @pytest.fixture(autouse=True)
 def anew(monkeypatch):
-    """What was decided about the kernels is decided anew, here and afterwards."""
     monkeypatch.delenv("GOSSAMER_NATIVE", raising=False)
-    for decided in (native.ready, native.likely):
-        decided.cache_clear()
+    forget()
     yield
-    for decided in (native.ready, native.likely):
-        decided.cache_clear()
+    forget()
 
 
 def matrix(kind, dim):
@@ -68,8 +74,8 @@ def test_kernels_compute_what_xla_computes(kind, dtype, dim):
 def test_kernels_are_in_the_compiled_program():
     held = Rows.of(matrix("ones", 33))
     text = jax.jit(jax.grad(lambda x: jnp.sum(jnp.sin(held @ x)))).lower(jnp.ones(33, jnp.float32)).as_text()
-    assert "gossamer_rows_dot_float32_uint8_None_True" in text
-    assert "gossamer_rows_add_float32_uint8_None_True" in text
+    assert "gossamer_rows_dot_float32_uint8_ones" in text
+    assert "gossamer_rows_add_float32_uint8_ones" in text
 
 
 def test_a9a_is_held_as_rows_and_its_gradients_are_those_of_the_formula():
@@ -90,29 +96,52 @@ def test_they_can_be_switched_off(monkeypatch):
     assert isinstance(hold(load_a9a().features, linear=True), Bits)
 
 
-def test_another_version_of_the_interface_is_not_trusted(monkeypatch):
-    monkeypatch.setattr(native, "VERSION", (0, 99))
-    with pytest.warns(RuntimeWarning, match=r"not used, .* version \(0, \d+\), and they are for \(0, 99\)"):
-        assert not native.ready()
-
-
-@pytest.mark.parametrize(
-    ("trial", "message"),
-    [(lambda: "dot in float32 is off by 1", "is off by 1"), (lambda: 1 / 0, "ZeroDivisionError: division by zero")],
-)
-def test_kernels_that_fail_their_trial_are_not_used(monkeypatch, trial, message):
-    monkeypatch.setattr(native, "_trial", trial)
-    with pytest.warns(RuntimeWarning, match=message):
+def test_kernels_that_cannot_be_compiled_are_not_used(monkeypatch, tmp_path):
+    """XLA computes the same, a warning says why, and nothing is left behind."""
+    broken = tmp_path / "kernels.cc"
+    broken.write_text("error")
+    monkeypatch.setattr(native, "SOURCE", broken)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.warns(RuntimeWarning, match=r"not used, .* failed: .*kernels.cc:1:.*GOSSAMER_NATIVE=0"):
         assert not native.ready()
     held = Rows.of(matrix("ones", 33))
     text = jax.jit(lambda x: held @ x).lower(jnp.ones(33, jnp.float32)).as_text()
     assert "gossamer_rows" not in text
+    assert [file for file in tmp_path.rglob("*") if file.is_file()] == [broken]
+
+
+def test_without_a_compiler_xla_computes_without_a_warning(monkeypatch):
+    monkeypatch.setattr(native, "_compiler", lambda: None)
+    assert not native.likely()
+    assert native.kernels() == "xla"
+
+
+def test_a_compiled_kernel_is_kept_and_a_damaged_one_is_made_anew(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache.is_private(cache.place())
+    kept = cache.place() / f"rows-float32-uint8-ones-{native._digest()}.so"
+    kept.write_bytes(b"half")
+    assert native.ready()
+    assert kept.stat().st_size > 1000
+    assert list(kept.parent.iterdir()) == [kept]
+    forget()
+    monkeypatch.setattr(native.subprocess, "run", None)
+    assert native.ready(), "no compiler is started for a kernel that is there"
+
+
+def test_a_directory_that_others_can_write_is_not_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = cache.place()
+    folder.mkdir(parents=True)
+    folder.chmod(0o777)
+    with pytest.warns(RuntimeWarning, match="others can write into it"):
+        assert not native.ready()
 
 
 def test_a_stored_cell_knows_which_kernels_computed_it():
     sparse = logistic((matrix("ones", 60), np.arange(9) % 2), 3, split="iid")
     assert isinstance(sparse.inputs, Rows)
-    assert made_by(sparse)["kernels"].startswith("numba ")
+    assert made_by(sparse)["kernels"].startswith("c++ ")
     assert made_by(logistic((3 * np.ones((4, 2)), [0, 1, 0, 1]), 2))["kernels"] == "xla"
 
 

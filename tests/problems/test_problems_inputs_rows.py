@@ -13,7 +13,7 @@ from gossamer.problems.inputs.rows import best_width
 
 @pytest.fixture(autouse=True, scope="module")
 def by_xla():
-    """In double precision, and by XLA: kernels by Numba, which take long to compile, have tests of their own."""
+    """Compute in double precision, and by XLA: native kernels have tests of their own."""
     with pytest.MonkeyPatch.context() as patch, jax.enable_x64(True):
         patch.setattr(native, "ready", lambda: False)
         jax.clear_caches()

@@ -31,7 +31,7 @@ def remember(folder: Path) -> bool:
 
     A directory named by ``JAX_COMPILATION_CACHE_DIR`` goes before ours. The answer is whether ours is used.
     """
-    if os.environ.get("JAX_COMPILATION_CACHE_DIR") or not _our_own(folder):
+    if os.environ.get("JAX_COMPILATION_CACHE_DIR") or not is_private(folder):
         return False
     _sweep(folder)
     os.environ |= {
@@ -60,8 +60,8 @@ def seal() -> None:
                 part.replace(note)
 
 
-def _our_own(folder: Path) -> bool:
-    """Whether the directory is there, or could be made, and nobody else may write into it."""
+def is_private(folder: Path) -> bool:
+    """Return True if the directory is there, or could be made, and nobody else may write into it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.lstat()

@@ -1,100 +1,117 @@
-"""Whether the products of sparse rows are computed by kernels of our own, which Numba compiles, or by XLA.
+"""Kernels for the products of sparse rows, written in C++ (kernels.cc) and called by XLA through `jax.ffi`.
 
-They are where numba is installed (``pip install gossamer[native]``), unless the environment has GOSSAMER_NATIVE=0. They
-are tried first, on small products whose answers are known; where anything is wrong XLA computes, and that is said.
+They are compiled on first use where this machine has a C++ compiler, and kept in the user's cache directory. Elsewhere,
+on other devices than the CPU and with GOSSAMER_NATIVE=0 in the environment, XLA computes the same products.
 """
 
+import ctypes
 import functools
+import hashlib
 import os
-import re
+import shutil
+import subprocess
 import warnings
-from importlib.metadata import entry_points, version
-from importlib.util import find_spec
+from contextlib import suppress
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
+from gossamer.basics import cache
 from gossamer.basics.once import once
 
 SWITCH = "GOSSAMER_NATIVE"
-VERSION = (0, 3)
-"""Of XLA's foreign function interface, whose frames the kernels read."""
+SOURCE = Path(__file__).with_name("kernels.cc")
+
+# No fused multiply-add: with it, the bits of a result would depend on the processor.
+OPTIONS = ("-std=c++17", "-O3", "-funroll-loops", "-march=native", "-ffp-contract=off", "-DNDEBUG", "-shared", "-fPIC")
+
+TYPES = {"float32": "float", "float64": "double"} | {
+    f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
+}
+"""C++ types by the names of dtypes."""
 
 
 @functools.cache
 def likely() -> bool:
-    """Whether our kernels will compute, as far as is seen before JAX starts: the form of features goes by it."""
-    if os.environ.get(SWITCH) == "0" or find_spec("numba") is None:
-        return False
-    return not entry_points(group="jax_plugins")  # on another device than the CPU, XLA computes
+    """Return True if kernels will probably be used, without starting JAX. The form of features depends on it."""
+    # other devices come with a plugin of JAX
+    return os.environ.get(SWITCH) != "0" and _compiler() is not None and not entry_points(group="jax_plugins")
 
 
 @once
 def ready() -> bool:
-    """Whether our kernels compute on the CPU in this process: decided once, by a trial."""
-    if os.environ.get(SWITCH) == "0" or find_spec("numba") is None:
+    """Return True if kernels are used on the CPU in this process. The first call compiles one, to see that it can."""
+    if os.environ.get(SWITCH) == "0" or _compiler() is None:
         return False
     try:
-        wrong = _version() or _trial()
-    except Exception as error:  # whatever goes wrong there, XLA computes the same
-        first = (str(error).strip().splitlines() or [""])[0]
-        wrong = f"{type(error).__name__}: {first}"
-    if wrong:
+        _library("float32", "uint8", None)
+    except Exception as error:  # XLA computes the same, whatever is wrong with a compiler or a cache
         warnings.warn(
-            f"kernels by Numba are not used, so that sparse products are slower: {wrong}. {SWITCH}=0 in the "
-            "environment leaves them out without a word.",
+            f"native kernels are not used, so that sparse products are slower: {type(error).__name__}: {error}. "
+            f"{SWITCH}=0 in the environment turns them off without a warning.",
             RuntimeWarning,
             stacklevel=2,
         )
-    return not wrong
+        return False
+    return True
 
 
 def kernels() -> str:
-    """What computes products of sparse rows, with its version."""
-    return f"numba {version('numba')}" if ready() else "xla"
+    """Return the name of what computes products of sparse rows, for the cache key of a run."""
+    return f"c++ {_digest()}" if ready() else "xla"
 
 
-def lowering(name: str, given: Any, at: Any, columns: Any, *rest: Any, cut: bool, valued: bool) -> Any:
-    """How JAX puts our kernel for arguments of these types into a program."""
-    from gossamer.problems.inputs.kernels import target
-
-    values = rest[0].dtype.name if valued else None
-    return jax.ffi.ffi_lowering(target(name, given.dtype.name, columns.dtype.name, values, cut))
-
-
-def _version() -> str:
-    """What is wrong with the version of XLA's interface, if anything."""
-    header = (Path(jax.ffi.include_dir()) / "xla" / "ffi" / "api" / "c_api.h").read_text()
-    found = tuple(int(re.findall(rf"#define XLA_FFI_API_{part} (\d+)", header)[0]) for part in ("MAJOR", "MINOR"))
-    return "" if found == VERSION else f"XLA's interface has version {found}, and they are for {VERSION}"
+def lowering(name: str, given: Any, at: Any, columns: Any, *rest: Any, valued: bool) -> Any:
+    """Return JAX's rule that puts the kernel for arguments of these types into a program, or None if there is none."""
+    dtypes = [given.dtype.name, columns.dtype.name, rest[0].dtype.name if valued else None]
+    if dtypes[0] not in ("float32", "float64") or any(dtype and dtype not in TYPES for dtype in dtypes):
+        return None
+    return jax.ffi.ffi_lowering(target(name, *dtypes))
 
 
-def _trial() -> str:
-    """What is wrong with small products, if anything: of ones and of values, of short rows and of long ones."""
-    from gossamer.problems.inputs.kernels import target
+@once
+def target(name: str, number: str, column: str, value: str | None) -> str:
+    """Return the name under which XLA knows a kernel for these dtypes. The first call compiles and registers it."""
+    registered = f"gossamer_rows_{name}_{number}_{column}_{value or 'ones'}"
+    handler = getattr(_library(number, column, value), f"gossamer_rows_{name}")
+    jax.ffi.register_ffi_target(registered, jax.ffi.pycapsule(handler), platform="cpu")
+    return registered
 
-    draw = np.random.default_rng(0)
-    agents, batch, d, h = 2, 3, 9, 2
-    columns = np.array([[0, 3, 9, 9], [1, 2, 5, 8], [4, 9, 9, 9], [0, 6, 7, 9], [9, 9, 9, 9]])
-    after, more, at = np.array([0, 3, 0]), np.array([0, 1, 0]), draw.integers(0, 3, (agents, batch))
-    for dtype, index, cut in (("float32", "uint8", False), ("float64", "uint16", True)):
-        x, w = draw.normal(size=(agents, d, h)).astype(dtype), draw.normal(size=(agents, batch, h)).astype(dtype)
-        values = draw.normal(size=columns.shape).astype(dtype) if cut else None
-        dense = np.zeros((5, d + 1))
-        np.add.at(dense, (np.arange(5)[:, None], columns), 1 if values is None else values)
-        dense[1] += dense[3] if cut else 0
-        rows = dense[at][..., :d]
-        others = [] if values is None else [values, *(part.astype(np.int32) for part in (after, more, np.array([1])))]
-        for name, given, expected in (("dot", x, rows @ x), ("add", w, rows.swapaxes(1, 2) @ w)):
-            asked = given, at.astype(np.int32), columns.astype(index), *others
-            with jax.enable_x64(True):
-                call = jax.ffi.ffi_call(
-                    target(name, dtype, index, dtype if cut else None, cut), jax.ShapeDtypeStruct(expected.shape, dtype)
-                )
-                made = np.asarray(jax.jit(call)(*asked))
-            apart = float(np.abs(made - expected).max())
-            if not apart <= 100 * np.finfo(dtype).eps:
-                return f"on trial, {name} in {dtype} is off by {apart:.3g}"
-    return ""
+
+@once
+def _library(number: str, column: str, value: str | None) -> ctypes.CDLL:
+    """Return the compiled kernels for these dtypes, from the cache if they are there."""
+    file = cache.place() / f"rows-{number}-{column}-{value or 'ones'}-{_digest()}.so"
+    if not cache.is_private(file.parent):
+        raise OSError(f"{file.parent} cannot be written, or others can write into it")
+    with suppress(OSError):  # not there, or damaged: compile
+        return ctypes.CDLL(str(file))
+    part = file.with_name(f"{file.name}.{os.getpid()}")
+    types = {"NUMBER": TYPES[number], "COLUMN": TYPES[column], "VALUE": TYPES[value] if value else "Ones"}
+    defined = [f"-DGOSSAMER_{key}={name}" for key, name in types.items()]
+    command = [_compiler(), *OPTIONS, *defined, f"-I{jax.ffi.include_dir()}", str(SOURCE), "-o", str(part)]
+    try:
+        ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if ended.returncode:
+            wrong = [line for line in ended.stderr.splitlines() if "error" in line] or [f"code {ended.returncode}"]
+            raise OSError(f"{command[0]} failed: {wrong[0]}")
+        part.replace(file)  # at once, so that no process ever loads half a file
+    finally:
+        part.unlink(missing_ok=True)
+    return ctypes.CDLL(str(file))
+
+
+@functools.cache
+def _compiler() -> str | None:
+    """Return the path of a C++ compiler, if there is one: the one that CXX names before others."""
+    names = [name for name in (os.environ.get("CXX"), "c++", "g++", "clang++") if name]
+    return next(filter(None, map(shutil.which, names)), None)
+
+
+@functools.cache
+def _digest() -> str:
+    """Return a digest of the source and its compiler. `cache.place` has those of jaxlib and the processor."""
+    told = subprocess.run([str(_compiler()), "--version"], capture_output=True).stdout
+    return hashlib.sha256(b"\0".join([SOURCE.read_bytes(), " ".join(OPTIONS).encode(), told])).hexdigest()[:16]

@@ -216,9 +216,8 @@ def _known(name: str, primitive: Primitive, transpose: Primitive, plain: Callabl
     by_xla = mlir.lower_fun(plain, multiple_results=False)
 
     def on_cpu(context: Any, *given: Any, form: Form) -> Any:
-        if not native.ready():
-            return by_xla(context, *given, form=form)
-        return native.lowering(name, *context.avals_in, cut=form.cut, valued=form.valued)(context, *given)
+        rule = native.lowering(name, *context.avals_in, valued=form.valued) if native.ready() else None
+        return by_xla(context, *given, form=form) if rule is None else rule(context, *given)
 
     mlir.register_lowering(primitive, by_xla)
     mlir.register_lowering(primitive, on_cpu, platform="cpu")
