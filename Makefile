@@ -14,12 +14,14 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 # Rooms in which arrays are handed from function to function: their tests run with every array checked against its annotation.
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
+# The documentation: its code, its commands and keys, and its check; and the report in a browser.
+DOCS := tests/test_docs.py tests/test_readme.py tests/test_site.py tests/report/test_report_browser.py
 
 # The tests of a file share what they compile, so they run in one process; with more processes than cores, compilation
 # takes longer than is gained where some wait.
 PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes slow shuffled test-quick golden coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
+.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -44,10 +46,13 @@ $(READY): pyproject.toml constraints.txt
 test: others shapes
 
 others: $(READY)
-	$(PYTEST) $(MEASURED) -m 'not slow' $(patsubst %,--ignore=%,$(ROOMS))
+	$(PYTEST) $(MEASURED) -m 'not slow' $(patsubst %,--ignore=%,$(ROOMS) $(DOCS))
 
 shapes: $(READY)
 	GOSSAMER_SHAPES=1 $(PYTEST) $(MEASURED) -m 'not slow' $(ROOMS)
+
+test-docs: $(READY)
+	$(PYTEST) $(MEASURED) -m 'not slow' $(DOCS)
 
 # worlds of many processes, popular trainers, most examples, rarer cases, and what trains for long: before a release, and
 # where these are changed
@@ -62,7 +67,7 @@ slow: .venv/trainers
 # in another order each time; SEED=7 repeats one
 SEED := $(or $(SEED),$(shell date +%s))
 shuffled: export GOSSAMER_SHUFFLE := $(SEED)
-shuffled: others shapes slow
+shuffled: others shapes test-docs slow
 
 test-quick: $(READY)
 	$(PYTEST) $(QUICK)
@@ -74,7 +79,7 @@ golden: $(READY)
 # the tests, and which lines they ran: a tenth slower
 coverage: $(READY)
 	rm -f .coverage
-	$(MAKE) test MEASURED='--cov --cov-append --cov-report='
+	$(MAKE) test test-docs MEASURED='--cov --cov-append --cov-report='
 	$(BIN)/coverage report
 
 lowest:
@@ -167,4 +172,4 @@ gpu: $(READY)
 	$(BIN)/python benchmarks/torch_gpu.py
 
 clean:
-	rm -rf .venv .venv-lean site .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
+	rm -rf .venv .venv-lean site .pytest_cache .ruff_cache .import_linter_cache .cache .hypothesis .coverage*

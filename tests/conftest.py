@@ -1,6 +1,7 @@
-"""Most of the time that tests take is compilation, so small programs are compiled in haste.
+"""Most of the time that tests take is compilation: programs are kept between runs, and small ones compiled in haste.
 
-Those that compare every rule with a plain loop, run the README's example or reproduce the paper are compiled as for
+Compiled programs stay in .cache/tests of the clone, which git ignores; remove it to compile all anew. Programs of the
+tests that compare every rule with a plain loop, run the README's example or reproduce the paper are compiled as for
 users, and so are those of the tests that start a process of their own.
 """
 
@@ -14,7 +15,8 @@ from pathlib import Path
 
 import jax
 import pytest
-from jax._src import compiler
+from jax._src import compiler, lru_cache
+from jax.experimental.compilation_cache import compilation_cache
 from jaxtyping import install_import_hook
 
 from tests import shapes
@@ -38,9 +40,42 @@ if os.environ.get("GOSSAMER_SHAPES"):
         [*SHAPES, *(_dotted(file) for file in PROBLEMS.rglob("*.py") if file.stem not in UNCHECKED)], name
     )
 
+CACHE = Path(__file__).parents[1] / ".cache" / "tests"
+MOST_BYTES = 2**30
+
+
+def drop_oldest_programs() -> None:
+    """Remove the programs that were written first, where the kept ones take more than MOST_BYTES."""
+    programs = sorted(CACHE.glob("jax/*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    size = 0
+    for path in programs:
+        size += path.stat().st_size
+        if size > MOST_BYTES:
+            path.unlink()
+
+
+def write_program(self: lru_cache.LRUCache, key: str, value: bytes) -> None:
+    """Write a compiled program and rename it. JAX writes in place: a run that is killed would leave half a program."""
+    whole = Path(str(self.path)) / f"{key}-cache"
+    part = whole.with_name(f"{whole.name}.{os.getpid()}")
+    part.write_bytes(value)
+    part.replace(whole)
+
+
 if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers inherit it
-    os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="gossamer-cache-")
-    atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
+    # Commands that tests start keep their programs below XDG_CACHE_HOME, which is of this run alone but for a link.
+    home = tempfile.mkdtemp(prefix="gossamer-cache-")
+    (CACHE / "commands").mkdir(parents=True, exist_ok=True)
+    (Path(home) / "gossamer").mkdir()
+    (Path(home) / "gossamer" / "compiled").symlink_to(CACHE / "commands")
+    os.environ["XDG_CACHE_HOME"] = home
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    drop_oldest_programs()
+
+lru_cache.LRUCache.put = write_program
+jax.config.update("jax_compilation_cache_dir", str(CACHE / "jax"))
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 # A compiled program need not know the lines of Python that it comes from, and what tracing leaves is collected rarely:
 # that saves a tenth of the time.
@@ -70,7 +105,7 @@ SMALL = {
         "test_examples.py",
         "test_odd_runs.py",
     ),
-    *("test_schedules.py", "test_compiles_once_for_all_settings_and_keeps_the_dtype"),
+    *("test_schedules.py", "test_agrees_with_a_plain_loop_from_a_warm_start"),
 }
 """Rooms, files and tests whose programs run for less time than it takes to optimise them."""
 
@@ -78,6 +113,9 @@ HASTE = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_c
 """XLA's older way to write kernels, each program in one piece: half the time. JAX sets no such option for all programs,
 so they are added where it makes up its options."""
 
+
+MEASURED = {"test_thunks.py", "test_networks_faults.py"}
+"""Files that ask the compiler what it made: a program that was read from a file does not know its memory."""
 
 as_for_users = compiler.get_compile_options
 
@@ -92,6 +130,10 @@ def pytest_runtest_protocol(item):
     small = not SMALL.isdisjoint((item.path.parent.name, item.path.name, getattr(item, "originalname", None)))
     jax.config.update("jax_disable_most_optimizations", small)
     compiler.get_compile_options = in_haste if small else as_for_users
+    kept = item.path.name not in MEASURED
+    if kept != jax.config.jax_enable_compilation_cache:  # pyright: ignore[reportAttributeAccessIssue]
+        jax.config.update("jax_enable_compilation_cache", kept)
+        compilation_cache.reset_cache()
     return (yield)
 
 

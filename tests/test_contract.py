@@ -8,6 +8,7 @@ import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import WarmStart, hyperparameters, ranges
 from gossamer.engines.block import Block
+from gossamer.engines.costs import held
 from tests import compiled, further_reference, plain, reference
 
 TOP_2 = gs.compressors.top_k(k=2)
@@ -102,7 +103,11 @@ def test_agrees_with_a_plain_loop(name):
     problem, E = plain.heterogeneous()
     network = network_for(name)
     oracle = gs.oracles.exact() | gs.oracles.additive_bias(vectors=E)
-    result = gs.simulate(rule(name), problem, network, oracle, steps=60, dtype="float64", start=np.ones(5))
+    given = {"steps": 60, "dtype": "float64", "start": np.ones(5), "progress": False}
+    result = gs.simulate(rule(name), problem, network, oracle, **given)
+    before = compiled.counted()
+    gs.simulate(rule(name, eta=0.001), problem, network, oracle, **given)
+    assert compiled.counted() == before, "one compilation serves all settings"
     hyper, loop, _ = RULES[name]
     directed = network.stochastic != "doubly"
     W = tuple(network.matrix(0, by).toarray() for by in "RC") if directed else network.mixing
@@ -138,25 +143,19 @@ def test_agrees_with_a_plain_loop_from_a_warm_start(name, warm):
     assert np.abs(expected - cold).max() > 1e-6
 
 
-def dtypes_of(block):
-    begun = block.run
-    rows = block.advance(0, [1, 2], [True, True])
-    return {leaf.dtype.name for leaf in jax.tree.leaves((begun.state, block.run.state, rows))}
-
-
 @pytest.mark.parametrize("name", RULES)
-def test_compiles_once_for_all_settings_and_keeps_the_dtype(name):
+def test_keeps_the_dtype(name):
     problem, _ = plain.heterogeneous()
+    state, memory = held(rule(name), problem, network_for(name), gs.oracles.exact(), "float32")
+    assert {leaf.dtype.name for leaf in jax.tree.leaves((state, memory))} == {"float32"}
 
-    def block(eta):
-        made = rule(name, eta=eta)
-        return Block([made], problem, network_for(name), [gs.oracles.exact()], seeds=[0], steps=9, dtype="float32")
 
-    assert dtypes_of(block(0.01)) == {"float32"}
-    before = compiled.counted()
-    for eta in (0.02, 0.03):
-        assert dtypes_of(block(eta)) == {"float32"}
-    assert compiled.counted() == before
+def test_what_is_measured_keeps_the_dtype():
+    problem, _ = plain.heterogeneous()
+    network, oracles = network_for("biased-dmt"), [gs.oracles.exact()]
+    block = Block([rule("biased-dmt")], problem, network, oracles, seeds=[0], steps=9, dtype="float32")
+    rows = block.advance(0, [1, 2], [True, True])
+    assert {leaf.dtype.name for leaf in jax.tree.leaves((block.run.state, rows))} == {"float32"}
 
 
 @pytest.mark.parametrize("warm", [0, 3, "mean"])
