@@ -8,7 +8,7 @@ import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import WarmStart, hyperparameters, ranges
 from gossamer.engines.block import Block
-from gossamer.engines.costs import held
+from gossamer.engines.costs import trace
 from tests import compiled, further_reference, plain, reference
 
 TOP_2 = gs.compressors.top_k(k=2)
@@ -146,7 +146,8 @@ def test_agrees_with_a_plain_loop_from_a_warm_start(name, warm):
 @pytest.mark.parametrize("name", RULES)
 def test_keeps_the_dtype(name):
     problem, _ = plain.heterogeneous()
-    state, memory = held(rule(name), problem, network_for(name), gs.oracles.exact(), "float32")
+    traced = trace(rule(name), problem, network_for(name), gs.oracles.exact(), "float32")
+    state, memory = traced.before, traced.memory
     assert {leaf.dtype.name for leaf in jax.tree.leaves((state, memory))} == {"float32"}
 
 

@@ -20,9 +20,11 @@ import pytest
 
 import gossamer as gs
 from gossamer.core import State
+from gossamer.engines.simulator import planned
 from gossamer.results import provenance
 from gossamer.results.cache_key import Unknown, digest
-from gossamer.specs.parts import Parts
+from gossamer.specs.experiment import Experiment
+from gossamer.specs.sections import RunSection
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(gs.__file__).resolve().parent
@@ -281,7 +283,9 @@ def test_a_lazily_filled_cache_is_no_change():
 def key_of(rule, oracle=None, problem=None):
     problem = problem or gs.problems.logistic("breast-cancer", agents=4)
     network = gs.networks.ring(4)
-    return Parts([], problem, network, oracle or gs.oracles.exact(), {}).key_of(rule)
+    plan, seeds = planned(1, None, 1, "float32")
+    parts = problem, network, oracle or gs.oracles.exact()
+    return Experiment([], *parts, plan, seeds, RunSection(steps=1)).key_of(rule)
 
 
 def test_a_key_holds_all_that_computes():

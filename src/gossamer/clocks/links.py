@@ -125,7 +125,8 @@ def from_file(file: str | os.PathLike[str], uplink: Any = None) -> Links:
         values = np.full((agents, agents), np.nan)
         values[source, target] = columns.get(name, np.inf)
         matrices.append(np.where(np.isnan(values), values.T, values))
-    return Links(f"of {path.name}", *matrices, _uplink("from_file", uplink), tuple(range(agents)))
+    latency, bandwidth = matrices
+    return Links(f"of {path.name}", latency, bandwidth, _uplink("from_file", uplink), tuple(range(agents)))
 
 
 def regions(

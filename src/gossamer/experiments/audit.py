@@ -176,7 +176,7 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
             experiment.check_memory([candidate.whole], experiment.seeds[:1], experiment.plan, Width(1, 1))
             tasks.append((variant, experiment, candidate.whole))
     with reporting(progress) as report:
-        return Audit([_follow(*task, rounds, queries, seed, report) for task in tasks])
+        return Audit([_follow(variant, one, rule, rounds, queries, seed, report) for variant, one, rule in tasks])
 
 
 def _follow(variant: str, one: Experiment, rule: Any, count: int, queries: int, seed: int, report: Report) -> Finding:

@@ -8,7 +8,6 @@ from itertools import count
 from pathlib import Path
 
 from gossamer.basics.files import FORMAT, sweep, write
-from gossamer.basics.files import FORMAT, sweep, write
 from gossamer.core import InputError, brief
 from gossamer.engines.simulator import planned
 from gossamer.specs.spec import Spec

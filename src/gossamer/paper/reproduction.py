@@ -13,7 +13,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer import report
-from gossamer.basics.files import write
 from gossamer.basics.keys import keys_of
 from gossamer.basics.progress import Report
 from gossamer.basics.text import format_duration

@@ -31,7 +31,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from gossamer.problems.inputs import Rows, native
+from gossamer.problems import native
+from gossamer.problems.inputs import Rows
 from gossamer.results.provenance import HERE, machine, rooms, versions
 
 INSTALLED = {
