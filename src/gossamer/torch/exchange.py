@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -19,9 +19,11 @@ import torch.distributed as dist
 from torch import Tensor
 
 from gossamer.basics.pytrees import taken_apart
-from gossamer.networks import Network
 from gossamer.torch.faults import GRACE, NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
+
+if TYPE_CHECKING:
+    from gossamer.networks import Network
 
 LONGEST_PACKED = 1 << 20
 """Bytes up to which arrays that stand apart are packed into one piece: a copy is then cheaper than another piece."""
@@ -78,7 +80,7 @@ _KEPT: list[tuple["weakref.ref[Exchange]", list[Message]]] = []
 class Exchange:
     """The messages of one optimizer of one rank, told apart from those of others by tags."""
 
-    def __init__(self, world: ProcessWorld, network: Network, counters: Counters):
+    def __init__(self, world: ProcessWorld, network: "Network", counters: Counters):
         self.world, self.network, self.counters = world, network, counters
         self.tag = next(world.words.tags)
         self.grouped = world.device.type == "cuda"
@@ -92,7 +94,7 @@ class Exchange:
                 _KEPT.remove((owner, flying))
         _KEPT.append((weakref.ref(self), self._flying))
 
-    def rewire(self, network: Network) -> None:
+    def rewire(self, network: "Network") -> None:
         """Go on with other ranks, by another network; messages of before are forgotten."""
         self.network, self.tag = network, 1  # on all ranks, since each has one such optimizer
         self._flying.clear()
@@ -308,7 +310,7 @@ def _fails(work: Any) -> bool:
     return False
 
 
-def fingerprint(network: Network) -> str:
+def fingerprint(network: "Network") -> str:
     """Describe a network in a few words, the same on all ranks if they made the same one."""
     letters = ("W",) if network.stochastic == "doubly" else ("R", "C")
     seen = [network.matrix(t, by).toarray() for t in range(3 if network.changes else 1) for by in letters]

@@ -15,18 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gossamer import networks
 from gossamer.basics.lazy_networkx import nx
 from gossamer.core import InputError, brief, flag, is_rule, parts, setting, shown, whole
 from gossamer.core.rules import LONG_RUN, of_drift
-from gossamer.networks import Network
-from gossamer.networks.compatibility import suits
 from gossamer.torch.agent import Agents
 from gossamer.torch.buckets import Bucket, Flat, Hooks, local, looks
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
@@ -35,6 +32,9 @@ from gossamer.torch.hyperparameters import ByGroup, Dials, WeightDecay, amounts_
 from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_rule, checked_steps, inner_groups
 from gossamer.torch.rounds import Answer, Course, Loop, Rates, Rounds, layout
 from gossamer.torch.world import ProcessWorld
+
+if TYPE_CHECKING:
+    from gossamer.networks import Network
 
 Draws = Literal["torch", "simulator"]
 LONGEST = 30 * 86400.0
@@ -150,6 +150,8 @@ class Decentralized(Optimizer):
             kind: Any = partial(AsynchronousRounds, exchange=self.exchange, seed=self.seed)
         else:
             self.exchange, kind = Exchange(self.world, self.network, self.counters), Rounds
+        from gossamer.networks.compatibility import suits  # as slow to import as scipy, which it needs
+
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(self.flat.size)
@@ -473,7 +475,7 @@ class Decentralized(Optimizer):
         self.elastic.enter(self, lost)
         self._opt_called = True  # or else a scheduler of PyTorch that catches up would warn
 
-    def _restart(self, t: int, steps: int, network: Network) -> None:
+    def _restart(self, t: int, steps: int, network: "Network") -> None:
         """Go on among the ranks that there are now, by another network, from the state that stands in `_arrays`.
 
         Args:
@@ -918,8 +920,10 @@ class Decentralized(Optimizer):
         super().add_param_group(param_group)
 
 
-def network_for(given: Any, size: int) -> Network:
+def network_for(given: Any, size: int) -> "Network":
     """Return the network of this many processes: see `gossamer.networks.of`."""
+    from gossamer import networks  # with scipy, which `import gossamer.torch` does without
+
     network = networks.of(given, size, counted="processes")
     if network.attack is not None:
         raise InputError(
@@ -1001,7 +1005,7 @@ def _groups_of(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict
     return groups, options
 
 
-def _goes_ahead(overlap: Any, rule: Any, network: Network) -> bool:
+def _goes_ahead(overlap: Any, rule: Any, network: "Network") -> bool:
     """Return whether to go by the rule's ``ahead``, whose messages may travel while gradients are computed."""
     why = None
     if not hasattr(rule, "ahead"):
@@ -1025,7 +1029,7 @@ def _is_ours(rule: Any) -> bool:
     return type(rule).__module__.startswith("gossamer.algorithms.")
 
 
-def _sleepy(rule: Any, network: Network) -> bool:
+def _sleepy(rule: Any, network: "Network") -> bool:
     """Return whether an agent may be asleep in a round."""
     return rule.needs != "nothing" and network.awake(0) is not None
 

@@ -158,10 +158,11 @@ class Rounds:
         try:
             while self.memory.t < 0 or self.memory.told or course.overlap or not course.ahead:
                 self._round()
-            asked = Asked((self.memory.state.x,), full=False)  # `ahead` asks there, and has time until then
-        except Asked as question:
-            asked = question
-        self.points, self.full = tuple(map(course.stilled, asked.points)), asked.full
+            points, full = (self.memory.state.x,), False  # `ahead` asks there, and has time until then
+        except Asked as asked:
+            # not kept: its traceback would hold all arrays of the round until the garbage collector comes
+            points, full = asked.points, asked.full
+        self.points, self.full = tuple(map(course.stilled, points)), full
         self._over = False
 
     def _round(self) -> None:

@@ -11,8 +11,6 @@ import torch.distributed as dist
 from torch.utils.data import Sampler
 
 from gossamer.core import InputError
-from gossamer.data.dataset import Dataset
-from gossamer.data.splits import split as split_rows
 
 LABEL_NAMES = ("targets", "labels", "y")
 """The attributes in which a dataset may keep its labels."""
@@ -48,6 +46,9 @@ class SplitSampler(Sampler[list[int]]):
         rank: int | None = None,
         world: int | None = None,
     ):
+        from gossamer.data.dataset import Dataset  # with scipy, which `import gossamer.torch` does without
+        from gossamer.data.splits import split as split_rows
+
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
             raise InputError(f"batch must be a whole number of rows from 1, but is {batch!r}.")
         here, size = _place()
