@@ -55,26 +55,21 @@ from gossamer.torch.world import in_short
 
 # The environment: the first three are torchft's. The place of this agent, and how many begin; 0 is to join others only.
 LIGHTHOUSE, PLACE, AGENTS = "TORCHFT_LIGHTHOUSE", "REPLICA_GROUP_ID", "NUM_REPLICA_GROUPS"
-KEY = "GOSSAMER_RUN_KEY"
-"""The environment variable with a secret that the processes of a run share."""
+KEY = "GOSSAMER_RUN_KEY"  # the environment variable with a secret that the processes of a run share
 
-BEAT = 1.0
-"""Seconds between two heartbeats. A Lighthouse counts a process as dead after 3 to 5 s without one."""
+BEAT = 1.0  # seconds between two heartbeats; a Lighthouse counts a process as dead after 3 to 5 s without one
 CALM = 3.0
 """Seconds that a Lighthouse must have answered before it is believed that a process is lost: one that has just been
 started again knows nobody, and within this time all that live have sent it a heartbeat."""
 CALL, AWAY = 1.0, 6.0
 """Seconds between two quorums; and after one with somebody who is not let in, because the next would wait for the end
 of that one's heartbeats."""
-LOOK = 0.2
-"""Seconds before a quorum that is too small is asked for again."""
+LOOK = 0.2  # seconds before a quorum that is too small is asked for again
 CONNECT, MESH = timedelta(seconds=4), timedelta(seconds=1)
 """How long members wait for each other at the store, and gloo's timeout while it connects them, which it may spend five
 times: together they bound for how long a process that cannot connect stalls the others."""
-ATTEMPTS = 8
-"""How often in a row the same members may fail to form a group."""
-COPIES = 0x60553
-"""The tag of the arrays that a process which joins is sent."""
+ATTEMPTS = 8  # how often in a row the same members may fail to form a group
+COPIES = 0x60553  # the tag of the arrays that a process which joins is sent
 
 says = logging.getLogger("gossamer.torch")
 
@@ -175,10 +170,8 @@ class Elastic:
     def __init__(self, rule: Any, given: Any, start_timeout: float, timeout: float):
         self.rule, self.given, self.fixed = rule, given, _fixed(given)
         """The rule; the network as it was given; and that network where a place in it is an agent's for good."""
-        self.first = self.fixed.agents if self.fixed else 0
-        """How many agents the first network had."""
-        self.joined = False
-        """True if this process has joined others on their way."""
+        self.first = self.fixed.agents if self.fixed else 0  # how many agents the first network had
+        self.joined = False  # true if this process has joined others on their way
         self.plan, self.generation = Plan(), 0
         """The present group, and the number of the last one in which this process had a state."""
         self._new_client = import_torchft("LighthouseClient")
