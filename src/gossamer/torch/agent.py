@@ -91,7 +91,7 @@ class ProcessAgent:
         t: the round.
         draw: makes the draw of the vector of a number, among those that are compressed in this round.
         bucket: the number of the bucket whose arrays these are.
-        buckets: how many buckets there are.
+        buckets: how many buckets have a message on its way at the same time.
     """
 
     def __init__(
@@ -124,11 +124,11 @@ class ProcessAgent:
         return self.exchange.post(arrays, over if over == "RC" else over * len(arrays), self.t, self.bucket)()
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
-        codecs, parts, weights = self._swapped(arrays, by)
+        codecs, parts, weights = self._swap_encoded(arrays, by)
         return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
 
     def gossip_copies(self, copy: Tensor, apart: Tensor, a: Tensor, by: Any = None) -> Any:
-        (codec,), parts, weights = self._swapped((a,), by or PLAIN)
+        (codec,), parts, weights = self._swap_encoded((a,), by or PLAIN)
         rank = self.exchange.world.rank
         mine, apart = codec.decode(parts[rank][0]), apart.clone()
         for source, weight in weights.items():  # differences, which cancel in the sum of both ends of a link
@@ -136,7 +136,9 @@ class ProcessAgent:
                 apart.add_(mine - codec.decode(parts[source][0]), alpha=weight)
         return mine, apart
 
-    def _swapped(self, arrays: tuple[Tensor, ...], by: Any) -> tuple[list[Codec], dict[int, Any], dict[int, float]]:
+    def _swap_encoded(
+        self, arrays: tuple[Tensor, ...], by: Any
+    ) -> tuple[list[Codec], dict[int, Any], dict[int, float]]:
         """Return the codecs of the arrays, what every rank sent of them, this one included, and the weights."""
         codecs = [self._codec(by, a) for a in arrays]
         first, self.drawn = self.drawn, self.drawn + len(arrays)
@@ -227,14 +229,14 @@ def combined(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
     """Return the agent's next vector from its own, [d], and from messages, [neighbours, d], with their weights."""
     match by:
         case Clipped(radius):
-            return _clipped(radius, own, messages, weights)
+            return _clip(radius, own, messages, weights)
         case Trimmed(trim):
-            return _trimmed(trim, torch.cat([messages, own[None]]))
+            return _trim(trim, torch.cat([messages, own[None]]))
         case _:
             return _by_jax(by, own, messages, weights)
 
 
-def _clipped(radius: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
+def _clip(radius: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
     away = messages - own
     distances = torch.linalg.vector_norm(away, dim=1)
     heard = torch.isfinite(distances)
@@ -246,7 +248,7 @@ def _clipped(radius: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Ten
     return own + ((weights * scale)[:, None] * away).sum(0)
 
 
-def _trimmed(trim: int | None, values: Tensor) -> Tensor:
+def _trim(trim: int | None, values: Tensor) -> Tensor:
     out = (len(values) - 1) // 2 if trim is None else trim
     ordered = torch.where(values.isnan(), torch.inf, values).sort(dim=0).values
     return ordered[out : len(values) - out].mean(0)

@@ -156,9 +156,8 @@ def _tidy(folder: Path, step: int, keep: int, rank: int) -> None:
             stacklevel=3,
         )
     for old in [earlier for earlier in stored if earlier <= step][:-keep]:
-        (folder / f"step-{old:09d}" / "sum-0.json").unlink(
-            missing_ok=True
-        )  # first, so that it is whole or does not count
+        # its sums first, so that it is whole or does not count
+        (folder / f"step-{old:09d}" / "sum-0.json").unlink(missing_ok=True)
         shutil.rmtree(folder / f"step-{old:09d}", ignore_errors=True)
 
 
@@ -306,6 +305,7 @@ def _tensors(model: torch.nn.Module, optimizer: "Decentralized", state: dict[str
 
 
 def _states(content: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the optimizer's part of a content, by parameter."""
     states: dict[int, dict[str, Any]] = {}
     for key, value in content.items():
         if key.startswith("optimizer/"):
@@ -366,7 +366,7 @@ def _misfit(
         )
     if about["sampler"] != (present := None if sampler is None else sampler.fingerprint()):
         return (
-            f"{name} was saved with {_rows(about['sampler'])}, but is resumed with {_rows(present)}: the place "
+            f"{name} was saved with {_describe(about['sampler'])}, but is resumed with {_describe(present)}: the place "
             "in the data would be another. Give resume the sampler that save was given, made with the same arguments."
         )
     of = [key for key in index if _agent(key) == str(optimizer.place)]
@@ -377,12 +377,8 @@ def _misfit(
             f"{name} has {saved.get(odd[0], 'nothing')} for {odd[0]} of the model, which here is "
             f"{here.get(odd[0], 'not there')} ({len(odd)} differ in all): give resume the model that save was given."
         )
-    rows: dict[int, dict[str, Any]] = {}
-    for key in of:
-        if key.startswith("optimizer/"):
-            _, number, entry = key.split("/", 2)
-            rows.setdefault(int(number), {})[entry] = torch.empty(index[key].size, device="meta")
-    return find_misfit(optimizer, {"state": rows, "param_groups": about["groups"]}, shapes=True)
+    states = _states({key: torch.empty(index[key].size, device="meta") for key in of})
+    return find_misfit(optimizer, {"state": states, "param_groups": about["groups"]}, shapes=True)
 
 
 def _met(optimizer: "Decentralized", folder: Path) -> None:
@@ -391,7 +387,7 @@ def _met(optimizer: "Decentralized", folder: Path) -> None:
     optimizer.world.refuse(_unfit(folder, optimizer))
 
 
-def _rows(sampler: str | None) -> str:
+def _describe(sampler: str | None) -> str:
     return "no sampler" if sampler is None else f"a sampler of {sampler}"
 
 
@@ -531,7 +527,7 @@ def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
         if name not in optimizer._kept and name.partition(".")[0] not in NO_ARRAYS:  # made at the rule's start
             optimizer._kept[name] = value.to(device, copy=True)
     for bucket, rounds in zip(optimizer._buckets, optimizer._rounds, strict=True):
-        rounds.kept.update(optimizer._kept_of(bucket))
+        rounds.kept.update(optimizer._buffers_of(bucket))
     optimizer._finite = None
     if (finite := f"finite@{agent}") in rows[0]:
         optimizer._finite = _join(optimizer, rows, finite, (optimizer.flat.size,)).to(device, copy=True)

@@ -156,13 +156,13 @@ class LevelsCodec:
     def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         if self.compressor.needs_key:
             scale = torch.linalg.vector_norm(a)
-            parts = self._rounded(a, torch.where(scale > 0, scale, 1), draw)
+            parts = self._round_by_chance(a, torch.where(scale > 0, scale, 1), draw)
         else:
             scale = torch.linalg.vector_norm(a, math.inf)
             parts = (a / torch.where(scale > 0, scale, 1)).mul_(self.levels).round_()
         return torch.cat([_bytes(scale.view(1)), _packed(parts, self.width, self.levels)])
 
-    def _rounded(self, a: Tensor, scale: Tensor, draw: "AgentDraw") -> Tensor:
+    def _round_by_chance(self, a: Tensor, scale: Tensor, draw: "AgentDraw") -> Tensor:
         """Return parts of the norm, rounded up or down by chance."""
         if draw.simulated:
             return torch.round(draw.compressed(self.compressor, a) * self.levels / scale)

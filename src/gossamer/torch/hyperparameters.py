@@ -133,11 +133,13 @@ class Dials:
         if not self._varies and rates == self._turned[bucket.number]:
             return
         self._turned[bucket.number] = rates
-        numbers, given = self._numbers[bucket.number], self._turns
+        numbers = self._numbers[bucket.number]
         for key, number in numbers.items():
             if key != "eta":
-                turned = rates.momentum is not None and given is not None and key == given[0]
-                number.fill_(given[2](rates.momentum) if turned else self._at(key, t))  # pyright: ignore[reportOptionalSubscript]
+                number.fill_(self._at(key, t))
+        if rates.momentum is not None and self._turns is not None:
+            key, _, of = self._turns
+            numbers[key].fill_(of(rates.momentum))
         eta = self._by_group([self.eta(t) if rate is None else rate for rate in rates.eta], bucket)
         if isinstance(eta, Tensor) or numbers["eta"].ndim:
             numbers["eta"].data = eta if isinstance(eta, Tensor) else torch.tensor(eta, dtype=torch.float64)

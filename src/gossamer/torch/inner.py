@@ -39,7 +39,7 @@ class LocalSteps:
     """
 
     def __init__(self, make: InnerMaker | None, groups: list[dict[str, Any]], steps: int, flat: Flat, guard: Guard):
-        self.optimizer, self.steps, self.taken = made_by(make, groups), steps, 0
+        self.optimizer, self.steps, self.taken = make_inner(make, groups), steps, 0
         self._flat, self._guard = flat, guard
 
     @property
@@ -117,7 +117,7 @@ def _required(optimizer: Optimizer) -> dict[str, Any]:
     return {key: value for key, value in optimizer.defaults.items() if key in wanted}
 
 
-def made_by(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
+def make_inner(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
     """Make the inner optimizer, or raise an error that says what it must be."""
     example = "such as partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)"
     if not callable(make):
@@ -166,7 +166,7 @@ def inner_groups(groups: list[dict[str, Any]], options: list[dict[str, Any]], in
     return [group for group in trained if group["params"]]
 
 
-def checked_steps(local_steps: Any, inner: Any) -> int:
+def check_steps(local_steps: Any, inner: Any) -> int:
     """Return how many local steps there are between two messages, or raise InputError."""
     steps = whole("local_steps", local_steps)
     if steps > 1 and inner is None:

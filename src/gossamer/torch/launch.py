@@ -188,7 +188,7 @@ def _run(commands: Mapping[str, tuple[list[str], dict[str, str]]], said: "_Said 
     """Run one torchrun, or several by the name of their agent, and return the exit code: 0 if one ended well."""
     running, codes = dict[str, subprocess.Popen[str]](), list[int]()
     pipe = None if said is None else subprocess.PIPE
-    with _handing_on(running) as told:
+    with _hand_on_signals(running) as told:
         for who, (line, env) in commands.items():
             # in a session of its own, or else a terminal would send it an interrupt that is handed on once more
             running[who] = subprocess.Popen(
@@ -214,7 +214,7 @@ def _run(commands: Mapping[str, tuple[list[str], dict[str, str]]], said: "_Said 
 
 
 @contextlib.contextmanager
-def _handing_on(running: Mapping[str, subprocess.Popen[str]]) -> Iterator[list[int]]:
+def _hand_on_signals(running: Mapping[str, subprocess.Popen[str]]) -> Iterator[list[int]]:
     """Put the first signal that would end this process into a list, and let it end those that run.
 
     torchrun ends its processes within a timeout of its own; another signal would stop it doing so.

@@ -29,7 +29,7 @@ from gossamer.torch.checkpoint import PROGRESS, load_state, pack_state, random_s
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
 from gossamer.torch.faults import Guard, NeighborLost, OnNonfinite
 from gossamer.torch.hyperparameters import ByGroup, Dials, WeightDecay, check_rate, momentum
-from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_rule, checked_steps, inner_groups
+from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_rule, check_steps, inner_groups
 from gossamer.torch.rounds import Answer, Course, Loop, Rates, Rounds, layout
 from gossamer.torch.world import ProcessWorld
 
@@ -113,9 +113,9 @@ class Decentralized(Optimizer):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
         check_rule(rule, inner)
-        local_steps = checked_steps(local_steps, inner)
+        local_steps = check_steps(local_steps, inner)
         _check_kinds(timeout, start_timeout, module, overlap, log, elastic=elastic, asynchronous=asynchronous)
-        self.rule, self.seed, self.draws = rule, _checked_seed(seed), draws
+        self.rule, self.seed, self.draws = rule, _check_seed(seed), draws
         if draws not in ("torch", "simulator"):
             raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
         groups, options = _groups_of(params, inner, weight_decay)
@@ -130,9 +130,9 @@ class Decentralized(Optimizer):
         self._noted: dict[str, float | Tensor] = {}
         self.counters, self.elastic, device = Counters(), None, self.flat.device
         if elastic:
-            from gossamer.torch.elastic import elastic_of  # needs an extra
+            from gossamer.torch.elastic import Elastic  # needs an extra
 
-            self.elastic = elastic_of(rule, network, device, process_group, start_timeout, timeout)
+            self.elastic = Elastic(rule, network, device, process_group, start_timeout, timeout)
         form = None if self.elastic is None else self.elastic.start
         self.world = ProcessWorld(device, self.flat.dtype, timeout, start_timeout, process_group, form)
         self.network = network_for(network, self.world.size) if self.elastic is None else self.elastic.network()
@@ -170,12 +170,12 @@ class Decentralized(Optimizer):
         self._finite: Tensor | None = None
         self._known = self.world.size == 1 or self.asynchronous
         self._agents = Agents(self.exchange, self.seed, draws == "simulator", _sleepy(rule, self.network))
-        self._kept = self._made_room()
+        self._kept = self._make_buffers()
         self._rounds: list[Any] = []
         for bucket in self._buckets:
             course = Course(
                 self._dials.rules[bucket.number],
-                partial(self._agents.at, bucket=bucket.number, buckets=len(self._buckets)),
+                partial(self._agents.at, bucket=bucket.number, buckets=len(self._buckets) if self.overlap else 1),
                 partial(self._dials.turn, bucket),
                 self._agents.awake if self._agents.sleeps or elastic else None,
                 self._ahead,
@@ -185,10 +185,11 @@ class Decentralized(Optimizer):
                 partial(self.flat.hold, bucket=bucket),
                 self.guard.check,
             )
-            self._rounds.append(kind(course, self._kept_of(bucket)))
-        self._hooks = self._hooked(on_nonfinite) if overlap == "backward" else None
+            self._rounds.append(kind(course, self._buffers_of(bucket)))
+        self._hooks = self._make_hooks(on_nonfinite) if overlap == "backward" else None
         self._expose()
-        about, besides = self._agreed_on(module), [*self.flat.frozen, *(module.buffers() if module is not None else ())]
+        about = self._list_facts(module)
+        besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
         if self.elastic is not None:
             self.elastic.begin(about, besides)
             if self.elastic.late:
@@ -204,7 +205,7 @@ class Decentralized(Optimizer):
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
-    def _made_room(self) -> dict[str, Tensor]:
+    def _make_buffers(self) -> dict[str, Tensor]:
         """Return the buffers of the state: those of the model's length by name, others by name and bucket.
 
         What the rule posts ahead stands side by side, so that a message is sent from there.
@@ -228,7 +229,7 @@ class Decentralized(Optimizer):
             kept["x"].copy_(self.flat.read())
         return kept
 
-    def _kept_of(self, bucket: Bucket) -> dict[str, Tensor]:
+    def _buffers_of(self, bucket: Bucket) -> dict[str, Tensor]:
         """Return what a bucket has of the state, by the rule's names."""
         of: dict[str, Tensor] = {}
         for key, a in self._kept.items():
@@ -394,7 +395,7 @@ class Decentralized(Optimizer):
                 self._answer(moved, lambda bucket: (moved[bucket.number],))
         elif len(points) > 1:
             assert evaluate is not None
-            loss, gradients = self._at_all(points, evaluate, scaling)
+            loss, gradients = self._evaluate_at(points, evaluate, scaling)
             self._answer(gradients, lambda _: tuple(gradients))
         else:
             if evaluate is not None:
@@ -405,12 +406,12 @@ class Decentralized(Optimizer):
             if scaling.overflowed is None:
                 self._answer(found, lambda bucket: (self.flat.gradient(bucket, borrow=self._borrows),))
             else:
-                stands_in = self._overflowed(scaling)
+                stands_in = self._note_overflow(scaling)
                 found = [torch.zeros(1)] if stands_in else found
                 self._answer(found, lambda bucket: (self._gradient(bucket, scaling, stands_in),))
         return loss
 
-    def _at_all(
+    def _evaluate_at(
         self, points: Sequence[Tensor], closure: Callable[[], Any], scaling: Scaling
     ) -> tuple[Any, list[Tensor]]:
         """Return the loss at the first point, and the gradient at each, all with the same draws (of dropout, say)."""
@@ -425,10 +426,10 @@ class Decentralized(Optimizer):
             if self.flat.touched(point):
                 raise InputError("the closure wrote into the parameters, which are the rule's: let it leave gradients.")
             self.flat.gradients()  # refuses where there are none
-            gradients.append(self._gradient(bucket, scaling, self._overflowed(scaling)))
+            gradients.append(self._gradient(bucket, scaling, self._note_overflow(scaling)))
         return losses[0], gradients
 
-    def _overflowed(self, scaling: Scaling) -> bool:
+    def _note_overflow(self, scaling: Scaling) -> bool:
         """Return whether the gradient overflowed under mixed precision, and the last finite one stands in for it."""
         if scaling.overflowed is None:
             return False
@@ -497,7 +498,7 @@ class Decentralized(Optimizer):
                 "run by gossamer.torch.resume; step outside of average_model."
             )
 
-    def _hooked(self, on_nonfinite: OnNonfinite) -> Hooks:
+    def _make_hooks(self, on_nonfinite: OnNonfinite) -> Hooks:
         """Let backward hand over each bucket's gradient, where nothing else wants to see it first."""
         for refused, what in (
             (self.local is not None, "an inner optimizer, which takes the gradients"),
@@ -516,7 +517,7 @@ class Decentralized(Optimizer):
     @torch.no_grad()
     def _backward(self, bucket: Bucket) -> None:
         """Take a bucket's gradient from backward."""
-        rounds, gradient = self._rounds[bucket.number], self.flat.gradient(bucket)
+        rounds, gradient = self._rounds[bucket.number], self.flat.gradient(bucket, borrow=self._borrows)
         rounds.check_alive()
         if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
             self.guard.listen()
@@ -551,7 +552,7 @@ class Decentralized(Optimizer):
             )
         self.flat.gradients()  # refuses where there are none
         for bucket in self._hooks.turn():  # pyright: ignore[reportOptionalMemberAccess]
-            self._hand_over(bucket, self.flat.gradient(bucket))
+            self._hand_over(bucket, self.flat.gradient(bucket, borrow=self._borrows))
         self._show()
         return loss
 
@@ -681,7 +682,7 @@ class Decentralized(Optimizer):
 
     def together(self, work: Callable[[], Any]) -> Any:
         """Return what the work gives, which all ranks do together; where they are elastic, also after a loss."""
-        return work() if self.elastic is None else self.elastic.retried(self, work)
+        return work() if self.elastic is None else self.elastic.retry(self, work)
 
     def finish(self) -> None:
         """Wait until all ranks have come to their end. All must call it.
@@ -722,7 +723,7 @@ class Decentralized(Optimizer):
                 "save, load and measure after it."
             )
 
-    def _agreed_on(self, module: torch.nn.Module | None) -> dict[str, str]:
+    def _list_facts(self, module: torch.nn.Module | None) -> dict[str, str]:
         """Return what must be the same on all ranks."""
         pairs = zip(self.flat.sizes, self.param_groups, strict=True)
         buffers = [] if module is None else [f"{tuple(b.shape)} of {b.dtype}" for b in module.buffers()]
@@ -836,7 +837,7 @@ def _sleepy(rule: Any, network: "Network") -> bool:
     return rule.needs != "nothing" and network.awake(0) is not None
 
 
-def _checked_seed(seed: Any) -> int:
+def _check_seed(seed: Any) -> int:
     try:
         return operator.index(seed)
     except TypeError:

@@ -87,12 +87,12 @@ class ProcessWorld:
     def texts(self, text: str) -> list[str]:
         """Return the text of every rank. Bytes travel, so that nothing is unpickled."""
         encoded = torch.tensor(list(text.encode()), dtype=torch.uint8, device=self.device)
-        sizes = self._gathered(torch.tensor([encoded.numel()], device=self.device))
+        sizes = self._gather(torch.tensor([encoded.numel()], device=self.device))
         longest = max(int(size) for size in sizes)
         padded = torch.zeros(longest, dtype=torch.uint8, device=self.device)
         padded[: encoded.numel()] = encoded
         return [
-            bytes(part[: int(size)].tolist()).decode() for part, size in zip(self._gathered(padded), sizes, strict=True)
+            bytes(part[: int(size)].tolist()).decode() for part, size in zip(self._gather(padded), sizes, strict=True)
         ]
 
     def agree(self, facts: Mapping[str, str]) -> None:
@@ -118,7 +118,7 @@ class ProcessWorld:
 
     def numbers(self, number: int) -> list[int]:
         """Return the number of every rank."""
-        return [int(count) for count in self._gathered(torch.tensor([number], device=self.device))]
+        return [int(count) for count in self._gather(torch.tensor([number], device=self.device))]
 
     def wait(self, work: Any) -> None:
         """Wait for a work.
@@ -143,7 +143,7 @@ class ProcessWorld:
                 f"it ({in_short(error)}). Some rank died, stopped or never came; see the output of the others."
             ) from error
 
-    def _gathered(self, a: torch.Tensor) -> list[torch.Tensor]:
+    def _gather(self, a: torch.Tensor) -> list[torch.Tensor]:
         parts = [torch.empty_like(a) for _ in range(self.size)]
         if self.size == 1:
             return [a]
