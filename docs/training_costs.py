@@ -72,11 +72,11 @@ MEMORY
 Between steps Biased-DMT has the model, its momentum, its tracker, the gradients, and what two neighbours send of models
 and trackers, in buffers that are kept. Rules that post ahead run bucket by bucket on models of more than 262,144
 numbers, in up to 16 buckets, so that what they compute in between is a part of the model; all others run on the whole
-vector, and every product in them is one for a moment. These are 8 copies, and 4 of D-PSGD; what is resident beyond them
-is memory that was freed and that glibc keeps, in pieces that are too short for the next gradient. `malloc_trim` gives
-most of it back.
+vector, and every product in them is one for a moment. These are 8 copies, and 4 of D-PSGD. For the table glibc returns
+what is freed at once (`MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` are half a megabyte). Left to itself it
+keeps one or two copies more, of memory that was freed.
 
-With glibc, large models gain if memory is kept. `gossamer launch` sets `MALLOC_MMAP_MAX_=0` and
+Large models gain if memory is kept. `gossamer launch` sets `MALLOC_MMAP_MAX_=0` and
 `MALLOC_TRIM_THRESHOLD_` for that; with torchrun, set them yourself.
 """
 

@@ -1,7 +1,7 @@
 """Habits of training loops that take two ranks: checkpoints by tools of PyTorch, a compiled step, wrapped models."""
 
 import warnings
-from typing import Any
+from pathlib import Path
 
 import gossamer as gs
 
@@ -11,7 +11,13 @@ RULES = {
     "gnsd": gs.GNSD(eta=0.1),
     "adamw inside": gs.DPSGD(eta=1.0),
 }
-SAVING = ("dcp.save", "dcp.async_save", "get_state_dict", "torch.save a rank")
+SAVING = {
+    "dcp.save": "dcp",
+    "dcp.async_save": "dcp async",
+    "get_state_dict": "state_dict of dcp",
+    "torch.save a rank": "torch.save",
+}
+"""Ways to save, by their names in `kept_states`."""
 
 
 def all_of_them(rank, size, folder):
@@ -56,43 +62,19 @@ def numbers(model):
 
 def saved(rank, folder, way, rule):
     """Where a run of six steps ends, and where one ends that another process of this rank went on with after three."""
-    import torch
     import torch.distributed as dist
-    from torch.distributed import checkpoint
-    from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
-    dcp: Any = checkpoint
+    from tests.torch_engine import kept_states
+
     model, optimizer = made(rule)
     train(rank, model, optimizer, 0, 3)
-    if way.startswith("dcp"):
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        if way == "dcp.save":
-            dcp.save(state, checkpoint_id=folder)
-        else:
-            dcp.async_save(state, checkpoint_id=folder).result()
-    elif way == "get_state_dict":
-        of_model, of_optimizer = get_state_dict(model, optimizer)
-        dcp.save({"model": of_model, "optimizer": of_optimizer}, checkpoint_id=folder)
-    else:
-        torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, f"{folder}-{rank}.pt")
+    kept_states.stored(SAVING[way], Path(folder), model, optimizer, rank)
     dist.barrier()
     train(rank, model, optimizer, 3, 6)
     straight = numbers(model)
 
     model, optimizer = made(rule)
-    if way.startswith("dcp"):
-        state = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
-        dcp.load(state, checkpoint_id=folder)
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
-    elif way == "get_state_dict":
-        of_model, of_optimizer = get_state_dict(model, optimizer)
-        dcp.load({"model": of_model, "optimizer": of_optimizer}, checkpoint_id=folder)
-        set_state_dict(model, optimizer, model_state_dict=of_model, optim_state_dict=of_optimizer)
-    else:
-        state = torch.load(f"{folder}-{rank}.pt")
-        model.load_state_dict(state["model"])
-        optimizer.load_state_dict(state["optimizer"])
+    kept_states.loaded(SAVING[way], Path(folder), model, optimizer, rank)
     train(rank, model, optimizer, 3, 6)
     return straight, numbers(model)
 

@@ -97,6 +97,22 @@ def test_models_and_optimizers_are_freed():
     assert [ref() for ref in alive] == [None] * 9
 
 
+@pytest.mark.parametrize("rule", [gs.BiasedDMT(eta=0.1, lam=0.3), gs.DPSGD(eta=0.1), gs.GNSD(eta=0.1)])
+def test_a_step_leaves_nothing_to_the_garbage_collector(rule):
+    """What waits for it holds arrays as long as the model until it comes."""
+    params, loss = problem()
+    optimizer = Decentralized(params, rule)
+    steps(optimizer, loss, count=2)
+    loss(2).backward()
+    gc.collect()
+    gc.disable()
+    try:
+        optimizer.step()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
 def test_frozen_parameters_are_left_alone():
     params, _ = problem()
     params[1].requires_grad_(False)

@@ -11,7 +11,8 @@ import gossamer as gs
 from gossamer import logs
 from gossamer.logs import JSONLinesLog
 from gossamer.torch import CSVLog, Decentralized, resume, save
-from gossamer.torch.optimizer import PROGRESS, STANDARD
+from gossamer.torch.checkpoint import PROGRESS
+from gossamer.torch.optimizer import STANDARD
 from tests.torch_engine.small import problem, steps
 
 DMT = gs.BiasedDMT(eta=0.1, lam=0.3)

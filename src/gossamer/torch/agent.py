@@ -20,12 +20,11 @@ from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of
 from gossamer.torch.exchange import Exchange
 
-PLAIN = identity()
-"""The compressor of messages that are not compressed; codecs are known by it."""
+PLAIN = identity()  # the compressor of messages that are not compressed; codecs are known by it
 
 
 class Agents:
-    """Makes this rank's agent of every round.
+    """The maker of this rank's agent of every round.
 
     Args:
         exchange: sends and receives its messages.
@@ -44,16 +43,16 @@ class Agents:
         self.sleeps = sleeps
         self._keys: Any = None
 
-    def at(self, t: int, number: int, bucket: int) -> "ProcessAgent":
+    def at(self, t: int, number: int, bucket: int, buckets: int) -> "ProcessAgent":
         """Return the agent of round t; `number` is that of its draws: 0 for the start, t + 1 for round t."""
-        return ProcessAgent(self.exchange, self._codecs, t, partial(AgentDraw, self, number), bucket)
+        return ProcessAgent(self.exchange, self._codecs, t, partial(AgentDraw, self, number), bucket, buckets)
 
     def awake(self, t: int) -> bool:
         """Return whether this agent is awake in a round."""
         return not self.sleeps or bool(np.asarray(self.exchange.network.awake(t))[self.exchange.world.rank])
 
     def key(self, number: int) -> Any:
-        """The simulator's key of this rank in a round."""
+        """Return the simulator's key of this rank in a round."""
         from gossamer.basics.keys import keys_of, of_round  # JAX
 
         if self._keys is None:
@@ -62,16 +61,18 @@ class Agents:
 
 
 class AgentDraw:
-    """What is drawn for the vector `which` that an agent compresses in a round."""
+    """The draw of a compressor for the vector `which` that an agent compresses in a round."""
 
     def __init__(self, agents: Agents, number: int, which: int):
         self.agents, self.number, self.which, self.simulated = agents, number, which, agents.simulated
 
     def seed(self) -> int:
+        """Return a number of 32 bits that all of it is drawn from, where it is not the simulator's."""
         path = f"{self.agents.seed}/{self.number}/{self.agents.exchange.world.rank}/{self.which}"
         return int.from_bytes(hashlib.sha256(path.encode()).digest()[:4], "little")
 
     def compressed(self, compressor: Any, a: Tensor) -> Tensor:
+        """Return C(a) by JAX, with the simulator's draws."""
         from gossamer.basics.keys import of_array
 
         with jax.enable_x64(a.dtype == torch.float64), jax.default_device(jax.devices("cpu")[0]):
@@ -90,6 +91,7 @@ class ProcessAgent:
         t: the round.
         draw: makes the draw of the vector of a number, among those that are compressed in this round.
         bucket: the number of the bucket whose arrays these are.
+        buckets: how many buckets have a message on its way at the same time.
     """
 
     def __init__(
@@ -99,10 +101,11 @@ class ProcessAgent:
         t: int,
         draw: Callable[[int], AgentDraw],
         bucket: int = 0,
+        buckets: int = 1,
     ):
-        self.exchange, self.codecs, self.t, self.draw, self.bucket = exchange, codecs, t, draw, bucket
-        self.drawn = 0
-        """How many vectors were compressed: the number of the next draw."""
+        self.exchange, self.codecs, self.t, self.draw = exchange, codecs, t, draw
+        self.bucket, self.buckets = bucket, buckets
+        self.drawn = 0  # how many vectors were compressed: the number of the next draw
 
     def post(self, *arrays: Tensor, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
         """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours.
@@ -110,23 +113,22 @@ class ProcessAgent:
         On a network that changes, arrays of different rounds go to the neighbours of their own round each: by messages
         of their own, in the order of the arrays at both ends.
         """
-        letters = over if over == "RC" else over * len(arrays)
-        if any(late) and self.exchange.network.changes:
-            pairs = zip(arrays, letters, late, strict=True)
-            waits = [self.exchange.post([a], letter, self.t - ago, self.bucket) for a, letter, ago in pairs]
-        else:
-            waits = [self.exchange.post(arrays, letters, self.t, self.bucket)]
-        return lambda: _like(arrays, [mixed for wait in waits for mixed in wait()])
+        letters, exchange = over if over == "RC" else over * len(arrays), self.exchange
+        if not exchange.changes or not any(late):
+            return exchange.post(arrays, letters, self.t, self.bucket, self.buckets)
+        pairs = zip(arrays, letters, late, strict=True)
+        waits = [exchange.post([a], by, self.t - ago, self.bucket, self.buckets) for a, by, ago in pairs]
+        return lambda: _like(arrays, [wait() for wait in waits])
 
     def gossip(self, *arrays: Tensor, over: Over = "W") -> Any:
-        return self.post(*arrays, over=over)()
+        return self.exchange.post(arrays, over if over == "RC" else over * len(arrays), self.t, self.bucket)()
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
-        codecs, parts, weights = self._swapped(arrays, by)
+        codecs, parts, weights = self._swap_encoded(arrays, by)
         return _like(arrays, tuple(self._pair(codec, k, parts, weights) for k, codec in enumerate(codecs)))
 
     def gossip_copies(self, copy: Tensor, apart: Tensor, a: Tensor, by: Any = None) -> Any:
-        (codec,), parts, weights = self._swapped((a,), by or PLAIN)
+        (codec,), parts, weights = self._swap_encoded((a,), by or PLAIN)
         rank = self.exchange.world.rank
         mine, apart = codec.decode(parts[rank][0]), apart.clone()
         for source, weight in weights.items():  # differences, which cancel in the sum of both ends of a link
@@ -134,7 +136,9 @@ class ProcessAgent:
                 apart.add_(mine - codec.decode(parts[source][0]), alpha=weight)
         return mine, apart
 
-    def _swapped(self, arrays: tuple[Tensor, ...], by: Any) -> tuple[list[Codec], dict[int, Any], dict[int, float]]:
+    def _swap_encoded(
+        self, arrays: tuple[Tensor, ...], by: Any
+    ) -> tuple[list[Codec], dict[int, Any], dict[int, float]]:
         """Return the codecs of the arrays, what every rank sent of them, this one included, and the weights."""
         codecs = [self._codec(by, a) for a in arrays]
         first, self.drawn = self.drawn, self.drawn + len(arrays)
@@ -153,8 +157,7 @@ class ProcessAgent:
         total = torch.zeros_like(message)
         for rank in sorted(received):  # by ascending rank, as everything is added up
             total.add_(received[rank])
-        parts = total.split([a.numel() for a in arrays])
-        return _like(arrays, tuple(part.view_as(a) for part, a in zip(parts, arrays, strict=True)))
+        return _split(total, arrays)
 
     def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
         message = torch.cat([a.reshape(-1) for a in arrays])
@@ -165,8 +168,9 @@ class ProcessAgent:
         heard = torch.stack([received[rank] for rank in sorted(received)])
         given = torch.tensor([weights[rank] for rank in sorted(received)], dtype=heard.dtype, device=heard.device)
         parts = heard.split([a.numel() for a in arrays], dim=1)
-        made = [combined(by, a.reshape(-1), part, given) for a, part in zip(arrays, parts, strict=True)]
-        return _like(arrays, tuple(new.view_as(a) for new, a in zip(made, arrays, strict=True)))
+        return _split(
+            torch.cat([combined(by, a.reshape(-1), part, given) for a, part in zip(arrays, parts, strict=True)]), arrays
+        )
 
     def _pair(self, codec: Codec, k: int, parts: dict[int, Any], weights: dict[int, float]) -> tuple[Tensor, Tensor]:
         mine = codec.decode(parts[self.exchange.world.rank][k])
@@ -188,14 +192,13 @@ class ProcessAgent:
         began = time.monotonic()
         mean = world.total(flat) / world.size
         self.exchange.counters.seconds_waiting += time.monotonic() - began
-        split = mean.split([a.numel() for a in arrays])
-        return _like(arrays, tuple(part.view_as(a) for part, a in zip(split, arrays, strict=True)))
+        return _split(mean, arrays)
 
     def average(self, a: Tensor, warm: Any, over: Over = "W") -> Tensor:
         if warm == "mean":
             return self.mean(a)
         for t in range(warm):
-            a = ProcessAgent(self.exchange, self.codecs, t, self.draw, self.bucket).gossip(a, over=over)
+            a = self.exchange.post([a], over, t, self.bucket)()
         return a
 
     def ones(self) -> Tensor:
@@ -212,22 +215,28 @@ class ProcessAgent:
 
 
 def _like(arrays: tuple[Any, ...], results: Any) -> Any:
-    """One result for one array, and a tuple of results for several."""
+    """Return one result for one array, and a tuple of results for several."""
     return results[0] if len(arrays) == 1 else tuple(results)
+
+
+def _split(vector: Tensor, arrays: tuple[Tensor, ...]) -> Any:
+    """Return a vector in pieces of the shapes of these arrays."""
+    parts = vector.split([a.numel() for a in arrays])
+    return _like(arrays, [part.view_as(a) for part, a in zip(parts, arrays, strict=True)])
 
 
 def combined(by: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
     """Return the agent's next vector from its own, [d], and from messages, [neighbours, d], with their weights."""
     match by:
         case Clipped(radius):
-            return _clipped(radius, own, messages, weights)
+            return _clip(radius, own, messages, weights)
         case Trimmed(trim):
-            return _trimmed(trim, torch.cat([messages, own[None]]))
+            return _trim(trim, torch.cat([messages, own[None]]))
         case _:
             return _by_jax(by, own, messages, weights)
 
 
-def _clipped(radius: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
+def _clip(radius: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Tensor:
     away = messages - own
     distances = torch.linalg.vector_norm(away, dim=1)
     heard = torch.isfinite(distances)
@@ -239,7 +248,7 @@ def _clipped(radius: Any, own: Tensor, messages: Tensor, weights: Tensor) -> Ten
     return own + ((weights * scale)[:, None] * away).sum(0)
 
 
-def _trimmed(trim: int | None, values: Tensor) -> Tensor:
+def _trim(trim: int | None, values: Tensor) -> Tensor:
     out = (len(values) - 1) // 2 if trim is None else trim
     ordered = torch.where(values.isnan(), torch.inf, values).sort(dim=0).values
     return ordered[out : len(values) - out].mean(0)

@@ -434,7 +434,7 @@ class AsynchronousRounds(Rounds):
             self.check_alive()
             self.meetings.gather()
             self.meetings.leave()
-            self.points, self._has_finished = (self._course.stilled(self.kept["x"]),), True
+            self.points, self._has_finished = (self._course.hold(self.kept["x"]),), True
 
     def _init(self, g: Tensor | None, rates: Rates) -> None:
         """Start the rule, or stop where it asks for its first gradient."""
@@ -442,7 +442,7 @@ class AsynchronousRounds(Rounds):
         try:
             state = self._course.rule.init(self.memory.state.x, StartingAgent(self._course.rule.name, g))
         except Asked as asked:
-            self.points = tuple(map(self._course.stilled, asked.points))
+            self.points = tuple(map(self._course.hold, asked.points))
             return
         self._go_on(0, state, rates)
 
@@ -454,16 +454,17 @@ class AsynchronousRounds(Rounds):
         while new is None:
             with contextlib.suppress(Preempted):
                 agent = WakingAgent(course, self.meetings, order, rates)
-                new = course.rule.wake(course.shrunk(State(**self.kept), t, rates), g, agent)
+                state = State(**self.kept)
+                new = course.rule.wake(course.shrink(state, t, rates) if course.shrink else state, g, agent)
         self._go_on(t + 1, new, rates)
 
     def _go_on(self, t: int, state: State, rates: Rates) -> None:
         self._course.check(state, rates)
         with self.meetings.lock:
-            self._keep(state)
+            self._keep(dict(state))
             self.meetings.end_step(self.kept)
             self.memory = Memory(t, State(**self.kept), rates, [])
-            self.points = (self._course.stilled(self.kept["x"].clone()),)
+            self.points = (self._course.hold(self.kept["x"].clone()),)
 
 
 class WakingAgent:
@@ -480,7 +481,7 @@ class WakingAgent:
             raise InputError(f"{name} calls agent.meet twice in one wake: give all arrays to one call.")
         if unknown := ", ".join(arrays.keys() - state.keys()):
             raise InputError(f"{name} meets with {unknown}, but has only {', '.join(state)} to hold the mean in.")
-        self._course.check(State(**arrays), self._rates)
+        self._course.check(arrays, self._rates)
         while theirs is None and self._peers:
             theirs = self._meetings.request(self._peers.pop(), arrays)
         self._has_met = True

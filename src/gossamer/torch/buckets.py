@@ -11,10 +11,8 @@ from torch import Tensor
 
 from gossamer.core import InputError
 
-SMALLEST = 1 << 18
-"""Numbers that a bucket has at least: a message of fewer costs more than is gained while it travels."""
-MOST = 16
-"""Buckets that there are at most. What a rule computes in between is that part of the model."""
+SMALLEST = 1 << 18  # numbers that a bucket has at least: a message of fewer costs more than is gained while it travels
+MOST = 16  # buckets that there are at most; what a rule computes in between is as long as one
 OFTEN, SELDOM = 3, 100
 """On a GPU parameters are compared with what the rule wrote in so many first steps, and then in each so many-th."""
 
@@ -61,16 +59,14 @@ class Flat:
                     f"{first.device} and number {k} (from 0) has {p.dtype} on {p.device}. Convert the model with "
                     "model.to(…) first."
                 )
-        self.dtype, self.device = torch.promote_types(first.dtype, torch.float32), first.device
-        """Of the vector."""
+        self.dtype, self.device = torch.promote_types(first.dtype, torch.float32), first.device  # of the vector
         self.sizes = [sum(local(p).numel() for p in group if p.requires_grad) for group in groups]
         """Numbers of each parameter group."""
         self.lengths = [local(p).numel() for p in self.params]
         self.size = sum(self.lengths)
         self._kinds = [_kind(p) for p in self.params]
         self._sharded = any(map(is_sharded, self.params))
-        self.vector: Tensor | None = None
-        """The memory that the parameters are views of, after `unite`."""
+        self.vector: Tensor | None = None  # the memory that the parameters are views of, after `unite`
         self._written: tuple[list[int], Tensor | None] = ([], None)
         self.still: dict[int, Tensor] = {}
         """Parameters that were frozen since, by number, and the values that they keep."""
@@ -112,9 +108,9 @@ class Flat:
             if p.data_ptr() != part.data_ptr():
                 p.data = part.copy_(p.detach().reshape(-1)).view_as(p)
 
-    def stilled(self, x: Tensor, bucket: Bucket) -> Tensor:
+    def hold(self, x: Tensor, bucket: Bucket) -> Tensor:
         """Return a part of the vector in which the parameters that are still have the values that they keep."""
-        if not self.still or not any(k in self.still for k, *_ in bucket.pieces):
+        if not any(k in self.still for k, *_ in bucket.pieces):
             return x
         parts = list(x.split([last - first for _, first, last in bucket.pieces]))
         for place, (k, first, last) in enumerate(bucket.pieces):
@@ -124,7 +120,7 @@ class Flat:
 
     @property
     def shapes(self) -> str:
-        """The shapes as text, short enough to be printed."""
+        """Return the shapes as text, short enough to be printed."""
         shown = [str(tuple(p.shape)) for p in self.params] + [
             f"frozen {tuple(p.shape)} of {p.dtype}" for p in self.frozen
         ]
@@ -213,27 +209,30 @@ class Flat:
         words = self.vector.view(torch.int32 if self.dtype == torch.float32 else torch.int64)
         return words.sum(dtype=words.dtype)  # what overflows counts as well; of another type a copy would be made
 
-    def check_gradients(self) -> None:
-        """Refuse a step without gradients, or with those of parameters that have no part in it."""
-        if any(p.grad is not None for p in self.frozen):
-            raise InputError(
-                "a parameter that was frozen when Decentralized was made has a gradient now: make a new optimizer "
-                "after unfreezing, on all ranks."
-            )
-        if self.params[0].grad is not None and not self.still:
-            return
-        if all(p.grad is None for k, p in enumerate(self.params) if k not in self.still):
-            raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
-
     def gradients(self) -> list[Tensor]:
-        """Return the gradients that there are, as they are, in the order of the parameters."""
-        kept = [p.grad for k, p in enumerate(self.params) if p.grad is not None and k not in self.still]
-        if not self._sharded and not any(g.is_sparse for g in kept):
-            return kept
-        return [g.detach().coalesce().values() if g.is_sparse else local(g) for g in kept]
+        """Return the gradients that there are, as they are, in the order of the parameters.
 
-    def gradient(self, bucket: Bucket) -> Tensor:
-        """Return the gradients of a bucket as a new vector; parameters that had no part in the loss have 0."""
+        Raise InputError where there are none, or where a parameter has one that has no part in this.
+        """
+        for p in self.frozen:
+            if p.grad is not None:
+                raise InputError(
+                    "a parameter that was frozen when Decentralized was made has a gradient now: make a new optimizer "
+                    "after unfreezing, on all ranks."
+                )
+        found = []
+        for k, p in enumerate(self.params):
+            if (g := p.grad) is not None and k not in self.still:
+                found.append(g.detach().coalesce().values() if g.is_sparse else local(g) if self._sharded else g)
+        if not found:
+            raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
+        return found
+
+    def gradient(self, bucket: Bucket, borrow: bool = False) -> Tensor:
+        """Return the gradients of a bucket as a vector; parameters that had no part in the loss have 0.
+
+        It is a new one, unless it may `borrow` the memory of a parameter's own gradient, and can.
+        """
         parts = []
         for k, first, last in bucket.pieces:
             p = self.params[k]
@@ -242,7 +241,7 @@ class Flat:
             else:
                 whole = p.grad if not self._sharded and not p.grad.is_sparse else _dense(p.grad)
                 parts.append(whole.detach().reshape(-1)[first:last].to(self.dtype))
-        return torch.cat(parts)
+        return parts[0] if borrow and len(parts) == 1 else torch.cat(parts)
 
     def as_parameters(self, vector: Tensor) -> list[Tensor]:
         """Return a vector in pieces of the parameters' shapes, in the same memory; sharded as they are."""
@@ -256,7 +255,7 @@ class Flat:
 
 
 class Hooks:
-    """Calls what takes a bucket's gradient once backward has made it, and those of all buckets after it.
+    """Hooks that hand over a bucket's gradient once backward has made it, and those of all buckets after it.
 
     A parameter's gradient is complete only after all of its uses in the graph: nothing in this backward reads the
     parameter any more, and a rule may move it. Buckets are taken from the last to the first on all ranks, although
@@ -267,8 +266,7 @@ class Hooks:
     def __init__(self, flat: Flat, buckets: Sequence[Bucket], ready: Callable[[Bucket], None]):
         self._flat, self._buckets, self._ready, self.taken = flat, buckets, weakref.WeakMethod(ready), set[int]()
         """The buckets that were taken since the last step."""
-        self._versions: dict[int, int] = {}
-        """By parameter, which version of its gradient backward has made."""
+        self._versions: dict[int, int] = {}  # by parameter, which version of its gradient backward has made
         self._missing = [len(bucket.pieces) for bucket in buckets]
         of = [[b for b in buckets if any(k == piece for piece, *_ in b.pieces)] for k in range(len(flat.params))]
         hooks = weakref.ref(self)  # parameters may outlive the optimizer

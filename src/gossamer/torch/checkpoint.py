@@ -11,34 +11,42 @@ import contextlib
 import hashlib
 import io
 import json
+import math
 import os
 import pickle
+import random
 import re
 import shutil
+import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gossamer.basics.lazy import Lazy
 from gossamer.core import InputError
-from gossamer.torch.optimizer import Decentralized, random_states, restore_random_states
+from gossamer.torch.buckets import local
+from gossamer.torch.exchange import Counters
+from gossamer.torch.rounds import Answer, Loop, Rates
 from gossamer.torch.sampler import SplitSampler
 from gossamer.torch.world import in_short
 
 if TYPE_CHECKING:
     from torch.distributed.checkpoint.metadata import TensorStorageMetadata
 
-dcp: Any = Lazy("torch.distributed.checkpoint")
-"""DCP, imported when it is used: that takes as long as all of PyTorch."""
+    from gossamer.torch.optimizer import Decentralized
+
+dcp: Any = Lazy("torch.distributed.checkpoint")  # DCP, imported when it is used: that takes as long as all of PyTorch
 
 NAME = re.compile(r"step-(\d{9})")
-FORMAT = 3
-"""The format that is written; 1 and 2 were files of each rank."""
+FORMAT = 3  # the format that is written; 1 and 2 were files of each rank
+# all that the index of a folder may be made of: names by module, None for all of a module's own classes
 INDEX = {
     "torch": {"Size", "device"},
     "torch.distributed.checkpoint.metadata": None,
@@ -48,14 +56,17 @@ INDEX = {
     "collections": {"OrderedDict"},
     "pathlib": {"PosixPath", "WindowsPath"},
 }
-"""All that the index of a folder may be made of: names by module, None for all of a module's own classes."""
+PROGRESS = ("round", "steps", "told", "taken", "fresh", "seconds", *(field.name for field in fields(Counters)))
+"""The numbers of a state that are one each: they are saved as one vector, in this order."""
+NO_ARRAYS = ("told", "inner", "progress", "rates", "finite", "local", "still")
+"""The names in a state that are no arrays of the rule's state, up to the first dot."""
 
 
 def save(
     folder: str | Path,
     step: int,
     model: torch.nn.Module,
-    optimizer: Decentralized,
+    optimizer: "Decentralized",
     sampler: SplitSampler | None = None,
     *,
     batches: int | None = None,
@@ -120,8 +131,7 @@ def save(
     return path
 
 
-_LATE: list[tuple[Any, Callable[[], Any]]] = []
-"""Checkpoints that are being written, and what ends each."""
+_LATE: list[tuple[Any, Callable[[], Any]]] = []  # checkpoints that are being written, and what ends each
 
 
 @atexit.register
@@ -146,16 +156,15 @@ def _tidy(folder: Path, step: int, keep: int, rank: int) -> None:
             stacklevel=3,
         )
     for old in [earlier for earlier in stored if earlier <= step][:-keep]:
-        (folder / f"step-{old:09d}" / "sum-0.json").unlink(
-            missing_ok=True
-        )  # first, so that it is whole or does not count
+        # its sums first, so that it is whole or does not count
+        (folder / f"step-{old:09d}" / "sum-0.json").unlink(missing_ok=True)
         shutil.rmtree(folder / f"step-{old:09d}", ignore_errors=True)
 
 
 def resume(
     folder: str | Path,
     model: torch.nn.Module,
-    optimizer: Decentralized,
+    optimizer: "Decentralized",
     sampler: SplitSampler | None = None,
     **others: Any,
 ) -> int:
@@ -186,7 +195,7 @@ def resume(
 
 
 def _load(
-    path: Path, model: torch.nn.Module, optimizer: Decentralized, sampler: SplitSampler | None, others: dict[str, Any]
+    path: Path, model: torch.nn.Module, optimizer: "Decentralized", sampler: SplitSampler | None, others: dict[str, Any]
 ) -> None:
     """Read what this rank has in a checkpoint, and put it into these, unless some rank refuses."""
     world, own, about, problem = optimizer.world, _own(optimizer), {}, ""
@@ -210,7 +219,7 @@ def _load(
         if _agent(key) == str(optimizer.place) and not key.startswith("about/")
     }
     dcp.load(content, storage_reader=reader)
-    world.refuse(optimizer.misfit({"state": _states(content), "param_groups": about["groups"]}))
+    world.refuse(find_misfit(optimizer, {"state": _states(content), "param_groups": about["groups"]}))
     _put(model, content, optimizer)  # from here on things change
     for name, other in others.items():
         other.load_state_dict(about["others"][name])
@@ -289,13 +298,14 @@ def _index(reader: Any) -> dict[str, "TensorStorageMetadata"]:
     return entries
 
 
-def _tensors(model: torch.nn.Module, optimizer: Decentralized, state: dict[str, Any]) -> dict[str, Any]:
+def _tensors(model: torch.nn.Module, optimizer: "Decentralized", state: dict[str, Any]) -> dict[str, Any]:
     """Return what is saved of the model and the optimizer, a key for each tensor, which names the agent."""
     of = {f"model/{key}@{optimizer.place}": value for key, value in model.state_dict().items()}
     return of | {f"optimizer/{k}/{key}": value for k, row in state["state"].items() for key, value in row.items()}
 
 
 def _states(content: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the optimizer's part of a content, by parameter."""
     states: dict[int, dict[str, Any]] = {}
     for key, value in content.items():
         if key.startswith("optimizer/"):
@@ -304,7 +314,7 @@ def _states(content: dict[str, Any]) -> dict[int, dict[str, Any]]:
     return states
 
 
-def _put(model: torch.nn.Module, content: dict[str, Any], optimizer: Decentralized) -> None:
+def _put(model: torch.nn.Module, content: dict[str, Any], optimizer: "Decentralized") -> None:
     """Put what is no trained parameter into the model: those come with the optimizer's state."""
     trained = {p.data_ptr() for p in optimizer.flat.params}
     with torch.no_grad():
@@ -313,7 +323,7 @@ def _put(model: torch.nn.Module, content: dict[str, Any], optimizer: Decentraliz
                 value.copy_(content[f"model/{key}@{optimizer.place}"])
 
 
-def _own(optimizer: Decentralized) -> str:
+def _own(optimizer: "Decentralized") -> str:
     """Return the key of what each process has for itself, such as its generators; nodes may have several."""
     return f"about/{optimizer.world.part}@{optimizer.place}"
 
@@ -344,7 +354,7 @@ def _misfit(
     index: dict[str, "TensorStorageMetadata"],
     about: dict[str, Any],
     model: torch.nn.Module,
-    optimizer: Decentralized,
+    optimizer: "Decentralized",
     sampler: SplitSampler | None,
     others: dict[str, Any],
 ) -> str:
@@ -356,7 +366,7 @@ def _misfit(
         )
     if about["sampler"] != (present := None if sampler is None else sampler.fingerprint()):
         return (
-            f"{name} was saved with {_rows(about['sampler'])}, but is resumed with {_rows(present)}: the place "
+            f"{name} was saved with {_describe(about['sampler'])}, but is resumed with {_describe(present)}: the place "
             "in the data would be another. Give resume the sampler that save was given, made with the same arguments."
         )
     of = [key for key in index if _agent(key) == str(optimizer.place)]
@@ -367,21 +377,17 @@ def _misfit(
             f"{name} has {saved.get(odd[0], 'nothing')} for {odd[0]} of the model, which here is "
             f"{here.get(odd[0], 'not there')} ({len(odd)} differ in all): give resume the model that save was given."
         )
-    rows: dict[int, dict[str, Any]] = {}
-    for key in of:
-        if key.startswith("optimizer/"):
-            _, number, entry = key.split("/", 2)
-            rows.setdefault(int(number), {})[entry] = torch.empty(index[key].size, device="meta")
-    return optimizer.misfit({"state": rows, "param_groups": about["groups"]}, shapes=True)
+    states = _states({key: torch.empty(index[key].size, device="meta") for key in of})
+    return find_misfit(optimizer, {"state": states, "param_groups": about["groups"]}, shapes=True)
 
 
-def _met(optimizer: Decentralized, folder: Path) -> None:
+def _met(optimizer: "Decentralized", folder: Path) -> None:
     optimizer.exchange.meet()  # names a rank that is missing, as no all-gather can
     optimizer.check_together()
     optimizer.world.refuse(_unfit(folder, optimizer))
 
 
-def _rows(sampler: str | None) -> str:
+def _describe(sampler: str | None) -> str:
     return "no sampler" if sampler is None else f"a sampler of {sampler}"
 
 
@@ -426,7 +432,7 @@ def _checksum(file: Path) -> str:
         return hashlib.file_digest(data, "sha256").hexdigest()
 
 
-def _unfit(folder: Path, optimizer: Decentralized) -> str:
+def _unfit(folder: Path, optimizer: "Decentralized") -> str:
     """Return why checkpoints of this run cannot be in a folder; "" if they can."""
     if folder.exists() and not folder.is_dir():
         return f"{folder} is a file, but checkpoints need a folder: give another path."
@@ -445,3 +451,205 @@ def _unfit(folder: Path, optimizer: Decentralized) -> str:
                 "Decentralized is made, and save into another folder."
             )
     return ""
+
+
+# ---- the state of an optimizer ---------------------------------------------------------------------------------------
+
+
+def pack_state(optimizer: Any) -> dict[str, Any]:
+    """Return the state of a `Decentralized`: see its `state_dict`."""
+    optimizer.flat.check_kinds()
+    memory, agent = optimizer._rounds[0].memory, optimizer.place
+    places = {id(p): k for k, p in enumerate(p for group in optimizer.param_groups for p in group["params"])}
+    state: dict[Any, dict[str, Any]] = {places[id(p)]: {} for p in optimizer.flat.params}
+    rows = [state[places[id(p)]] for p in optimizer.flat.params]
+    vectors = dict(optimizer._arrays())
+    if optimizer._finite is not None:
+        vectors["finite"] = optimizer._finite
+    taken = 0 if optimizer.local is None else optimizer.local.taken
+    if taken:
+        vectors["local"] = optimizer.flat.read()
+    for name, a in vectors.items():
+        if a.shape == (optimizer.flat.size,):
+            for row, part in zip(rows, optimizer.flat.as_parameters(a.clone()), strict=True):
+                row[f"{name}@{agent}"] = part
+        else:
+            rows[0][f"{name}@{agent}"] = a.clone()
+    for k, value in optimizer.flat.still.items():
+        rows[k][f"still@{agent}"] = value.clone()
+    fresh = 0
+    if optimizer.local is not None:
+        fresh = int(not optimizer.local.optimizer.state)
+        for row, own in zip(rows, optimizer.local.states(), strict=True):
+            row |= {f"inner.{key}@{agent}": value for key, value in own.items()}
+    numbers = {"round": memory.t, "steps": optimizer.guard.step, "told": len(memory.told), "taken": taken}
+    numbers |= {"fresh": fresh, "seconds": time.monotonic() - optimizer._began, **asdict(optimizer.counters)}
+    rows[0][f"progress@{agent}"] = torch.tensor([numbers[key] for key in PROGRESS], dtype=torch.float64)
+    rows[0][f"rates@{agent}"] = _pack_rates(memory.rates)
+    for k, told in enumerate(memory.told):
+        arrays = told.gradients if isinstance(told, Answer) else told.arrays
+        about = [-1.0, 0.0] if isinstance(told, Answer) else [float(told.turns), float(told.drawn)]
+        rates = torch.zeros(0, dtype=torch.float64) if told.rates is None else _pack_rates(told.rates)
+        rows[0][f"told.{k}@{agent}"] = torch.cat([torch.tensor([*about, len(arrays)], dtype=torch.float64), rates])
+        for j, a in enumerate(arrays):
+            rows[0][f"told.{k}.{j}@{agent}"] = a.clone()
+    groups = [
+        {key: value for key, value in group.items() if key != "params"}
+        | {"of": optimizer.saved_with(), "params": [places[id(p)] for p in group["params"]]}
+        for group in optimizer.param_groups
+    ]
+    if optimizer.local is not None:
+        groups[0]["inner"] = [
+            {key: value for key, value in group.items() if key != "params"}
+            for group in optimizer.local.optimizer.param_groups
+        ]
+    return {"state": state, "param_groups": groups}
+
+
+def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
+    """Let a `Decentralized` go on from a state: see its `load_state_dict`."""
+    optimizer._check_own()
+    optimizer.world.refuse(find_misfit(optimizer, state_dict))
+    rows, groups, agent = _rows_of(optimizer, state_dict), state_dict["param_groups"], optimizer.place
+    numbers = dict(zip(PROGRESS, rows[0][f"progress@{agent}"].tolist(), strict=True))
+    t, device = int(numbers["round"]), optimizer.world.device
+    optimizer.world.agree({"round that was loaded": "any" if optimizer.asynchronous else str(t)})
+    if optimizer.asynchronous:
+        # what a neighbour may still take back is of the state before; nobody meets this one again before its next step
+        optimizer.exchange.meet()
+    optimizer.exchange.drain()
+    for group, saved in zip(optimizer.param_groups, groups, strict=True):
+        group |= {key: value for key, value in saved.items() if key not in ("params", "of", "inner")}
+    for name, a in optimizer._kept.items():
+        a.copy_(_join(optimizer, rows, f"{name}@{agent}", a.shape))
+    for key, value in rows[0].items():
+        name = key.rpartition("@")[0]
+        if name not in optimizer._kept and name.partition(".")[0] not in NO_ARRAYS:  # made at the rule's start
+            optimizer._kept[name] = value.to(device, copy=True)
+    for bucket, rounds in zip(optimizer._buckets, optimizer._rounds, strict=True):
+        rounds.kept.update(optimizer._buffers_of(bucket))
+    optimizer._finite = None
+    if (finite := f"finite@{agent}") in rows[0]:
+        optimizer._finite = _join(optimizer, rows, finite, (optimizer.flat.size,)).to(device, copy=True)
+    optimizer.flat.still.clear()
+    for k, row in enumerate(rows):
+        if f"still@{agent}" in row:
+            optimizer.flat.still[k] = row[f"still@{agent}"].to(device, copy=True)
+    optimizer.guard.step, optimizer._began = int(numbers["steps"]), time.monotonic() - numbers["seconds"]
+    for name, before in asdict(optimizer.counters).items():
+        setattr(optimizer.counters, name, type(before)(numbers[name]))
+    told = [_read_told(optimizer, rows[0], k) for k in range(int(numbers["told"]))]
+    optimizer._go(t, _unpack_rates(rows[0][f"rates@{agent}"].tolist()), told)
+    if optimizer.local is not None:
+        own = [
+            {key[6:].rpartition("@")[0]: value for key, value in row.items() if key.startswith("inner.")}
+            for row in rows
+        ]
+        optimizer.local.load(own, fresh=bool(numbers["fresh"]))
+        for group, saved in zip(optimizer.local.optimizer.param_groups, groups[0].get("inner", ()), strict=True):
+            group |= saved
+        optimizer.local.taken = int(numbers["taken"])
+        if optimizer.local.taken:
+            optimizer.flat.write(_join(optimizer, rows, f"local@{agent}", (optimizer.flat.size,)).to(device))
+
+
+def find_misfit(optimizer: Any, state_dict: dict[str, Any], shapes: bool = False) -> str:
+    """Return why this optimizer cannot load a state, of which there may be the `shapes` alone; "" if it can."""
+    groups, agent = state_dict.get("param_groups", []), optimizer.place
+    if not groups or "of" not in groups[0]:
+        return "this is no state of Decentralized, which says what rule it is of: give what its state_dict() returned."
+    saved, mine = groups[0]["of"], optimizer.saved_with()
+    for key, value in mine.items():
+        if saved.get(key) != value:
+            return (
+                f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
+                "rule, the network, the overlap, the seed, the inner optimizer and the type of parameters that it "
+                "was saved with."
+            )
+    rows = _rows_of(optimizer, state_dict)
+    held = sum(a.numel() for row in rows for key, a in row.items() if key.startswith("x@"))
+    size = sum(p.numel() for p in optimizer.flat.params)
+    if len(groups) != len(optimizer.param_groups) or held != size:
+        return f"this state is of a model with {held} numbers, but the optimizer's has {size}."
+    of = sorted({key.rpartition("@")[2] for row in rows for key in row})
+    if f"progress@{agent}" not in rows[0]:
+        return (
+            f"this state was saved by rank {', '.join(of)}, but this is rank {agent} of {optimizer.world.size}: every "
+            "rank must load its own, since models and trackers differ between ranks. gossamer.torch.save and "
+            "resume keep one for each; on another number of ranks begin from the mean model, "
+            "gossamer.torch.mean_model(folder)."
+        )
+    if shapes:
+        return ""
+    numbers = dict(zip(PROGRESS, rows[0][f"progress@{agent}"].tolist(), strict=True))
+    wanted = [f"told.{k}@{agent}" for k in range(int(numbers["told"]))]
+    wanted += [f"local@{agent}"] * bool(numbers["taken"])
+    wanted += [f"{name}@{agent}" for name in optimizer._kept] if numbers["round"] >= 0 else []
+    if missing := [key for key in wanted if key not in rows[0]]:
+        return (
+            f"this state lacks {missing[0]} ({len(missing)} in all): it was saved in the middle of a round, and "
+            "loaded into a state_dict() that had no place for that. Load all that was saved, as "
+            "gossamer.torch.resume does, or save between rounds."
+        )
+    return ""
+
+
+def _rows_of(optimizer: Any, state_dict: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return what a state has for each trained parameter; its own numbers or names of parameters are in order."""
+    saved = [key for group in state_dict["param_groups"] for key in group["params"]]
+    mine = [p for group in optimizer.param_groups for p in group["params"]]
+    trained = {id(p) for p in optimizer.flat.params}
+    found = [state_dict["state"].get(key, {}) for key, p in zip(saved, mine, strict=False) if id(p) in trained]
+    return found + [{}] * (len(optimizer.flat.params) - len(found))
+
+
+def _join(optimizer: Any, rows: list[dict[str, Any]], key: str, shape: Any) -> Tensor:
+    """Return an array that was saved in pieces, by parameter, or whole at the first."""
+    if tuple(shape) != (optimizer.flat.size,):
+        return rows[0][key]
+    return torch.cat([local(row[key]).reshape(-1) for row in rows])
+
+
+def _read_told(optimizer: Any, row: dict[str, Any], k: int) -> Answer | Loop:
+    """Return what the rule was told k-th in its round."""
+    turns, drawn, count, *rates = row[f"told.{k}@{optimizer.place}"].tolist()
+    own = [row[f"told.{k}.{j}@{optimizer.place}"] for j in range(int(count))]
+    arrays = tuple(a.to(optimizer.world.device, copy=True) for a in own)
+    then = _unpack_rates(rates) if rates else None
+    if turns < 0:
+        assert then is not None
+        return Answer(arrays, then)
+    return Loop(int(turns), arrays, then, int(drawn))
+
+
+def random_states() -> dict[str, Any]:
+    """Return where the generators stand that a script may draw from, as ``weights_only`` can read it."""
+    kind, words, place, has_normal, normal = np.random.get_state()
+    return {
+        "torch": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+        "python": random.getstate(),
+        "numpy": [kind, torch.from_numpy(np.asarray(words, np.int64)), place, has_normal, normal],
+    }
+
+
+def restore_random_states(states: dict[str, Any]) -> None:
+    """Put the generators where they stood."""
+    torch.set_rng_state(states["torch"])
+    if states["cuda"]:
+        torch.cuda.set_rng_state_all(states["cuda"])
+    random.setstate(states["python"])
+    kind, words, place, has_normal, normal = states["numpy"]
+    np.random.set_state((kind, words.numpy().astype(np.uint32), place, has_normal, normal))
+
+
+def _pack_rates(rates: Rates) -> Tensor:
+    """Return rates as numbers, NaN for None: the momentum, and η of each group."""
+    given = [rates.momentum, *rates.eta]
+    return torch.tensor([math.nan if rate is None else rate for rate in given], dtype=torch.float64)
+
+
+def _unpack_rates(saved: list[float]) -> Rates:
+    """Return the rates that were packed."""
+    first, *etas = [None if math.isnan(rate) else rate for rate in saved]
+    return Rates(etas, first)

@@ -15,41 +15,29 @@ all hold the same bits.
 """
 
 import math
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
 
 from gossamer.compressors import BF16, QSGD, Identity, RandK, RoundLinf, RoundTo, ScaledSign, TopK
 
-
-class Draw(Protocol):
-    """What a compressor draws for one vector of one rank in one round."""
-
-    simulated: bool
-    """Whether it is what the simulator draws."""
-
-    def seed(self) -> int:
-        """A number of 32 bits that all of it is drawn from, where it is not the simulator's."""
-        ...
-
-    def compressed(self, compressor: Any, a: Tensor) -> Tensor:
-        """C(a) by JAX, with the simulator's draws."""
-        ...
+if TYPE_CHECKING:
+    from gossamer.torch.agent import AgentDraw
 
 
 class Codec(Protocol):
-    """Encodes vectors of one length by one compressor, in `size` bytes each."""
+    """A codec for vectors of one length by one compressor, in `size` bytes each."""
 
     size: int
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor: ...
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor: ...
 
     def decode(self, sent: Tensor) -> Tensor: ...
 
 
 def codec_of(compressor: Any, like: Tensor, simulated: bool) -> Codec:
-    """The codec of a compressor for vectors such as this one, with the simulator's draws or with PyTorch's."""
+    """Return the codec of a compressor for vectors such as this one, with the simulator's draws or with PyTorch's."""
     compressor.check(like.numel())
     if type(compressor) is RandK and not simulated:
         return SeededCodec(compressor, like)
@@ -64,7 +52,7 @@ class DenseCodec:
         self.compressor, self.dtype = compressor, like.dtype
         self.size = like.numel() * like.element_size()
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor:
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         return _bytes(draw.compressed(self.compressor, a))
 
     def decode(self, sent: Tensor) -> Tensor:
@@ -74,14 +62,14 @@ class DenseCodec:
 class WholeCodec(DenseCodec):
     """All numbers, of which nothing was lost."""
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor:
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         return _bytes(a)
 
 
 class RoundedCodec(DenseCodec):
     """All numbers, as multiples of a step."""
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor:
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         step = torch.tensor(float(self.compressor.step), dtype=a.dtype)
         return _bytes(torch.round(a / step) * step)
 
@@ -92,7 +80,7 @@ class HalvesCodec:
     def __init__(self, compressor: Any, like: Tensor):
         self.dtype, self.size = like.dtype, 2 * like.numel()
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor:
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         return _bytes(a.to(torch.float32).to(torch.bfloat16))
 
     def decode(self, sent: Tensor) -> Tensor:
@@ -109,7 +97,7 @@ class SparseCodec:
         self.split = self.k * like.element_size()
         self.size = self.split + self.k * self.places.itemsize
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor:
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         kept = draw.compressed(self.compressor, a) if self.compressor.needs_key else a
         chosen = torch.topk(kept.abs(), self.k, sorted=False).indices
         return torch.cat([_bytes(kept[chosen]), _bytes(chosen.to(self.places))])
@@ -129,7 +117,7 @@ class SeededCodec:
         self.factor = self.d / self.k if compressor.scaled else 1.0
         self.size = 4 + self.k * like.element_size()
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor:
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         seed = draw.seed()
         kept = a[subset(seed, self.d, self.k).to(a.device)] * self.factor
         return torch.cat([torch.tensor(list(seed.to_bytes(4, "little")), dtype=torch.uint8).to(a.device), _bytes(kept)])
@@ -142,13 +130,13 @@ class SeededCodec:
 
 
 class SignCodec:
-    """One number, and a bit for each coordinate."""
+    """A number, and a bit for each coordinate."""
 
     def __init__(self, compressor: Any, like: Tensor):
         self.dtype, self.d, self.item = like.dtype, like.numel(), like.element_size()
         self.size = self.item + math.ceil(self.d / 8)
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor:
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         return torch.cat([_bytes(a.abs().mean().view(1)), pack(a < 0, 1)])
 
     def decode(self, sent: Tensor) -> Tensor:
@@ -157,7 +145,7 @@ class SignCodec:
 
 
 class LevelsCodec:
-    """One number, and a level from −s to s for each coordinate."""
+    """A number, and a level from −s to s for each coordinate."""
 
     def __init__(self, compressor: Any, like: Tensor):
         self.compressor, self.dtype, self.d, self.item = compressor, like.dtype, like.numel(), like.element_size()
@@ -165,17 +153,17 @@ class LevelsCodec:
         self.width = next(b for b in (1, 2, 4, 8, 16, 32) if 2**b >= 2 * self.levels + 1)
         self.size = self.item + math.ceil(self.d * self.width / 8)
 
-    def encode(self, a: Tensor, draw: Draw) -> Tensor:
+    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
         if self.compressor.needs_key:
             scale = torch.linalg.vector_norm(a)
-            parts = self._rounded(a, torch.where(scale > 0, scale, 1), draw)
+            parts = self._round_by_chance(a, torch.where(scale > 0, scale, 1), draw)
         else:
             scale = torch.linalg.vector_norm(a, math.inf)
             parts = (a / torch.where(scale > 0, scale, 1)).mul_(self.levels).round_()
         return torch.cat([_bytes(scale.view(1)), _packed(parts, self.width, self.levels)])
 
-    def _rounded(self, a: Tensor, scale: Tensor, draw: Draw) -> Tensor:
-        """Parts of the norm, rounded up or down by chance."""
+    def _round_by_chance(self, a: Tensor, scale: Tensor, draw: "AgentDraw") -> Tensor:
+        """Return parts of the norm, rounded up or down by chance."""
         if draw.simulated:
             return torch.round(draw.compressed(self.compressor, a) * self.levels / scale)
         chance = torch.rand(a.shape, generator=_generator(draw.seed())).to(a)
@@ -193,19 +181,19 @@ WHOLE = {8: torch.int8, 16: torch.int16, 32: torch.int32}
 
 
 def _packed(parts: Tensor, width: int, levels: int) -> Tensor:
-    """Whole numbers from −levels to levels, held as floats, as bytes."""
+    """Return whole numbers from −levels to levels, held as floats, as bytes."""
     return _bytes(parts.to(WHOLE[width])) if width in WHOLE else pack(parts.add_(levels).to(torch.uint8), width)
 
 
 def _unpacked(sent: Tensor, width: int, count: int, levels: int) -> Tensor:
-    """What was packed."""
+    """Return what was packed."""
     if width in WHOLE:
         return _view(sent, WHOLE[width]) if width > 8 else sent.view(torch.int8)
     return unpack(sent, width, count).to(torch.int8).sub_(levels)
 
 
 def subset(seed: int, d: int, k: int) -> Tensor:
-    """k of d places, every choice as likely as any other: what is missing is drawn again until there are k."""
+    """Return k of d places, every choice as likely as any other: what is missing is drawn again until there are k."""
     generator, fewer = _generator(seed), min(k, d - k)
     chosen = torch.zeros(0, dtype=torch.int64)
     while (missing := fewer - chosen.numel()) > 0:
@@ -230,7 +218,7 @@ CODECS: dict[type, type[Any]] = {
 
 
 def pack(values: Tensor, width: int) -> Tensor:
-    """Whole numbers from 0 to 2^width − 1 as bytes, of which each holds several; the width is 1, 2 or 4."""
+    """Pack whole numbers from 0 to 2^width − 1 into bytes, of which each holds several; the width is 1, 2 or 4."""
     each = 8 // width
     padded = torch.nn.functional.pad(values.to(torch.uint8), (0, -values.numel() % each)).view(-1, each)
     packed = padded[:, 0].clone()
@@ -240,7 +228,7 @@ def pack(values: Tensor, width: int) -> Tensor:
 
 
 def unpack(sent: Tensor, width: int, count: int) -> Tensor:
-    """What was packed."""
+    """Return what was packed."""
     shifts = torch.arange(0, 8, width, dtype=torch.uint8, device=sent.device)
     return ((sent[:, None] >> shifts) & (2**width - 1)).view(-1)[:count]
 

@@ -55,26 +55,21 @@ from gossamer.torch.world import in_short
 
 # The environment: the first three are torchft's. The place of this agent, and how many begin; 0 is to join others only.
 LIGHTHOUSE, PLACE, AGENTS = "TORCHFT_LIGHTHOUSE", "REPLICA_GROUP_ID", "NUM_REPLICA_GROUPS"
-KEY = "GOSSAMER_RUN_KEY"
-"""The environment variable with a secret that the processes of a run share."""
+KEY = "GOSSAMER_RUN_KEY"  # the environment variable with a secret that the processes of a run share
 
-BEAT = 1.0
-"""Seconds between two heartbeats. A Lighthouse counts a process as dead after 3 to 5 s without one."""
+BEAT = 1.0  # seconds between two heartbeats; a Lighthouse counts a process as dead after 3 to 5 s without one
 CALM = 3.0
 """Seconds that a Lighthouse must have answered before it is believed that a process is lost: one that has just been
 started again knows nobody, and within this time all that live have sent it a heartbeat."""
 CALL, AWAY = 1.0, 6.0
 """Seconds between two quorums; and after one with somebody who is not let in, because the next would wait for the end
 of that one's heartbeats."""
-LOOK = 0.2
-"""Seconds before a quorum that is too small is asked for again."""
+LOOK = 0.2  # seconds before a quorum that is too small is asked for again
 CONNECT, MESH = timedelta(seconds=4), timedelta(seconds=1)
 """How long members wait for each other at the store, and gloo's timeout while it connects them, which it may spend five
 times: together they bound for how long a process that cannot connect stalls the others."""
-ATTEMPTS = 8
-"""How often in a row the same members may fail to form a group."""
-COPIES = 0x60553
-"""The tag of the arrays that a process which joins is sent."""
+ATTEMPTS = 8  # how often in a row the same members may fail to form a group
+COPIES = 0x60553  # the tag of the arrays that a process which joins is sent
 
 says = logging.getLogger("gossamer.torch")
 
@@ -170,15 +165,42 @@ def decide(asked: Sequence[Member]) -> Plan:
 
 
 class Elastic:
-    """The members of an elastic run, and how an optimizer goes on among them: see `elastic_of`."""
+    """The members of an elastic run, and how an optimizer goes on among them.
 
-    def __init__(self, rule: Any, given: Any, start_timeout: float, timeout: float):
+    Args:
+        rule: must have a ``restart``.
+        given: the network as the user gave it.
+        device: where the parameters are, which must be a CPU.
+        process_group: must be None.
+        start_timeout: seconds to wait for the last process at the start, to be let in later, and for a Lighthouse.
+        timeout: seconds to wait for a message.
+    """
+
+    def __init__(
+        self, rule: Any, given: Any, device: torch.device, process_group: Any, start_timeout: float, timeout: float
+    ):
+        if not hasattr(rule, "restart"):
+            able = ", ".join(name for name, kind in ALGORITHMS.items() if hasattr(kind, "restart"))
+            raise InputError(
+                f"elastic=True needs a rule that says how it goes on after a loss, by restart(self, s), which "
+                f"{rule.name} does not. Those that do: {able}."
+            )
+        if not hasattr(dist.ProcessGroup, "set_timeout"):
+            raise InputError(f"elastic=True needs PyTorch 2.9 or later, but this is {torch.__version__}.")
+        if process_group is not None or dist.is_initialized():
+            raise InputError(
+                "elastic=True forms the process group itself, and again after a loss: leave process_group and "
+                "init_process_group out, and make one such optimizer in a process."
+            )
+        if device.type != "cpu":
+            raise InputError(
+                f"elastic=True is for parameters on CPUs, whose messages go by gloo, but these are on {device}: a "
+                "group of NCCL cannot be left while a message waits for a rank that is gone."
+            )
         self.rule, self.given, self.fixed = rule, given, _fixed(given)
         """The rule; the network as it was given; and that network where a place in it is an agent's for good."""
-        self.first = self.fixed.agents if self.fixed else 0
-        """How many agents the first network had."""
-        self.joined = False
-        """True if this process has joined others on their way."""
+        self.first = self.fixed.agents if self.fixed else 0  # how many agents the first network had
+        self.joined = False  # true if this process has joined others on their way
         self.plan, self.generation = Plan(), 0
         """The present group, and the number of the last one in which this process had a state."""
         self._new_client = import_torchft("LighthouseClient")
@@ -266,7 +288,7 @@ class Elastic:
             self._pace = (time.monotonic() - self._looked) / self._every
             self._schedule(self._confirm())
 
-    def retried(self, optimizer: Any, work: Callable[[], Any]) -> Any:
+    def retry(self, optimizer: Any, work: Callable[[], Any]) -> Any:
         """Return what the work gives, which all members do together; after a loss, do it once more.
 
         Nobody returns before all have done it: those that do it once more would else wait for one that is in a step.
@@ -433,8 +455,8 @@ class Elastic:
                     "they step. See what the others say; Decentralized(…, start_timeout=…) waits longer."
                 )
             try:
-                mine = self._described(broken=broken, busy=busy).signed(self._key)
-                quorum = self._connected().quorum(self._name, timedelta(seconds=left), data=mine)
+                mine = self._describe(broken=broken, busy=busy).signed(self._key)
+                quorum = self._connect().quorum(self._name, timedelta(seconds=left), data=mine)
             except TimeoutError:
                 continue
             except RuntimeError as error:
@@ -465,7 +487,7 @@ class Elastic:
                 return plan
             time.sleep(LOOK)
 
-    def _described(self, **flags: bool) -> Member:
+    def _describe(self, **flags: bool) -> Member:
         if self._socket is None:
             self._socket = socket.socket()  # bound, to have a port; it listens only while it serves a store
             self._socket.bind((self._host, 0))
@@ -481,7 +503,7 @@ class Elastic:
             failed=self._failed,
         )
 
-    def _connected(self) -> Any:
+    def _connect(self) -> Any:
         if self._client is None:
             self._client = self._new_client(self._address, timedelta(seconds=BEAT))
         return self._client
@@ -489,44 +511,10 @@ class Elastic:
     def _beat(self) -> None:
         while not self._over.wait(BEAT):
             try:
-                self._connected().heartbeat(self._name, timedelta(seconds=BEAT))
+                self._connect().heartbeat(self._name, timedelta(seconds=BEAT))
                 self._answered = time.monotonic()
             except (RuntimeError, TimeoutError):  # the Lighthouse is away; the next quorum waits for it
                 self._missed = time.monotonic()
-
-
-def elastic_of(
-    rule: Any, given: Any, device: torch.device, process_group: Any, start_timeout: float, timeout: float
-) -> Elastic:
-    """Return what lets a run go on after a loss.
-
-    Args:
-        rule: must have a ``restart``.
-        given: the network as the user gave it.
-        device: where the parameters are.
-        process_group: must be None.
-        start_timeout: seconds to wait for the last process at the start, to be let in later, and for a Lighthouse.
-        timeout: seconds to wait for a message.
-    """
-    if not hasattr(rule, "restart"):
-        able = ", ".join(name for name, kind in ALGORITHMS.items() if hasattr(kind, "restart"))
-        raise InputError(
-            f"elastic=True needs a rule that says how it goes on after a loss, by restart(self, s), which {rule.name} "
-            f"does not. Those that do: {able}."
-        )
-    if not hasattr(dist.ProcessGroup, "set_timeout"):
-        raise InputError(f"elastic=True needs PyTorch 2.9 or later, but this is {torch.__version__}.")
-    if process_group is not None or dist.is_initialized():
-        raise InputError(
-            "elastic=True forms the process group itself, and again after a loss: leave process_group and "
-            "init_process_group out, and make one such optimizer in a process."
-        )
-    if device.type != "cpu":
-        raise InputError(
-            f"elastic=True is for parameters on CPUs, whose messages go by gloo, but these are on {device}: a group of "
-            "NCCL cannot be left while a message waits for a rank that is gone."
-        )
-    return Elastic(rule, given, start_timeout, timeout)
 
 
 def import_torchft(name: str) -> Any:

@@ -29,22 +29,17 @@ if TYPE_CHECKING:
     from gossamer.torch.exchange import Exchange
     from gossamer.torch.rounds import Rates
 
-LENGTH = 1024
-"""The length of the last words, in bytes."""
-TAG = 0x60551
-"""The tag of the last words, apart from those of messages, which count from 1, and from those of scripts."""
-HEARING = timedelta(seconds=2)
-"""How long a rank that stops stays until the others have its words."""
-MOMENT = timedelta(milliseconds=1)
-"""A wait that is too short for anything to arrive."""
+LENGTH = 1024  # the length of the last words, in bytes
+TAG = 0x60551  # the tag of the last words, apart from those of messages, which count from 1, and from those of scripts
+HEARING = timedelta(seconds=2)  # how long a rank that stops stays until the others have its words
+MOMENT = timedelta(milliseconds=1)  # a wait that is too short for anything to arrive
 GRACE = 0.05
 """Seconds that words may be behind the loss of the rank that said them: torchrun soon ends those that are left."""
 PAUSE = 0.1
 """Seconds for others to read the last words, and for the threads of a group that somebody else keeps to let it go."""
 LONG = 0.6
 """The part of the timeout after which a rank says for whom it waits: the others must hear it before theirs is over."""
-WAITS = "waits"
-"""Stands in the words of a rank that only waits, in the place of its error."""
+WAITS = "waits"  # stands in the words of a rank that only waits, in the place of its error
 LONGEST_ROW = 40
 """How many steps in a row may be left out: after as many halvings, the scale of mixed precision was not the cause."""
 
@@ -76,8 +71,7 @@ class Words:
     optimizer: int
     error: str
     message: str
-    lost: tuple[int, ...] = ()
-    """The ranks that it had lost itself, which are to be blamed."""
+    lost: tuple[int, ...] = ()  # the ranks that it had lost itself, which are to be blamed
 
     def packed(self) -> Tensor:
         """Return the words as `LENGTH` bytes; a message that is too long is cut."""
@@ -105,25 +99,22 @@ class Words:
 
 
 class LastWords:
-    """Hears the words of all ranks of a group, and says those of this one."""
+    """The line by which ranks of a group hear each other's last words."""
 
     def __init__(self, group: Any, rank: int, size: int):
         self._group, self._rank = weakref.ref(group), rank
         self._others = [peer for peer in range(size) if peer != rank] if _has_gloo(group) else []
-        self.carried = size == 1 or bool(self._others)
-        """True where words reach the others."""
+        self.carried = size == 1 or bool(self._others)  # true where words reach the others
         self._rows = torch.zeros(size, LENGTH, dtype=torch.uint8)
         self._heard: list[Words] = []
         self._over: set[int] = set()
         self._works = {peer: self._listen(peer) for peer in self._others}
         self.others: weakref.WeakSet[Any] = weakref.WeakSet()
         """Other connections between the same ranks, which end with these: they have `hang_up`."""
-        self.tags = itertools.count(1)
-        """The tags of the optimizers on this group, told apart by them."""
+        self.tags = itertools.count(1)  # the tags of the optimizers on this group, told apart by them
         self.waiting: tuple[float, float, int | None] | None = None
         """Since when this rank waits, how long at most, and for whom."""
-        self._waits: dict[int, tuple[float, int]] = {}
-        """By rank, when it said that it waits, and for whom."""
+        self._waits: dict[int, tuple[float, int]] = {}  # by rank, when it said that it waits, and for whom
         if self._others:
             threading.Thread(target=_watch, args=(weakref.ref(self),), daemon=True).start()
 
@@ -162,8 +153,9 @@ class LastWords:
         """
         end = time.monotonic() + grace
         while True:
-            self._read()
-            if pending := [words for words in self._heard if words.optimizer not in self._over]:
+            if self._rows[:, -1].any():
+                self._read()
+            if self._heard and (pending := [words for words in self._heard if words.optimizer not in self._over]):
                 first = min(pending, key=lambda words: (words.step, words.rank))
                 self.say(first)
                 return first.as_error(self._rank)
@@ -202,8 +194,6 @@ class LastWords:
         return works
 
     def _read(self) -> None:
-        if not self._rows[:, -1].any():
-            return
         for peer in self._others:
             if self._rows[peer, -1]:
                 words = Words.read(self._rows[peer])
@@ -275,7 +265,7 @@ def last_words(group: Any) -> LastWords:
 
 
 class Guard:
-    """Looks at gradients before a rule gets them, and at states before they are sent.
+    """The check of gradients before a rule gets them, and of states before they are sent.
 
     A sum over finite numbers that do not overflow is finite, and one with an inf or a NaN in it never is: so one sum
     tells that all is well, and numbers are looked at one by one only if it does not.
@@ -293,8 +283,7 @@ class Guard:
         if mode not in ("stop", "skip"):
             raise InputError(f'on_nonfinite must be "stop" or "skip", but is {mode!r}.')
         self.exchange, self.world, self.mode, self.rule, self.place = exchange, exchange.world, mode, rule, place
-        self.step = 0
-        """The step that is being taken, counted from 1."""
+        self.step = 0  # the step that is being taken, counted from 1
         self._row = self._turned = 0
         self.late = LateFlag() if exchange.world.device.type == "cuda" and mode == "stop" else None
         """On a GPU what is not finite is found one step later: the host does not wait for each sum."""
@@ -324,9 +313,12 @@ class Guard:
                 self._turned = self.step
                 self._stop_late(self.late.turn())
             return True
-        bad = 0 if math.isfinite(_total(gradients)) else sum(_bad(gradient) for gradient in gradients)
-        if local or (self.mode == "stop" and self.world.words.carried):
-            counts = {self.world.rank: bad}  # the others will hear of it, or need not
+        bad = 0 if math.isfinite(_total(gradients)) else sum(map(_bad, gradients))
+        if local or (self.mode == "stop" and self.world.words.carried):  # the others will hear of it, or need not
+            if not bad:
+                self._row = 0 if self.mode == "skip" else self._row
+                return True
+            counts = {self.world.rank: bad}
         else:
             counts = dict(enumerate(self.world.numbers(bad)))
         rank = next((rank for rank, count in counts.items() if count), None)
@@ -408,7 +400,7 @@ class Guard:
 
 
 class LateFlag:
-    """Tells whether something was so one step later: nobody waits for the device by then."""
+    """A flag that is read one step later: nobody waits for the device by then."""
 
     def __init__(self) -> None:
         self._parts: list[Tensor] = []

@@ -12,7 +12,7 @@ no moments to keep it from.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -56,10 +56,13 @@ class Dials:
         rule: the rule as the user made it.
         by_group: gives the numbers of groups to a bucket.
         buckets: each has a rule of its own.
+        own_rate: for each parameter group, True if it has an lr of its own, in place of the rule's.
     """
 
-    def __init__(self, rule: Any, by_group: ByGroup, buckets: Sequence[Bucket]):
+    def __init__(self, rule: Any, by_group: ByGroup, buckets: Sequence[Bucket], own_rate: Sequence[bool]):
         self._template, self._by_group = rule, by_group
+        self.has_schedule = callable(getattr(rule, "eta", None))  # true if the rule came with a schedule for its η
+        self._scheduled = [self.has_schedule and not own for own in own_rate]
         if "eta" not in ranges(type(rule)):
             raise InputError(
                 f"{rule.name} has no hyper-parameter eta, which an optimizer's lr sets: give its step size that name."
@@ -67,30 +70,76 @@ class Dials:
         # one number promotes nothing; one for each coordinate must have the type of what it multiplies
         self._numbers = [{key: torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))} for _ in buckets]
         self.rules = [bind(type(rule), numbers | counts(rule) | parts(rule)) for numbers in self._numbers]
-        self._momentum = momentum(rule)
+        self._turns = momentum(rule)
+        self.momentum = None if self._turns is None else self._turns[2](self._turns[1])
+        """The weight of the past, as the rule has it: parameter groups begin with it."""
         self._varies = any(callable(getattr(rule, key)) for key in ranges(type(rule)))
         self._turned: list[Rates | None] = [None] * len(buckets)
         """The rates that each bucket's rule has now; None where a schedule may have changed."""
 
-    @property
-    def scheduled(self) -> bool:
-        """Whether the rule came with a schedule for its η."""
-        return callable(self._template.eta)
-
     def eta(self, t: int) -> float:
         """Return the rule's own η in a round."""
         return self._at("eta", t)
+
+    def rates(self, groups: Sequence[dict[str, Any]], decays: Sequence[float]) -> Rates:
+        """Return the rates of the parameter groups as they are now.
+
+        Args:
+            groups: the parameter groups.
+            decays: the weight decay of each when the optimizer was made, which cannot change.
+        """
+        etas, turned = list[float | None](), False
+        for k, (group, scheduled, decay) in enumerate(zip(groups, self._scheduled, decays, strict=True)):
+            if scheduled and "initial_lr" in group:
+                raise InputError(
+                    f"eta of {self._template.name} is a schedule, and a torch scheduler sets lr too: give the rule a "
+                    "number, or leave the scheduler out."
+                )
+            if group["weight_decay"] != decay:
+                raise InputError(
+                    f"weight_decay of parameter group {k} was {decay:g} when Decentralized was made, and is "
+                    f"{group['weight_decay']:g} now: it cannot change."
+                )
+            etas.append(None if scheduled else check_rate(group["lr"], f"lr of parameter group {k}"))
+            turned = turned or group.get("momentum") != self.momentum
+        return Rates(etas, self._read_momentum(groups) if turned and self._turns is not None else None)
+
+    def _read_momentum(self, groups: Sequence[dict[str, Any]]) -> float | None:
+        """Return the momentum that a scheduler has set; None where it is the rule's own."""
+        assert self._turns is not None
+        key, own, of = self._turns
+        found = {group["momentum"] for group in groups}
+        if len(found) > 1:
+            raise InputError(
+                f"the momentum of {self._template.name} is one number, but groups have {sorted(found)}: give all the "
+                "same."
+            )
+        value = found.pop()
+        if math.isclose(of(value), own, rel_tol=1e-12):
+            return None
+        ranges(type(self._template))[key].check(
+            f"momentum={value:g} of the parameter groups, which sets {key}", of(value)
+        )
+        return value
+
+    def show(self, groups: Sequence[dict[str, Any]], t: int) -> None:
+        """Write the η of round t into the groups that go by the rule's own schedule."""
+        for group, scheduled in zip(groups, self._scheduled, strict=True):
+            if scheduled:
+                group["lr"] = self.eta(t)
 
     def turn(self, bucket: Bucket, t: int, rates: Rates) -> None:
         """Write the numbers of round t for a bucket, with these step sizes for the groups; None is the rule's own."""
         if not self._varies and rates == self._turned[bucket.number]:
             return
         self._turned[bucket.number] = rates
-        numbers, given = self._numbers[bucket.number], self._momentum
+        numbers = self._numbers[bucket.number]
         for key, number in numbers.items():
             if key != "eta":
-                turned = rates.momentum is not None and given is not None and key == given[0]
-                number.fill_(given[1](rates.momentum) if turned else self._at(key, t))  # pyright: ignore[reportOptionalSubscript]
+                number.fill_(self._at(key, t))
+        if rates.momentum is not None and self._turns is not None:
+            key, _, of = self._turns
+            numbers[key].fill_(of(rates.momentum))
         eta = self._by_group([self.eta(t) if rate is None else rate for rate in rates.eta], bucket)
         if isinstance(eta, Tensor) or numbers["eta"].ndim:
             numbers["eta"].data = eta if isinstance(eta, Tensor) else torch.tensor(eta, dtype=torch.float64)
@@ -105,60 +154,54 @@ class Dials:
         return ranges(type(self._template))[key].check(where, value(t))
 
 
-def momentum(rule: Any) -> tuple[str, Any] | None:
-    """Return the hyper-parameter that is a rule's momentum, and how it comes from the weight of the past, or None.
+def momentum(rule: Any) -> tuple[str, float, Callable[[float], float]] | None:
+    """Return the hyper-parameter that is a rule's momentum, its value, and how it comes from the weight of the past.
 
-    Schedulers such as OneCycleLR turn ``momentum`` together with lr.
+    Schedulers such as OneCycleLR turn ``momentum`` together with lr. None where a rule has none.
     """
     for key, of in (("lam", lambda beta: 1 - beta), ("beta", lambda beta: beta)):
-        if isinstance(getattr(rule, key, None), (int, float)):
-            return key, of
+        if isinstance(value := getattr(rule, key, None), (int, float)):
+            return key, value, of
     return None
 
 
 class WeightDecay:
-    """Shrinks the model of a rule.
+    """Decoupled weight decay of a rule's model.
 
     Args:
         rule: says which of its arrays are the model.
-        amounts: ω of each parameter group.
+        groups: the parameter groups, each with its ω.
         by_group: gives the numbers of groups to a bucket.
         dials: give the rule's own η.
     """
 
-    def __init__(self, rule: Any, amounts: Sequence[float], by_group: ByGroup, dials: Dials):
+    def __init__(self, rule: Any, groups: Sequence[dict[str, Any]], by_group: ByGroup, dials: Dials):
+        amounts = [
+            AMOUNT.check(f"weight_decay of parameter group {k}", g["weight_decay"]) for k, g in enumerate(groups)
+        ]
         if any(amounts) and getattr(rule, "decay", 0):
             raise InputError(
                 f"{rule.name} shrinks the model by itself, decay={brief(rule.decay)}, and weight_decay would do so "
                 "once more: give the rule decay=0, or leave weight_decay out."
             )
         self.amounts, self._by_group, self._dials = list(amounts), by_group, dials
-        self._arrays: tuple[str, ...] = rule.decays if any(amounts) else ()
-        self._in_gradient = any(amounts) and not rule.decays
+        self.arrays: tuple[str, ...] = rule.decays if any(amounts) else ()  # the arrays of a state that shrink
+        self.in_gradient = any(amounts) and not rule.decays
 
-    def shrunk(self, bucket: Bucket, state: State, t: int, rates: Rates) -> State:
+    def shrink(self, bucket: Bucket, state: State, t: int, rates: Rates) -> State:
         """Return the state whose model has shrunk as round t does at these rates."""
-        if not self._arrays:
-            return state
         given = [self._dials.eta(t) if rate is None else rate for rate in rates.eta]
         by = self._by_group([1 - rate * amount for rate, amount in zip(given, self.amounts, strict=True)], bucket)
-        return State(**dict(state) | {name: state[name] * by for name in self._arrays})
+        return State(**dict(state) | {name: state[name] * by for name in self.arrays})
 
-    def added(self, bucket: Bucket, gradients: tuple[Tensor, ...], points: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Return the gradients that the rule gets."""
-        if not self._in_gradient:
-            return gradients
+    def add(self, bucket: Bucket, gradients: tuple[Tensor, ...], points: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """Return the gradients that the rule gets where its gradients hold the decay."""
         by = self._by_group(self.amounts, bucket)
         return tuple(g + x * by for g, x in zip(gradients, points, strict=True))
 
 
-def amounts_of(groups: Sequence[dict[str, Any]]) -> list[float]:
-    """Return the weight decay of each parameter group."""
-    return [AMOUNT.check(f"weight_decay of parameter group {k}", g["weight_decay"]) for k, g in enumerate(groups)]
-
-
-def checked_rate(value: Any, where: str) -> float:
-    """Check a step size as a scheduler left it: 0 is fine, as warm-ups begin with it."""
+def check_rate(value: Any, where: str) -> float:
+    """Return a step size as a scheduler left it, or raise InputError: 0 is fine, as warm-ups begin with it."""
     try:
         rate = float(value)
     except (TypeError, ValueError):
@@ -169,42 +212,3 @@ def checked_rate(value: Any, where: str) -> float:
             "that sets it."
         )
     return rate
-
-
-def rates_of(
-    groups: Sequence[dict[str, Any]], own_rate: Sequence[bool], dials: Dials, decays: Sequence[float], rule: Any
-) -> Rates:
-    """Return the step size of every parameter group as it is now; None where it goes by the rule's own schedule."""
-    rates: list[float | None] = []
-    for k, group in enumerate(groups):
-        scheduled = dials.scheduled and not own_rate[k]
-        if scheduled and "initial_lr" in group:
-            raise InputError(
-                f"eta of {rule.name} is a schedule, and a torch scheduler sets lr too: give the rule a number, "
-                "or leave the scheduler out."
-            )
-        if group["weight_decay"] != decays[k]:
-            raise InputError(
-                f"weight_decay of parameter group {k} was {decays[k]:g} when Decentralized was made, and is "
-                f"{group['weight_decay']:g} now: it cannot change."
-            )
-        rates.append(None if scheduled else checked_rate(group["lr"], f"lr of parameter group {k}"))
-    return Rates(rates, _turned(groups, rule))
-
-
-def _turned(groups: Sequence[dict[str, Any]], rule: Any) -> float | None:
-    """Return the momentum that a scheduler has set; None where it is the rule's own."""
-    if (given := momentum(rule)) is None:
-        return None
-    key, of = given
-    found = {group["momentum"] for group in groups}
-    if len(found) > 1:
-        raise InputError(
-            f"the momentum of {rule.name} is one number, but groups have {sorted(found)}: give all the same."
-        )
-    value = found.pop()
-    own = getattr(rule, key)
-    if math.isclose(of(value), own, rel_tol=1e-12):
-        return None
-    ranges(type(rule))[key].check(f"momentum={value:g} of the parameter groups, which sets {key}", of(value))
-    return value

@@ -26,11 +26,6 @@ class Scaling(NamedTuple):
     scale: Tensor | None
     overflowed: Tensor | None
 
-    @classmethod
-    def of(cls, optimizer: Any) -> "Scaling":
-        """Read it where a scaler leaves it, at an optimizer while it calls `step`."""
-        return cls(getattr(optimizer, "grad_scale", None), getattr(optimizer, "found_inf", None))
-
 
 class LocalSteps:
     """The optimizer of this rank's local steps, and how many of the round it has taken.
@@ -44,12 +39,12 @@ class LocalSteps:
     """
 
     def __init__(self, make: InnerMaker | None, groups: list[dict[str, Any]], steps: int, flat: Flat, guard: Guard):
-        self.optimizer, self.steps, self.taken = made_by(make, groups), steps, 0
+        self.optimizer, self.steps, self.taken = make_inner(make, groups), steps, 0
         self._flat, self._guard = flat, guard
 
     @property
     def ended(self) -> bool:
-        """Whether all local steps of this round have been taken."""
+        """True if all local steps of this round have been taken."""
         return self.taken == self.steps
 
     def step(self, closure: Callable[[], Any] | None, scaling: Scaling) -> Any:
@@ -58,14 +53,13 @@ class LocalSteps:
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        self._flat.check_gradients()
+        gradients = self._flat.gradients()
         for k in self._flat.still:
             self._flat.params[k].grad = None  # or the optimizer would go on moving it
-        held = self._flat.gradients()
         overflowed = scaling.overflowed is not None and bool(scaling.overflowed)
         if scaling.overflowed is not None:
             self._guard.overflowed(overflowed)
-        if not overflowed and self._guard.passes(held, local=True):
+        if not overflowed and self._guard.passes(gradients, local=True):
             if scaling.scale is not None:
                 for p in self._flat.params:
                     if p.grad is not None:
@@ -123,7 +117,7 @@ def _required(optimizer: Optimizer) -> dict[str, Any]:
     return {key: value for key, value in optimizer.defaults.items() if key in wanted}
 
 
-def made_by(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
+def make_inner(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
     """Make the inner optimizer, or raise an error that says what it must be."""
     example = "such as partial(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)"
     if not callable(make):
@@ -156,7 +150,7 @@ def made_by(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
 
 
 def inner_groups(groups: list[dict[str, Any]], options: list[dict[str, Any]], inner: Any) -> list[dict[str, Any]]:
-    """The trained parameters of each group, with its options for the inner optimizer; none if there is none."""
+    """Return the trained parameters of each group, with its options for the inner optimizer; none if there is none."""
     if inner is None and any(options):
         raise InputError('a parameter group has options for an inner optimizer, "inner", but there is none.')
     if inner is None:
@@ -172,8 +166,8 @@ def inner_groups(groups: list[dict[str, Any]], options: list[dict[str, Any]], in
     return [group for group in trained if group["params"]]
 
 
-def checked_steps(local_steps: Any, inner: Any) -> int:
-    """How many local steps there are between two messages."""
+def check_steps(local_steps: Any, inner: Any) -> int:
+    """Return how many local steps there are between two messages, or raise InputError."""
     steps = whole("local_steps", local_steps)
     if steps > 1 and inner is None:
         raise InputError(

@@ -32,6 +32,7 @@ that lives but does not come, such as in a long step."""
 PARENT, OVER = "GOSSAMER_PARENT", "GOSSAMER_OVER"
 """Environment variables with the process that must live on, and with a file that exists once an elastic run is over."""
 
+# becomes the program of its arguments, which ends with the process that started it; only Linux offers this
 TETHER = f"""
 import ctypes, os, sys
 ctypes.CDLL(None).prctl(1, int(sys.argv[1]))  # PR_SET_PDEATHSIG: this signal comes when the parent ends
@@ -42,7 +43,6 @@ if os.path.exists(os.environ.get("{OVER}", "")):  # nobody is left whom a proces
 os.environ["{PARENT}"] = str(os.getpid())
 os.execv(sys.argv[2], sys.argv[2:])
 """
-"""Becomes the program of its arguments, which ends with the process that started it. Only Linux offers this."""
 
 
 def launch(
@@ -188,7 +188,7 @@ def _run(commands: Mapping[str, tuple[list[str], dict[str, str]]], said: "_Said 
     """Run one torchrun, or several by the name of their agent, and return the exit code: 0 if one ended well."""
     running, codes = dict[str, subprocess.Popen[str]](), list[int]()
     pipe = None if said is None else subprocess.PIPE
-    with _handing_on(running) as told:
+    with _hand_on_signals(running) as told:
         for who, (line, env) in commands.items():
             # in a session of its own, or else a terminal would send it an interrupt that is handed on once more
             running[who] = subprocess.Popen(
@@ -214,8 +214,8 @@ def _run(commands: Mapping[str, tuple[list[str], dict[str, str]]], said: "_Said 
 
 
 @contextlib.contextmanager
-def _handing_on(running: Mapping[str, subprocess.Popen[str]]) -> Iterator[list[int]]:
-    """Inside, the first signal that would end this process stands in the list, and ends those that run.
+def _hand_on_signals(running: Mapping[str, subprocess.Popen[str]]) -> Iterator[list[int]]:
+    """Put the first signal that would end this process into a list, and let it end those that run.
 
     torchrun ends its processes within a timeout of its own; another signal would stop it doing so.
     """
@@ -247,11 +247,9 @@ class _Said:
 
     def __init__(self, prefix: bool):
         self._prefix, self._lock, self._readers = prefix, threading.Lock(), list[threading.Thread]()
-        self._tracebacks: dict[str, list[str]] = {}
-        """The lines of an error that is not complete, by rank."""
+        self._tracebacks: dict[str, list[str]] = {}  # the lines of an error that is not complete, by rank
         self._is_repeated: dict[str, bool] = {}
-        self._errors: dict[str, list[str]] = {}
-        """The ranks that raised an error, by its last line without numbers."""
+        self._errors: dict[str, list[str]] = {}  # the ranks that raised an error, by its last line without numbers
         self._report: list[str] = []
 
     def read(self, torchrun: subprocess.Popen[str], agent: str) -> None:

@@ -7,23 +7,25 @@ optimizer = decentralize(model, mesh["across"], gs.BiasedDMT(eta=0.1, lam=0.1), 
 
 import warnings
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
+from gossamer.basics.lazy_networkx import nx
 from gossamer.core import InputError, brief
-from gossamer.networks import Network
 from gossamer.torch.optimizer import Decentralized
+
+if TYPE_CHECKING:
+    from gossamer.networks import Network
 
 
 def decentralize(
     model: torch.nn.Module,
     mesh: DeviceMesh,
     rule: Any,
-    network: str | Network | nx.Graph = "ring",
+    network: "str | Network | nx.Graph" = "ring",
     *,
     params: Iterable[Any] | None = None,
     **options: Any,

@@ -7,7 +7,6 @@ Each process holds a model of its own, computes gradients on its own data and ta
 
 import contextlib
 import hashlib
-import math
 import operator
 import time
 import warnings
@@ -15,40 +14,37 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gossamer import networks
 from gossamer.basics.lazy_networkx import nx
 from gossamer.core import InputError, brief, flag, is_rule, parts, setting, shown, whole
 from gossamer.core.rules import LONG_RUN, of_drift
-from gossamer.networks import Network
-from gossamer.networks.compatibility import suits
 from gossamer.torch.agent import Agents
 from gossamer.torch.buckets import Bucket, Flat, Hooks, local, looks
+from gossamer.torch.checkpoint import PROGRESS, load_state, pack_state, random_states, restore_random_states
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
 from gossamer.torch.faults import Guard, NeighborLost, OnNonfinite
-from gossamer.torch.hyperparameters import ByGroup, Dials, WeightDecay, amounts_of, checked_rate, momentum, rates_of
-from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_rule, checked_steps, inner_groups
+from gossamer.torch.hyperparameters import ByGroup, Dials, WeightDecay, check_rate, momentum
+from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_rule, check_steps, inner_groups
 from gossamer.torch.rounds import Answer, Course, Loop, Rates, Rounds, layout
 from gossamer.torch.world import ProcessWorld
 
+if TYPE_CHECKING:
+    from gossamer.networks import Network
+
 Draws = Literal["torch", "simulator"]
-LONGEST = 30 * 86400.0
-"""Seconds that a rank may wait for a neighbour."""
-SAMPLED = 65536
-"""How many numbers of the first gradients are compared between ranks."""
+LONGEST = 30 * 86400.0  # seconds that a rank may wait for a neighbour
+SAMPLED = 65536  # how many numbers of the first gradients are compared between ranks
 STANDARD = ("step", "rank", "round", "lr", "seconds", *(field.name for field in fields(Counters)))
 """The names in every row of a log, in this order."""
-PROGRESS = ("round", "steps", "told", "taken", "fresh", "seconds", *(field.name for field in fields(Counters)))
-"""The numbers of a state that are one each: they are saved as one vector, in this order."""
 
 
 class Decentralized(Optimizer):
-    """Runs a rule on the parameters of this process, with the other processes as the other agents.
+    """A rule on the parameters of this process, with the other processes as the other agents.
 
     The script stays as it was: ``zero_grad``, ``backward``, clipping, ``step``, a learning-rate scheduler. All
     processes must make it, and step, equally often. At the start the parameters of rank 0 go to all.
@@ -117,25 +113,26 @@ class Decentralized(Optimizer):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
         check_rule(rule, inner)
-        local_steps = checked_steps(local_steps, inner)
+        local_steps = check_steps(local_steps, inner)
         _check_kinds(timeout, start_timeout, module, overlap, log, elastic=elastic, asynchronous=asynchronous)
-        self.rule, self.seed, self.draws = rule, _checked_seed(seed), draws
+        self.rule, self.seed, self.draws = rule, _check_seed(seed), draws
         if draws not in ("torch", "simulator"):
             raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
         groups, options = _groups_of(params, inner, weight_decay)
-        self._own_rate = ["lr" in group for group in groups]
+        own_rate = ["lr" in group for group in groups]
         defaults = {"lr": getattr(rule, "eta", None), "weight_decay": 0.0 if inner else weight_decay}
         if (turned := momentum(rule)) is not None:  # schedulers such as OneCycleLR turn it with lr
-            defaults["momentum"] = turned[1](getattr(rule, turned[0]))
+            _, value, of = turned
+            defaults["momentum"] = of(value)
         super().__init__(groups, defaults)
         self.flat = Flat([group["params"] for group in self.param_groups])
         self._log, self._log_every, self._began = log, whole("log_every", log_every), time.monotonic()
         self._noted: dict[str, float | Tensor] = {}
         self.counters, self.elastic, device = Counters(), None, self.flat.device
         if elastic:
-            from gossamer.torch.elastic import elastic_of  # needs an extra
+            from gossamer.torch.elastic import Elastic  # needs an extra
 
-            self.elastic = elastic_of(rule, network, device, process_group, start_timeout, timeout)
+            self.elastic = Elastic(rule, network, device, process_group, start_timeout, timeout)
         form = None if self.elastic is None else self.elastic.start
         self.world = ProcessWorld(device, self.flat.dtype, timeout, start_timeout, process_group, form)
         self.network = network_for(network, self.world.size) if self.elastic is None else self.elastic.network()
@@ -150,6 +147,8 @@ class Decentralized(Optimizer):
             kind: Any = partial(AsynchronousRounds, exchange=self.exchange, seed=self.seed)
         else:
             self.exchange, kind = Exchange(self.world, self.network, self.counters), Rounds
+        from gossamer.networks.compatibility import suits  # as slow to import as scipy, which it needs
+
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(self.flat.size)
@@ -160,33 +159,37 @@ class Decentralized(Optimizer):
         self.local: LocalSteps | None = None
         if own := inner_groups(self.param_groups, options, inner):
             self.local = LocalSteps(inner, own, local_steps, self.flat, self.guard)
-        self._buckets = self.flat.buckets(several=self._ahead and _is_ours(rule))
+        # these answer a gradient in the call that it is given in, so that nothing of it is needed later
+        self._borrows = self._ahead and _is_ours(rule)
+        self._buckets = self.flat.buckets(several=self._borrows)
         by_group = ByGroup(self.flat)
-        self._dials = Dials(rule, by_group, self._buckets)
+        self._dials = Dials(rule, by_group, self._buckets, own_rate)
         for group in self.param_groups:
             group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
-        self.decay = WeightDecay(rule, amounts_of(self.param_groups), by_group, self._dials)
+        self.decay = WeightDecay(rule, self.param_groups, by_group, self._dials)
         self._finite: Tensor | None = None
         self._known = self.world.size == 1 or self.asynchronous
         self._agents = Agents(self.exchange, self.seed, draws == "simulator", _sleepy(rule, self.network))
-        self._kept = self._made_room()
+        self._kept = self._make_buffers()
         self._rounds: list[Any] = []
         for bucket in self._buckets:
             course = Course(
                 self._dials.rules[bucket.number],
-                partial(self._agents.at, bucket=bucket.number),
+                partial(self._agents.at, bucket=bucket.number, buckets=len(self._buckets) if self.overlap else 1),
                 partial(self._dials.turn, bucket),
-                self._agents.awake,
+                self._agents.awake if self._agents.sleeps or elastic else None,
                 self._ahead,
                 self.overlap,
-                partial(self.decay.shrunk, bucket),
-                partial(self.flat.stilled, bucket=bucket),
+                partial(self.decay.shrink, bucket) if self.decay.arrays else None,
+                self.flat.still,
+                partial(self.flat.hold, bucket=bucket),
                 self.guard.check,
             )
-            self._rounds.append(kind(course, self._kept_of(bucket)))
-        self._hooks = self._hooked(on_nonfinite) if overlap == "backward" else None
+            self._rounds.append(kind(course, self._buffers_of(bucket)))
+        self._hooks = self._make_hooks(on_nonfinite) if overlap == "backward" else None
         self._expose()
-        about, besides = self._agreed_on(module), [*self.flat.frozen, *(module.buffers() if module is not None else ())]
+        about = self._list_facts(module)
+        besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
         if self.elastic is not None:
             self.elastic.begin(about, besides)
             if self.elastic.late:
@@ -202,7 +205,7 @@ class Decentralized(Optimizer):
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
-    def _made_room(self) -> dict[str, Tensor]:
+    def _make_buffers(self) -> dict[str, Tensor]:
         """Return the buffers of the state: those of the model's length by name, others by name and bucket.
 
         What the rule posts ahead stands side by side, so that a message is sent from there.
@@ -226,7 +229,7 @@ class Decentralized(Optimizer):
             kept["x"].copy_(self.flat.read())
         return kept
 
-    def _kept_of(self, bucket: Bucket) -> dict[str, Tensor]:
+    def _buffers_of(self, bucket: Bucket) -> dict[str, Tensor]:
         """Return what a bucket has of the state, by the rule's names."""
         of: dict[str, Tensor] = {}
         for key, a in self._kept.items():
@@ -265,175 +268,14 @@ class Decentralized(Optimizer):
         So no tool that takes equal keys for equal tensors can mix up agents, and what is missing is noticed. Nothing in
         it is memory of this optimizer or of another entry: it can be written in place, and then loaded.
         """
-        self.flat.check_kinds()
-        memory, agent = self._rounds[0].memory, self.place
-        places = {id(p): k for k, p in enumerate(p for group in self.param_groups for p in group["params"])}
-        state: dict[Any, dict[str, Any]] = {places[id(p)]: {} for p in self.flat.params}
-        rows = [state[places[id(p)]] for p in self.flat.params]
-        vectors = dict(self._arrays())
-        if self._finite is not None:
-            vectors["finite"] = self._finite
-        taken = 0 if self.local is None else self.local.taken
-        if taken:
-            vectors["local"] = self.flat.read()
-        for name, a in vectors.items():
-            if a.shape == (self.flat.size,):
-                for row, part in zip(rows, self.flat.as_parameters(a.clone()), strict=True):
-                    row[f"{name}@{agent}"] = part
-            else:
-                rows[0][f"{name}@{agent}"] = a.clone()
-        for k, value in self.flat.still.items():
-            rows[k][f"still@{agent}"] = value.clone()
-        fresh = 0
-        if self.local is not None:
-            fresh = int(not self.local.optimizer.state)
-            for row, own in zip(rows, self.local.states(), strict=True):
-                row |= {f"inner.{key}@{agent}": value for key, value in own.items()}
-        numbers = {"round": memory.t, "steps": self.guard.step, "told": len(memory.told), "taken": taken}
-        numbers |= {"fresh": fresh, "seconds": time.monotonic() - self._began, **asdict(self.counters)}
-        rows[0][f"progress@{agent}"] = torch.tensor([numbers[key] for key in PROGRESS], dtype=torch.float64)
-        rows[0][f"rates@{agent}"] = _packed(memory.rates)
-        for k, told in enumerate(memory.told):
-            arrays = told.gradients if isinstance(told, Answer) else told.arrays
-            about = [-1.0, 0.0] if isinstance(told, Answer) else [float(told.turns), float(told.drawn)]
-            rates = torch.zeros(0, dtype=torch.float64) if told.rates is None else _packed(told.rates)
-            rows[0][f"told.{k}@{agent}"] = torch.cat([torch.tensor([*about, len(arrays)], dtype=torch.float64), rates])
-            for j, a in enumerate(arrays):
-                rows[0][f"told.{k}.{j}@{agent}"] = a.clone()
-        groups = [
-            {key: value for key, value in group.items() if key != "params"}
-            | {"of": self._saved_with(), "params": [places[id(p)] for p in group["params"]]}
-            for group in self.param_groups
-        ]
-        if self.local is not None:
-            groups[0]["inner"] = [
-                {key: value for key, value in group.items() if key != "params"}
-                for group in self.local.optimizer.param_groups
-            ]
-        return {"state": state, "param_groups": groups}
+        return pack_state(self)
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Go on from a state that this agent saved. All ranks must load the same step together: the round that they are
         in is begun again."""
-        self._check_own()
-        self.world.refuse(self.misfit(state_dict))
-        rows, groups, agent = self._rows(state_dict), state_dict["param_groups"], self.place
-        numbers = dict(zip(PROGRESS, rows[0][f"progress@{agent}"].tolist(), strict=True))
-        t, device = int(numbers["round"]), self.world.device
-        self.world.agree({"round that was loaded": "any" if self.asynchronous else str(t)})
-        if self.asynchronous:
-            self.exchange.meet()  # what a neighbour may still take back is of the state before
-        self.exchange.drain()
-        for group, saved in zip(self.param_groups, groups, strict=True):
-            group |= {key: value for key, value in saved.items() if key not in ("params", "of", "inner")}
-        for name in [*self._kept, *self._later(rows[0])]:
-            a = self._kept.get(name)
-            value = self._joined(rows, f"{name}@{agent}", None if a is None else a.shape)
-            if a is None:
-                self._kept[name] = value.to(device, copy=True)
-            else:
-                a.copy_(value)
-        for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
-            rounds.kept.update(self._kept_of(bucket))
-        finite = f"finite@{agent}" in rows[0]
-        self._finite = (
-            self._joined(rows, f"finite@{agent}", (self.flat.size,)).to(device, copy=True) if finite else None
-        )
-        self.flat.still = {
-            k: row[f"still@{agent}"].to(device, copy=True) for k, row in enumerate(rows) if f"still@{agent}" in row
-        }
-        self.guard.step, self._began = int(numbers["steps"]), time.monotonic() - numbers["seconds"]
-        for name, before in asdict(self.counters).items():
-            setattr(self.counters, name, type(before)(numbers[name]))
-        told = [self._told(rows[0], k) for k in range(int(numbers["told"]))]
-        self._go(t, _unpacked(rows[0][f"rates@{agent}"].tolist()), told)
-        if self.local is not None:
-            own = [
-                {key[6:].rpartition("@")[0]: value for key, value in row.items() if key.startswith("inner.")}
-                for row in rows
-            ]
-            self.local.load(own, fresh=bool(numbers["fresh"]))
-            for group, saved in zip(self.local.optimizer.param_groups, groups[0].get("inner", ()), strict=True):
-                group |= saved
-            self.local.taken = int(numbers["taken"])
-            if self.local.taken:
-                self.flat.write(self._joined(rows, f"local@{agent}", (self.flat.size,)).to(device))
-        if self.asynchronous:
-            self.exchange.meet()  # or else one might meet another that has not loaded yet
+        load_state(self, state_dict)
 
-    def misfit(self, state_dict: dict[str, Any], shapes: bool = False) -> str:
-        """Return why this optimizer cannot load a state, of which there may be the `shapes` alone; "" if it can."""
-        groups, agent = state_dict.get("param_groups", []), self.place
-        if not groups or "of" not in groups[0]:
-            return (
-                "this is no state of Decentralized, which says what rule it is of: give what its state_dict() returned."
-            )
-        saved, mine = groups[0]["of"], self._saved_with()
-        for key, value in mine.items():
-            if saved.get(key) != value:
-                return (
-                    f"this state is of {key} = {saved.get(key)!r}, but the optimizer has {value!r}: make it with the "
-                    "rule, the network, the overlap, the seed, the inner optimizer and the type of parameters that it "
-                    "was saved with."
-                )
-        rows = self._rows(state_dict)
-        held = sum(a.numel() for row in rows for key, a in row.items() if key.startswith("x@"))
-        size = sum(p.numel() for p in self.flat.params)
-        if len(groups) != len(self.param_groups) or held != size:
-            return f"this state is of a model with {held} numbers, but the optimizer's has {size}."
-        of = sorted({key.rpartition("@")[2] for row in rows for key in row})
-        if f"progress@{agent}" not in rows[0]:
-            return (
-                f"this state was saved by rank {', '.join(of)}, but this is rank {agent} of {self.world.size}: every "
-                "rank must load its own, since models and trackers differ between ranks. gossamer.torch.save and "
-                "resume keep one for each; on another number of ranks begin from the mean model, "
-                "gossamer.torch.mean_model(folder)."
-            )
-        if shapes:
-            return ""
-        numbers = dict(zip(PROGRESS, rows[0][f"progress@{agent}"].tolist(), strict=True))
-        wanted = [f"told.{k}@{agent}" for k in range(int(numbers["told"]))]
-        wanted += [f"local@{agent}"] * bool(numbers["taken"])
-        wanted += [f"{name}@{agent}" for name in self._kept] if numbers["round"] >= 0 else []
-        if missing := [key for key in wanted if key not in rows[0]]:
-            return (
-                f"this state lacks {missing[0]} ({len(missing)} in all): it was saved in the middle of a round, and "
-                "loaded into a state_dict() that had no place for that. Load all that was saved, as "
-                "gossamer.torch.resume does, or save between rounds."
-            )
-        return ""
-
-    def _rows(self, state_dict: dict[str, Any]) -> list[dict[str, Any]]:
-        """Return what a state has for each trained parameter; its own numbers or names of parameters are in order."""
-        saved = [key for group in state_dict["param_groups"] for key in group["params"]]
-        mine = [p for group in self.param_groups for p in group["params"]]
-        trained = {id(p) for p in self.flat.params}
-        found = [state_dict["state"].get(key, {}) for key, p in zip(saved, mine, strict=False) if id(p) in trained]
-        return found + [{}] * (len(self.flat.params) - len(found))
-
-    def _later(self, row: dict[str, Any]) -> list[str]:
-        """Return the names of arrays that are in a saved state, and not here yet."""
-        known = ("told", "inner", "progress", "rates", "finite", "local", "still")
-        names = [key.rpartition("@")[0] for key in row]
-        return [name for name in names if name not in self._kept and name.partition(".")[0] not in known]
-
-    def _joined(self, rows: list[dict[str, Any]], key: str, shape: Any) -> Tensor:
-        """Return an array that was saved in pieces, by parameter, or whole at the first."""
-        if shape is None or tuple(shape) != (self.flat.size,):
-            return rows[0][key]
-        return torch.cat([local(row[key]).reshape(-1) for row in rows])
-
-    def _told(self, row: dict[str, Any], k: int) -> Answer | Loop:
-        turns, drawn, count, *rates = row[f"told.{k}@{self.place}"].tolist()
-        own = [row[f"told.{k}.{j}@{self.place}"] for j in range(int(count))]
-        arrays = tuple(a.to(self.world.device, copy=True) for a in own)
-        then = _unpacked(rates) if rates else None
-        if turns < 0:
-            assert then is not None
-            return Answer(arrays, then)
-        return Loop(int(turns), arrays, then, int(drawn))
-
-    def _saved_with(self) -> dict[str, Any]:
+    def saved_with(self) -> dict[str, Any]:
         """Return what a state must have been saved with; the rates go with the parameter groups."""
         others = [f"{key}={value}" for key, value in shown(self.rule).items() if key != "eta"]
         return {
@@ -465,7 +307,7 @@ class Decentralized(Optimizer):
                 mine.copy_(self.world.broadcast(mine.contiguous()))
             self.world.broadcast(self._kept["x"])
         self.guard.check({"x": self._kept["x"]}, Rates([]))
-        self._go(-1, self._rates(), [])
+        self._go(-1, self._dials.rates(self.param_groups, self.decay.amounts), [])
 
     def _enter(self, lost: NeighborLost | None) -> None:
         """Go on with others that have a model; where one was lost while all began, begin again."""
@@ -473,7 +315,7 @@ class Decentralized(Optimizer):
         self.elastic.enter(self, lost)
         self._opt_called = True  # or else a scheduler of PyTorch that catches up would warn
 
-    def _restart(self, t: int, steps: int, network: Network) -> None:
+    def _restart(self, t: int, steps: int, network: "Network") -> None:
         """Go on among the ranks that there are now, by another network, from the state that stands in `_arrays`.
 
         Args:
@@ -490,7 +332,7 @@ class Decentralized(Optimizer):
         if t >= 0:
             for rounds in self._rounds:
                 rounds.restart()
-        self._go(t, self._rates(), [])
+        self._go(t, self._dials.rates(self.param_groups, self.decay.amounts), [])
 
     def _go(self, t: int, rates: Rates, told: list[Answer | Loop]) -> None:
         with torch.no_grad():
@@ -521,7 +363,7 @@ class Decentralized(Optimizer):
             self.guard.listen()
             self.guard.step += 1
             self._check_own()
-            loss = self._finished(closure, full) if self._hooks is not None else self._taken(closure, full)
+            loss = self._take(closure, full) if self._hooks is None else self._end_backward(closure)
             if self.guard.step == LONG_RUN and self.rule.drifts and self.flat.dtype != torch.float64:
                 self._warn(of_drift(self.rule.name, LONG_RUN, "parameters in float64, or another rule"))
             if self._log is not None and self.guard.step % self._log_every == 0:
@@ -537,33 +379,39 @@ class Decentralized(Optimizer):
             raise
         return loss
 
-    def _taken(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
+    def _take(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
         """Take the step that the gradients in the parameters are for, or those of the closure, and return its loss."""
-        points, wants_full, scaling = self._rounds[0].points, self._rounds[0].full, Scaling.of(self)
-        _check_way(self.rule.name, len(points), wants_full, closure, full, self.local is not None)
+        points, wants_full, loss = self._rounds[0].points, self._rounds[0].full, None
+        scaling = Scaling(getattr(self, "grad_scale", None), getattr(self, "found_inf", None))
+        if len(points) > 1 or wants_full:
+            _check_way(self.rule.name, len(points), wants_full, closure, full, self.local is not None)
         self._check_parameters()
-        evaluate, loss = full if wants_full else closure, None
+        evaluate = full if wants_full else closure
         if self.local is not None:
             loss = self.local.step(closure, scaling)
-            if not self.local.ended:
-                return loss
-            self.local.taken = 0
-            moved = [self.local.displacement(r.points[0], b) for r, b in zip(self._rounds, self._buckets, strict=True)]
-            return self._answer(moved, lambda bucket: (moved[bucket.number],), loss)
-        if len(points) > 1:
+            if self.local.ended:
+                self.local.taken, pairs = 0, zip(self._rounds, self._buckets, strict=True)
+                moved = [self.local.displacement(rounds.points[0], bucket) for rounds, bucket in pairs]
+                self._answer(moved, lambda bucket: (moved[bucket.number],))
+        elif len(points) > 1:
             assert evaluate is not None
-            loss, gradients = self._at_all(points, evaluate, scaling)
-            return self._answer(gradients, lambda _: tuple(gradients), loss)
-        if evaluate is not None:
-            with torch.enable_grad():
-                loss = evaluate()
-            self._check_parameters()
-        self.flat.check_gradients()
-        stands_in = self._overflowed(scaling)
-        looked = [torch.zeros(1)] if stands_in else self.flat.gradients()
-        return self._answer(looked, lambda bucket: (self._gradient(bucket, scaling, stands_in),), loss)
+            loss, gradients = self._evaluate_at(points, evaluate, scaling)
+            self._answer(gradients, lambda _: tuple(gradients))
+        else:
+            if evaluate is not None:
+                with torch.enable_grad():
+                    loss = evaluate()
+                self._check_parameters()
+            found = self.flat.gradients()
+            if scaling.overflowed is None:
+                self._answer(found, lambda bucket: (self.flat.gradient(bucket, borrow=self._borrows),))
+            else:
+                stands_in = self._note_overflow(scaling)
+                found = [torch.zeros(1)] if stands_in else found
+                self._answer(found, lambda bucket: (self._gradient(bucket, scaling, stands_in),))
+        return loss
 
-    def _at_all(
+    def _evaluate_at(
         self, points: Sequence[Tensor], closure: Callable[[], Any], scaling: Scaling
     ) -> tuple[Any, list[Tensor]]:
         """Return the loss at the first point, and the gradient at each, all with the same draws (of dropout, say)."""
@@ -577,11 +425,11 @@ class Decentralized(Optimizer):
                 losses.append(closure())
             if self.flat.touched(point):
                 raise InputError("the closure wrote into the parameters, which are the rule's: let it leave gradients.")
-            self.flat.check_gradients()
-            gradients.append(self._gradient(bucket, scaling, self._overflowed(scaling)))
+            self.flat.gradients()  # refuses where there are none
+            gradients.append(self._gradient(bucket, scaling, self._note_overflow(scaling)))
         return losses[0], gradients
 
-    def _overflowed(self, scaling: Scaling) -> bool:
+    def _note_overflow(self, scaling: Scaling) -> bool:
         """Return whether the gradient overflowed under mixed precision, and the last finite one stands in for it."""
         if scaling.overflowed is None:
             return False
@@ -604,25 +452,26 @@ class Decentralized(Optimizer):
             bucket.of(self._finite).copy_(gradient)
         return gradient
 
-    def _answer(self, looked: list[Tensor], gradients: Callable[[Bucket], tuple[Tensor, ...]], loss: Any) -> Any:
+    def _answer(self, looked: list[Tensor], gradients: Callable[[Bucket], tuple[Tensor, ...]]) -> None:
         """Hand gradients to the rule, bucket by bucket, unless one of them is not finite."""
-        rates = self._rates()
+        rates = self._dials.rates(self.param_groups, self.decay.amounts)
         if self.guard.passes(looked):
-            self._warn_if_alike(looked)
+            if not self._known:
+                self._warn_if_alike(looked)
             for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
-                rounds.answer(self.decay.added(bucket, gradients(bucket), rounds.points), rates)
+                given = gradients(bucket)
+                rounds.answer(self.decay.add(bucket, given, rounds.points) if self.decay.in_gradient else given, rates)
         self._show()
-        return loss
 
     def _show(self) -> None:
         """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
         for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
-            self.flat.write(rounds.points[0], bucket)
+            if self.flat.vector is None or rounds.points[0] is not rounds.kept["x"]:
+                self.flat.write(rounds.points[0], bucket)
         if self.flat.vector is not None and self.overlap and looks(self.guard.step + 1, self.flat.device):
             self.flat.sign()
-        for group, has_own_rate in zip(self.param_groups, self._own_rate, strict=True):
-            if self._dials.scheduled and not has_own_rate:
-                group["lr"] = self._dials.eta(max(self._rounds[0].memory.t, 0))
+        if self._dials.has_schedule:
+            self._dials.show(self.param_groups, max(self._rounds[0].memory.t, 0))
 
     def _check_parameters(self) -> None:
         """Refuse to go on where a script wrote into the parameters and the step would overwrite it or miss it."""
@@ -649,7 +498,7 @@ class Decentralized(Optimizer):
                 "run by gossamer.torch.resume; step outside of average_model."
             )
 
-    def _hooked(self, on_nonfinite: OnNonfinite) -> Hooks:
+    def _make_hooks(self, on_nonfinite: OnNonfinite) -> Hooks:
         """Let backward hand over each bucket's gradient, where nothing else wants to see it first."""
         for refused, what in (
             (self.local is not None, "an inner optimizer, which takes the gradients"),
@@ -668,7 +517,7 @@ class Decentralized(Optimizer):
     @torch.no_grad()
     def _backward(self, bucket: Bucket) -> None:
         """Take a bucket's gradient from backward."""
-        rounds, gradient = self._rounds[bucket.number], self.flat.gradient(bucket)
+        rounds, gradient = self._rounds[bucket.number], self.flat.gradient(bucket, borrow=self._borrows)
         rounds.check_alive()
         if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
             self.guard.listen()
@@ -677,8 +526,7 @@ class Decentralized(Optimizer):
         try:
             if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
                 self._check_parameters()
-            self.guard.passes([gradient], start=bucket.first)
-            rounds.answer(self.decay.added(bucket, (gradient,), rounds.points), self._rates())
+            self._hand_over(bucket, gradient)
             self.flat.write(rounds.points[0], bucket)
         except Exception as error:
             self.guard.tell(error)
@@ -686,28 +534,27 @@ class Decentralized(Optimizer):
         finally:
             self.guard.step -= 1
 
-    def _finished(self, closure: Callable[[], Any] | None, full: Callable[[], Any] | None) -> Any:
+    def _hand_over(self, bucket: Bucket, gradient: Tensor) -> None:
+        self.guard.passes([gradient], start=bucket.first)
+        rounds, given = self._rounds[bucket.number], (gradient,)
+        given = self.decay.add(bucket, given, rounds.points) if self.decay.in_gradient else given
+        rounds.answer(given, self._dials.rates(self.param_groups, self.decay.amounts))
+
+    def _end_backward(self, closure: Callable[[], Any] | None) -> Any:
         """End a step whose gradients backward has handed over; buckets that it did not complete have 0 in places."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
-        if Scaling.of(self).overflowed is not None:
+        if getattr(self, "found_inf", None) is not None:
             raise InputError(
                 'overlap="backward" takes gradients before a GradScaler has seen them: leave one of them out.'
             )
-        self.flat.check_gradients()
-        rates = self._rates()
+        self.flat.gradients()  # refuses where there are none
         for bucket in self._hooks.turn():  # pyright: ignore[reportOptionalMemberAccess]
-            gradient = self.flat.gradient(bucket)
-            self.guard.passes([gradient], start=bucket.first)
-            rounds = self._rounds[bucket.number]
-            rounds.answer(self.decay.added(bucket, (gradient,), rounds.points), rates)
+            self._hand_over(bucket, self.flat.gradient(bucket, borrow=self._borrows))
         self._show()
         return loss
-
-    def _rates(self) -> Rates:
-        return rates_of(self.param_groups, self._own_rate, self._dials, self.decay.amounts, self.rule)
 
     def _warn_if_alike(self, gradients: list[Tensor]) -> None:
         """Warn where the first gradient is the same on all ranks, bit for bit: then there is nothing to gossip about.
@@ -716,8 +563,6 @@ class Decentralized(Optimizer):
         the optimizer saw them, as DistributedDataParallel does, or come from the same data. A gradient that is zero
         everywhere, as after an overflow under mixed precision, is not looked at. All ranks must do it.
         """
-        if self._known:
-            return
         every = max(1, -(-sum(g.numel() for g in gradients) // SAMPLED))
         some = torch.cat([g.reshape(-1)[::every].double() for g in gradients]).cpu().numpy()
         digest = int.from_bytes(hashlib.sha256(some.tobytes()).digest()[:7], "big") * bool(some.any())
@@ -749,7 +594,7 @@ class Decentralized(Optimizer):
 
     @property
     def steps(self) -> int:
-        """How many steps the ranks have taken, the same on all of them, also where some were lost or joined."""
+        """The number of steps that were taken, the same on all ranks, also where some were lost or joined."""
         return self.guard.step
 
     @property
@@ -792,7 +637,7 @@ class Decentralized(Optimizer):
 
     @contextlib.contextmanager
     def average_model(self, module: torch.nn.Module | None = None) -> Iterator[None]:
-        """Inside, the parameters are x̄, the mean over all ranks; given the module, so are its floating buffers.
+        """Let the parameters be x̄, the mean over all ranks; given the module, also its floating buffers.
 
         All ranks must enter it. After it everything is as it was.
         """
@@ -837,7 +682,7 @@ class Decentralized(Optimizer):
 
     def together(self, work: Callable[[], Any]) -> Any:
         """Return what the work gives, which all ranks do together; where they are elastic, also after a loss."""
-        return work() if self.elastic is None else self.elastic.retried(self, work)
+        return work() if self.elastic is None else self.elastic.retry(self, work)
 
     def finish(self) -> None:
         """Wait until all ranks have come to their end. All must call it.
@@ -878,7 +723,7 @@ class Decentralized(Optimizer):
                 "save, load and measure after it."
             )
 
-    def _agreed_on(self, module: torch.nn.Module | None) -> dict[str, str]:
+    def _list_facts(self, module: torch.nn.Module | None) -> dict[str, str]:
         """Return what must be the same on all ranks."""
         pairs = zip(self.flat.sizes, self.param_groups, strict=True)
         buffers = [] if module is None else [f"{tuple(b.shape)} of {b.dtype}" for b in module.buffers()]
@@ -918,8 +763,10 @@ class Decentralized(Optimizer):
         super().add_param_group(param_group)
 
 
-def network_for(given: Any, size: int) -> Network:
+def network_for(given: Any, size: int) -> "Network":
     """Return the network of this many processes: see `gossamer.networks.of`."""
+    from gossamer import networks  # with scipy, which `import gossamer.torch` does without
+
     network = networks.of(given, size, counted="processes")
     if network.attack is not None:
         raise InputError(
@@ -927,46 +774,6 @@ def network_for(given: Any, size: int) -> Network:
             "own gradients."
         )
     return network
-
-
-def random_states() -> dict[str, Any]:
-    """Return where the generators stand that a script may draw from, as ``weights_only`` can read it."""
-    import random
-
-    import numpy as np
-
-    kind, words, place, has_normal, normal = np.random.get_state()
-    return {
-        "torch": torch.get_rng_state(),
-        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
-        "python": random.getstate(),
-        "numpy": [kind, torch.from_numpy(np.asarray(words, np.int64)), place, has_normal, normal],
-    }
-
-
-def restore_random_states(states: dict[str, Any]) -> None:
-    """Put all of them where they stood."""
-    import random
-
-    import numpy as np
-
-    torch.set_rng_state(states["torch"])
-    if states["cuda"]:
-        torch.cuda.set_rng_state_all(states["cuda"])
-    random.setstate(states["python"])
-    kind, words, place, has_normal, normal = states["numpy"]
-    np.random.set_state((kind, words.numpy().astype(np.uint32), place, has_normal, normal))
-
-
-def _packed(rates: Rates) -> Tensor:
-    """Return rates as numbers, NaN for None: the momentum, and η of each group."""
-    given = [rates.momentum, *rates.eta]
-    return torch.tensor([math.nan if rate is None else rate for rate in given], dtype=torch.float64)
-
-
-def _unpacked(saved: list[float]) -> Rates:
-    first, *etas = [None if math.isnan(rate) else rate for rate in saved]
-    return Rates(etas, first)
 
 
 def _groups_of(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -987,7 +794,7 @@ def _groups_of(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict
         if "params" not in group:
             raise InputError(f'parameter group {k} has no parameters: give them as "params".')
         if "lr" in group:
-            checked_rate(group["lr"], f"lr of parameter group {k}")
+            check_rate(group["lr"], f"lr of parameter group {k}")
         own = group.pop("inner", {})
         kept = {"params", "param_names", "lr"} | (set() if inner else {"weight_decay"})
         others = {key: group.pop(key) for key in sorted(set(group) - kept)}
@@ -1001,7 +808,7 @@ def _groups_of(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict
     return groups, options
 
 
-def _goes_ahead(overlap: Any, rule: Any, network: Network) -> bool:
+def _goes_ahead(overlap: Any, rule: Any, network: "Network") -> bool:
     """Return whether to go by the rule's ``ahead``, whose messages may travel while gradients are computed."""
     why = None
     if not hasattr(rule, "ahead"):
@@ -1025,12 +832,12 @@ def _is_ours(rule: Any) -> bool:
     return type(rule).__module__.startswith("gossamer.algorithms.")
 
 
-def _sleepy(rule: Any, network: Network) -> bool:
+def _sleepy(rule: Any, network: "Network") -> bool:
     """Return whether an agent may be asleep in a round."""
     return rule.needs != "nothing" and network.awake(0) is not None
 
 
-def _checked_seed(seed: Any) -> int:
+def _check_seed(seed: Any) -> int:
     try:
         return operator.index(seed)
     except TypeError:

@@ -14,7 +14,7 @@ and what was answered since. Messages are not: they are sent again, and draws de
 ranks hear the same once more.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -29,10 +29,8 @@ from gossamer.torch.agent import ProcessAgent
 class Rates(NamedTuple):
     """The rates that schedulers turn."""
 
-    eta: list[float | None]
-    """The step size of each parameter group; None where it goes by the rule's own schedule."""
-    momentum: float | None = None
-    """The weight of the past, where a scheduler has set another than the rule's."""
+    eta: list[float | None]  # the step size of each parameter group; None where it goes by the rule's own schedule
+    momentum: float | None = None  # the weight of the past, where a scheduler has set another than the rule's
 
 
 class Answer(NamedTuple):
@@ -46,27 +44,19 @@ class Answer(NamedTuple):
 class Loop:
     """The place of a loop of a round."""
 
-    turns: int = 0
-    """How many turns have ended."""
-    arrays: tuple[Tensor, ...] = ()
-    """The arrays that the last of them made."""
-    rates: Rates | None = None
-    """The rates in force since."""
-    drawn: int = 0
-    """How many vectors had been compressed in this round by then."""
+    turns: int = 0  # how many turns have ended
+    arrays: tuple[Tensor, ...] = ()  # the arrays that the last of them made
+    rates: Rates | None = None  # the rates in force since
+    drawn: int = 0  # how many vectors had been compressed in this round by then
 
 
 class Memory(NamedTuple):
-    """All that determines where a rule stands."""
+    """The place of a rule: all that determines how it goes on."""
 
-    t: int
-    """The round; −1 before the start has been made."""
-    state: State
-    """The state before this round; before the start has been made, the point alone counts."""
-    rates: Rates
-    """The rates in force when this round began."""
-    told: list[Answer | Loop]
-    """What was answered in this round, in order, and where its loops stand."""
+    t: int  # the round; −1 before the start has been made
+    state: State  # the state before this round; before the start has been made, the point alone counts
+    rates: Rates  # the rates in force when this round began
+    told: list[Answer | Loop]  # what was answered in this round, in order, and where its loops stand
 
 
 class Asked(BaseException):
@@ -79,25 +69,22 @@ class Asked(BaseException):
 
 @dataclass
 class Course:
-    """What a rule runs on."""
+    """The engine that a rule runs on."""
 
-    rule: Any
-    """With ``init`` and ``step``, whose hyper-parameters `dial` writes."""
+    rule: Any  # with ``init`` and ``step``, whose hyper-parameters `dial` writes
     agent_at: Callable[[int, int], ProcessAgent]
     """The agent of a round, given the number of its draws: 0 for the start, t + 1 for round t."""
-    dial: Callable[[int, Rates], None]
-    """Writes the hyper-parameters of a round at these rates."""
-    awake: Callable[[int], bool]
-    """Whether this agent is awake in a round; one that sleeps keeps its state."""
+    dial: Callable[[int, Rates], None]  # writes the hyper-parameters of a round at these rates
+    awake: Callable[[int], bool] | None
+    """Returns True if this agent is awake in a round; one that sleeps keeps its state. None where nobody sleeps."""
     ahead: bool
-    """Whether to go by the rule's ``ahead`` in place of ``step``; where it is in another phase, after its ``shift``."""
-    overlap: bool
-    """True where ``ahead`` sends its message at once, false where only when the gradient is there."""
-    shrunk: Callable[[State, int, Rates], State]
-    """The state that a round begins with, after weight decay."""
-    stilled: Callable[[Tensor], Tensor]
-    """A point where gradients are asked for, with what does not move."""
-    check: Callable[[State, Rates], None]
+    """True to go by the rule's ``ahead`` in place of ``step``; where it is in another phase, after its ``shift``."""
+    overlap: bool  # true where ``ahead`` sends its message at once, false where only when the gradient is there
+    shrink: Callable[[State, int, Rates], State] | None
+    """The state that a round begins with, after weight decay; None where there is none."""
+    still: Mapping[int, Tensor]  # the parameters that do not move; in most runs none
+    hold: Callable[[Tensor], Tensor]  # returns a model, with what does not move
+    check: Callable[[Mapping[str, Tensor], Rates], None]
     """Refuses a state, made at these rates, before any of it is sent."""
 
 
@@ -110,8 +97,7 @@ class Rounds:
     """
 
     points: tuple[Tensor, ...]
-    full: bool
-    """Whether the gradients are to be over all of this agent's samples."""
+    full: bool  # whether the gradients are to be over all of this agent's samples
     memory: Memory
 
     def __init__(self, course: Course, kept: dict[str, Tensor]):
@@ -138,14 +124,13 @@ class Rounds:
 
     def answer(self, gradients: tuple[Tensor, ...], rates: Rates) -> None:
         """Go on with the gradients at `points`, at the present rates, to the next question."""
-        self.check_alive()
         self.memory.told.append(Answer(gradients, rates))
         del gradients  # a loop forgets what was answered in earlier turns
         self._run()
 
     def restart(self) -> None:
         """Make of what is kept a state that the rule can go on from among other agents."""
-        self._keep(self._course.rule.restart(State(**self.kept)))
+        self._keep(dict(self._course.rule.restart(State(**self.kept))))
 
     def _begin(self, t: int, rates: Rates, told: list[Answer | Loop]) -> None:
         self.memory, self._heard = Memory(t, State(**self.kept), rates, told), []
@@ -158,38 +143,43 @@ class Rounds:
         try:
             while self.memory.t < 0 or self.memory.told or course.overlap or not course.ahead:
                 self._round()
-            asked = Asked((self.memory.state.x,), full=False)  # `ahead` asks there, and has time until then
-        except Asked as question:
-            asked = question
-        self.points, self.full = tuple(map(course.stilled, asked.points)), asked.full
+            points, full = (self.memory.state.x,), False  # `ahead` asks there, and has time until then
+        except Asked as asked:
+            # not kept: its traceback would hold all arrays of the round until the garbage collector comes
+            points, full = asked.points, asked.full
+        self.points, self.full = tuple(map(course.hold, points)) if course.still else points, full
         self._over = False
 
     def _round(self) -> None:
         """Run this round, from its start to a question, or to its end and the beginning of the next one."""
-        course, (t, state, rates, _) = self._course, self.memory
+        course, rule, (t, state, rates, _) = self._course, self._course.rule, self.memory
         course.dial(max(t, 0), rates)
         agent = Replaying(self.memory, self._agent, self._heard, partial(course.dial, max(t, 0)))
         if t < 0:
-            after, t = course.rule.init(state.x, agent), 0
-            if course.ahead and hasattr(course.rule, "shift"):
-                after, t = course.rule.shift(course.shrunk(after, 0, agent.rates), agent), 1
+            after, t = rule.init(state.x, agent), 0
+            if course.ahead and hasattr(rule, "shift"):
+                after, t = rule.shift(course.shrink(after, 0, agent.rates) if course.shrink else after, agent), 1
         else:
-            before = agent.before(state, course.shrunk(state, t, rates))
-            after = (course.rule.ahead if course.ahead else course.rule.step)(before, agent)
-            after, t = after if course.awake(t) else state, t + 1
-        course.check(after, agent.rates)
-        still = course.stilled(after.x)
-        self._keep(after if still is after.x else State(**dict(after) | {"x": still}))
+            before = course.shrink(state, t, rates) if course.shrink else state
+            if before is not state:  # gradients that are asked for at its model are at the model before
+                agent.shown = before.x, state.x
+            after = (rule.ahead if course.ahead else rule.step)(before, agent)
+            after, t = after if course.awake is None or course.awake(t) else state, t + 1
+        arrays = dict(after)
+        course.check(arrays, agent.rates)
+        if course.still:
+            arrays["x"] = course.hold(arrays["x"])
+        self._keep(arrays)
         self._begin(t, agent.rates, [])
 
-    def _keep(self, state: State) -> None:
+    def _keep(self, arrays: dict[str, Tensor]) -> None:
         """Copy a state into the buffers. What stands in one of them and moves to another is copied twice."""
-        places, kept = {a.untyped_storage().data_ptr() for a in self.kept.values()}, self.kept
-        made = dict(state)
-        for name, a in made.items():
+        kept = self.kept
+        places = {a.untyped_storage().data_ptr() for a in kept.values()}
+        for name, a in arrays.items():
             if a is not kept.get(name) and a.untyped_storage().data_ptr() in places:
-                made[name] = a.clone()
-        for name, a in made.items():
+                arrays[name] = a.clone()
+        for name, a in arrays.items():
             if name not in kept:
                 kept[name] = a.clone()
             elif a is not kept[name]:
@@ -209,52 +199,37 @@ class Replaying:
     def __init__(self, memory: Memory, agent: ProcessAgent, heard: list[Any], dial: Callable[[Rates], None]):
         self.rates, self._told, self._agent, self._heard, self._dial = memory.rates, memory.told, agent, heard, dial
         self._place = self._ear = 0
-        self._shown: tuple[Any, Any] = (None, None)
+        self.shown: tuple[Any, Any] = (None, None)
+        """A model after weight decay, and the model before: gradients at the first are asked for at the second."""
 
-    def before(self, state: State, shrunk: State) -> State:
-        """Return the state after weight decay; gradients that are asked for at its model are at the model before."""
-        self._shown = (shrunk.x, state.x)
-        return shrunk
-
-    def ones(self) -> Tensor:
-        return self._agent.ones()
-
-    def place(self) -> Tensor:
-        return self._agent.place()
-
-    def norm(self, a: Tensor) -> Tensor:
-        return self._agent.norm(a)
-
-    def gradient(self, *points: Tensor) -> Any:
-        return self._asked(points, full=False)
+    def gradient(self, *points: Tensor, full: bool = False) -> Any:
+        if self._place == len(self._told):
+            shrunk, whole = self.shown
+            raise Asked(points if shrunk is None else tuple(whole if p is shrunk else p for p in points), full)
+        answer = self._told[self._place]
+        assert isinstance(answer, Answer)
+        self._place += 1
+        self.rates = answer.rates
+        self._dial(answer.rates)
+        return answer.gradients[0] if len(points) == 1 else answer.gradients
 
     def full_gradient(self, *points: Tensor) -> Any:
-        return self._asked(points, full=True)
+        return self.gradient(*points, full=True)
 
     def post(self, *arrays: Tensor, over: Any = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
-        wait = self._once(lambda: self._agent.post(*arrays, over=over, late=late))
+        if self._ear == len(self._heard):
+            self._heard.append(self._agent.post(*arrays, over=over, late=late))
+        wait = self._heard[self._ear]
+        self._ear += 1
         return lambda: self._once(wait)
-
-    def gossip(self, *arrays: Tensor, over: Any = "W") -> Any:
-        return self._once(lambda: self._agent.gossip(*arrays, over=over))
-
-    def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
-        return self._once(lambda: self._agent.gossip_compressed(*arrays, by=by))
-
-    def gossip_copies(self, copy: Tensor, apart: Tensor, a: Tensor, by: Any = None) -> Any:
-        return self._once(lambda: self._agent.gossip_copies(copy, apart, a, by=by))
-
-    def gossip_sum(self, *arrays: Tensor) -> Any:
-        return self._once(lambda: self._agent.gossip_sum(*arrays))
-
-    def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
-        return self._once(lambda: self._agent.gossip_robust(*arrays, by=by))
-
-    def mean(self, *arrays: Tensor) -> Any:
-        return self._once(lambda: self._agent.mean(*arrays))
 
     def average(self, a: Tensor, warm: Any, over: Any = "W") -> Any:
         return a if warm == 0 else self._once(lambda: self._agent.average(a, warm, over))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return any other method of the agent; what it returns is kept for the next time the round is run."""
+        method = getattr(self._agent, name)
+        return lambda *arrays, **options: self._once(lambda: method(*arrays, **options))
 
     def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
         if self._place == len(self._told):
@@ -263,8 +238,10 @@ class Replaying:
         assert isinstance(loop, Loop)
         self._place += 1
         if loop.turns:
+            assert loop.rates is not None
             arrays, self._agent.drawn = loop.arrays, max(self._agent.drawn, loop.drawn)
-            self._turn(loop.rates)
+            self.rates = loop.rates
+            self._dial(loop.rates)
         while loop.turns < times:
             made = step(*arrays)
             arrays = made if isinstance(made, tuple) else (made,)
@@ -272,21 +249,6 @@ class Replaying:
             del self._told[place + 1 :], self._heard[ear:]
             self._place, self._ear = place + 1, ear
         return arrays[0] if len(arrays) == 1 else arrays
-
-    def _asked(self, points: tuple[Tensor, ...], full: bool) -> Any:
-        if self._place == len(self._told):
-            shrunk, whole = self._shown
-            raise Asked(tuple(whole if point is shrunk else point for point in points), full)
-        answer = self._told[self._place]
-        assert isinstance(answer, Answer)
-        self._place += 1
-        self._turn(answer.rates)
-        return answer.gradients[0] if len(points) == 1 else answer.gradients
-
-    def _turn(self, rates: Rates | None) -> None:
-        assert rates is not None
-        self.rates = rates
-        self._dial(rates)
 
     def _once(self, hear: Callable[[], Any]) -> Any:
         """Return what was heard at this place of the round; the first time, by listening."""
@@ -303,19 +265,11 @@ class Probe:
         self._agents, self._x = agents, x
         self.posted: tuple[Tensor, ...] = ()
 
-    def gradient(self, *points: Tensor) -> Any:
-        return self.gossip(*points)
-
-    full_gradient = gradient
-
-    def gossip(self, *arrays: Tensor, over: Any = "W") -> Any:
+    def gossip(self, *arrays: Tensor, **_: Any) -> Any:
         made = tuple(torch.empty_like(a) for a in arrays)
         return made[0] if len(arrays) == 1 else made
 
-    gossip_sum = mean = gossip
-
-    def gossip_robust(self, *arrays: Tensor, by: Any) -> Any:
-        return self.gossip(*arrays)
+    gradient = full_gradient = gossip_sum = gossip_robust = mean = gossip
 
     def gossip_compressed(self, *arrays: Tensor, by: Any) -> Any:
         made = tuple((torch.empty_like(a), torch.empty_like(a)) for a in arrays)
@@ -341,8 +295,7 @@ class Probe:
         return a.new_empty(1)
 
     def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
-        made = step(*arrays)
-        return made
+        return step(*arrays)
 
 
 def layout(rule: Any, like: Tensor, agents: int, ahead: bool) -> tuple[dict[str, Tensor], tuple[str, ...]]:

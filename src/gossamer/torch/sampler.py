@@ -1,4 +1,4 @@
-"""Which rows a rank trains on, in which order: the simulator's splits for a `DataLoader`."""
+"""Rows that a rank trains on, and their order: the simulator's splits for a `DataLoader`."""
 
 import hashlib
 import os
@@ -11,11 +11,8 @@ import torch.distributed as dist
 from torch.utils.data import Sampler
 
 from gossamer.core import InputError
-from gossamer.data.dataset import Dataset
-from gossamer.data.splits import split as split_rows
 
-LABEL_NAMES = ("targets", "labels", "y")
-"""The attributes in which a dataset may keep its labels."""
+LABEL_NAMES = ("targets", "labels", "y")  # the attributes in which a dataset may keep its labels
 
 
 class SplitSampler(Sampler[list[int]]):
@@ -48,6 +45,9 @@ class SplitSampler(Sampler[list[int]]):
         rank: int | None = None,
         world: int | None = None,
     ):
+        from gossamer.data.dataset import Dataset  # with scipy, which `import gossamer.torch` does without
+        from gossamer.data.splits import split as split_rows
+
         if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
             raise InputError(f"batch must be a whole number of rows from 1, but is {batch!r}.")
         here, size = _place()
@@ -64,8 +64,7 @@ class SplitSampler(Sampler[list[int]]):
                 'batch of at most that, fewer ranks, or sizes="equal".'
             )
         self.rows, self.batch, self.seed = parts[self.rank], batch, seed
-        self.position = 0
-        """Batches that have been given out, over all epochs."""
+        self.position = 0  # batches that have been given out, over all epochs
         self._batches = len(parts[fewest]) // batch
         self._before: Callable[[], None] | None = None
 
@@ -73,7 +72,7 @@ class SplitSampler(Sampler[list[int]]):
         return self._batches
 
     def __iter__(self) -> Iterator[list[int]]:
-        """The rest of this epoch, or the next one if it is at its end."""
+        """Yield the rest of this epoch, or the next one if it is at its end."""
         epoch, first = divmod(self.position, len(self))
         order = np.random.default_rng([self.seed, epoch, self.rank]).permutation(self.rows)
         if self._before is not None and first:
@@ -93,7 +92,7 @@ class SplitSampler(Sampler[list[int]]):
         self.position, self._before = int(position), before
 
     def fingerprint(self) -> str:
-        """Which rows this rank has in which batches, in a few words."""
+        """Describe in a few words which rows this rank has in which batches."""
         digest = hashlib.sha256(np.asarray(self.rows, np.int64).tobytes()).hexdigest()[:12]
         return f"{len(self.rows)} rows {digest} in {len(self)} batches of {self.batch} by seed {self.seed}"
 

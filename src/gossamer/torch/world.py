@@ -19,10 +19,8 @@ from torch.distributed.rendezvous import rendezvous
 from gossamer.core import InputError
 from gossamer.torch.faults import GRACE, LastWords, NeighborLost, alive, last_words
 
-LOOPBACK = ("127.0.0.1", "localhost")
-"""Addresses of this machine that no other can reach."""
-LOOK = 0.05
-"""Seconds between two looks at who has come."""
+LOOPBACK = ("127.0.0.1", "localhost")  # addresses of this machine that no other can reach
+LOOK = 0.05  # seconds between two looks at who has come
 
 
 class ProcessWorld:
@@ -54,7 +52,7 @@ class ProcessWorld:
 
     @property
     def group(self) -> Any:
-        """The group, for a call: whoever keeps it keeps its threads, see `gossamer.torch.stopping.let_go`."""
+        """The group, for a call: whoever keeps it keeps its threads, see `gossamer.torch.faults.let_go`."""
         return alive(self._group)
 
     def enter(self, group: Any) -> None:
@@ -70,11 +68,11 @@ class ProcessWorld:
             dist.destroy_process_group()
 
     def everywhere(self, rank: int) -> int:
-        """The number of a rank of the group among all processes."""
+        """Return the number of a rank of the group among all processes."""
         return dist.get_global_rank(self.group, rank)
 
     def total(self, a: torch.Tensor) -> torch.Tensor:
-        """Σ_i a_i over all ranks, as a new tensor: an all-reduce."""
+        """Return Σ_i a_i over all ranks, as a new tensor: an all-reduce."""
         summed = a.clone(memory_format=torch.contiguous_format)  # the order of numbers is the same on all ranks
         if self.size > 1:
             self.finish(dist.all_reduce(summed, group=self.group, async_op=True), "all-reduce")
@@ -87,14 +85,14 @@ class ProcessWorld:
         return a
 
     def texts(self, text: str) -> list[str]:
-        """The text of every rank. Bytes travel, so that nothing is unpickled."""
+        """Return the text of every rank. Bytes travel, so that nothing is unpickled."""
         encoded = torch.tensor(list(text.encode()), dtype=torch.uint8, device=self.device)
-        sizes = self._gathered(torch.tensor([encoded.numel()], device=self.device))
+        sizes = self._gather(torch.tensor([encoded.numel()], device=self.device))
         longest = max(int(size) for size in sizes)
         padded = torch.zeros(longest, dtype=torch.uint8, device=self.device)
         padded[: encoded.numel()] = encoded
         return [
-            bytes(part[: int(size)].tolist()).decode() for part, size in zip(self._gathered(padded), sizes, strict=True)
+            bytes(part[: int(size)].tolist()).decode() for part, size in zip(self._gather(padded), sizes, strict=True)
         ]
 
     def agree(self, facts: Mapping[str, str]) -> None:
@@ -119,8 +117,8 @@ class ProcessWorld:
             raise InputError(f"rank {others[0]} (of {len(others)} ranks) refuses: {told[others[0]]}")
 
     def numbers(self, number: int) -> list[int]:
-        """The number of every rank."""
-        return [int(count) for count in self._gathered(torch.tensor([number], device=self.device))]
+        """Return the number of every rank."""
+        return [int(count) for count in self._gather(torch.tensor([number], device=self.device))]
 
     def wait(self, work: Any) -> None:
         """Wait for a work.
@@ -145,7 +143,7 @@ class ProcessWorld:
                 f"it ({in_short(error)}). Some rank died, stopped or never came; see the output of the others."
             ) from error
 
-    def _gathered(self, a: torch.Tensor) -> list[torch.Tensor]:
+    def _gather(self, a: torch.Tensor) -> list[torch.Tensor]:
         parts = [torch.empty_like(a) for _ in range(self.size)]
         if self.size == 1:
             return [a]
@@ -163,7 +161,7 @@ def _place(group: Any) -> tuple[int, int]:
 
 
 def in_short(error: BaseException) -> str:
-    """What an error of PyTorch says, without where in its source, what it guesses and the stack."""
+    """Return what an error of PyTorch says, without where in its source, what it guesses and the stack."""
     line = (str(error).splitlines() or [type(error).__name__])[0]
     return re.sub(r"^\[[^\]]*\]\s*", "", line.partition(". This is typically")[0]).strip()
 
@@ -188,7 +186,7 @@ def join(device: torch.device, start: timedelta, timeout: timedelta) -> None:
 
 
 def _together(rank: int, size: int, start: timedelta) -> Any:
-    """The meeting place, once all ranks are there."""
+    """Return the store of the rendezvous, once all ranks are there."""
     began, came, why = time.monotonic(), {rank}, ""
     try:
         store = _meeting(rank, size, start)
@@ -199,7 +197,7 @@ def _together(rank: int, size: int, start: timedelta) -> Any:
         while len(came) < size and time.monotonic() - began < start.total_seconds():
             came |= {peer for peer in set(range(size)) - came if store.check([_here(peer)])}
             time.sleep(0.0 if len(came) == size else LOOK)
-    except RuntimeError:  # whoever keeps the meeting place has given up, or died
+    except RuntimeError:  # whoever serves the store has given up, or died
         why = "the meeting place is gone; "
     if len(came) < size:
         lost = tuple(sorted(set(range(size)) - came))
@@ -225,7 +223,7 @@ def _ranks(which: Any) -> str:
 
 
 def _meeting(rank: int, size: int, start: timedelta) -> Any:
-    """Where the processes meet: torchrun's own place, or one that rank 0 opens."""
+    """Return the store where the processes meet: torchrun's own, or one that rank 0 serves."""
     host, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
         store, *_ = next(rendezvous("env://", rank, size, timeout=start))
