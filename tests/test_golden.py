@@ -24,7 +24,7 @@ def test_a_comparison_says_what_moved_and_by_how_much(monkeypatch, tmp_path):
     monkeypatch.setitem(
         golden.PARTS, "networks", lambda: {"ring": {"W": golden.digest([1.0, 2.5]), "agents": 3}}.items()
     )
-    agents, moved = golden.compare("networks")
+    moved, agents = golden.compare("networks")
     assert agents == "networks: ring: agents: 2 → 3"
     assert moved.startswith("networks: ring: W: moved, by 2.0e-01 relative in the numbers kept: 1.0 → 1.0, 2.0 → 2.5")
     monkeypatch.setitem(golden.PARTS, "networks", lambda: {"path": {}}.items())

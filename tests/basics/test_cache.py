@@ -128,10 +128,10 @@ def test_runs_from_kept_programs_are_the_same_to_the_bit_and_damage_is_mended(tm
     home = tmp_path / "cache"
     first = run(tmp_path / "first", home)
     entries = {path.name: path.read_bytes() for path in home.rglob("*-cache")}
-    assert any(name.startswith("jit_advance") for name in entries)
+    assert any(name.startswith("jit__advance") for name in entries)
     assert run(tmp_path / "second", home) == first
     assert {path.name: path.read_bytes() for path in home.rglob("*-cache")} == entries
-    (program,) = home.rglob("jit_advance*-cache")
+    (program,) = home.rglob("jit__advance*-cache")
     contents = program.read_bytes()
     program.write_bytes(contents[:1000] + bytes(1000) + contents[2000:])
     assert run(tmp_path / "third", home) == first

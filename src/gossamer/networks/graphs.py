@@ -59,7 +59,7 @@ def torus(rows: int, columns: int, *, weights: str = "metropolis") -> Network:
 
 
 def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
-    r"""Link the corners of a cube in $p$ dimensions along its edges. $n = 2^p$ and $\rho = \tfrac{2}{p + 1}$."""
+    r"""Link the corners of a cube of p dimensions along its edges. $n = 2^p$ and $\rho = \tfrac{2}{p + 1}$."""
     n = whole("hypercube(agents)", agents)
     p = n.bit_length() - 1
     if n != 2**p:

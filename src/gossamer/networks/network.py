@@ -302,7 +302,10 @@ def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int |
     """Return the call that makes a network, without its default arguments."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
-    parts += [f"weights={weights!r}"] if weights != "metropolis" else []
+    is_default = (
+        isinstance(weights, str) and weights == "metropolis"
+    )  # weights are checked later: an array has no truth
+    parts += [] if is_default else [f"weights={brief(weights)}"]
     return f"{kind}({', '.join(parts)})"
 
 
