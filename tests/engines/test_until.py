@@ -217,6 +217,8 @@ def test_a_seed_that_has_ended_is_no_number_to_a_callback(monkeypatch):
         ({"until": 0.4}, 'until must name metrics and values, such as {"loss": 0.4}, but is 0.4'),
         ({"until": {"accuracy": 0.9}}, "until names accuracy, which is not measured in this run of d-psgd: share of"),
         ({"callback": 3}, "callback must be a function of a round and its metrics, but is 3"),
+        ({"callback": lambda t: None}, r"callback\(t, metrics\): too many positional arguments"),
+        ({"seeds": 1_000_000}, "1,000,000 seeds in one block are too many: take at most 100,000"),
         ({"callback": lambda t, values: values["loss"]}, "what callback returns must be True or False"),
     ],
 )

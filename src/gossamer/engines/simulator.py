@@ -1,6 +1,7 @@
 """The simulator: algorithms on a problem, a network and an oracle, compiled, on one machine."""
 
 import dataclasses
+import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -35,6 +36,9 @@ Callback = Callable[[int, dict[str, np.ndarray]], bool | None]
 
 MOST_SEEDS = 1_000_000
 """The largest number of seeds that can be asked for: seeds from there on are for tuning."""
+
+MOST_TOGETHER = 100_000
+"""The most seeds of one compiled block."""
 
 
 def simulate(
@@ -92,8 +96,10 @@ def simulate(
     oracle, network = completed(oracle), network_for(problem, network)
     check(rules, problem, network, oracle)
     plan, seeds = planned(steps, every, seeds, dtype, until)
-    if callback is not None and not callable(callback):
-        raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
+    if callback is not None:
+        _check_callback(callback)
+    if len(seeds) > MOST_TOGETHER:
+        raise InputError(f"{len(seeds):,} seeds in one block are too many: take at most {MOST_TOGETHER:,}.")
     clock, network = timed_by(clock, network)
     x = numbers("start", problem.start if start is None else start)
     if x.shape != (problem.dim,):
@@ -206,6 +212,20 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
             part.check(problem.dim)
     oracle.check(problem)
     honest_problem(problem, network, oracle)
+
+
+def _check_callback(callback: Any) -> None:
+    """Raise InputError for a callback that is no function of a round and its metrics."""
+    if not callable(callback):
+        raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
+    try:
+        inspect.signature(callback).bind(0, {})
+    except TypeError as error:
+        raise InputError(
+            f"callback must be a function of a round and its metrics, callback(t, metrics): {error}."
+        ) from None
+    except ValueError:
+        pass  # a built-in function may have no signature
 
 
 def _watch(callback: Callback, seeds: list[int]) -> Watched:
