@@ -30,7 +30,7 @@ NUMBER = Range(-math.inf, math.inf, True, True)
 
 
 class Attack(NamedTuple):
-    """What attackers do, and which agents they are."""
+    """An attack: what attackers do, and which agents they are."""
 
     kind: str
     scale: float

@@ -1,4 +1,4 @@
-"""What an aggregator is: one vector from an agent's own and those that its neighbours sent."""
+"""The contract of an aggregator: one vector from an agent's own and those that its neighbours sent."""
 
 import abc
 from typing import ClassVar

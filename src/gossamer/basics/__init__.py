@@ -1,1 +1,1 @@
-"""What every room stands on: checks of arrays and sizes, random keys, pytrees, text for terminals."""
+"""Tools that every room uses: checks of arrays and sizes, random keys, pytrees, text for terminals."""

@@ -1,4 +1,4 @@
-"""What this machine has, and what fits into its memory: worked out from sizes, before anything is made."""
+"""Cores and memory of this machine, and forecasts of memory from sizes, before anything is made."""
 
 import os
 import re

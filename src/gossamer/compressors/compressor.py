@@ -1,4 +1,4 @@
-r"""What a compressor is: a vector as its receiver sees it, and what was sent for it.
+r"""The contract of a compressor: a vector as its receiver sees it, and what was sent for it.
 
 $$ \|\mathbb E\, C(a) - a\|^2 \le M \|a\|^2 + D, \qquad \mathbb E \|C(a) - \mathbb E\, C(a)\|^2 \le v \|a\|^2 $$
 """
@@ -33,16 +33,16 @@ class Compressor(abc.ABC):
     name: ClassVar[str]
     """The name of the function that makes it."""
     needs_key: ClassVar[bool] = False
-    """Whether it draws at random; if not, the key may be None."""
+    """True if it draws at random; if not, the key may be None."""
 
     @property
     @abc.abstractmethod
     def unbiased(self) -> bool:
-        """Whether E C(a) = a for every a."""
+        """True if E C(a) = a for every a."""
 
     @property
     def linear(self) -> bool:
-        """Whether E C(a) is linear in a: noise in a then adds no bias."""
+        """True if E C(a) is linear in a: noise in a then adds no bias."""
         return self.unbiased
 
     def check(self, dim: int) -> None:  # noqa: B027
@@ -54,7 +54,7 @@ class Compressor(abc.ABC):
 
     @abc.abstractmethod
     def bits(self, dim: int, itemsize: int) -> float:
-        """What is sent for a vector whose numbers have `itemsize` bytes, in bits."""
+        """Return what is sent for a vector whose numbers have `itemsize` bytes, in bits."""
 
     @abc.abstractmethod
     def errors(self, dim: int) -> Errors:

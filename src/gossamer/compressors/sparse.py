@@ -1,4 +1,4 @@
-r"""Some coordinates are sent and the others are taken for zero.
+r"""Sparse compressors: some coordinates are sent and the others are taken for zero.
 
 $$ C(a) = \sum_{j \in S} a_j e_j, \qquad |S| = k $$
 

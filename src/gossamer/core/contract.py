@@ -11,12 +11,12 @@ Value = Any
 reads the number of its round (or an array of them, where the engine runs many settings at once)."""
 
 Needs = Literal["doubly", "row", "column", "row+column", "nothing"]
-"""What a rule asks of the mixing matrix: doubly stochastic; row-stochastic; column-stochastic, for push-sum; a row- and
-a column-stochastic one; or nothing because it never gossips. Doubly stochastic weights serve all of them."""
+"""The demands of a rule on the mixing matrix: doubly stochastic; row-stochastic; column-stochastic, for push-sum; a
+row- and a column-stochastic one; or nothing because it never gossips. Doubly stochastic weights serve all of them."""
 
 Over = Literal["W", "R", "C", "RC"]
-"""Which matrix mixes: the doubly stochastic W, the row-stochastic R, the column-stochastic C; RC mixes the first array
-by R and the second by C."""
+"""The matrix that mixes: the doubly stochastic W, the row-stochastic R, the column-stochastic C; RC mixes the first
+array by R and the second by C."""
 
 
 Compressor = Annotated[Any, "compressor"]
@@ -24,8 +24,8 @@ Compressor = Annotated[Any, "compressor"]
 and `Agent.gossip_copies`."""
 
 Aggregator = Annotated[Any, "aggregator"]
-"""What an agent makes of its neighbours' messages, made by `gossamer.aggregators`; a rule only hands it to
-`Agent.gossip_robust`."""
+"""A function of an agent's own and its neighbours' messages, made by `gossamer.aggregators`; a rule only hands it
+to `Agent.gossip_robust`."""
 
 
 class State(Mapping[str, Array]):
@@ -91,8 +91,8 @@ class Agent(Protocol):
         ...
 
     def gossip_robust(self, *arrays: Array, by: Aggregator) -> Array:
-        """What the aggregator makes of a_i and of each neighbour's a_j, for each array. One call is one message to
-        every neighbour."""
+        """Return what the aggregator makes of a_i and of each neighbour's a_j, for each array. One call is one
+        message to every neighbour."""
         ...
 
     def gossip_sum(self, *arrays: Array) -> Array:

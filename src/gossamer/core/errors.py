@@ -1,4 +1,4 @@
-"""What is said of bad input, and the checks that every room shares."""
+"""Errors about bad input, and the checks that every room shares."""
 
 import difflib
 import math
@@ -9,7 +9,7 @@ from typing import Any
 
 
 class InputError(ValueError):
-    """What the user gave cannot be used. The message says what, where, by how much and what to do."""
+    """An error about input that cannot be used. The message says what, where, by how much and what to do."""
 
 
 class MissingPackage(InputError, ImportError):

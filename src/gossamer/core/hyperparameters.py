@@ -25,7 +25,7 @@ class Range:
     beyond: Literal["low", "high"] | None = None
     """The end of the range towards which tuning goes on when its best value is the one nearest to it."""
     step: bool = False
-    """Whether it is a step size: tuning spans it by the range ``eta = [lowest, highest]`` of the spec."""
+    """True if it is a step size: tuning spans it by the range ``eta = [lowest, highest]`` of the spec."""
 
     def __post_init__(self) -> None:
         outside = [value for value in self.grid if not self.holds(value)]
@@ -57,7 +57,7 @@ class Range:
 
     @property
     def example(self) -> float:
-        """Some value that is allowed."""
+        """Return a value that is allowed."""
         middle = (self.low + self.high) / 2 if math.isfinite(self.low + self.high) else self.low + 1
         candidates = (*self.grid, 0.5, 1.0, middle, self.low, self.high)
         return next(value for value in candidates if self.holds(value))
@@ -96,7 +96,7 @@ class Whole:
 
     @property
     def example(self) -> int:
-        """Some value that is allowed."""
+        """Return a value that is allowed."""
         return self.least
 
 

@@ -17,7 +17,7 @@ PARTS = {
     "compressor": (("compress", "bits"), "gossamer.compressors, such as compressors.top_k(share=0.1)"),
     "aggregator": (("combine",), "gossamer.aggregators, such as aggregators.clipped(radius=1.0)"),
 }
-"""What each kind of part has, and where it is made."""
+"""The attributes of each kind of part, and where it is made."""
 
 LONG_RUN = 5_000
 """Rounds from which on rules that add up rounding are noted in float32: ‖∇F‖² of D² on small quadratics is 4e-5 there,
@@ -96,7 +96,7 @@ def rule(
 
 
 def _wrong(cls: type, name: str) -> str:
-    """What is wrong with a method that is called with a model or a state, and an agent; "" if nothing is."""
+    """Return what is wrong with a method that is called with a model or a state, and an agent; "" if nothing is."""
     method = getattr(cls, name, None)
     if not callable(method):
         return f"no {name}"
@@ -121,7 +121,7 @@ def _usual(rule: Any, field: dataclasses.Field[Any]) -> bool:
 
 
 def is_rule(kind: Any) -> bool:
-    """Whether something is a class that `@rule` made a rule."""
+    """Tell if something is a class that `@rule` made a rule."""
     return isinstance(kind, type) and all(hasattr(kind, part) for part in ("init", "step", "name", "needs"))
 
 
@@ -141,19 +141,19 @@ def counts(rule: Any) -> dict[str, int]:
 
 
 def parts(rule: Any) -> dict[str, Any]:
-    """What a rule is made of besides numbers: its compressor or its aggregator, if it has one."""
+    """Return what a rule is made of besides numbers: its compressor or its aggregator, if it has one."""
     kind = rule if isinstance(rule, type) else type(rule)
     return {key: getattr(rule, key, None) for key in kinds_of_parts(kind)}
 
 
 def kinds_of_parts(kind: type) -> dict[str, str]:
-    """What each part of a rule is: "compressor" or "aggregator"."""
+    """Return what each part of a rule is: "compressor" or "aggregator"."""
     return {key: kept for key, kept in _fields(kind).items() if not isinstance(kept, (Range, Whole))}
 
 
 @functools.cache
 def _fields(kind: type) -> dict[str, Any]:
-    """What the annotation of each field of a rule says of it."""
+    """Return what the annotation of each field of a rule says of it."""
     hints = get_type_hints(kind, include_extras=True)
     known = {}
     for field in dataclasses.fields(kind):

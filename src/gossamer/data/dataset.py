@@ -56,9 +56,9 @@ class Dataset:
     holder: str | None = None
     """The table column that `holders` came from, if any."""
     divisor: int = 1
-    """What features that are bytes are divided by before a model sees them: 255 of pixels."""
+    """The number by which features that are bytes are divided before a model sees them: 255 of pixels."""
     image: tuple[int, int, int] | None = None
-    """Where a row is an image, plane by plane: how many planes (1 of grey ones, 3 of colours), its height and width."""
+    """The shape of rows that are images, plane by plane: planes (1 of grey ones, 3 of colours), height, width."""
 
     def __post_init__(self) -> None:
         features, labels = matrix(self.features, "features"), values(self.labels, "labels")

@@ -55,7 +55,7 @@ ROWS = ("inputs", "targets", "row_weights")
 """The fields of an empirical problem with one row for each sample."""
 
 Split = Literal["runs", "agents"]
-"""What is split over devices: whole runs, by seed and setting, or the agents of every run."""
+"""The parts that may be split over devices: whole runs, by seed and setting, or the agents of every run."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -44,7 +44,7 @@ jax.tree_util.register_pytree_with_keys(
 
 
 class RunState(NamedTuple):
-    """One run between two rounds; in the program, with leading axes [settings, seeds]."""
+    """A run between two rounds; in the program, with leading axes [settings, seeds]."""
 
     state: State
     memory: Any

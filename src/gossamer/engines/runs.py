@@ -78,7 +78,7 @@ class RunPlan(NamedTuple):
     metrics: tuple[str, ...] | None = None
     """The metrics that are measured, the loss among them; None for all, and for max_i F(x_i) at the end."""
     quick: bool = False
-    """Whether programs are compiled with less effort, which changes the last bits of a run."""
+    """True if programs are compiled with less effort, which changes the last bits of a run."""
 
     @property
     def last(self) -> int:

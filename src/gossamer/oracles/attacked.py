@@ -90,7 +90,7 @@ class AttackedGradients(Stage):
 def attack(
     how: str = "flip", *, agents: list[int] | None = None, share: float | None = None, scale: float | None = None
 ) -> AttackedGradients:
-    r"""Some agents' gradients are wrong on purpose: flipped, scaled, constant or ALIE.
+    r"""Make some agents' gradients wrong on purpose: flipped, scaled, constant or ALIE.
 
     $$ \tilde g_i(x) = -s\, g_i(x), \qquad s\, g_i(x), \qquad s \mathbf 1 \qquad \text{or} \qquad \mu - z\, \sigma $$
 

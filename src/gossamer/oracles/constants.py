@@ -25,7 +25,7 @@ class ErrorBounds:
 
     @property
     def unbiased(self) -> bool:
-        """Whether it is known to have no bias."""
+        """True if it is known to have no bias."""
         return self.relative == 0 and self.absolute == 0
 
     def shifted(self, size: float | None) -> tuple[float | None, float | None]:

@@ -43,7 +43,7 @@ NUMBERS = 2**21
 
 @dataclass(frozen=True)
 class Measured:
-    """What `measure` found. A maximum is over all points and agents that were measured, and tells nothing about others.
+    """The findings of `measure`. A maximum is over all points and agents measured, and says nothing of others.
 
     The maximum of many noisy estimates is too large on average. The intervals are honest about it: each estimate's ends
     are widened (Bonferroni) so that all intervals hold together in 95 % of cases, and the maximum of the lower ends and

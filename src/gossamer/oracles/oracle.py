@@ -1,4 +1,4 @@
-"""What an oracle is: where an agent's gradients come from, and all that it may touch."""
+"""The contract of an oracle: where an agent's gradients come from, and all that it may touch."""
 
 import abc
 import dataclasses
@@ -16,7 +16,7 @@ from gossamer.problems import Problem
 
 
 class Site(NamedTuple):
-    """One agent at one query. The same key is the same sample, however the agents are blocked."""
+    """An agent at a query. The same key is the same sample, however the agents are blocked."""
 
     problem: Problem
     agent: Array
@@ -63,11 +63,11 @@ class Oracle(abc.ABC):
         """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
 
     def attackers(self, agents: int) -> frozenset[int]:
-        """Which of the given number of agents give gradients that are wrong on purpose."""
+        """Return which of the given number of agents give gradients that are wrong on purpose."""
         return frozenset()
 
     def together(self, agents: int) -> Attack | None:
-        """What some of so many agents make of all agents' gradients, once these are there; None if nothing."""
+        """Return what some of so many agents make of all agents' gradients, once these are there; None if nothing."""
         return None
 
     def constants(self, problem: Problem) -> ErrorBounds:
@@ -76,12 +76,12 @@ class Oracle(abc.ABC):
 
     @property
     def privacy(self) -> Privacy | None:
-        """What the source promises about its samples; None if it promises nothing."""
+        """Return what the source promises about its samples; None if it promises nothing."""
         return None
 
     @property
     def rooted(self) -> bool:
-        """Whether there is a source at the bottom of the stages."""
+        """True if there is a source at the bottom of the stages."""
         return True
 
     @property
@@ -143,7 +143,7 @@ class Stage(Oracle):
 
     @property
     def source(self) -> Oracle:
-        """What this stage stands around."""
+        """The oracle that this stage stands around."""
         if self.inner is None:
             raise InputError(f"{type(self).__name__} has no oracle to stand around: write oracles.exact() | it.")
         return self.inner

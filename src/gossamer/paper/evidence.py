@@ -1,4 +1,4 @@
-"""What a claim reads from a study: one number for each replicate, or the reason why there is none."""
+"""Readings of a study, for claims: one number for each replicate, or the reason why there is none."""
 
 import math
 from collections.abc import Mapping
@@ -249,7 +249,7 @@ def slope_question(
     above: float = -math.inf,
     below: float = math.inf,
 ) -> Question:
-    """Whether the slope of log y against log x lies in a region; `quantity` and `against` say what y and x are."""
+    """Ask if the slope of log y against log x lies in a region; `quantity` and `against` say what y and x are."""
     note = f"{quantity} by {against}: "
     note += ", ".join(f"{average(y[name]):.4g} at {x[name]:.4g}" for name in sorted(y, key=lambda name: x[name]))
     text = f"slope of log {quantity} against log {against}"

@@ -42,7 +42,7 @@ PAPER = (
     "Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, “Improved convergence for decentralized stochastic optimization with "
     "biased gradients”, 2026, arXiv 2604.08236"
 )
-"""What is reproduced."""
+"""The paper that is reproduced."""
 
 RESUMED = ", going on from what was finished before"
 

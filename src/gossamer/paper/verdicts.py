@@ -34,24 +34,24 @@ class Insufficient(Unanswered):
 
 
 class NotRun(Unanswered):
-    """What the claim needs was not run."""
+    """The runs that the claim needs are not there."""
 
     word = "not run"
 
 
 class Question(NamedTuple):
-    """Whether the means of some numbers lie in a region."""
+    """A question: do the means of some numbers lie in a region?"""
 
     quantity: str
-    """What the numbers are, for the text."""
+    """The name of the numbers, for the text."""
     parts: Mapping[str, np.ndarray]
     """By name, a value for each replicate. Each part takes an equal share of the claim's error (Bonferroni)."""
     above: float = -math.inf
     below: float = math.inf
     tie: tuple[float, float] | None = None
-    """Where a difference is too small to matter."""
+    """The region in which a difference is too small to matter."""
     ratio: bool = False
-    """Whether the values are logarithms of what the regions are about."""
+    """True if the values are logarithms of what the regions are about."""
     note: str = ""
     wider: float = 0.0
     """A width that is added to both ends of every interval, for readings that are known to the step of a grid only."""
@@ -61,7 +61,7 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one claim."""
+    """The verdict on a claim, with its evidence."""
 
     experiment: str
     claim: str
@@ -73,7 +73,7 @@ class Verdict:
     why: str
     """The reason why the claim could fail."""
     measured: str
-    """One line with the numbers, or the reason why there is no verdict."""
+    """A line with the numbers, or the reason why there is no verdict."""
     interval: tuple[float, float] | None
     """The interval of the number that decides; of several comparisons, that of the one that decides the claim."""
     level: float | None
@@ -82,7 +82,7 @@ class Verdict:
     short: str = ""
     """The claim in a few words, for a picture."""
     evidence: dict[str, Any] | None = None
-    """What a picture of it needs, as JSON can write it: the `quantity`, its `parts` (each with `name`, `value`, `low`,
+    """Content of its picture, as JSON can write it: the `quantity`, its `parts` (each with `name`, `value`, `low`,
     `high`, `verdict` and whether it `decides`), the `region` of the claim and that of a `tie` (each [low, high], None
     where it is open), and whether the axis is logarithmic (`ratio`)."""
 
@@ -170,7 +170,7 @@ class Claim:
 
 
 def _evidence(question: Question, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """What a picture needs of an answer; a number that JSON cannot write is None."""
+    """Return what a picture needs of an answer; a number that JSON cannot write is None."""
     region, tie = (question.above, question.below), question.tie
     return {
         "quantity": question.quantity,

@@ -37,7 +37,7 @@ MEASURED_ROUNDS = 200
 
 @dataclass(frozen=True)
 class Check:
-    """One inequality over a whole run."""
+    """An inequality over a whole run."""
 
     name: str
     verdict: Judgement
@@ -55,7 +55,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What `certify` found."""
+    """The findings of `certify`."""
 
     kind: Literal["exact", "simulated"]
     eta: float
@@ -77,7 +77,7 @@ class Certificate:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing was violated, among the inequalities that apply."""
+        """True if nothing was violated, among the inequalities that apply."""
         return not self.violated
 
     def __repr__(self) -> str:

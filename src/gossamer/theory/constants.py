@@ -72,7 +72,7 @@ class Constants:
     """The mean over agents of ‖∇f_i(x⁰)‖²."""
     sources: Mapping[str, Source] = field(default_factory=dict)
     note: str = ""
-    """What the oracle says about its constants."""
+    """Return what the oracle says about its constants."""
     warm: Any = 0
     """How the tracker starts."""
 

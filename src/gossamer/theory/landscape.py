@@ -1,4 +1,4 @@
-r"""What a loss looks like from where the agents start: its smoothness, how the agents differ, how far down it goes.
+r"""The landscape of a loss, from where the agents start: its smoothness, how the agents differ, how far down it goes.
 
 Where the problem does not know its smoothness, it is estimated along the steps of gradient descent,
 
@@ -22,7 +22,7 @@ SURVEY_STEPS = 30
 
 
 class Landscape(NamedTuple):
-    """What a survey found along a path of gradient descent."""
+    """The findings of a survey along a path of gradient descent."""
 
     smoothness: float
     """The largest quotient of differences: L is at least this."""
@@ -35,9 +35,9 @@ class Landscape(NamedTuple):
     lowest: float
     """F at the lowest point that was found."""
     bottom: Float[np.ndarray, " d"]
-    """That point."""
+    """The lowest point that was found."""
     is_minimum: bool
-    """Whether it is the minimum of F; if not, it is a local one and F* may lie below."""
+    """True if it is the minimum of F; if not, it is a local one and F* may lie below."""
 
 
 def survey(problem: Problem, smoothness: float | None = None) -> Landscape:

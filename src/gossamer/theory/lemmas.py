@@ -84,7 +84,7 @@ def warm_start(c: Constants, m: Moments, cold: Moments) -> list[Sides]:
 
 
 def lyapunov(c: Constants, m: Moments, eta: float, lam: float, form: Form, factors: Factors = PAPER) -> list[Sides]:
-    r"""One step of Φ in full (for any $\eta \le 1/(2L)$), its descent, and Theorem 1 after every number of rounds.
+    r"""Return both sides of a step of Φ (for any $\eta \le 1/(2L)$), of its descent, and of Theorem 1 after each round.
 
     A step takes ζ² at the round's own mean, in expectation: that is all that the proof uses. The theorem takes the ζ²
     of the constants, and Φ⁰ as it is.

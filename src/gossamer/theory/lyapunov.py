@@ -35,7 +35,7 @@ class Weights(NamedTuple):
 
 
 class Coefficients(NamedTuple):
-    """What one round takes from Φ, term by term, and what it adds."""
+    """The terms that a round takes from Φ, and those that it adds."""
 
     A1: Number
     Am: Number

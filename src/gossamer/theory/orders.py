@@ -25,15 +25,15 @@ from gossamer.theory.text import plain, table
 
 @dataclass(frozen=True)
 class Order:
-    """One row of Table I."""
+    """A row of Table I."""
 
     method: str
     covers_bias: bool
     formula: str
     transient: float
-    """What vanishes as T grows."""
+    """The terms that vanish as T grows."""
     floor: float
-    """What does not."""
+    """The terms that do not."""
 
 
 @dataclass(frozen=True)

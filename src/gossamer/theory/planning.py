@@ -52,7 +52,7 @@ _ABOVE_0 = Range(0, float("inf"), True, True, "It is a mean of squared gradient 
 
 @dataclass(frozen=True)
 class Prescription:
-    """What one form of the theorem allows and promises."""
+    """The step sizes and bounds that a form of the theorem allows and promises."""
 
     form: Form
     kappa: float
@@ -72,7 +72,7 @@ class Prescription:
 
 @dataclass(frozen=True)
 class Plan:
-    """What `plan` found."""
+    """The findings of `plan`."""
 
     network: str
     constants: Constants
@@ -185,7 +185,7 @@ def plan(
     warm: int | Literal["mean"] = 0,
     **given: float,
 ) -> Plan:
-    """What the theory allows and promises for Biased-DMT, and what a short trial says.
+    """Return what the theory allows and promises for Biased-DMT, and what a short trial says.
 
     Args:
         problem: what is minimised.

@@ -32,7 +32,7 @@ LIMIT_ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class Condition:
-    """What a statement asks for, and the value here."""
+    """A condition of a statement, and the value here."""
 
     text: str
     value: float
@@ -81,7 +81,7 @@ class Bound:
 
     @property
     def applies(self) -> bool:
-        """Whether all conditions hold; if not, the number bounds nothing."""
+        """True if all conditions hold; if not, the number bounds nothing."""
         return all(condition.holds for condition in self.conditions)
 
     def asdict(self) -> dict[str, Any]:
@@ -116,7 +116,7 @@ def corollary(c: Constants, steps: float) -> tuple[float, float]:
 
 
 def conditions(c: Constants, eta: float, lam: float, form: Form = "repaired") -> tuple[Condition, ...]:
-    """What Theorem 1 asks for, each condition with the value here."""
+    """Return the conditions of Theorem 1, each condition with the value here."""
     root = "4√n" if form == "printed" else "4√(nκ)"
     return (
         Condition("M_f ≤ 1/256", c.relative, COVERED),
@@ -153,7 +153,7 @@ def descent(c: Constants, eta: float, lam: float, form: Form = "repaired", facto
 
 
 def floor(c: Constants, factors: Factors = PAPER) -> float:
-    r"""What no number of rounds goes below: the bound as $T \to \infty$ and $\lambda \to 0$."""
+    r"""Return what no number of rounds goes below: the bound as $T \to \infty$ and $\lambda \to 0$."""
     return factors.relative * c.relative * c.heterogeneity + factors.absolute * c.absolute
 
 

@@ -23,7 +23,7 @@ TRIAL_STEPS = 300
 
 @dataclass(frozen=True)
 class Tried:
-    """One setting and how it did: the mean of ‖∇F(x̄)‖² over the last third of the run, None where it diverged."""
+    """A setting and how it did: the mean of ‖∇F(x̄)‖² over the last third of the run, None where it diverged."""
 
     eta: float
     lam: float
