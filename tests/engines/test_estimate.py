@@ -42,7 +42,7 @@ TOO_LARGE = {
         r"table of 2,000,000,001 measured rounds \(steps = 2,000,000,000\) of 9 runs .* 18 TB .* lower steps, or meas",
     ),
     "dense start": (dict(steps=2 * 10**9, every=(1, 1), seeds=9), r"steps = 2,000,000,000\) of 9 runs"),
-    "seeds": (dict(seeds=10**5, steps=500_000, every=1), r"of 100,000 runs needs about 50 TB .* lower seeds"),
+    "seeds": (dict(seeds=10**5, steps=50_000, every=1), r"of 100,000 runs needs about 5 TB .* lower seeds"),
     "delay": (dict(oracle=gs.oracles.delay(2 * 10**9), seeds=100), r"what the oracle remembers .* lower the delay or"),
 }
 
