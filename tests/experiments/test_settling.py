@@ -1,11 +1,13 @@
 """Runs that go on until they have settled, and what that costs."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import gossamer as gs
 from gossamer.engines import runs
-from gossamer.experiments.running import run
+from gossamer.experiments.running import _has_settled, run
 from gossamer.results.statistics import unsettled
 from gossamer.specs.spec import Spec
 
@@ -57,3 +59,24 @@ def test_going_on_computes_only_what_is_new(tmp_path, monkeypatch):
 def test_the_most_rounds_are_no_fewer_than_the_steps():
     with pytest.raises(gs.InputError, match=r"\[run\] settle = 50 is the most rounds, but steps = 100 is more"):
         run(settling(100, 50))
+
+
+@pytest.mark.parametrize("drift", [0.0, 0.5])
+def test_what_floors_are_read_from_must_have_settled_too(drift):
+    """Under a constant bias ē floors are ‖ē‖² + ‖∇F + ē‖²; here ‖∇F‖² stands still while that falls, or does not."""
+    rounds, seeds = np.arange(0, 401, 10), [0, 1, 2]
+    still = {seed: np.full(rounds.size, 1.0 + 0.001 * seed) for seed in seeds}
+    falling = 0.5 + drift * np.exp(-rounds / 200)
+    shares = SimpleNamespace(seeds=seeds, shares=[seeds])
+    rows = {
+        seed: runs.Row(
+            rounds,
+            {"grad_norm_sq": still[seed], "loss": 2 - rounds / 400, "stationarity": falling * still[seed]},
+            diverged=-1,
+            worst=None,
+            x=np.zeros((2, 2)),
+            bias=np.full((2, 2), 0.1),
+        )
+        for seed in seeds
+    }
+    assert _has_settled(rows, shares) is (drift == 0.0)
