@@ -120,7 +120,7 @@ def test_a_seed_repeats_and_blocks_change_nothing(monkeypatch):
 
 def test_joined_and_shown():
     parts = [measure(top_k(1), FLAT, x) for x in POINTS]
-    measured = Measured.joined(parts)
+    measured = Measured.join(parts)
     np.testing.assert_array_equal(measured.bias_sq, measure(top_k(1), FLAT, POINTS).bias_sq)
     text = str(measured)
     assert "measured at 3 point(s), 3 agent(s), 1 query, exact each" in text

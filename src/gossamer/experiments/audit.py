@@ -203,7 +203,7 @@ def _follow(variant: str, one: Experiment, rule: Any, count: int, queries: int, 
         )
     stated = drawn_constants(one.oracle, one.problem, seeds)
     ended = int(block.run.diverged[0, 0])
-    return Finding(variant, rule.name, setting(rule), asked, stated, Measured.joined(measured), ended)
+    return Finding(variant, rule.name, setting(rule), asked, stated, Measured.join(measured), ended)
 
 
 class Watched(StackedAgents):

@@ -58,9 +58,9 @@ class AdditiveBias(Stage):
         size = float(np.linalg.norm(np.broadcast_to(self.mean, (problem.dim,))))
         spread = problem.dim * std**2
         if self.redraw or std == 0:
-            return ErrorBounds(*inner.shifted(size), total(inner.variance, spread), inner.note)
+            return ErrorBounds(*inner.shift_bias(size), total(inner.variance, spread), inner.note)
         note = f"σ_f² is the largest ‖e_i‖², which depends on the draw; the mean of ‖e_i‖² is {size**2 + spread:.3g}."
-        return ErrorBounds(*inner.shifted(None), inner.variance, inner.noted(note))
+        return ErrorBounds(*inner.shift_bias(None), inner.variance, inner.add_notes(note))
 
     def _draw(self, site: Site) -> Float[Array, " d"]:
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
@@ -87,9 +87,6 @@ class GivenBias(Stage):
                 f"vector for all, but has shape {self.vectors.shape}."
             )
 
-    def init(self, site: Site) -> Any:
-        return self.source.init(site)
-
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
         return tuple(g + self._vector(site) for g in gradients), state
@@ -104,7 +101,7 @@ class GivenBias(Stage):
 
     def constants(self, problem: Problem) -> ErrorBounds:
         inner, size = self.source.constants(problem), float(np.linalg.norm(self.vectors, axis=-1).max())
-        return ErrorBounds(*inner.shifted(size), inner.variance, inner.note)
+        return ErrorBounds(*inner.shift_bias(size), inner.variance, inner.note)
 
     def _vector(self, site: Site) -> Float[Array | np.ndarray, " d"]:
         return self.vectors if self.vectors.ndim == 1 else self.vectors[site.agent]

@@ -1,4 +1,4 @@
-"""Attackers: agents whose gradients are wrong on purpose."""
+"""Attackers that send wrong gradients on purpose."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,9 +10,9 @@ from jaxtyping import Array
 from gossamer.attacks import KINDS, SIGN, Attack, alie_scale, chosen, named, scale_of
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError
-from gossamer.oracles.constants import ErrorBounds, squared
+from gossamer.oracles.constants import ErrorBounds, square_error
 from gossamer.oracles.oracle import Oracle, Site, Stage
-from gossamer.oracles.relative import stretched
+from gossamer.oracles.relative import stretch_bounds
 from gossamer.problems import Problem
 
 
@@ -25,7 +25,7 @@ class AttackedGradients(Stage):
     agents: tuple[int, ...] | None = field(metadata={"static": True})
     share: float | None = field(metadata={"static": True})
     scale: Any
-    """s, or z of ALIE, which is None where that works out its own."""
+    """s, or z of ALIE; None lets ALIE compute its own z."""
     inner: Oracle | None = None
 
     def check(self, problem: Problem) -> None:
@@ -50,38 +50,31 @@ class AttackedGradients(Stage):
             )
         return super().__or__(stage)
 
-    def init(self, site: Site) -> Any:
-        return self.source.init(site)
-
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
         if self.kind == "alie":
-            return gradients, state  # the engine sees to it, see `together`
+            return gradients, state  # the engine computes ALIE once it has all gradients: see `together`
         count = site.problem.agents
         attacks = jnp.asarray(np.isin(np.arange(count), self._chosen(count)))[site.agent]
-        return tuple(jnp.where(attacks, self._wrong(g), g) for g in gradients), state
-
-    def _wrong(self, g: Array) -> Array:
-        return jnp.full_like(g, self.scale) if self.kind == "constant" else SIGN[self.kind] * self.scale * g
+        if self.kind == "constant":
+            return tuple(jnp.where(attacks, jnp.full_like(g, self.scale), g) for g in gradients), state
+        return tuple(jnp.where(attacks, SIGN[self.kind] * self.scale * g, g) for g in gradients), state
 
     def _chosen(self, agents: int) -> tuple[int, ...]:
         return chosen("attack", agents, self.agents, self.share)
-
-    def bias(self, site: Site, state: Any) -> None:
-        return None
 
     def constants(self, problem: Problem) -> ErrorBounds:
         inner = self.source.constants(problem)
         if not self._chosen(problem.agents):
             return inner
         if self.kind == "alie":
-            return ErrorBounds(None, None, None, "What ALIE answers depends on the honest agents' gradients alone.")
+            return ErrorBounds(None, None, None, "The gradients of ALIE depend on those of the honest agents alone.")
         scale = float(self.scale)
         if self.kind != "constant":
             factor = SIGN[self.kind] * scale
-            return stretched(inner, abs(factor - 1), max(1.0, abs(factor)))
+            return stretch_bounds(inner, abs(factor - 1), max(1.0, abs(factor)))
         # an attacker is off by s1 − ∇f_i, without noise, and an honest agent by what it was
-        wrong = squared(1.0, abs(scale) * problem.dim**0.5)
+        wrong = square_error(1.0, abs(scale) * problem.dim**0.5)
         own = inner.relative, inner.absolute
         relative, absolute = (None if a is None or b is None else max(a, b) for a, b in zip(own, wrong, strict=True))
         return ErrorBounds(relative, absolute, inner.variance, inner.note)

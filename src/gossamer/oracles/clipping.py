@@ -1,4 +1,4 @@
-"""Gradients that are cut to a largest norm."""
+"""Gradients clipped to a largest norm."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -25,18 +25,14 @@ class Clip(Stage):
     threshold: Any
     inner: Oracle | None = None
 
-    def check(self, problem: Problem) -> None:
-        self.source.check(problem)
-
-    def init(self, site: Site) -> Any:
-        return self.source.init(site)
-
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
-        return tuple(self._cut(g) for g in gradients), state
 
-    def bias(self, site: Site, state: Any) -> None:
-        return None
+        def cut(g: Array) -> Array:
+            norm = jnp.linalg.norm(g)
+            return jnp.where(norm > self.threshold, g * (self.threshold / jnp.where(norm > 0, norm, 1)), g)
+
+        return tuple(cut(g) for g in gradients), state
 
     def constants(self, problem: Problem) -> ErrorBounds:
         inner, most = self.source.constants(problem), float(self.threshold) ** 2
@@ -44,16 +40,12 @@ class Clip(Stage):
         variance = most if inner.variance is None else min(inner.variance, most)
         exact = inner.unbiased and inner.variance == 0
         note = "clip's M_f is ((1 − τ/G)₊)², below 1 only where ‖∇f_i‖ ≤ G: see relative_at(G)."
-        return ErrorBounds(None, 0.0 if exact else None, variance, inner.noted(note))
+        return ErrorBounds(None, 0.0 if exact else None, variance, inner.add_notes(note))
 
     def relative_at(self, largest: float) -> float:
-        """M_f of full gradients whose norm is at most this."""
+        """Return M_f of full gradients whose norm is at most `largest`."""
         largest = POSITIVE.check("relative_at(largest=…)", largest)
         return max(0.0, 1 - float(self.threshold) / largest) ** 2
-
-    def _cut(self, g: Array) -> Array:
-        norm = jnp.linalg.norm(g)
-        return jnp.where(norm > self.threshold, g * (self.threshold / jnp.where(norm > 0, norm, 1)), g)
 
 
 def clip(threshold: float) -> Clip:

@@ -15,7 +15,7 @@ from gossamer.basics.keys import kept
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors import Compressor
 from gossamer.core import InputError, brief
-from gossamer.oracles.constants import ErrorBounds, root, squared, times, total
+from gossamer.oracles.constants import ErrorBounds, root, square_error, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -31,9 +31,6 @@ class Compressed(Stage):
     def check(self, problem: Problem) -> None:
         self.source.check(problem)
         self.compressor.check(problem.dim)
-
-    def init(self, site: Site) -> Any:
-        return self.source.init(site)
 
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
@@ -56,19 +53,19 @@ class Compressed(Stage):
         else:
             slope = total(math.sqrt(m), times(1 + math.sqrt(m), root(inner.relative)))
             rest = times(1 + math.sqrt(m), root(inner.absolute))
-            relative, absolute = squared(slope, total(rest, math.sqrt(level), times(math.sqrt(m), root(noise))))
+            relative, absolute = square_error(slope, total(rest, math.sqrt(level), times(math.sqrt(m), root(noise))))
         return ErrorBounds(relative, absolute, *self._variance(inner, m, level, v))
 
     def _variance(self, inner: ErrorBounds, m: float, level: float, v: float) -> tuple[float | None, str]:
         name = type(self.compressor).__name__
         if v:
             note = f"{name}'s variance is up to {v:.3g} ‖g‖²: it has a bound only where gradients have one."
-            return None, inner.noted(note)
+            return None, inner.add_notes(note)
         if inner.variance == 0:
             return 0.0, inner.note
         if m == 0 and inner.variance is not None:
             return (math.sqrt(level) + math.sqrt(inner.variance)) ** 2, inner.note
-        return None, inner.noted(f"How much noise is left behind {name} has no bound in closed form: measure it.")
+        return None, inner.add_notes(f"How much noise is left behind {name} has no bound in closed form: measure it.")
 
 
 def compressed(compressor: Compressor) -> Compressed:

@@ -1,4 +1,4 @@
-r"""The constants of Assumption 3: how wrong an oracle may be.
+r"""The constants of Assumption 3, which bound the error of an oracle.
 
 $$ \|\mathbb E\, \tilde g_i(x) - \nabla f_i(x)\|^2 \le M_f \|\nabla f_i(x)\|^2 + \sigma_f^2, \qquad
    \mathbb E \|\tilde g_i(x) - \mathbb E\, \tilde g_i(x)\|^2 \le \sigma^2 $$
@@ -13,7 +13,7 @@ COVERED = 1 / 256
 
 @dataclass(frozen=True)
 class ErrorBounds:
-    """Bounds that hold at every point. One that has no closed form is None, and the note says why."""
+    """Bounds that hold at every point. A bound without a closed form is None, and the note says why."""
 
     relative: float | None
     """M_f."""
@@ -25,24 +25,24 @@ class ErrorBounds:
 
     @property
     def unbiased(self) -> bool:
-        """True if it is known to have no bias."""
+        """True if the oracle is known to have no bias."""
         return self.relative == 0 and self.absolute == 0
 
-    def shifted(self, size: float | None) -> tuple[float | None, float | None]:
-        """M_f and σ_f² after an error of at most this size, or of unknown size if it is None, was added to the bias."""
+    def shift_bias(self, size: float | None) -> tuple[float | None, float | None]:
+        """Return M_f and σ_f² with an error of at most this size added to the bias; None is an unknown size."""
         if size == 0:
             return self.relative, self.absolute
-        return squared(root(self.relative), total(root(self.absolute), size))
+        return square_error(root(self.relative), total(root(self.absolute), size))
 
-    def noted(self, *more: str) -> str:
-        """The note, followed by others."""
+    def add_notes(self, *more: str) -> str:
+        """Return the note, followed by those of the others that it does not hold yet."""
         return " ".join([self.note, *(note for note in more if note not in self.note)]).strip()
 
 
-def squared(slope: float | None, level: float | None) -> tuple[float | None, float | None]:
-    """M_f and σ_f² of an error of at most slope · ‖∇f‖ + level.
+def square_error(slope: float | None, level: float | None) -> tuple[float | None, float | None]:
+    """Return M_f and σ_f² of an error of at most slope · ‖∇f‖ + level.
 
-    Where both count, (a + b)² ≤ (1 + θ)a² + (1 + 1/θ)b², with θ = 1, or less if that keeps M_f within what is covered.
+    With both, (a + b)² ≤ (1 + θ)a² + (1 + 1/θ)b², where θ = 1, or less if that keeps M_f within what is covered.
     """
     if slope is None:
         return None, None
@@ -58,11 +58,11 @@ def root(value: float | None) -> float | None:
 
 
 def total(*terms: float | None) -> float | None:
-    """The sum; None if a term is None."""
+    """Return the sum; None if a term is None."""
     known = [term for term in terms if term is not None]
     return sum(known) if len(known) == len(terms) else None
 
 
 def times(factor: float, value: float | None) -> float | None:
-    """The product; zero times an unknown value is zero."""
+    """Return the product; zero times an unknown value is zero."""
     return 0.0 if factor == 0 else None if value is None else factor * value

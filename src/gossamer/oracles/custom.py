@@ -9,7 +9,6 @@ from jaxtyping import Array
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief
 from gossamer.oracles.oracle import Oracle, Site, Stage
-from gossamer.problems import Problem
 
 
 @pytree
@@ -19,12 +18,6 @@ class Custom(Stage):
 
     function: Callable[[Array, Array, Site], Array] = field(metadata={"static": True})
     inner: Oracle | None = None
-
-    def check(self, problem: Problem) -> None:
-        self.source.check(problem)
-
-    def init(self, site: Site) -> Any:
-        return self.source.init(site)
 
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
@@ -37,9 +30,6 @@ class Custom(Stage):
                     f"but returned {getattr(g, 'shape', type(g).__name__)}."
                 )
         return tuple(g.astype(x.dtype) for g, x in zip(changed, points, strict=True)), state
-
-    def bias(self, site: Site, state: Any) -> None:
-        return None
 
 
 def custom(function: Callable[[Array, Array, Site], Array]) -> Custom:

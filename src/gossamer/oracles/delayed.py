@@ -1,4 +1,4 @@
-"""Gradients that come late."""
+"""Stale gradients."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,9 +21,6 @@ class Delay(Stage):
     rounds: int = field(metadata={"static": True})
     inner: Oracle | None = None
 
-    def check(self, problem: Problem) -> None:
-        self.source.check(problem)
-
     def init(self, site: Site) -> Any:
         start = site.problem.start
         points = jnp.zeros((self.rounds, *start.shape), start.dtype)
@@ -38,7 +35,7 @@ class Delay(Stage):
         if self.rounds == 0:
             gradients, inner = self.source.query(site, state["inner"], points)
             return gradients, state | {"inner": inner}
-        # before the first query there is no other point than its own
+        # the first query fills the ring with its own point, as there is no older one
         ring = jnp.where(state["asked"] == 0, points[0], state["points"])
         place = state["asked"] % self.rounds
         gradients, inner = self.source.query(site, state["inner"], (ring[place],))
@@ -51,11 +48,11 @@ class Delay(Stage):
         inner = self.source.constants(problem)
         if self.rounds == 0:
             return inner
-        relative, absolute = inner.shifted(None)
+        relative, absolute = inner.shift_bias(None)
         note = (
             "delay's σ_f² is L²‖x − x'‖², with x' the point of that many queries ago: it has a bound along a path only."
         )
-        return ErrorBounds(relative, absolute, inner.variance, inner.noted(note))
+        return ErrorBounds(relative, absolute, inner.variance, inner.add_notes(note))
 
 
 def delay(rounds: int) -> Delay:

@@ -58,9 +58,6 @@ class ErrorFeedback(Stage):
             return (sent,), {"inner": inner, "kept": wanted - sent}
         return (before + sent,), {"inner": inner, "kept": before + sent}
 
-    def bias(self, site: Site, state: Any) -> None:
-        return None
-
     def constants(self, problem: Problem) -> ErrorBounds:
         inner, errors = self.source.constants(problem), self.compressor.errors(problem.dim)
         if not any(errors):
@@ -68,7 +65,7 @@ class ErrorFeedback(Stage):
         variance = 0.0 if inner.variance == 0 and not errors.variance else None
         where = "goes to zero where they come to rest" if self.method == "ef21" else "is made good later"
         note = f"What error_feedback errs by depends on the gradients before, and {where}: measure it along a path."
-        return ErrorBounds(None, None, variance, inner.noted(note))
+        return ErrorBounds(None, None, variance, inner.add_notes(note))
 
 
 def error_feedback(compressor: Part, method: Method = "ef21") -> ErrorFeedback:

@@ -1,4 +1,4 @@
-r"""Local training: what several steps of an optimizer on an agent's own loss give, taken for one gradient.
+r"""Local training: the displacement of several optimizer steps on an agent's own loss, as a pseudo-gradient.
 
 $$ y_0 = x, \qquad y_{h+1} = y_h - \eta_l\, d_h, \qquad
    \tilde g_i(x) = \frac{x - y_H}{H \eta_l} = \frac1H \sum_{h=0}^{H-1} d_h $$
@@ -15,20 +15,20 @@ from typing import Any, Literal, get_args
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Key
+from jaxtyping import Array
 
 from gossamer.basics.arrays import LARGEST
 from gossamer.basics.keys import of_step
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, Range, brief, nearest, whole
-from gossamer.oracles.constants import ErrorBounds, root, squared, times, total
+from gossamer.oracles.constants import ErrorBounds, root, square_error, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
 Optimizer = Literal["sgd", "adam"]
 
 FIRST, SECOND, LEAST = 0.9, 0.999, 1e-8
-"""Adam's decays of its two moments, and what it adds to the root of the second."""
+"""Adam's decays of its two moments, and the number that it adds to the root of the second."""
 
 
 @pytree
@@ -41,14 +41,8 @@ class LocalTraining(Stage):
     optimizer: Optimizer = field(metadata={"static": True})
     inner: Oracle | None = None
 
-    def check(self, problem: Problem) -> None:
-        self.source.check(problem)
-
-    def init(self, site: Site) -> Any:
-        return self.source.init(site)
-
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
-        direct = _adam if self.optimizer == "adam" else _sgd
+        direct = _adam if self.optimizer == "adam" else lambda g, moments, number: (g, moments)
 
         def step(carry: Any, now: tuple[Array, Array]) -> tuple[Any, None]:
             inner, moments, sums = carry
@@ -59,13 +53,14 @@ class LocalTraining(Stage):
             moments = tuple(own for _, own in directed)
             return (inner, moments, tuple(s + d for s, (d, _) in zip(sums, directed, strict=True))), None
 
+        # the first step asks with the key of the query: its sample is the one that there would be without local steps
+        own = self.own_key(site)
+        others = jax.vmap(lambda number: of_step(own, number))(jnp.arange(1, self.steps))
+        keys = jnp.concatenate([site.key[None], others])
         still = tuple(jnp.zeros_like(x) for x in points)
         begun = (state, tuple((zero, zero) for zero in still), still)
-        (state, _, sums), _ = jax.lax.scan(step, begun, (jnp.arange(self.steps), self._keys(site)))
+        (state, _, sums), _ = jax.lax.scan(step, begun, (jnp.arange(self.steps), keys))
         return tuple(s / self.steps for s in sums), state
-
-    def bias(self, site: Site, state: Any) -> None:
-        return None
 
     def constants(self, problem: Problem) -> ErrorBounds:
         inner = self.source.constants(problem)
@@ -75,29 +70,22 @@ class LocalTraining(Stage):
             notes.append(
                 "Adam's directions have the size of its own choice, so its bias has no closed form: measure it."
             )
-            return ErrorBounds(None, None, variance, inner.noted(*notes))
+            return ErrorBounds(None, None, variance, inner.add_notes(*notes))
         if problem.smoothness is None:
             notes.append("local_training's M_f needs the smoothness of the losses, which is not known: measure it.")
-            return ErrorBounds(None, None, variance, inner.noted(*notes))
+            return ErrorBounds(None, None, variance, inner.add_notes(*notes))
         # With E‖g(y)‖ ≤ c‖∇f(y)‖ + e: E‖y_h − x‖ ≤ ((1 + ηcL)^h − 1)/(cL) · (c‖∇f(x)‖ + e), and cL times its mean over
         # h, which is drift · (c‖∇f(x)‖ + e), comes on top of the error of each query.
         slope = total(1.0, root(inner.relative))
         drift = None if slope is None else _drift(float(self.eta) * slope * problem.smoothness, self.steps)
         if slope is None or drift is None:
-            return ErrorBounds(None, None, variance, inner.noted(*notes))
+            return ErrorBounds(None, None, variance, inner.add_notes(*notes))
         level = total(root(inner.absolute), root(inner.variance))
-        relative, absolute = squared(slope - 1 + drift * slope, total(root(inner.absolute), times(drift, level)))
-        return ErrorBounds(relative, absolute, variance, inner.noted(*notes))
+        relative, absolute = square_error(slope - 1 + drift * slope, total(root(inner.absolute), times(drift, level)))
+        return ErrorBounds(relative, absolute, variance, inner.add_notes(*notes))
 
     def asks(self, dim: int) -> int:
         return self.steps * self.source.asks(dim)
-
-    def _keys(self, site: Site) -> Key[Array, " steps"]:
-        """The first step asks with the key of the query, so that its sample is the one that would be there without
-        local training."""
-        own = self.own_key(site)
-        others = jax.vmap(lambda number: of_step(own, number))(jnp.arange(1, self.steps))
-        return jnp.concatenate([site.key[None], others])
 
 
 def local_training(steps: int, eta: float, optimizer: Optimizer = "sgd") -> LocalTraining:
@@ -123,18 +111,15 @@ def local_training(steps: int, eta: float, optimizer: Optimizer = "sgd") -> Loca
     return LocalTraining(np.asarray(eta), whole("local_training(steps=…)", steps), optimizer)
 
 
-def _sgd(g: Array, moments: Any, number: Array) -> tuple[Array, Any]:
-    return g, moments
-
-
 def _adam(g: Array, moments: Any, number: Array) -> tuple[Array, Any]:
+    """Return the direction of Adam's step with this number, from 1 on, and the next moments."""
     m, v = FIRST * moments[0] + (1 - FIRST) * g, SECOND * moments[1] + (1 - SECOND) * g**2
     count = number.astype(g.dtype)
     return m / (1 - FIRST**count) / (jnp.sqrt(v / (1 - SECOND**count)) + LEAST), (m, v)
 
 
 def _drift(growth: float, steps: int) -> float | None:
-    """The mean over h < H of (1 + growth)^h − 1; None where it is too large to be a number."""
+    """Return the mean over h < H of (1 + growth)^h − 1; None if it overflows."""
     with np.errstate(over="ignore"):
         drift = float(np.expm1(steps * np.log1p(growth)) / (steps * growth) - 1)
     return drift if np.isfinite(drift**2) else None

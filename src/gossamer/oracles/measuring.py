@@ -5,7 +5,7 @@ With $Z_k$ the error of query $k$ of $K$, and $s^2 = \frac{1}{K-1} \sum_k \|Z_k 
 $$ \|b\|^2 \approx \|\bar Z\|^2 - s^2 / K, \qquad \sigma^2 \approx s^2 $$
 
 which is unbiased. Its standard error is the jackknife's: the spread of the estimate as one query after the other is
-left out. Where an oracle is known to draw nothing, one query is exact.
+left out. If an oracle is known to draw nothing, one query is exact.
 """
 
 import dataclasses
@@ -35,19 +35,19 @@ from gossamer.problems import Problem
 from gossamer.problems.problem import cast, check_problem
 
 QUERIES_TOGETHER = 16
-"""How many queries of one agent are computed at once."""
+"""Queries of one agent that are computed at once."""
 
 NUMBERS = 2**21
-"""How many numbers of gradients are held at once; it decides how many agents make a block."""
+"""Numbers of gradients that are held at once, which decides the number of agents in a block."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The findings of `measure`. A maximum is over all points and agents measured, and says nothing of others.
+    """Estimates of the constants of Assumption 3. A maximum is over the points and agents measured, and no others.
 
-    The maximum of many noisy estimates is too large on average. The intervals are honest about it: each estimate's ends
-    are widened (Bonferroni) so that all intervals hold together in 95 % of cases, and the maximum of the lower ends and
-    that of the upper ends enclose the true maximum.
+    The maximum of many noisy estimates is too large on average. So each estimate's interval is widened (Bonferroni)
+    until all intervals hold together in 95 % of cases: the maximum of the lower ends and that of the upper ends then
+    enclose the true maximum.
     """
 
     bias_sq: Float[np.ndarray, "points agents"]
@@ -62,58 +62,64 @@ class Measured:
     """K, the number of queries at every point and of every agent."""
 
     @staticmethod
-    def joined(parts: Sequence["Measured"]) -> "Measured":
-        """Measurements at several points, as one."""
+    def join(parts: Sequence["Measured"]) -> "Measured":
+        """Concatenate measurements at several points."""
         names = ("bias_sq", "error", "grad_sq", "noise")
         arrays = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
         return Measured(*arrays, queries=parts[0].queries)
 
     @property
     def relative(self) -> float:
-        """The smallest M_f that would do with σ_f² = 0: max ‖b‖²/‖∇f_i‖², infinite where ∇f_i = 0 and b is not."""
+        """Return the smallest M_f that holds with σ_f² = 0: max ‖b‖²/‖∇f_i‖², infinite if ∇f_i = 0 and b ≠ 0."""
         return float(_ratio(self.bias_sq, self.grad_sq).max())
 
     @property
     def relative_interval(self) -> tuple[float, float]:
-        """The 95 % interval of `relative`."""
+        """Return the 95 % interval of `relative`."""
         low, high = (float(_ratio(end, self.grad_sq).max()) for end in self._ends())
         return low, high
 
     def absolute_at(self, relative: float) -> float:
-        """The smallest σ_f² that goes with this M_f: max (‖b‖² − M_f ‖∇f_i‖²)₊."""
+        """Return the smallest σ_f² that holds with this M_f: max (‖b‖² − M_f ‖∇f_i‖²)₊."""
         return self._beyond(self.bias_sq, relative)
 
     def absolute_interval(self, relative: float) -> tuple[float, float]:
-        """The 95 % interval of `absolute_at`."""
+        """Return the 95 % interval of `absolute_at`."""
         low, high = self._ends()
         return self._beyond(low, relative), self._beyond(high, relative)
 
     @property
     def variance(self) -> float:
-        """σ²: the largest s²."""
+        """Return σ², the largest s²."""
         return float(self.noise.max())
 
     @property
     def mean_variance(self) -> float:
-        """The mean s²."""
+        """Return the mean s²."""
         return float(self.noise.mean())
 
     def asdict(self) -> dict[str, Any]:
-        """The numbers for a JSON file; an infinite one is null."""
+        """Return the numbers for a JSON file; an infinite one is null."""
+
+        def finite(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return [finite(end) for end in value]
+            return value if math.isfinite(value) else None
+
         summary: dict[str, Any] = {
             "points": self.bias_sq.shape[0],
             "agents": self.bias_sq.shape[1],
             "queries": self.queries,
             "relative": self.relative,
-            "relative_interval": list(self.relative_interval),
+            "relative_interval": self.relative_interval,
             "absolute_at_0": self.absolute_at(0),
-            "absolute_at_0_interval": list(self.absolute_interval(0)),
+            "absolute_at_0_interval": self.absolute_interval(0),
             "absolute_at_covered": self.absolute_at(COVERED),
-            "absolute_at_covered_interval": list(self.absolute_interval(COVERED)),
+            "absolute_at_covered_interval": self.absolute_interval(COVERED),
             "variance": self.variance,
             "mean_variance": self.mean_variance,
         }
-        return {name: _finite(value) for name, value in summary.items()}
+        return {name: finite(value) for name, value in summary.items()}
 
     def __repr__(self) -> str:
         points, agents = self.bias_sq.shape
@@ -158,18 +164,12 @@ def measure(
     seed: int = 0,
     round: int = 0,
 ) -> Measured:
-    """Ask an oracle many times at the same points, in float64, and see how wrong it is.
+    """Measure the bias and the noise of an oracle by many queries at the same points, in float64.
 
-    Every query starts from the same memory, so what was drawn once counts as bias, and so does what an epoch has left.
-
-    Args:
-        oracle: what is asked; a stage alone stands around the exact gradient.
-        problem: whose gradients it gives.
-        points: [d], or [points, d], or [points, agents, d] for points of each agent's own.
-        memory: the oracle's state of every agent; by default the state before the first query.
-        queries: how often each agent is asked at each point; once if the oracle is known to have no variance.
-        seed: the seed of the queries' draws.
-        round: the round that the oracle is told.
+    `points` are [d], or [points, d], or [points, agents, d] for points of each agent's own. Each agent is asked
+    `queries` times at each point, or once if the oracle is known to have no variance. Every query starts from the same
+    `memory`, the oracle's state of every agent, which is by default the state before the first query. So an error that
+    was drawn once counts as bias, and so does the rest of an epoch. `round` is the round that the oracle sees.
     """
     check_problem(problem)
     oracle = completed(oracle)
@@ -180,7 +180,7 @@ def measure(
             "attackers that answer with ALIE have no gradients of their own to measure: leave the attack out, or take "
             'how = "flip", "scale" or "constant".'
         )
-    x, seed, round = _points(points, problem), whole("seed", seed, least=0), whole("round", round, least=0)
+    x, seed, round = _check_points(points, problem), whole("seed", seed, least=0), whole("round", round, least=0)
     queries = count_of(queries)
     asked = 1 if oracle.constants(problem).variance == 0 else queries
     block = max(1, min(100, NUMBERS // (asked * problem.dim)))
@@ -189,23 +189,21 @@ def measure(
         once, _ = jax.random.split(root(RUN, seed))  # what is drawn once is drawn as in a run with this seed
         fresh = partial(_memories, oracle, problem, once)
         shapes = jax.eval_shape(fresh)
-        needed = 2 * sum(
-            float(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes)
-        )  # the memory, and its copy
+        needed = 2 * sum(float(leaf.size) * leaf.dtype.itemsize for leaf in jax.tree.leaves(shapes))  # and a copy
         refuse_beyond_memory(
             "what the oracle remembers", needed, "lower the delay or the number of agents, or leave out saga"
         )
-        held = fresh() if memory is None else _checked(memory, shapes)
+        held = fresh() if memory is None else _check_memory(memory, shapes)
         drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))
         moments = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
         return Measured(*(np.asarray(values).T for values in moments), queries=asked)
 
 
 def drawn_constants(oracle: Oracle, problem: Problem, seeds: Sequence[int] = (0,)) -> ErrorBounds:
-    """Return the constants that an oracle states, and σ_f² too where only what is drawn once decides on it.
+    """Return the constants that an oracle states, with σ_f² if it is decided by errors that are drawn once.
 
-    Such an oracle has the same bias at every point. As soon as it is drawn, its size needs no measurement: σ_f² is then
-    the largest of all agents in runs with these seeds.
+    Such an oracle has the same bias at every point, whose size needs no measurement once it is drawn: σ_f² is the
+    largest of all agents in runs with these seeds.
     """
     oracle = completed(oracle)
     stated = oracle.constants(problem)
@@ -218,7 +216,7 @@ def drawn_constants(oracle: Oracle, problem: Problem, seeds: Sequence[int] = (0,
     largest = float(np.asarray(found).max())
     if np.isnan(largest):  # there is no constant bias
         return stated
-    note = stated.noted(f"Over the draws of {counted(len(seeds), 'seed')} it is {largest:.4g}.")
+    note = stated.add_notes(f"Over the draws of {counted(len(seeds), 'seed')} it is {largest:.4g}.")
     return dataclasses.replace(stated, absolute=largest, note=note)
 
 
@@ -227,15 +225,15 @@ def _bias_sq(oracle: Oracle, problem: Problem, keys: Key[Array, "seeds agents"])
     def one_agent(agent: Array, key: Array) -> Any:
         site = Site(problem, agent, key, jnp.int32(0))
         bias = oracle.bias(site, oracle.init(site))
-        # a number, because a loop over blocks of agents cannot return None
+        # NaN stands for None, which a loop over blocks of agents cannot return
         return jnp.nan if bias is None else bias @ bias
 
     agents = jnp.arange(problem.agents, dtype=jnp.int32)
-    return jax.lax.map(lambda row: _mapped(one_agent, (agents, row), 100), keys)
+    return jax.lax.map(lambda row: _map_rows(one_agent, (agents, row), 100), keys)
 
 
 def count_of(queries: Any) -> int:
-    """The number of queries, which must be large enough for a standard error."""
+    """Return the number of queries; raise InputError if they are too few for a standard error."""
     return whole("queries", queries, least=4, advice="64 is a good start.")
 
 
@@ -249,7 +247,7 @@ def _memories(oracle: Oracle, problem: Problem, key: Key[Array, ""]) -> Any:
 
 @partial(jax.jit, static_argnums=1)
 def _keys(key: Key[Array, ""], shape: tuple[int, int, int]) -> Key[Array, "agents points queries"]:
-    # by the numbers of the agent, the point and the query, so that no block and no other point changes a draw
+    # folded by the numbers of the agent, the point and the query: no block and no other point changes a draw
     fold = jax.vmap(jax.random.fold_in, (None, 0))
     for size in shape:
         key, fold = fold(key, jnp.arange(size)), jax.vmap(fold, (0, None))
@@ -260,7 +258,7 @@ def _keys(key: Key[Array, ""], shape: tuple[int, int, int]) -> Key[Array, "agent
 def _moments(
     oracle: Oracle, problem: Problem, points: Array, memory: Any, keys: Array, round: Array, block: int
 ) -> tuple[Array, Array, Array, Array]:
-    """The arrays of `Measured`, each [agents, points]."""
+    """Return the arrays of `Measured`, each [agents, points]."""
 
     def one_agent(agent: Array, points: Array, memory: Any, keys: Array) -> Any:
         def at(x: Array, keys: Array) -> Any:
@@ -269,16 +267,16 @@ def _moments(
             def error(key: Array) -> Array:
                 return oracle.query(Site(problem, agent, key, round), memory, (x,))[0][0] - true
 
-            bias_sq, deviation, noise = _bias_and_noise(_mapped(error, (keys,), QUERIES_TOGETHER))
+            bias_sq, deviation, noise = _bias_and_noise(_map_rows(error, (keys,), QUERIES_TOGETHER))
             return bias_sq, deviation, true @ true, noise
 
-        return _mapped(at, (points, keys), 1)
+        return _map_rows(at, (points, keys), 1)
 
     agents = jnp.arange(problem.agents, dtype=jnp.int32)
-    return _mapped(one_agent, (agents, points.swapaxes(0, 1), memory, keys), block)
+    return _map_rows(one_agent, (agents, points.swapaxes(0, 1), memory, keys), block)
 
 
-def _mapped(function: Any, arrays: tuple[Any, ...], together: int) -> Any:
+def _map_rows(function: Any, arrays: tuple[Any, ...], together: int) -> Any:
     """Apply a function to every row of the arrays, at most `together` rows at once."""
     rows = jax.tree.leaves(arrays)[0].shape[0]
     if rows <= together:
@@ -287,18 +285,19 @@ def _mapped(function: Any, arrays: tuple[Any, ...], together: int) -> Any:
 
 
 def _bias_and_noise(errors: Float[Array, "queries d"]) -> tuple[Array, Array, Array]:
-    """‖b‖² without bias, its jackknife standard error, and s²."""
+    """Return ‖b‖² without bias, its jackknife standard error, and s²."""
     k, mean = errors.shape[0], errors.mean(0)
     if k == 1:
         return mean @ mean, jnp.zeros_like(mean[0]), jnp.zeros_like(mean[0])
     noise = ((errors - mean) ** 2).sum() / (k - 1)
-    # the estimate without query q is a constant plus this
+    # the estimate without query q is a constant plus this, so that no mean is computed K times
     without = 2 * ((errors**2).sum(1) - k * errors @ mean) / ((k - 1) * (k - 2))
     variance = (k - 1) / k * ((without - without.mean()) ** 2).sum()
     return mean @ mean - noise / k, jnp.sqrt(variance), noise
 
 
-def _points(points: Any, problem: Problem) -> np.ndarray:
+def _check_points(points: Any, problem: Problem) -> np.ndarray:
+    """Return points as [points, agents, d]."""
     x = numbers("points", points, finite=False)
     agents, d = problem.agents, problem.dim
     if x.ndim in (1, 2) and x.shape[-1] == d and x.size:
@@ -313,7 +312,8 @@ def _points(points: Any, problem: Problem) -> np.ndarray:
     return x
 
 
-def _checked(memory: Any, wanted: Any) -> Any:
+def _check_memory(memory: Any, wanted: Any) -> Any:
+    """Return the memory in float64; raise InputError if its structure or shapes are not those wanted."""
     shapes = [jax.tree.map(lambda leaf: getattr(leaf, "shape", None), tree) for tree in (memory, wanted)]
     if jax.tree.structure(memory) != jax.tree.structure(wanted) or shapes[0] != shapes[1]:
         raise InputError(f"memory must be the state of this oracle, {shapes[1]} by shapes, but is {brief(shapes[0])}.")
@@ -323,9 +323,3 @@ def _checked(memory: Any, wanted: Any) -> Any:
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:
     above = np.maximum(above, 0)
     return np.divide(above, below, out=np.where(above > 0, math.inf, 0.0), where=below > 0)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_finite(entry) for entry in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,4 @@
-"""The contract of an oracle: where an agent's gradients come from, and all that it may touch."""
+"""The contract of an oracle, the source of an agent's gradients, and of the stages around it."""
 
 import abc
 import dataclasses
@@ -44,39 +44,39 @@ class Oracle(abc.ABC):
 
     @abc.abstractmethod
     def check(self, problem: Problem) -> None:
-        """Refuse, before any work, a problem that this oracle cannot serve."""
+        """Raise InputError, before any work, for a problem that this oracle cannot serve."""
 
     def init(self, site: Site) -> Any:
-        """The state before the first query."""
+        """Return the state before the first query."""
         return ()
 
     @abc.abstractmethod
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
-        """The gradients at the points, all on one sample, and the next state."""
+        """Return the gradients at the points, all on one sample, and the next state."""
 
     def value(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[Array, ...]:
-        """The losses at the points, on the sample that `query` takes at the same site and state."""
+        """Return the losses at the points, on the sample that `query` takes at the same site and state."""
         raise InputError(f"{type(self).__name__} gives gradients only, and no losses that belong to them.")
 
     @abc.abstractmethod
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
-        """The part of E[g̃ − ∇f_i] that is the same at every point; None where that is not all of it."""
+        """Return E[g̃ − ∇f_i] if it is the same at every point, else None."""
 
     def attackers(self, agents: int) -> frozenset[int]:
-        """Return which of the given number of agents give gradients that are wrong on purpose."""
+        """Return the numbers of the agents, of so many, that give wrong gradients on purpose."""
         return frozenset()
 
     def together(self, agents: int) -> Attack | None:
-        """Return what some of so many agents make of all agents' gradients, once these are there; None if nothing."""
+        """Return the attack that is computed from all agents' gradients, as ALIE is; None if there is none."""
         return None
 
     def constants(self, problem: Problem) -> ErrorBounds:
-        """The bounds of Assumption 3 on this problem that are known in closed form."""
+        """Return the bounds of Assumption 3 on this problem that are known in closed form."""
         return ErrorBounds(None, None, None, f"{type(self).__name__} states no constants: measure them.")
 
     @property
     def privacy(self) -> Privacy | None:
-        """Return what the source promises about its samples; None if it promises nothing."""
+        """Return the differential privacy of the source's samples; None if it has none."""
         return None
 
     @property
@@ -86,24 +86,24 @@ class Oracle(abc.ABC):
 
     @property
     def depth(self) -> int:
-        """How many stages stand around the source.
+        """Return the number of stages around the source.
 
-        Each draws from a key of its own, so that one more around all of them moves no sample.
+        Each stage folds it into its key, so that one more stage around all of them changes no draw of the others.
         """
         return 0
 
     def own_key(self, site: Site) -> Key[Array, ""]:
-        """The key of this stage's, or this source's, own draws (see `gossamer.basics.keys`)."""
+        """Return the key of this stage's, or this source's, own draws (see `gossamer.basics.keys`)."""
         return of_stage(site.key, self.depth)
 
     def asks(self, dim: int) -> int:
-        """How many gradients, or function values, one query takes of the agent's own loss."""
+        """Return the number of gradients, or function values, that one query takes of the agent's own loss."""
         return 1
 
     def full(self) -> "Oracle":
-        """This oracle with all of an agent's samples in place of a draw, for rules that ask for a full gradient.
+        """Return this oracle with all of an agent's samples in place of a draw, for rules that ask for a full gradient.
 
-        It takes the state of this one and gives it back.
+        The new oracle takes the state of this one and returns it unchanged.
         """
         raise InputError(
             f"{type(self).__name__} has no gradient over all samples of an agent, which this rule asks for: use a "
@@ -111,7 +111,7 @@ class Oracle(abc.ABC):
         )
 
     def passes(self, problem: Problem) -> float:
-        """How many queries a full gradient counts as, the mean over agents."""
+        """Return the number of queries that a full gradient counts as, the mean over agents."""
         return float(self.asks(problem.dim))
 
     def __or__(self, stage: Any) -> "Oracle":
@@ -124,12 +124,16 @@ class Oracle(abc.ABC):
 
 
 class Stage(Oracle):
-    """An oracle that changes what another returns. On its own it stands around the exact gradient."""
+    """An oracle that changes the gradients of another. On its own it stands around the exact gradient.
+
+    A stage without a state of its own hands on the state of its source. Unless it defines `bias`, its bias counts as
+    one that depends on the point.
+    """
 
     inner: Oracle | None
 
     def around(self, source: Oracle) -> "Stage":
-        """This stage, and those inside it, around a source."""
+        """Return this stage, and those inside it, around a source."""
         inner = source if self.inner is None else source | self.inner
         return dataclasses.replace(self, inner=inner)  # pyright: ignore[reportArgumentType]
 
@@ -143,7 +147,7 @@ class Stage(Oracle):
 
     @property
     def source(self) -> Oracle:
-        """The oracle that this stage stands around."""
+        """Return the oracle that this stage stands around."""
         if self.inner is None:
             raise InputError(f"{type(self).__name__} has no oracle to stand around: write oracles.exact() | it.")
         return self.inner
@@ -151,6 +155,15 @@ class Stage(Oracle):
     @property
     def depth(self) -> int:
         return self.source.depth + 1
+
+    def check(self, problem: Problem) -> None:
+        self.source.check(problem)
+
+    def init(self, site: Site) -> Any:
+        return self.source.init(site)
+
+    def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
+        return None
 
     def attackers(self, agents: int) -> frozenset[int]:
         return self.source.attackers(agents)

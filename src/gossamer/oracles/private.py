@@ -38,7 +38,7 @@ class Private(Stage):
     rate: Any
     delta: Any
     last: UInt[Any, ""]
-    """A row is taken if its random word is at most this: with probability `rate` to 32 bits, in any precision."""
+    """The largest random word with which a row is taken: with probability `rate` to 32 bits, in any precision."""
     inner: Oracle | None = None
 
     def __repr__(self) -> str:
@@ -79,9 +79,6 @@ class Private(Stage):
             "private counts what an agent lets out by its sampled queries, but this rule also asks for gradients over "
             "all samples, which its ε would not hold for. Use a rule that asks for none, such as biased-dmt."
         )
-
-    def bias(self, site: Site, state: Any) -> None:
-        return None
 
     def constants(self, problem: Problem) -> ErrorBounds:
         note = "What clipping each sample's gradient does to their mean has no closed form: measure it."

@@ -11,7 +11,7 @@ from jaxtyping import Array
 from gossamer.basics.arrays import LARGEST, numbers
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, Range
-from gossamer.oracles.constants import ErrorBounds, root, squared, times, total
+from gossamer.oracles.constants import ErrorBounds, root, square_error, times, total
 from gossamer.oracles.oracle import Oracle, Site, Stage
 from gossamer.problems import Problem
 
@@ -24,9 +24,6 @@ class RelativeBias(Stage):
     delta: Any
     inner: Oracle | None = None
 
-    def check(self, problem: Problem) -> None:
-        self.source.check(problem)
-
     def init(self, site: Site) -> Any:
         signs = jax.random.rademacher(self.own_key(site), site.problem.start.shape, jnp.int32)
         return {"inner": self.source.init(site), "signs": signs.astype(jnp.int8)}
@@ -35,11 +32,8 @@ class RelativeBias(Stage):
         gradients, inner = self.source.query(site, state["inner"], points)
         return tuple(g + self.delta * state["signs"] * g for g in gradients), state | {"inner": inner}
 
-    def bias(self, site: Site, state: Any) -> None:
-        return None
-
     def constants(self, problem: Problem) -> ErrorBounds:
-        return stretched(self.source.constants(problem), float(self.delta), 1 + float(self.delta))
+        return stretch_bounds(self.source.constants(problem), float(self.delta), 1 + float(self.delta))
 
 
 @pytree
@@ -59,19 +53,13 @@ class GivenFactors(Stage):
                 f"each coordinate, but has shape {self.factors.shape}."
             )
 
-    def init(self, site: Site) -> Any:
-        return self.source.init(site)
-
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
         return tuple(g + self.factors[site.agent] * g for g in gradients), state
 
-    def bias(self, site: Site, state: Any) -> None:
-        return None
-
     def constants(self, problem: Problem) -> ErrorBounds:
         factors = np.asarray(self.factors)
-        return stretched(self.source.constants(problem), np.abs(factors).max(), np.abs(1 + factors).max())
+        return stretch_bounds(self.source.constants(problem), np.abs(factors).max(), np.abs(1 + factors).max())
 
 
 def relative_bias(delta: float | None = None, *, factors: Any = None) -> Stage:
@@ -94,9 +82,12 @@ def relative_bias(delta: float | None = None, *, factors: Any = None) -> Stage:
     return GivenFactors(numbers("relative_bias(factors=…)", factors))
 
 
-def stretched(inner: ErrorBounds, error: float, stretch: float) -> ErrorBounds:
-    """The bounds after Δ with ‖Δ‖ = error, ‖I + Δ‖ = stretch: the error is Δ∇f + (I + Δ)b, the noise (I + Δ)n."""
+def stretch_bounds(inner: ErrorBounds, error: float, stretch: float) -> ErrorBounds:
+    """Return the bounds after Δ with ‖Δ‖ = error and ‖I + Δ‖ = stretch.
+
+    The error becomes Δ∇f + (I + Δ)b, and the noise (I + Δ)n.
+    """
     error, stretch = float(error), float(stretch)
     slope = total(error, times(stretch, root(inner.relative)))
-    relative, absolute = squared(slope, times(stretch, root(inner.absolute)))
+    relative, absolute = square_error(slope, times(stretch, root(inner.absolute)))
     return ErrorBounds(relative, absolute, times(stretch**2, inner.variance), inner.note)

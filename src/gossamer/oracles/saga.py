@@ -41,12 +41,9 @@ class Saga(Stage):
 
     @property
     def batches(self) -> MiniBatch:
-        """The mini-batches that it stands around."""
+        """Return the mini-batches that this stage stands around."""
         assert isinstance(self.source, MiniBatch)
         return self.source
-
-    def check(self, problem: Problem) -> None:
-        self.source.check(problem)
 
     def init(self, site: Site) -> Any:
         assert isinstance(site.problem, Empirical)
@@ -60,8 +57,8 @@ class Saga(Stage):
         rows, inner = self.batches.draw(site, state["inner"])
         found = [jax.vmap(lambda row, x=x: problem.batch_gradient(site.agent, row[None], x))(rows) for x in points]
         gradients = tuple((each - table[rows]).mean(0) + mean for each in found)
-        if found:  # of several points on one sample, the first is kept
-            again = jnp.tril(rows[:, None] == rows, -1).any(1)  # a row that was drawn twice is put there once
+        if found:  # of several points on one sample, the table takes the gradient at the first
+            again = jnp.tril(rows[:, None] == rows, -1).any(1)  # a row that was drawn twice changes the mean once
             change = jnp.where(again[:, None], 0, found[0] - table[rows])
             mean = mean + change.sum(0) / problem.sizes[site.agent].astype(mean.dtype)
             table = table.at[rows].set(found[0])
@@ -71,12 +68,12 @@ class Saga(Stage):
         return self.source.bias(site, state["inner"])
 
     def full(self) -> Oracle:
-        return self.source.full()  # which hands on the table as it is
+        return self.source.full()  # Exact, which hands on the table as it is
 
     def constants(self, problem: Problem) -> ErrorBounds:
         inner = self.source.constants(problem)
         note = "The variance of saga goes to zero where the points come to rest: measure it along a path."
-        return ErrorBounds(inner.relative, inner.absolute, inner.variance, inner.noted(note))
+        return ErrorBounds(inner.relative, inner.absolute, inner.variance, inner.add_notes(note))
 
 
 def saga() -> Saga:

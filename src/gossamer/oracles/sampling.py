@@ -87,20 +87,32 @@ class MiniBatch(Oracle):
         return ErrorBounds(None, None, None, note)
 
     def full(self) -> Oracle:
-        return exact()  # which hands on the state of an epoch as it is
+        return exact()  # Exact hands on the state of an epoch as it is
 
     def passes(self, problem: Problem) -> float:
         assert isinstance(problem, Empirical)
         return float(np.mean(problem.sizes) / self.batch)
 
     def draw(self, site: Site, state: Any) -> tuple[Int[Array, " batch"], Any]:
-        """The rows of a batch, counted from the agent's first, and the next state."""
+        """Return the rows of a batch, counted from the agent's first, and the next state."""
         size = _samples(site).sizes[site.agent]
         # straight from the query's key, which no other draw takes: a fold for each agent and round is saved
         bits = kept(site.round, lambda: jax.random.bits(site.key, (self.batch,), jnp.uint32))
         if self.replace:
             return below(bits, size), state
-        return _deal(bits, size, state)
+
+        # Fisher and Yates's shuffle, as many swaps a query as the batch is large: at every place p one of the rows
+        # that were not dealt in this epoch, each with the same chance
+        def swap(k: Array, carry: Any) -> Any:
+            order, place, rows = carry
+            other = place + below(bits[k], size - place)
+            row = order[other]
+            order = order.at[other].set(order[place]).at[place].set(row)
+            return order, jnp.where(place + 1 == size, 0, place + 1), rows.at[k].set(row)
+
+        first = (state["order"], state["next"], jnp.zeros(bits.shape, jnp.int32))
+        order, place, rows = jax.lax.fori_loop(0, self.batch, swap, first)
+        return rows, {"order": order, "next": place}
 
 
 def exact() -> Exact:
@@ -119,7 +131,7 @@ def minibatch(batch: int, *, replace: bool = True) -> MiniBatch:
 
 
 def completed(oracle: Oracle | None) -> Oracle:
-    """The oracle with a source: a stage that stands around nothing gets the exact gradient, and None becomes that."""
+    """Return the oracle with a source: a stage alone is put around the exact gradient, and None becomes that."""
     if oracle is None:
         return exact()
     if not isinstance(oracle, Oracle):
@@ -128,7 +140,7 @@ def completed(oracle: Oracle | None) -> Oracle:
 
 
 def below(bits: UInt[Array, "*k"], size: Array) -> Int[Array, "*k"]:
-    """Uniform integers in [0, size) from 32 random bits each: the high word of bits · size.
+    """Return uniform integers in [0, size) from 32 random bits each: the high word of bits · size.
 
     One draw costs one word and no division; a value's probability is off by at most 2⁻³². The product is made of 16-bit
     halves, because 64-bit integers are off unless x64 is on.
@@ -139,21 +151,6 @@ def below(bits: UInt[Array, "*k"], size: Array) -> Int[Array, "*k"]:
     middle = high * size_low + ((low * size_low) >> 16)
     carry = (middle & 0xFFFF) + low * size_high
     return (high * size_high + (middle >> 16) + (carry >> 16)).astype(jnp.int32)
-
-
-def _deal(bits: Array, size: Array, state: Any) -> tuple[Array, Any]:
-    # Fisher and Yates's shuffle, as many swaps a query as the batch is large: at every place p one of the rows that
-    # were not dealt in this epoch, each with the same chance.
-    def swap(k: Array, carry: Any) -> Any:
-        order, place, rows = carry
-        other = place + below(bits[k], size - place)
-        row = order[other]
-        order = order.at[other].set(order[place]).at[place].set(row)
-        return order, jnp.where(place + 1 == size, 0, place + 1), rows.at[k].set(row)
-
-    first = (state["order"], state["next"], jnp.zeros(bits.shape, jnp.int32))
-    order, place, rows = jax.lax.fori_loop(0, bits.shape[0], swap, first)
-    return rows, {"order": order, "next": place}
 
 
 def _samples(site: Site) -> Empirical:

@@ -27,7 +27,7 @@ from gossamer.problems import Problem
 Method = Literal["gaussian", "sphere", "coordinate"]
 
 VALUES_TOGETHER = 16
-"""How many function values are computed at once; the others wait, so that memory stays flat."""
+"""Function values that are computed at once, so that memory does not grow with their number."""
 
 
 @pytree
@@ -42,28 +42,27 @@ class ZerothOrder(Stage):
 
     def check(self, problem: Problem) -> None:
         self.source.check(problem)
+
+        def value_at_start(source: Oracle, problem: Problem) -> Any:
+            site = Site(problem, jnp.int32(0), jax.random.key(0, impl="threefry2x32"), jnp.int32(0))
+            return source.value(site, source.init(site), (problem.start,))
+
         try:
             with jax.enable_x64(True):
-                jax.eval_shape(_value_at_start, self.source, problem)
+                jax.eval_shape(value_at_start, self.source, problem)
         except (InputError, AttributeError, NotImplementedError) as error:
             raise InputError(
                 f"zeroth_order asks for function values, but there are none: {error} Put it around a source that has "
                 "them, such as oracles.exact() or oracles.minibatch(64), and other stages behind it."
             ) from error
 
-    def init(self, site: Site) -> Any:
-        return self.source.init(site)
-
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
-        _, after = self.source.query(site, state, ())  # asked at no point, it only goes on to the next sample
+        _, after = self.source.query(site, state, ())  # a query at no point only moves on to the next sample
 
         def loss(x: Array) -> Array:
             return self.source.value(site, state, (x,))[0]
 
         return tuple(self._gradient(loss, x, site) for x in points), after
-
-    def bias(self, site: Site, state: Any) -> None:
-        return None
 
     def asks(self, dim: int) -> int:
         return 1 + (dim if self.method == "coordinate" else self.directions)
@@ -83,7 +82,7 @@ class ZerothOrder(Stage):
                 f"Random directions add a variance of {direction_variance(self.method, d) / self.directions:.4g} ‖g‖², "
                 "for g the gradient on the sample and a small radius: it has a bound only where gradients have one."
             )
-        return ErrorBounds(*inner.shifted(size), variance, inner.noted(*notes))
+        return ErrorBounds(*inner.shift_bias(size), variance, inner.add_notes(*notes))
 
     def _gradient(self, loss: Callable[[Array], Array], x: Array, site: Site) -> Array:
         if self.method == "coordinate":
@@ -99,7 +98,7 @@ class ZerothOrder(Stage):
 
 
 def direction_variance(method: Literal["gaussian", "sphere"], d: int) -> int:
-    r"""The variance of one random direction on a loss that is linear with gradient g, over ‖g‖².
+    r"""Return the variance of one random direction on a loss that is linear with gradient g, over ‖g‖².
 
     $\mathbb E\|(g^\top u) u\|^2 = (d+2) \|g\|^2$ for $u \sim \mathcal N(0, I)$, and $\mathbb E\|d\, (g^\top u) u\|^2 =
     d^2\, \mathbb E(g^\top u)^2 = d\, \|g\|^2$ on the sphere; the square of the mean, $\|g\|^2$, comes off.
@@ -110,13 +109,13 @@ def direction_variance(method: Literal["gaussian", "sphere"], d: int) -> int:
 def along(
     loss: Callable[[Array], Array], x: Float[Array, " d"], directions: Float[Array, "m d"], radius: Any
 ) -> Float[Array, " d"]:
-    """The mean over directions u of (f(x + hu) − f(x))/h · u."""
+    """Return the mean over directions u of (f(x + hu) − f(x))/h · u."""
     moved = jax.lax.map(lambda u: loss(x + radius * u), directions, batch_size=VALUES_TOGETHER)
     return (moved - loss(x)) / radius @ directions / directions.shape[0]
 
 
 def forward_difference(loss: Callable[[Array], Array], x: Float[Array, " d"], radius: Any) -> Float[Array, " d"]:
-    """(f(x + he_j) − f(x))/h for every coordinate j: d + 1 values."""
+    """Return (f(x + he_j) − f(x))/h for every coordinate j: d + 1 values."""
     moved = jax.lax.map(lambda j: loss(x.at[j].add(radius)), jnp.arange(x.shape[0]), batch_size=VALUES_TOGETHER)
     return (moved - loss(x)) / radius
 
@@ -142,8 +141,3 @@ def zeroth_order(method: Method = "gaussian", *, radius: float, directions: int 
             "leave it out."
         )
     return ZerothOrder(h, method, directions)
-
-
-def _value_at_start(source: Oracle, problem: Problem) -> Any:
-    site = Site(problem, jnp.int32(0), jax.random.key(0, impl="threefry2x32"), jnp.int32(0))
-    return source.value(site, source.init(site), (problem.start,))

@@ -219,7 +219,7 @@ def _of_oracle(
         f"σ_f² is the upper end of a 95 % interval, {low:.4g} to {high:.4g}, from {measured.queries:,} queries of each "
         "agent at the start and at the lowest point."
     )
-    return bounds, drawn.noted(measuring)
+    return bounds, drawn.add_notes(measuring)
 
 
 def _frontier(measured: Measured, relative: float | None, heterogeneity: float) -> tuple[float, float, float]:
