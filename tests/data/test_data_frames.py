@@ -99,11 +99,11 @@ def test_dates_are_no_features():
 
 
 def test_what_does_not_go_with_a_frame():
-    with pytest.raises(InputError, match="dim=3 is for LIBSVM files only, but the frame has a width of its own"):
+    with pytest.raises(InputError, match="dim=3 is for LIBSVM files only, but the data are the frame"):
         load(POLARS, dim=3)
-    with pytest.raises(InputError, match=r"must be a table \(.csv, .parquet\), as the frame is one"):
+    with pytest.raises(InputError, match=r"must be a table \(.csv, .parquet\) or a frame, as the frame is one"):
         load(POLARS.drop("site"), label="answer", test=(np.eye(3), [0, 1, 1]))
     with pytest.raises(InputError, match="the frame has the column 'site', which the training part does not have"):
         load(POLARS.drop("site"), label="answer", test=POLARS)
-    with pytest.raises(InputError, match="data must be a pair"):
+    with pytest.raises(InputError, match="the frame has no column 'label'"):
         load(POLARS["age"])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gossamer.core import InputError
-from gossamer.data import DATASETS, Dataset, files, images, load, read_idx, read_images
+from gossamer.data import DATASETS, Dataset, files, load, read_idx, read_images
 from gossamer.data.datasets import export
 from gossamer.problems import neural, softmax
 from gossamer.problems.inputs import Bytes
@@ -19,8 +19,7 @@ PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 def own(tmp_path, monkeypatch):
     """A directory of the user's own data sets; the system has none."""
     monkeypatch.setenv("GOSSAMER_DATA", f"/nowhere:{tmp_path}")
-    for module in (files, images):
-        monkeypatch.setattr(module, "SYSTEM", tmp_path / "system")
+    monkeypatch.setattr(files, "SYSTEM", tmp_path / "system")
     return tmp_path
 
 
@@ -30,20 +29,16 @@ def test_idx_is_read_plain_and_gzipped_whatever_it_is_called(tmp_path):
         np.testing.assert_array_equal(read_idx(tmp_path / name), PIXELS)
 
 
-BOMB = b"\0\0\x08\x03" + 3 * (4096).to_bytes(4, "big")
-
 FAULTS = {
-    "cut short": (idx(PIXELS)[:-5], r"cut short: it states 2 × 3 × 4 = 24 bytes, but holds 19\. Copy or unpack"),
-    "too long": (idx(PIXELS) + b"\0", "holds more than the 2 × 3 × 4 = 24 bytes that it states"),
-    "empty": (b"", "is not an IDX file: it begins with nothing"),
-    "text": (b"+1 3:1\n", "is not an IDX file: it begins with 2b 31 20 33, not with 00 00"),
-    "floats": (idx(PIXELS, kind=13), "of the type 0x0d with 3 sizes, but only unsigned bytes"),
-    "no sizes": (b"\0\0\x08\0", "of the type 0x08 with 0 sizes"),
-    "cut within its sizes": (idx(PIXELS)[:9], "is cut short within its 3 sizes"),
-    "nothing in it": (idx(PIXELS[:0]), "states the sizes 0 × 3 × 4, so it holds nothing"),
-    "too large a claim": (BOMB, "states 4,096 × 4,096 × 4,096 bytes, more than a file of its size can hold"),
-    "zipped claim": (gzip.compress(BOMB), "more than a file of its size can hold"),
-    "zipped bomb": (gzip.compress(idx(PIXELS) + bytes(10**6)), "holds more than the 2 × 3 × 4 = 24 bytes"),
+    "cut short": (idx(PIXELS)[:-5], "states 2 × 3 × 4 = 24 bytes, but holds 19: it is empty, cut short or no IDX file"),
+    "too long": (idx(PIXELS) + b"\0", "states 2 × 3 × 4 = 24 bytes, but holds 25"),
+    "empty": (b"", "is not an IDX file of unsigned bytes: it begins with nothing"),
+    "text": (b"+1 3:1\n", "it begins with 2b 31 20 33, not with 00 00 08"),
+    "floats": (idx(PIXELS, kind=13), "it begins with 00 00 0d 03, not"),
+    "no sizes": (b"\0\0\x08\0", "but holds 0"),
+    "cut within its sizes": (idx(PIXELS)[:9], "but holds 0"),
+    "nothing in it": (idx(PIXELS[:0]), "states 0 × 3 × 4 = 0 bytes, but holds 0"),
+    "too large a claim": (b"\0\0\x08\x03" + 3 * (4096).to_bytes(4, "big"), "68,719,476,736 bytes, but holds 0"),
     "zip cut short": (
         gzip.compress(idx(PIXELS))[:-9],
         "cannot be read: .*It may be cut short: copy or unpack it again",
@@ -57,13 +52,6 @@ def test_idx_that_is_wrong_is_refused(tmp_path, fault):
     content, message = FAULTS[fault]
     (tmp_path / "file").write_bytes(content)
     with pytest.raises(InputError, match=message):
-        read_idx(tmp_path / "file")
-
-
-def test_a_claim_beyond_memory_is_refused_before_anything_is_made(tmp_path, monkeypatch):
-    (tmp_path / "file").write_bytes(idx(PIXELS))
-    monkeypatch.setattr("gossamer.basics.sizes.free_memory", lambda: 20.0)
-    with pytest.raises(InputError, match="its 2 × 3 × 4 bytes needs about 24 bytes of memory"):
         read_idx(tmp_path / "file")
 
 
@@ -99,19 +87,17 @@ def broken(folder, name, array):
 def test_images_that_do_not_fit_together_are_refused(tmp_path):
     folder = write_idx(tmp_path)
     broken(folder, "train-labels-idx1-ubyte", np.zeros(29))
-    with pytest.raises(InputError, match=r"holds 30 images, but .*labels-idx1-ubyte 29 labels\. They must agree"):
+    with pytest.raises(InputError, match="train has 30 images, but 29 labels"):
         load(folder)
     broken(folder, "train-labels-idx1-ubyte", np.zeros((30, 1)))
-    with pytest.raises(InputError, match="states 2 sizes, but train-labels-idx1-ubyte should state 1"):
+    with pytest.raises(InputError, match="train-labels-idx1-ubyte should state 1 sizes, but states 2"):
         load(folder)
     broken(folder, "train-labels-idx1-ubyte", np.zeros(30))
     broken(folder, "t10k-images-idx3-ubyte", np.zeros((10, 5, 4)))
     with pytest.raises(InputError, match="training images are 4 × 4, but test images 5 × 4"):
         load(folder)
     (folder / "t10k-images-idx3-ubyte").unlink()
-    with pytest.raises(
-        InputError, match=r"has no file t10k-images-idx3-ubyte, plain or \.gz, beside its images or labels"
-    ):
+    with pytest.raises(InputError, match=r"has no file t10k-images-idx3-ubyte, plain or \.gz: add it"):
         load(folder)
 
 
@@ -130,7 +116,7 @@ def test_cifar_s_files_that_are_wrong_are_refused(tmp_path):
     with pytest.raises(InputError, match="has 9,218 bytes, which is no whole number of records of 3,073"):
         load(folder)
     (folder / "data_batch_2.bin").write_bytes(whole[:3073] + b"\x63" + whole[3074:])
-    with pytest.raises(InputError, match=r"record 1 \(from 0\): the label is 99, but those of CIFAR-10 are 0 to 9"):
+    with pytest.raises(InputError, match="has the label 99, but those of CIFAR-10 are 0 to 9"):
         load(folder)
 
 
@@ -163,7 +149,7 @@ def test_a_directory_without_images_says_what_it_should_hold(tmp_path):
     folder = write_idx(tmp_path)
     with pytest.raises(InputError, match="dim=3 is for LIBSVM files only"):
         load(folder, dim=3)
-    with pytest.raises(InputError, match="is a whole data set, so test='more' cannot be added"):
+    with pytest.raises(InputError, match="test='more' cannot be added to a whole data set"):
         load(folder, test="more")
 
 
@@ -221,7 +207,7 @@ def test_a_problem_is_the_same_from_bytes_as_from_fractions(tmp_path, kind):
         ({"divisor": 0}, "divisor must be a whole number of at least 1, but is 0"),
         ({"divisor": 2, "features": [[0.5, 1]]}, "divisor = 2 is for features that are bytes, but these are float64"),
         ({"image": (1, 2)}, r"image must be \(planes, height, width\), but is \(1, 2\)"),
-        ({"image": (1, 2, 2)}, "image is 1 × 2 × 2 = 4 pixels, but rows have 2"),
+        ({"image": (1, 2, 2)}, r"image = \(1, 2, 2\) is 4 pixels, but d has 2 features"),
         ({"image": (2, 1, 0.5)}, "image, each of its sizes, must be a whole number"),
     ],
 )

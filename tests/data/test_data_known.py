@@ -7,7 +7,6 @@ import scipy.sparse
 from gossamer.core import InputError
 from gossamer.data import DATASETS, files, libsvm, load
 
-SMALL = libsvm.Known("small", 6, "small.scale", 3, "small.t", 2, labels=(1, 2))
 TRAIN, TEST = "1 2:0.5\n2 6:1\n1 1:1\n", "2 1:1\n1 3:0.25\n"
 SIZES = {
     "w8a": (300, "49,749 + 14,951"),
@@ -17,12 +16,15 @@ SIZES = {
 }
 
 
+def load_small():
+    return libsvm.load_known("small", 6, ("small.scale", 3), ("small.t", 2), labels=(1, 2))
+
+
 @pytest.fixture
 def own(tmp_path, monkeypatch):
     """A directory of the user's own data sets; the system has none."""
     monkeypatch.setenv("GOSSAMER_DATA", str(tmp_path))
-    for module in (files, libsvm):
-        monkeypatch.setattr(module, "SYSTEM", tmp_path / "system")
+    monkeypatch.setattr(files, "SYSTEM", tmp_path / "system")
     return tmp_path
 
 
@@ -30,13 +32,13 @@ def own(tmp_path, monkeypatch):
 def test_files_are_found_plain_or_compressed_and_stay_sparse(own, inner):
     (own / inner).mkdir(parents=True, exist_ok=True)
     (own / inner / "small.scale.bz2").write_bytes(bz2.compress(TRAIN.encode()))
-    data = SMALL.load()
+    data = load_small()
     assert scipy.sparse.issparse(data.features)
     np.testing.assert_array_equal(data.features.toarray()[1], [0, 0, 0, 0, 0, 1])
     assert data.labels.tolist() == [1, 2, 1]
     assert data.test_features is None
     (own / inner / "small.t").write_text(TEST)
-    tested = SMALL.load().test_features
+    tested = load_small().test_features
     assert tested.shape == (2, 6)  # the file itself shows three columns only
 
 
@@ -45,13 +47,13 @@ def test_files_are_found_plain_or_compressed_and_stay_sparse(own, inner):
     [
         (TRAIN[:-6], "holds 2 rows with the labels 1, 2, but small.scale of small has 3 with 1 and 2: it is cut short"),
         (TRAIN.replace("2 6", "-1 6"), "with the labels -1, 1, but .* with 1 and 2: .* Give its path as the data"),
-        (TRAIN.replace("6:1", "7:1"), "line 2: index 7 is above dim=6"),
+        (TRAIN.replace("6:1", "7:1"), "line 2, '2 7:1': n_features was set to 6, but input file contains 7 features"),
     ],
 )
 def test_files_that_hold_something_else_are_refused(own, text, message):
     (own / "small.scale").write_text(text)
     with pytest.raises(InputError, match=message):
-        SMALL.load()
+        load_small()
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -6,14 +6,14 @@ from gossamer.data.datasets import DATASETS, load, load_breast_cancer, load_digi
 from gossamer.data.images import read_idx, read_images
 from gossamer.data.libsvm import read_libsvm, write_libsvm
 from gossamer.data.splits import SIZES, SPLITS, split
-from gossamer.data.tables import Table, read_table
+from gossamer.data.tables import LabelledTable, read_table
 
 __all__ = [
     "DATASETS",
     "SIZES",
     "SPLITS",
     "Dataset",
-    "Table",
+    "LabelledTable",
     "from_arrays",
     "load",
     "load_a9a",

@@ -1,4 +1,4 @@
-"""Datasets: rows of features with a label each, and perhaps a test part; their checks and their scaling."""
+"""Data sets: rows of features with a label each, and perhaps a test part; their checks and their scaling."""
 
 import dataclasses
 import functools
@@ -90,29 +90,14 @@ class Dataset:
             if holders.dtype.kind == "f":
                 raise InputError("holders must be integers or strings, one name for each agent, but are fractions.")
             parts["holders"] = holders
-        self._check_pixels(parts["features"])
-        for key, array in parts.items():
-            if isinstance(array, Sparse):
-                array = _read_only(array)
-            elif array is not None:
-                array = array.view()  # the caller's own array stays writable
-                array.flags.writeable = False
-            object.__setattr__(self, key, array)
-
-    def _check_pixels(self, features: Features) -> None:
-        if whole("divisor", self.divisor) > 1 and features.dtype != np.uint8:
+        if whole("divisor", self.divisor) > 1 and parts["features"].dtype != np.uint8:
             raise InputError(
-                f"divisor = {self.divisor} is for features that are bytes, but these are {features.dtype}."
+                f"divisor = {self.divisor} is for features that are bytes, but these are {parts['features'].dtype}."
             )
-        if self.image is None:
-            return
-        if not isinstance(self.image, (tuple, list)) or len(self.image) != 3:
-            raise InputError(f"image must be (planes, height, width), but is {brief(self.image)}.")
-        image = tuple(whole("image, each of its sizes,", size) for size in self.image)
-        if math.prod(image) != features.shape[1]:
-            shown = " × ".join(map(str, image))
-            raise InputError(f"image is {shown} = {math.prod(image):,} pixels, but rows have {features.shape[1]:,}.")
-        object.__setattr__(self, "image", image)
+        if self.image is not None:
+            object.__setattr__(self, "image", check_image(self.image, self.name, features.shape[1]))
+        for key, array in parts.items():
+            object.__setattr__(self, key, _read_only(array))
 
     def __repr__(self) -> str:
         test = "" if self.test_features is None else f", test_rows={self.test_features.shape[0]}"
@@ -176,7 +161,7 @@ def _blocks(array: Any) -> Iterator[np.ndarray]:
 
 
 def from_arrays(features: Any, labels: Any, test: Any = None, holders: Any = None, name: str = "arrays") -> Dataset:
-    """Make a dataset of array-likes or SciPy's sparse matrices; `test` is a pair (features, labels)."""
+    """Return the data set of array-likes or SciPy's sparse matrices; `test` is a pair (features, labels)."""
     test_features, test_labels = (None, None) if test is None else pair(test, "test")
     return Dataset(name, features, labels, test_features, test_labels, holders, source="arrays given by the caller")
 
@@ -189,28 +174,43 @@ def pair(value: Any, where: str) -> tuple[Any, Any]:
 
 
 def matrix(given: Any, what: str) -> Features:
-    """Return a finite, non-empty matrix in the smallest type that holds it exactly; a sparse one stays sparse."""
-    if scipy.sparse.issparse(given):
-        sparse = _canonical(given, what)
-        return sparse.astype(np.int8 if fits_int8(sparse.data) else np.float64, copy=False)
+    """Return a finite, non-empty matrix in the smallest type that holds it exactly.
+
+    A sparse matrix stays sparse, as a CSR array with columns in order, each once, and no zero stored.
+    """
+    sparse = scipy.sparse.issparse(given)
     try:
-        array = np.asarray(given)
-        if array.dtype.kind not in "biuf":
+        array = given if sparse else np.asarray(given)
+        if array.dtype.kind in "OSU":
             array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(f"{what} must be a matrix of numbers [rows, d]: {error}.") from None
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"{what} must be a matrix of numbers [rows, d], but its type is {array.dtype}.")
     if array.ndim != 2:
         raise InputError(f"{what} must be a matrix [rows, d], but has shape {array.shape}.")
     if 0 in array.shape:
         raise InputError(f"{what} needs at least one row and one column, but has shape {array.shape}.")
-    if array.dtype.kind == "f" and not (finite := np.isfinite(array)).all():
-        row, column = np.unravel_index(int(np.argmin(finite)), array.shape)
-        raise InputError(
-            f"{what}: row {row}, column {column} (from 0) is {array[row, column]}. Drop the row or fill in a number."
+    if sparse:
+        array = checked(array, what)
+        if not array.has_canonical_format or not array.data.all():
+            array = array.copy()  # the caller's matrix stays as it is
+            array.sum_duplicates()
+            array.eliminate_zeros()
+    numbers = array.data if sparse else array
+    if numbers.dtype.kind == "f" and not (finite := np.isfinite(numbers)).all():
+        at = int(np.argmin(finite))
+        row, column = (
+            np.unravel_index(at, array.shape)
+            if not sparse
+            else (np.searchsorted(array.indptr, at, side="right") - 1, array.indices[at])
         )
-    if array.dtype == np.uint8:
+        raise InputError(
+            f"{what}: row {row}, column {column} (from 0) is {numbers.flat[at]}. Drop the row or fill in a number."
+        )
+    if array.dtype == np.uint8 and not sparse:
         return array  # pixels, which as numbers would take eight times the memory
-    return array.astype(np.int8 if fits_int8(array) else np.float64, copy=False)
+    return array.astype(np.int8 if fits_int8(numbers) else np.float64, copy=False)
 
 
 def values(given: Any, what: str) -> Labels:
@@ -243,43 +243,35 @@ def fits_int8(array: np.ndarray) -> bool:
     return array.dtype.kind in "iu" or bool((array == array.astype(np.int8)).all())
 
 
+def check_image(given: Any, name: str, features: int) -> tuple[int, int, int]:
+    """Return the planes, height and width of an image; raise InputError if they are not so many pixels."""
+    if not isinstance(given, (tuple, list)) or len(given) != 3:
+        raise InputError(f"image must be (planes, height, width), but is {brief(given)}.")
+    planes, height, width = (whole("image, each of its sizes,", size) for size in given)
+    if planes * height * width != features:
+        raise InputError(
+            f"image = ({planes}, {height}, {width}) is {planes * height * width:,} pixels, but {name} has {features:,} "
+            "features."
+        )
+    return planes, height, width
+
+
 def _same_rows(what: str, array: Any, other: str, reference: Any) -> None:
     rows, expected = array.shape[0], reference.shape[0]
     if rows != expected:
         raise InputError(f"{what} has {rows} values, but {other} has {expected} rows. They must agree.")
 
 
-def _canonical(given: Any, what: str) -> Sparse:
-    """Return a finite, non-empty sparse matrix with columns in order, each once, and no zero stored."""
-    if given.ndim != 2:
-        raise InputError(f"{what} must be a matrix [rows, d], but has shape {given.shape}.")
-    if 0 in given.shape:
-        raise InputError(f"{what} needs at least one row and one column, but has shape {given.shape}.")
-    if given.dtype.kind not in "biuf":
-        raise InputError(f"{what} must be a matrix of numbers [rows, d], but its type is {given.dtype}.")
-    matrix = checked(given, what)
-    if not matrix.has_canonical_format or not matrix.data.all():
-        matrix = matrix.copy()  # the caller's matrix stays as it is
-        matrix.sum_duplicates()
-        matrix.eliminate_zeros()
-    finite = np.isfinite(matrix.data)
-    if not finite.all():
-        at = int(np.argmin(finite))
-        row, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, matrix.indices[at]
-        raise InputError(
-            f"{what}: row {row}, column {column} (from 0) is {matrix.data[at]}. Drop the row or fill in a number."
-        )
-    return matrix
-
-
-def _read_only(matrix: Sparse) -> Sparse:
-    """Return a view of a sparse matrix whose arrays cannot be written."""
-    parts = [part.view() for part in (matrix.data, matrix.indices, matrix.indptr)]
-    for part in parts:
-        part.flags.writeable = False
-    sealed = Sparse(tuple(parts), shape=matrix.shape)
-    sealed.has_canonical_format = True
-    return sealed
+def _read_only(array: Any) -> Any:
+    """Return a view that cannot be written; the caller's own array stays writable."""
+    if isinstance(array, Sparse):
+        parts = tuple(_read_only(part) for part in (array.data, array.indices, array.indptr))
+        sealed = Sparse(parts, shape=array.shape)
+        sealed.has_canonical_format = True  # so that no user of it sorts arrays that cannot be written
+        return sealed
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def standardise(data: Dataset) -> Dataset:

@@ -1,4 +1,4 @@
-"""Datasets by name, file, frame or arrays, and the export of named ones as LIBSVM text."""
+"""Data sets by name, file, frame or arrays, and the export of named ones as LIBSVM text."""
 
 import functools
 import os
@@ -18,6 +18,28 @@ from gossamer.data.tables import is_frame, read_table, read_test_table
 
 TABLES = (".csv", ".parquet")
 TEST_SHARE = 0.2
+
+TAKES = {
+    "data set": (),
+    "images": (),
+    "pair": ("test",),
+    "libsvm": ("test", "dim"),
+    "table": ("label", "holder", "test"),
+}
+"""The options of `load` that go with each kind of data."""
+
+WHY_NOT = {
+    "label": f"names a column, which only tables ({', '.join(TABLES)}) and frames have",
+    "holder": f"names a column, which only tables ({', '.join(TABLES)}) and frames have",
+    "dim": "is for LIBSVM files only",
+    "test": "cannot be added to a whole data set",
+}
+
+ALIKE = {
+    "pair": "a pair (features, labels)",
+    "libsvm": "a LIBSVM file",
+    "table": f"a table ({', '.join(TABLES)}) or a frame",
+}
 
 
 @functools.cache
@@ -69,7 +91,7 @@ DATASETS: Registry[Callable[[], Dataset]] = Registry(
         "w8a": load_w8a,
     },
 )
-"""The functions that load data sets, by the names of these."""
+"""The functions that load data sets, by name."""
 
 register = DATASETS.register
 """Register a function that returns a `Dataset` under a name, so that a spec can name it."""
@@ -87,71 +109,53 @@ def load(
     `label` and `holder`; others are LIBSVM text with `dim` columns, or as many as occur, and stay sparse. `test` is the
     test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
     """
-    for key, column in (("label", label), ("holder", holder)):
-        if not isinstance(column, str) and (key == "label" or column is not None):
-            raise InputError(f"load({key}=…) must be the name of a column, but is {brief(column)}.")
-    named = isinstance(data, str) and data in DATASETS
-    path = Path(data) if isinstance(data, (str, os.PathLike)) and not named else None
-    table = _is_table(data) and not named
-    images = path is not None and os.path.isdir(os.path.expanduser(path))
-    shown = data if named else data.name if isinstance(data, Dataset) else _shown(data)
-    if not table and (holder is not None or label != "label"):
-        asked = f"holder={brief(holder)}" if holder is not None else f"label={brief(label)}"
-        raise InputError(
-            f"{asked} names a column, but only tables ({', '.join(TABLES)}) and frames have columns; {shown} has none."
-        )
-    if dim is not None and (table or images or path is None):
-        raise InputError(
-            f"dim={brief(dim)} is for LIBSVM files only, but {shown} has a width of its own. Leave it out."
-        )
-    if test is not None and (named or images or isinstance(data, Dataset)):
-        raise InputError(f"{shown} is a whole data set, so test={brief(test)} cannot be added. Leave it out.")
-    if isinstance(data, Dataset):
-        return data
-    if named:
-        return DATASETS[str(data)]()
-    if images:
+    kind, shown = _kind_of(data)
+    given = {"label": None if label == "label" else label, "holder": holder, "test": test, "dim": dim}
+    for option, value in given.items():
+        if value is not None and option not in TAKES[kind]:
+            raise InputError(f"{option}={brief(value)} {WHY_NOT[option]}, but the data are {shown}. Leave it out.")
+    if test is not None and _kind_of(test)[0] != kind:
+        raise InputError(f"test={brief(test)} must be {ALIKE[kind]}, as {shown} is one.")
+    if kind == "data set":
+        return data if isinstance(data, Dataset) else DATASETS[data]()
+    if kind == "images":
         return read_images(data)
-    if table:
-        return _load_table(data, label, holder, test)
-    return from_arrays(*pair(data, "data"), test=test) if path is None else _load_libsvm(data, test, dim)
-
-
-def _is_table(data: Any) -> bool:
-    return Path(data).suffix.lower() in TABLES if isinstance(data, (str, os.PathLike)) else is_frame(data)
-
-
-def _shown(data: Any) -> str:
-    return str(data) if isinstance(data, (str, os.PathLike)) else "the frame" if is_frame(data) else "the pair"
-
-
-def _load_table(data: Any, label: str, holder: str | None, test: Any) -> Dataset:
-    train = read_table(data, label, holder)
-    test_features = test_labels = None
-    if test is not None:
-        if not _is_table(test):
-            raise InputError(f"test={brief(test)} must be a table ({', '.join(TABLES)}), as {_shown(data)} is one.")
-        test_features, test_labels, *_ = read_test_table(test, label, holder, train.columns)
-    name, source = ("frame", "frame given by the caller") if is_frame(data) else (Path(data).name, f"file {data}")
-    return Dataset(name, *train[:2], test_features, test_labels, train.holders, source, holder)
-
-
-def _load_libsvm(data: str | os.PathLike[str], test: Any, dim: int | None) -> Dataset:
+    if kind == "pair":
+        return from_arrays(*pair(data, "data"), test=test)
+    parts: list[Any] = [None, None]
+    if kind == "table":
+        train = read_table(data, label, holder)
+        if test is not None:
+            parts = list(read_test_table(test, label, holder, train.columns)[:2])
+        name, source = ("frame", "frame given by the caller") if is_frame(data) else (Path(data).name, f"file {data}")
+        return Dataset(name, *train[:2], *parts, train.holders, source, holder)
     looks_like_a_name = isinstance(data, str) and not os.path.dirname(data) and not Path(data).suffix
     hint = f"Nor is there a data set of that name: {nearest(str(data), DATASETS)}" if looks_like_a_name else ""
     file = existing_file(data, hint)
     refuse_one_of_many(file)
-    if test is not None and (not isinstance(test, (str, os.PathLike)) or Path(test).suffix.lower() in TABLES):
-        raise InputError(f"test={brief(test)} must be a LIBSVM file, as {data} is one.")
     features, labels = read_libsvm(file, dim)
-    test_features = test_labels = None
     if test is not None:
-        test_features, test_labels = read_libsvm(test, dim)
+        parts = list(read_libsvm(test, dim))
         # a file shows only the columns that occur in it
-        width = max(features.shape[1], test_features.shape[1])
+        width = max(features.shape[1], parts[0].shape[1])
         features.resize(features.shape[0], width)
-        test_features.resize(test_features.shape[0], width)
-    return Dataset(Path(data).name, features, labels, test_features, test_labels, source=f"file {data}")
+        parts[0].resize(parts[0].shape[0], width)
+    return Dataset(Path(data).name, features, labels, *parts, source=f"file {data}")
+
+
+def _kind_of(data: Any) -> tuple[str, str]:
+    """Return the kind of data, a key of `TAKES`, and its name in messages."""
+    if isinstance(data, Dataset):
+        return "data set", data.name
+    if is_frame(data):
+        return "table", "the frame"
+    if not isinstance(data, (str, os.PathLike)):
+        return "pair", "the pair"
+    if isinstance(data, str) and data in DATASETS:
+        return "data set", data
+    if os.path.isdir(os.path.expanduser(data)):
+        return "images", str(data)
+    return ("table" if Path(data).suffix.lower() in TABLES else "libsvm"), str(data)
 
 
 def _hold_out(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
@@ -172,15 +176,15 @@ def export(name: str, file: str | Path) -> int:
     dataset, path = load(base), Path(file)
     if os.path.lexists(path):
         raise InputError(f"{path} exists: remove it first, or choose another name.")
-    features, labels = (
-        (dataset.test_features, dataset.test_labels) if base != name else (dataset.features, dataset.labels)
-    )
-    if features is None:
+    features, labels = dataset.features, dataset.labels
+    if base != name:
+        features, labels = dataset.test_features, dataset.test_labels
+    if features is None or labels is None:
         raise InputError(f"{base} has no test part.")
-    if dataset.divisor != 1:
+    if dataset.divisor != 1:  # the numbers that a model sees
         features = features / dataset.divisor
     try:
         write_libsvm(features, labels, path)
     except (OSError, ValueError) as error:
         raise InputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}.") from error
-    return 0 if labels is None else len(labels)
+    return len(labels)

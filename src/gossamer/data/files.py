@@ -1,4 +1,4 @@
-"""Files of data: where to look for them, and errors that say what is there instead."""
+"""Files of data sets: the directories where they are looked for, and errors that name the nearest file."""
 
 import difflib
 import os
@@ -19,19 +19,15 @@ def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
     file = Path(os.path.expanduser(path))
     if os.path.isdir(file):
         raise InputError(f"{path} is a directory; give one of its files.")
-    if not os.path.isfile(file):  # unlike Path.is_file it takes any text, such as names too long for a file
-        where = "" if file.is_absolute() else f" in {Path.cwd()}"
-        raise InputError(f"there is no file {brief(str(path))}{where}. {_near(file)}{hint}".rstrip())
-    return file
-
-
-def _near(file: Path) -> str:
-    """Return a sentence that names the file of the same directory that may have been meant."""
+    if os.path.isfile(file):  # unlike Path.is_file it takes any text, such as names too long for a file
+        return file
     try:
         close = difflib.get_close_matches(file.name[:80], os.listdir(file.parent), n=1)
     except (OSError, ValueError):
-        return ""
-    return f"Did you mean {close[0]!r}? " if close else ""
+        close = []
+    where = "" if file.is_absolute() else f" in {Path.cwd()}"
+    near = f"Did you mean {close[0]!r}? " if close else ""
+    raise InputError(f"there is no file {brief(str(path))}{where}. {near}{hint}".rstrip())
 
 
 def first_file(folder: Path, stems: Sequence[str], suffixes: Sequence[str]) -> Path | None:
@@ -45,16 +41,21 @@ def own_folders() -> list[Path]:
     return [Path(os.path.expanduser(part)) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
 
 
-def not_here(name: str, looked: Sequence[Path], way: str) -> InputError:
+def dataset_folders(name: str) -> list[Path]:
+    """Return the directories in which the files of a data set are looked for, in order."""
+    return [place for folder in own_folders() for place in (folder / name, folder)] + [SYSTEM / name]
+
+
+def missing_dataset(name: str, looked: Sequence[Path], way: str) -> InputError:
     """Return the error for a data set that is not on this machine: where it was looked for, and the way to get it."""
     places = " and ".join(map(str, looked)) or f"nowhere, as the environment variable {VARIABLE} is not set"
     return InputError(f"{name} does not come with Gossamer, and is not on this machine (looked in: {places}). {way}")
 
 
 def files_of(data: str) -> list[Path]:
-    """Return the files that a path or the name of a data set may be read from: those of directories in order."""
+    """Return the files that a path or the name of a data set may be read from, those of directories in order."""
     places = [Path(data)]
     if places[0].name == data:
-        places += [place for folder in own_folders() for place in (folder / data, folder)] + [SYSTEM / data]
+        places += dataset_folders(data)
     found = (place / name for place in places for name in (sorted(os.listdir(place)) if os.path.isdir(place) else [""]))
     return [file for file in found if os.path.isfile(file)]

@@ -1,13 +1,12 @@
 """Splits of the training rows over agents: every split is a partition."""
 
 import math
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float, Int
 
-from gossamer.core import InputError, brief, nearest
+from gossamer.core import InputError, Range, brief, nearest, whole
 from gossamer.data.dataset import Dataset
 
 Rows = Int[np.ndarray, " rows"]
@@ -33,6 +32,9 @@ SIZES = {
 }
 
 DEALINGS = 50  # a dealing that falls apart into groups rarely allows equal sizes, so others are tried
+
+SHARE = Range(0, 1, advice="It is the share of the rows that are sorted by label: 0 is `iid`, 1 is `by-label`.")
+CONCENTRATION = Range(0, math.inf, True, True, "0.1 is far from even, 10 is close to even.")
 
 WAYS_OUT = {
     "iid": 'use fewer agents, or sizes="equal"',
@@ -67,15 +69,21 @@ def split(
     - ``column:NAME``: the rows of each value of `dataset.holders`, sorted by value. Sizes are always as they fall,
       and `agents` may be None.
     """
-    form, setting = _form(how)
+    form, colon, setting = how.partition(":") if isinstance(how, str) else ("", "", "")
+    settings = {key.partition(":")[0]: ":" in key for key in SPLITS}
+    if settings.get(form) != bool(setting) or bool(colon) != bool(setting):
+        raise InputError(f"unknown split {brief(how)}: {nearest(how, SPLITS)}")
     if not isinstance(sizes, str) or sizes not in SIZES:
         raise InputError(f"unknown sizes {brief(sizes)}: {nearest(sizes, SIZES)}")
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise InputError(f"the seed of a split must be a whole number from 0, but is {brief(seed)}.")
+    rng = np.random.default_rng(whole("the seed of a split", seed, least=0, most=2**64))
     if form == "column":
         return _by_holder(dataset, agents, setting)
-    agents = _check_agents(agents, dataset.rows)
-    rng = np.random.default_rng(seed)
+    agents = whole("the number of agents", agents, advice="Each needs a row of its own.")
+    if agents > dataset.rows:
+        raise InputError(
+            f"{agents} agents cannot share {dataset.rows} rows: that is {agents - dataset.rows} more than there are "
+            f"rows. Use at most {dataset.rows} agents."
+        )
     if form == "by-label":
         return _cut(np.argsort(dataset.labels, kind="stable"), agents)
     if form == "iid":
@@ -83,7 +91,8 @@ def split(
             return _cut(rng.permutation(dataset.rows), agents)
         return _check_parts(_groups(rng.integers(agents, size=dataset.rows), agents), how, form)
     if form == "mixed":
-        return _check_parts(_mix(dataset.labels, agents, _share(setting, how), sizes, rng), how, form)
+        share = SHARE.check(f"S in {how!r}", _number(setting))
+        return _check_parts(_mix(dataset.labels, agents, share, sizes, rng), how, form)
     if dataset.continuous:
         raise InputError(
             f"{how} deals out classes, but the labels of {dataset.name} are {len(dataset.classes):,} different numbers "
@@ -92,9 +101,17 @@ def split(
     _, codes, totals = np.unique(dataset.labels, return_inverse=True, return_counts=True)
     room = apportion(dataset.rows, np.ones(agents)) if sizes == "equal" else None
     if form == "dirichlet":
-        counts = dirichlet_counts(totals, agents, _concentration(setting, how), room, rng)
+        concentration = CONCENTRATION.check(f"A in {how!r}", _number(setting))
+        counts = dirichlet_counts(totals, agents, concentration, room, rng)
     else:
-        counts = deal_counts(totals, agents, _labels_each(setting, how, totals.size, agents), room, rng)
+        each = int(setting) if setting.isascii() and setting.isdecimal() else setting
+        each = whole(f"K in {brief(how)}, the labels of an agent,", each, most=totals.size)
+        if agents * each < totals.size:
+            raise InputError(
+                f"{how} over {agents} agents holds at most {agents * each} labels, but there are {totals.size}. Use K "
+                f"of at least {-(-totals.size // agents)}, or more agents."
+            )
+        counts = deal_counts(totals, agents, each, room, rng)
         if counts is None:
             raise InputError(
                 f'no dealing of {how} over {agents} agents with sizes="equal" was found on {dataset.name}: its '
@@ -104,62 +121,11 @@ def split(
     return _check_parts(_draw(counts, codes, rng), how, form)
 
 
-def _form(how: str) -> tuple[str, str]:
-    """Return the name of a split and the text after its colon."""
-    form, colon, setting = how.partition(":") if isinstance(how, str) else ("", "", "")
-    wanted = {key.partition(":")[0]: ":" in key for key in SPLITS}
-    if form not in wanted or wanted[form] != bool(setting) or bool(colon) != bool(setting):
-        raise InputError(f"unknown split {brief(how)}: {nearest(how, SPLITS)}")
-    return form, setting
-
-
-def _check_agents(agents: Any, rows: int) -> int:
-    if isinstance(agents, bool) or not isinstance(agents, (int, np.integer)) or agents < 1:
-        raise InputError(f"the number of agents must be a whole number from 1, but is {brief(agents)}.")
-    if agents > rows:
-        raise InputError(
-            f"{brief(agents)} agents cannot share {rows} rows: that is {brief(agents - rows)} more than there are "
-            f"rows. Use at most {rows} agents."
-        )
-    return int(agents)
-
-
 def _number(setting: str) -> float:
     try:
         return float(setting)
     except ValueError:
         return math.nan
-
-
-def _share(setting: str, how: str) -> float:
-    number = _number(setting)
-    if not 0 <= number <= 1:
-        raise InputError(
-            f"S in {how!r} must be a number from 0 to 1, the share of the rows that are sorted by label. "
-            "0 is `iid`, 1 is `by-label`."
-        )
-    return number
-
-
-def _concentration(setting: str, how: str) -> float:
-    number = _number(setting)
-    if not (math.isfinite(number) and number > 0):
-        raise InputError(
-            f"A in {brief(how)} must be a finite number above 0. 0.1 is far from even, 10 is close to even."
-        )
-    return number
-
-
-def _labels_each(setting: str, how: str, classes: int, agents: int) -> int:
-    number = int(setting) if setting.isascii() and setting.isdecimal() and len(setting) < 10 else 0
-    if not 1 <= number <= classes:
-        raise InputError(f"K in {brief(how)} must be a whole number from 1 to {classes}, the number of labels.")
-    if agents * number < classes:
-        raise InputError(
-            f"{how} over {agents} agents holds at most {agents * number} labels, but there are {classes}, so "
-            f"{classes - agents * number} would be left out. Use K of at least {-(-classes // agents)}, or more agents."
-        )
-    return number
 
 
 def _by_holder(dataset: Dataset, agents: int | None, column: str) -> tuple[Rows, ...]:
@@ -283,7 +249,7 @@ def deal_counts(
 
 
 def _deal(places: Totals, agents: int, labels_each: int, rng: np.random.Generator) -> np.ndarray:
-    """Deal labels to agents. Taking labels with the most places left never gets stuck (Gale and Ryser)."""
+    """Deal labels to agents. Always taking the labels with the most places left succeeds (Gale and Ryser)."""
     held = np.zeros((agents, places.size), bool)
     left = places.copy()
     for agent in rng.permutation(agents):
@@ -307,7 +273,7 @@ def _level(held: np.ndarray, even: Counts, totals: Totals, room: Room) -> Counts
         shape=(sum(held.shape), size),
     )
     start = even[agent, label]
-    spare = np.maximum(start - 1, 0)  # nobody loses a label
+    spare = np.maximum(start - 1, 0)  # every agent keeps a row of each of its labels
     from scipy.optimize import linprog  # half a second to import, so only when needed
 
     answer = linprog(
