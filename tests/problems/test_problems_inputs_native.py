@@ -7,7 +7,7 @@ import pytest
 
 from gossamer.basics import cache
 from gossamer.data import load_a9a
-from gossamer.problems import logistic, native, products
+from gossamer.problems import logistic, native, sparse_rows
 from gossamer.problems.inputs import Bits, Rows, hold
 from gossamer.results.cache_key import made_by
 from tests.seldom import seldom
@@ -53,20 +53,19 @@ def test_kernels_compute_what_xla_computes(kind, dtype, dim):
         rows = jax.tree.map(
             lambda a: jnp.asarray(a, dtype if a.dtype.kind == "f" else None), Rows.of(matrix(kind, dim))
         )
-        table = rows._table()
-        assert table.after is not None
+        assert rows.after is not None
+        arrays, table = jax.tree.flatten(rows)
         for at, h in ((None, 1), (draw.integers(0, 9, (2, 6)), 1), (draw.integers(0, 9, (2, 6)), 31)):
-            form = products.Form(table.values is not None, True, at is None, 9, dim)
             chosen = jnp.zeros((1, 0), jnp.int32) if at is None else jnp.asarray(at, jnp.int32)
-            arrays = [array for array in table[:5] if array is not None]
             agents, batch = (1, 9) if at is None else at.shape
             for ours, plain, shape in (
-                (products.dot, products.plain_dot, (agents, dim, h)),
-                (products.add, products.plain_add, (agents, batch, h)),
+                (sparse_rows.dot_p, sparse_rows.plain_dot, (agents, dim, h)),
+                (sparse_rows.add_p, sparse_rows.plain_add, (agents, batch, h)),
             ):
                 given = jnp.asarray(draw.normal(size=shape), dtype)
-                made = ours(given, None if at is None else chosen, table)
-                expected = jax.jit(plain, static_argnames="form")(given, chosen, *arrays, form=form)
+                made = rows.bind(ours, given, None if at is None else chosen)
+                by_xla = jax.jit(plain, static_argnames=("table", "whole"))
+                expected = by_xla(given, chosen, *arrays, table=table, whole=at is None)
                 assert made.dtype == dtype
                 np.testing.assert_allclose(made, expected, rtol=0, atol=200 * np.finfo(dtype).eps)
 

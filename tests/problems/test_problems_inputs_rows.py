@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gossamer.core import InputError
-from gossamer.problems import native, products
-from gossamer.problems.inputs import Rows, best_width, hold, in_blocks
+from gossamer.problems import native, sparse_rows
+from gossamer.problems.inputs import hold, in_blocks
+from gossamer.problems.sparse_rows import Rows, best_width
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -120,7 +121,7 @@ def test_maps_over_settings_seeds_and_agents_are_those_of_the_matrix(ones, dtype
 
 def test_many_entries_go_block_by_block(monkeypatch):
     """Also where the last block is not full, and where a row goes on in another block."""
-    monkeypatch.setattr(products, "TOGETHER", 40)
+    monkeypatch.setattr(sparse_rows, "TOGETHER", 40)
     dense = matrix(50, 64, 0.1, False, 4, full=[7, 20])
     held, x = Rows.of(dense), np.random.default_rng(0).normal(size=(64, 2))
     at = np.random.default_rng(1).integers(0, 50, 33)
@@ -161,4 +162,4 @@ def test_what_has_no_meaning_is_refused():
     with pytest.raises(InputError, match="sparse features cannot be mapped over"):
         jax.vmap(lambda held: held @ x)(stacked)
     with pytest.raises(InputError, match=r"are 2³¹ numbers or more"):
-        jax.eval_shape(lambda x: products.dot(x, None, held._table()), jax.ShapeDtypeStruct((2**28, 9, 1), np.float32))
+        jax.eval_shape(lambda x: held.bind(sparse_rows.dot_p, x, None), jax.ShapeDtypeStruct((2**28, 9, 1), np.float32))

@@ -59,16 +59,15 @@ def ready() -> bool:
 
 
 def kernels() -> str:
-    """Return the name of what computes products of sparse rows, for the cache key of a run."""
+    """Return the name of the kernels that compute products of sparse rows, for the cache key of a run."""
     return f"c++ {_digest()}" if ready() else "xla"
 
 
-def lowering(name: str, given: Any, at: Any, columns: Any, *rest: Any, valued: bool) -> Any:
-    """Return JAX's rule that puts the kernel for arguments of these types into a program, or None if there is none."""
-    dtypes = [given.dtype.name, columns.dtype.name, rest[0].dtype.name if valued else None]
-    if dtypes[0] not in ("float32", "float64") or any(dtype and dtype not in TYPES for dtype in dtypes):
+def lowering(name: str, number: str, column: str, value: str | None) -> Any:
+    """Return JAX's rule that puts the kernel for these dtypes into a program, or None if there is none."""
+    if number not in ("float32", "float64") or column not in TYPES or (value or number) not in TYPES:
         return None
-    return jax.ffi.ffi_lowering(target(name, *dtypes))
+    return jax.ffi.ffi_lowering(target(name, number, column, value))
 
 
 @once
@@ -93,9 +92,9 @@ def _library(number: str, column: str, value: str | None) -> ctypes.CDLL:
     defined = [f"-DGOSSAMER_{key}={name}" for key, name in types.items()]
     command = [_compiler(), *OPTIONS, *defined, f"-I{jax.ffi.include_dir()}", str(SOURCE), "-o", str(part)]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, errors="replace")
-        if ended.returncode:
-            wrong = [line for line in ended.stderr.splitlines() if "error" in line] or [f"code {ended.returncode}"]
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        if done.returncode:
+            wrong = [line for line in done.stderr.splitlines() if "error" in line] or [f"code {done.returncode}"]
             raise OSError(f"{command[0]} failed: {wrong[0]}")
         part.replace(file)  # at once, so that no process ever loads half a file
     finally:
@@ -113,5 +112,5 @@ def _compiler() -> str | None:
 @functools.cache
 def _digest() -> str:
     """Return a digest of the source and its compiler. `cache.place` has those of jaxlib and the processor."""
-    told = subprocess.run([str(_compiler()), "--version"], capture_output=True).stdout
-    return hashlib.sha256(b"\0".join([SOURCE.read_bytes(), " ".join(OPTIONS).encode(), told])).hexdigest()[:16]
+    version = subprocess.run([str(_compiler()), "--version"], capture_output=True).stdout
+    return hashlib.sha256(b"\0".join([SOURCE.read_bytes(), " ".join(OPTIONS).encode(), version])).hexdigest()[:16]
