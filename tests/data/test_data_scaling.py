@@ -41,7 +41,7 @@ def test_a_problem_scales_if_asked_and_warns_if_not():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert logistic((FEATURES, LABELS), scale=True, **split).smoothness < 2
-    with pytest.raises(InputError, match="scale must be true or false, but is 1"):
+    with pytest.raises(InputError, match="scale must be True or False, but is 1"):
         logistic((FEATURES, LABELS), scale=1, **split)
     with pytest.raises(InputError, match="which is sparse"):
         logistic((scipy.sparse.csr_array(FEATURES), LABELS), scale=True, **split)

@@ -81,8 +81,8 @@ def test_start_has_lecun_weights_and_zero_offsets():
         ({"channels": (0,)}, "channels, of each layer, must be a whole number of at least 1, but is 0"),
         ({"kernel": 4}, "kernel must be odd, .* but is 4: take 5"),
         ({"channels": (2, 2, 2)}, "3 layers, .* 6 × 7 pixels can be halved 2 times only. Use fewer layers"),
-        ({"image": (1, 7, 7)}, r"image = \[1, 7, 7\] are 49 pixels, but images has 42 features"),
-        ({"image": (6, 7)}, r"image must be \[planes, height, width\], but is \(6, 7\)"),
+        ({"image": (1, 7, 7)}, r"image = \(1, 7, 7\) is 49 pixels, but images has 42 features"),
+        ({"image": (6, 7)}, r"image must be \(planes, height, width\), but is \(6, 7\)"),
         ({"image": (1, 0, 7)}, "image, each of its sizes, must be a whole number of at least 1"),
     ],
 )

@@ -1,6 +1,7 @@
 """Labels as classes, for problems that predict a class."""
 
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +40,16 @@ def number_classes(data: Dataset) -> Callable[[np.ndarray], np.ndarray]:
     return lambda labels: np.searchsorted(data.classes, labels).astype(np.int32)
 
 
-def cross_entropy(scores: Float[Array, "rows classes"], targets: Int[Array, " rows"]) -> Float[Array, " rows"]:
+Scores = Callable[[Any, Array], Float[Array, "rows classes"]]
+"""A score for each row and class from parameters and inputs."""
+
+
+def cross_entropy(scores: Scores, params: Any, inputs: Array, targets: Int[Array, " rows"]) -> Float[Array, " rows"]:
     r"""Return $\log \sum_k e^{s_{jk}} - s_{j y_j}$ for each row $j$."""
-    return -jnp.take_along_axis(jax.nn.log_softmax(scores), targets[:, None], axis=1)[:, 0]
+    logs = jax.nn.log_softmax(scores(params, inputs))
+    return -jnp.take_along_axis(logs, targets[:, None], axis=1)[:, 0]
+
+
+def predict_class(scores: Scores, params: Any, inputs: Array) -> Int[Array, " rows"]:
+    """Return the class of the largest score for each row."""
+    return jnp.argmax(scores(params, inputs), axis=1)

@@ -1,10 +1,11 @@
 """Empirical risk: losses that are means over samples, of any JAX function over a pytree of parameters."""
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, NamedTuple
+from functools import cached_property, partial, wraps
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, get_type_hints
 
 import jax
 import jax.numpy as jnp
@@ -14,15 +15,16 @@ from jaxtyping import Array, Bool, Float, Int
 from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.core import InputError, Range, brief
-from gossamer.data import Dataset, load, split
+from gossamer.core import InputError, Range, brief, flag
+from gossamer.data import Dataset, load
+from gossamer.data import split as split_rows
 from gossamer.data.dataset import standardise, warn_of_uneven
-from gossamer.problems.inputs import Bits, Rows, hold, in_runs, rows_from
+from gossamer.problems.inputs import Bits, Rows, hold, in_runs, rows_from, take
 from gossamer.problems.problem import Problem
 
 WIDENED = 2**16
-"""Numbers that are converted to floats at once where all rows are used: as many as stay in the cache. On a9a, F and ∇F
-take a quarter of the time that they take when all rows are converted first, at 2¹⁴ to 2¹⁸ alike, and half at 2²⁰."""
+"""Numbers that are converted to floats at once when all rows are used: as many as stay in the cache. On a9a, F and ∇F
+take a quarter of the time of converting all rows first, at 2¹⁴ to 2¹⁸ alike, and half at 2²⁰."""
 
 RUN = 64
 """Rows that are summed one after the other. A sum of 64 equal numbers in float32 is off by 2e-6 at most, and one of the
@@ -46,9 +48,9 @@ class Model(NamedTuple):
     smoothness: Callable[["Empirical"], np.ndarray] | None = None
     """L_i for each agent."""
     linear: bool = False
-    """True if loss and predict use of inputs nothing but ``inputs @ x`` and their shape, so that they need no array."""
+    """True if loss and predict use only the shape of inputs and ``inputs @ x``, so that they need no array."""
     numbers: int = 0
-    """The most numbers that a layer makes of a sample, if these are more than the sample has."""
+    """The largest number of activations of a layer for a sample, if it exceeds the size of the sample."""
 
 
 @pytree
@@ -56,8 +58,8 @@ class Model(NamedTuple):
 class Empirical(Problem):
     r"""$f_i(x) = \frac{1}{m_i} \sum_{j} \ell(x; a_{ij}, y_{ij}) + \alpha\, r(x)$ over the $m_i$ samples of agent $i$.
 
-    The samples lie in one array in the order of their agents, so that agents may hold different numbers of them. Behind
-    the last come copies of the first, because the slice of the last agent is as long as the longest.
+    The samples lie in one array in the order of their agents, so that agents may hold different numbers of them. Copies
+    of the first samples follow the last as padding, because the slice of the last agent is as long as the longest.
     """
 
     inputs: Any
@@ -123,7 +125,7 @@ class Empirical(Problem):
     ) -> Float[Array, " d"]:
         """Sum the gradients of the chosen samples of an agent, each clipped to the norm `most`, without the penalty.
 
-        Single gradients are made for their norms alone. The sum is then one gradient of a weighted loss.
+        Single gradients are computed for their norms alone. The sum is then one gradient of a weighted loss.
         """
 
         def norm(row: Array) -> Array:
@@ -160,7 +162,7 @@ class Empirical(Problem):
 
     @property
     def numbers_a_sample(self) -> int:
-        """Return how many numbers a sample takes while its gradient is computed."""
+        """Return the count of numbers that a sample takes while its gradient is computed."""
         if self.model.linear and isinstance(self.inputs, Rows):
             return 3 * self.inputs.columns.shape[1]  # a place, a value and a product for each entry
         return max(self.model.numbers, math.prod(self.inputs.shape[1:]))
@@ -211,7 +213,7 @@ class Empirical(Problem):
     def _over_all(self, function: Callable[..., Any], x: Array) -> Any:
         """Return the weighted sum of a function over all rows."""
         weights = self.row_weights.astype(x.dtype)
-        rows = weights.shape[0] - self.longest  # what comes behind has no weight
+        rows = weights.shape[0] - self.longest  # the padding has no weight
         return self._in_blocks(function, x, self.inputs, self.targets, weights, rows)
 
     def _in_blocks(
@@ -234,30 +236,28 @@ class Empirical(Problem):
 
         def of_block(first: Any) -> Any:
             at = jnp.minimum(first, rows - block)
-            few, truth, own = (rows_from(array, at, block) for array in (inputs, targets, weights))
+            few, truth, own = rows_from(inputs, at, block), take(targets, at, block), take(weights, at, block)
             own = jnp.where(at + jnp.arange(block) < first, 0, own)  # the last block reaches back into the one before
-            parts = in_runs(lambda *given: function(x, *given), runs, few, truth, own)
-            while jax.tree.leaves(parts)[0].shape[0] > 1:
-                parts = jax.tree.map(lambda a: a[::2] + a[1::2], parts)
-            return jax.tree.map(lambda a: a[0], parts)
+            parts = in_runs(partial(function, x), runs, few, truth, own)
+            return jax.tree.map(sum_pairwise, parts)
 
         def add(sums: tuple[Any, Any], first: Array) -> tuple[tuple[Any, Any], None]:
             total, lost = sums
             part = jax.tree.map(jnp.add, of_block(first), lost)
             more = jax.tree.map(jnp.add, total, part)
-            return (more, jax.tree.map(_lost, total, part, more)), None
+            return (more, jax.tree.map(rounding_error, total, part, more)), None
 
         zero = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(of_block, 0))
         firsts = jnp.arange(0, rows, block, dtype=jnp.int32)
         return jax.tree.map(jnp.add, *jax.lax.scan(add, (zero, zero), firsts)[0])
 
     def _ready(self, inputs: Any, dtype: Any) -> Any:
-        """Return inputs as the model takes them: as an array, or, if it only multiplies by them, as they are stored."""
+        """Return inputs as the model takes them: an array, or as they are stored if the model only multiplies."""
         return inputs if self.model.linear and isinstance(inputs, (Bits, Rows)) else inputs.astype(dtype)
 
     def _own(self, agent: Array, dtype: Any) -> tuple[Array, Array, Array]:
         first, size = self.offsets[agent], self.sizes[agent]
-        inputs, targets = (rows_from(array, first, self.longest) for array in (self.inputs, self.targets))
+        inputs, targets = rows_from(self.inputs, first, self.longest), take(self.targets, first, self.longest)
         weights = jnp.where(jnp.arange(self.longest) < size, 1 / size.astype(dtype), 0)
         return inputs, targets, weights
 
@@ -266,34 +266,79 @@ class Empirical(Problem):
         return self.inputs[at], self.targets[at], jnp.full(rows.shape, 1 / rows.shape[0], dtype)
 
 
-def _lost(total: Array, part: Array, more: Array) -> Array:
+def sum_pairwise(parts: Float[Array, "runs ..."]) -> Array:
+    """Sum the rows of an array, whose number is a power of two, pair by pair."""
+    while parts.shape[0] > 1:
+        parts = parts[::2] + parts[1::2]
+    return parts[0]
+
+
+def rounding_error(total: Array, part: Array, more: Array) -> Array:
     """Return the rounding error of ``more = total + part``, exactly."""
     grown = more - total
     return (total - (more - grown)) + (part - grown)
 
 
+class DataOptions(TypedDict, total=False):
+    """Options of every problem on data: the split of rows over agents, and the reading of tables."""
+
+    split: str
+    """The split of rows over agents, such as "by-label": see `gossamer.data.split`."""
+    sizes: str
+    """Sizes of the agents' parts, "equal" or "as-they-fall"."""
+    seed: int
+    """The seed of the split, and of a start that is drawn."""
+    label: str
+    """The label's column in a table or frame."""
+    test: Any
+    """A test set of the same kind as the data."""
+    scale: bool
+    """True if each feature is brought to mean 0 and standard deviation 1."""
+
+
+Make = TypeVar("Make", bound=Callable[..., Empirical])
+
+DEFAULTS = DataOptions(split="by-label", sizes="equal", seed=0, label="label", test=None, scale=False)
+
+
+def on_data(make: Make) -> Make:
+    """Give a function with ``**options`` the parameters and defaults of `DataOptions`, for specs and for errors."""
+    own = inspect.signature(make)
+    named = [parameter for parameter in own.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    shared = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=DEFAULTS[name], annotation=kind)
+        for name, kind in get_type_hints(DataOptions).items()
+    ]
+    signature = own.replace(parameters=[*named, *shared])
+
+    @wraps(make)
+    def build(*given: Any, **options: Any) -> Empirical:
+        bound = signature.bind(*given, **options)
+        bound.apply_defaults()
+        return make(*bound.args, **bound.kwargs)
+
+    build.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    return build  # pyright: ignore[reportReturnType]
+
+
+@on_data
 def empirical(
     loss: Callable[[Any, Array, Array], Array],
     params: Any,
     data: Any,
     agents: int | None = None,
     *,
-    split: str = "by-label",
-    sizes: str = "equal",
-    seed: int = 0,
     predict: Callable[[Any, Array], Array] | None = None,
     penalty: Callable[[Any], Array] | None = None,
     alpha: float = 1.0,
-    label: str = "label",
-    test: Any = None,
+    **options: Unpack[DataOptions],
 ) -> Empirical:
     """Any JAX loss over a pytree of parameters.
 
     ``loss(params, inputs, targets)`` returns one loss for each sample of a batch; ``predict(params, inputs)``, if
     given, one target for each, and is compared with the test set; ``alpha * penalty(params)`` is added to every f_i.
     `params` is the start; parameters and inputs come in the dtype of the run, targets as the labels are. For `data`,
-    `agents`, `split`, `sizes` and `seed` see `gossamer.data.load` and `gossamer.data.split`; `label` names the label's
-    column in a table or frame, and `test` is a test set of the same kind as `data`.
+    `agents` and the options see `logistic`.
     """
     for name, function in (("loss", loss), ("predict", predict), ("penalty", penalty)):
         if not callable(function) and (function is not None or name == "loss"):
@@ -301,13 +346,13 @@ def empirical(
     finite = Range(-math.inf, math.inf, True, True, "It is the weight of the penalty.")
     alpha = finite.check("empirical(alpha=…)", alpha)
     start, unravel = flatten(params)
-    dataset = load_for_problem(data, split, label, test)
+    dataset = load_for_problem(data, options)
     if dataset.labels.dtype.kind == "U":
         raise InputError(
             f"the targets of a loss must be numbers, but the labels of {dataset.name} are text, such as "
             f"{str(dataset.labels[0])!r}. Number them first."
         )
-    problem = arrange(Model(unravel, loss, penalty, predict), start, dataset, agents, split, sizes, seed, alpha)
+    problem = arrange(Model(unravel, loss, penalty, predict), start, dataset, agents, options, alpha)
     two = problem.inputs[:2].astype(np.float32), problem.targets[:2]
     shape = getattr(jax.eval_shape(loss, unravel(jnp.asarray(start)), *two), "shape", None)
     if shape != (2,):
@@ -318,19 +363,30 @@ def empirical(
     return problem
 
 
+def load_for_problem(data: Any, options: DataOptions) -> Dataset:
+    """Load the data set that a problem's arguments mean, with the column of holders if the split names one."""
+    split, scale = options["split"], flag("scale", options["scale"])
+    named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
+    holder = split.removeprefix("column:") if named else None
+    dataset = load(data, label=options["label"], holder=holder, test=options["test"])
+    if scale:
+        return standardise(dataset)
+    if not isinstance(data, Dataset):  # the author of a Dataset has seen its features
+        warn_of_uneven(dataset)
+    return dataset
+
+
 def arrange(
     model: Model,
     start: np.ndarray,
     data: Dataset,
     agents: int | None,
-    how: str,
-    sizes: str,
-    seed: int,
+    options: DataOptions,
     alpha: float = 0.0,
     targets: Callable[[np.ndarray], np.ndarray] = lambda labels: labels,
 ) -> Empirical:
-    """Return the problem of a model on a dataset that is split over agents."""
-    parts = split(data, agents, how, sizes=sizes, seed=seed)
+    """Return the problem of a model on a data set that is split over agents."""
+    parts = split_rows(data, agents, options["split"], sizes=options["sizes"], seed=options["seed"])
     counts = np.array([len(part) for part in parts], np.int32)
     order = np.concatenate(parts)
     order = np.concatenate([order, np.resize(order, counts.max())])
@@ -352,19 +408,6 @@ def arrange(
         data_name=data.name,
         data_sha256=data.sha256,
     )
-
-
-def load_for_problem(data: Any, split: str, label: str = "label", test: Any = None, scale: bool = False) -> Dataset:
-    """Load the dataset that a problem's arguments mean, with the column of holders if the split names one."""
-    named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
-    dataset = load(data, label=label, holder=split.removeprefix("column:") if named else None, test=test)
-    if not isinstance(scale, bool):
-        raise InputError(f"scale must be true or false, but is {brief(scale)}.")
-    if scale:
-        return standardise(dataset)
-    if not isinstance(data, Dataset):  # whoever makes a Dataset has looked at it
-        warn_of_uneven(dataset)
-    return dataset
 
 
 def flatten(params: Any) -> tuple[np.ndarray, Callable[[Array], Any]]:

@@ -159,11 +159,15 @@ def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = N
     return features.toarray() if sparse else features
 
 
+take = jax.lax.dynamic_slice_in_dim
+"""Return `length` rows of an array, from `first` on, in a compiled program."""
+
+
 def rows_from(inputs: Any, first: Any, length: int) -> Any:
-    """Return `length` rows, from `first` on, in a compiled program."""
+    """Return `length` rows of features, from `first` on, in a compiled program."""
     if isinstance(inputs, Rows):
         return inputs[first + jnp.arange(length, dtype=jnp.int32)]
-    return jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, length), inputs)
+    return jax.tree.map(lambda a: take(a, first, length), inputs)
 
 
 def in_runs(function: Callable[..., Any], runs: int, inputs: Any, *arrays: Any) -> Any:

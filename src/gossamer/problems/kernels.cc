@@ -38,12 +38,12 @@ constexpr size_t kRegister = 32;
 constexpr size_t kRegister = 16;
 #endif
 
-// The arrays of the class Rows in Python, and the rows that each agent chose.
+// The arrays of the class Rows in sparse_rows.py, and the rows `at` that each agent chose.
 struct Table {
   const Column* columns;
   const Value* values;
   const int32_t *after, *more;  // null where no row is cut into pieces
-  const int32_t* at;            // null where all rows are meant
+  const int32_t* at;
   size_t rows, width, agents, batch, d, h;
 
   bool IsShort() const { return d <= kShort; }
@@ -53,7 +53,7 @@ struct Table {
 
   // The j-th row of an agent. An index beyond the last row means the last row, so that no memory of others is read.
   size_t Row(size_t agent, size_t j) const {
-    return std::min(at ? static_cast<size_t>(at[agent * batch + j]) : j, rows - 1);
+    return std::min(static_cast<size_t>(at[agent * batch + j]), rows - 1);
   }
 
   // Calls `with` with the first entry of each piece of a row.
@@ -245,8 +245,8 @@ ffi::Error Product(ffi::AnyBuffer given, ffi::Buffer<ffi::S32> at, ffi::AnyBuffe
   table.columns = static_cast<const Column*>(columns.untyped_data());
   table.rows = columns.dimensions()[0], table.width = columns.dimensions()[1];
   table.agents = wide[0], table.batch = tall[1], table.d = wide[1], table.h = wide[2];
-  if (static_cast<size_t>(at.dimensions()[1]) == table.batch) table.at = at.typed_data();
-  // behind the columns stand values or nothing, and then `after`, `more` and `owners` or nothing
+  table.at = at.typed_data();
+  // after the columns come values or nothing, and then `after` and `more` or nothing
   if (kIsValued) table.values = static_cast<const Value*>(other(0).untyped_data());
   if (others.size() > kIsValued) {
     table.after = static_cast<const int32_t*>(other(kIsValued).untyped_data());

@@ -1,6 +1,7 @@
 """Linear models: logistic regression (the paper's problem), softmax regression and least squares."""
 
-from typing import Any
+from functools import partial
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -10,38 +11,32 @@ from jaxtyping import Array, Float
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range
 from gossamer.data import Dataset
-from gossamer.problems.classes import check_classes, cross_entropy, list_classes, number_classes
-from gossamer.problems.empirical import Empirical, Model, arrange, load_for_problem
+from gossamer.problems.classes import check_classes, cross_entropy, list_classes, number_classes, predict_class
+from gossamer.problems.empirical import DataOptions, Empirical, Model, arrange, load_for_problem, on_data
 
 SMALL_GRAM = 500
 """The largest Gram matrix of sparse rows, or columns, that is made dense."""
 
 
+@on_data
 def logistic(
-    data: Any = "a9a",
-    agents: int | None = None,
-    *,
-    split: str = "by-label",
-    alpha: float = 0.01,
-    sizes: str = "equal",
-    seed: int = 0,
-    label: str = "label",
-    test: Any = None,
-    scale: bool = False,
+    data: Any = "a9a", agents: int | None = None, *, alpha: float = 0.01, **options: Unpack[DataOptions]
 ) -> Empirical:
     r"""Logistic regression with a nonconvex regulariser, from zero.
 
     $$ f_i(x) = \frac{1}{m_i} \sum_{j=1}^{m_i} \log\bigl(1 + \exp(-y_{ij}\, a_{ij}^\top x)\bigr)
        + \alpha \sum_{k=1}^d \frac{x_k^2}{1 + x_k^2} $$
 
-    Each $f_i$ is smooth with $L_i = \lambda_{\max}(A_i^\top A_i) / (4 m_i) + 2\alpha$. `data` is the name of a dataset,
-    the path of a LIBSVM, CSV or Parquet file, a frame of pandas or polars, a pair of arrays or a `Dataset`, with two
-    classes; `split` says who holds what (`gossamer.data.split`); `label` names the label's column in a table or frame,
-    and `test` is a test set of the same kind as `data`; `scale` brings each feature to mean 0 and standard deviation 1.
-    There is no offset: for one, add a column of ones.
+    Each $f_i$ is smooth with $L_i = \lambda_{\max}(A_i^\top A_i) / (4 m_i) + 2\alpha$. `data` is the name of a data
+    set, the path of a LIBSVM, CSV or Parquet file, a frame of pandas or polars, a pair of arrays or a `Dataset`, with
+    two classes. There is no offset: for one, add a column of ones.
+
+    The options are those of all problems on data: `split` ("by-label" unless given), `sizes` and `seed` share the rows
+    out over agents (`gossamer.data.split`); `label` names the label's column in a table or frame; `test` is a test set
+    of the same kind as `data`; `scale` brings each feature to mean 0 and standard deviation 1.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("logistic(alpha=…)", alpha)
-    dataset = load_for_problem(data, split, label, test, scale)
+    dataset = load_for_problem(data, options)
     check_classes("logistic regression", dataset)
     classes = dataset.classes
     if len(classes) != 2:
@@ -54,20 +49,12 @@ def logistic(
     def targets(labels: np.ndarray) -> np.ndarray:
         return np.where(labels == classes[1], 1, -1).astype(np.int8)
 
-    return arrange(LOGISTIC, origin(dataset), dataset, agents, split, sizes, seed, alpha, targets)
+    return arrange(LOGISTIC, origin(dataset), dataset, agents, options, alpha, targets)
 
 
+@on_data
 def softmax(
-    data: Any = "digits",
-    agents: int | None = None,
-    *,
-    split: str = "by-label",
-    alpha: float = 0.01,
-    sizes: str = "equal",
-    seed: int = 0,
-    label: str = "label",
-    test: Any = None,
-    scale: bool = False,
+    data: Any = "digits", agents: int | None = None, *, alpha: float = 0.01, **options: Unpack[DataOptions]
 ) -> Empirical:
     r"""Softmax regression for any number of classes, with the nonconvex regulariser of `logistic`, from zero.
 
@@ -80,7 +67,7 @@ def softmax(
     eigenvalue above ½; for two classes no smaller constant will do. For the other arguments see `logistic`.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("softmax(alpha=…)", alpha)
-    dataset = load_for_problem(data, split, label, test, scale)
+    dataset = load_for_problem(data, options)
     check_classes("softmax regression", dataset)
     classes = len(dataset.classes)
     if classes < 2:
@@ -88,19 +75,12 @@ def softmax(
             f"softmax regression needs two classes at least, but all labels of {dataset.name} are {dataset.classes[0]}."
         )
     start = origin(dataset, classes)
-    return arrange(SOFTMAX, start, dataset, agents, split, sizes, seed, alpha, number_classes(dataset))
+    return arrange(SOFTMAX, start, dataset, agents, options, alpha, number_classes(dataset))
 
 
+@on_data
 def least_squares(
-    data: Any,
-    agents: int | None = None,
-    *,
-    split: str = "by-label",
-    alpha: float = 0.0,
-    sizes: str = "equal",
-    seed: int = 0,
-    label: str = "label",
-    scale: bool = False,
+    data: Any, agents: int | None = None, *, alpha: float = 0.0, **options: Unpack[DataOptions]
 ) -> Empirical:
     r"""Linear regression by least squares, with a ridge of weight `alpha`, from zero.
 
@@ -115,23 +95,14 @@ def least_squares(
     accuracy. For the other arguments see `logistic`.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the ridge out.").check("least_squares(alpha=…)", alpha)
-    dataset = load_for_problem(data, split, label, scale=scale)
+    dataset = load_for_problem(data, options)
     if dataset.labels.dtype.kind == "U":
         raise InputError(
             f"least squares needs numbers as targets, but the labels of {dataset.name} are text, such as "
             f"{str(dataset.labels[0])!r}. For classes use problems.logistic or problems.softmax."
         )
-    return arrange(
-        LEAST_SQUARES,
-        origin(dataset),
-        dataset,
-        agents,
-        split,
-        sizes,
-        seed,
-        alpha,
-        lambda labels: labels.astype(np.float64),
-    )
+    start = origin(dataset)
+    return arrange(LEAST_SQUARES, start, dataset, agents, options, alpha, lambda labels: labels.astype(np.float64))
 
 
 def _vector(x: Array) -> Array:
@@ -150,7 +121,7 @@ def _softplus(z: Array) -> Array:
 
 @_softplus.defjvp
 def _softplus_slope(points: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
-    # JAX's own takes the value for the slope, and so a logarithm for every gradient
+    # JAX's own rule computes the slope from the value, and so a logarithm for every gradient
     return _softplus(*points), jax.nn.sigmoid(*points) * tangents[0]
 
 
@@ -164,14 +135,6 @@ def _logistic_smoothness(problem: Empirical) -> np.ndarray:
 
 def _scores(x: Array, inputs: Array) -> Array:
     return inputs @ x.reshape(inputs.shape[-1], -1)
-
-
-def _softmax_loss(x: Array, inputs: Array, targets: Array) -> Array:
-    return cross_entropy(_scores(x, inputs), targets)
-
-
-def _predict_class(x: Array, inputs: Array) -> Array:
-    return jnp.argmax(_scores(x, inputs), axis=1)
 
 
 def _softmax_smoothness(problem: Empirical) -> np.ndarray:
@@ -216,7 +179,7 @@ def curvatures(problem: Empirical) -> Float[np.ndarray, " agents"]:
 def _largest_eigenvalue(rows: Any) -> float:
     """Return the largest eigenvalue of rowsᵀ rows, which is that of rows rowsᵀ.
 
-    The smaller of the two is made, or, of large sparse rows, neither: products with rows and rowsᵀ do.
+    The smaller of the two matrices is computed. For large sparse rows neither is: products with rows and rowsᵀ suffice.
     """
     if isinstance(rows, np.ndarray) or min(rows.shape) <= SMALL_GRAM:
         gram = rows.T @ rows if rows.shape[0] > rows.shape[1] else rows @ rows.T
@@ -224,10 +187,17 @@ def _largest_eigenvalue(rows: Any) -> float:
     from scipy.sparse import linalg  # slow to import, so only when needed
 
     svds: Any = linalg.svds
-    start = np.random.default_rng(0).random(min(rows.shape))  # positive, as the first vector of positive features is
+    start = np.random.default_rng(0).random(min(rows.shape))
     return float(svds(rows, k=1, tol=1e-9, v0=start, return_singular_vectors=False)[0]) ** 2
 
 
 LOGISTIC = Model(_vector, _logistic_loss, bounded_penalty, _predict_sign, _logistic_smoothness, linear=True)
-SOFTMAX = Model(_vector, _softmax_loss, bounded_penalty, _predict_class, _softmax_smoothness, linear=True)
+SOFTMAX = Model(
+    _vector,
+    partial(cross_entropy, _scores),
+    bounded_penalty,
+    partial(predict_class, _scores),
+    _softmax_smoothness,
+    linear=True,
+)
 LEAST_SQUARES = Model(_vector, _squared_loss, _ridge, smoothness=_squared_smoothness, linear=True)

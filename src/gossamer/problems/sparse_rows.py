@@ -31,9 +31,6 @@ ROWS_BLOCK = 2**16  # rows that are converted at once, so that no second matrix 
 SPARE = 1.25
 """The largest ratio of the size of a table to that of the smallest, for the sake of longer pieces."""
 
-TOGETHER = 2**18
-"""Entries of the table that are used at once; more are taken in blocks, one after the other."""
-
 dot_p, add_p = Primitive("rows_dot"), Primitive("rows_add")
 
 
@@ -54,8 +51,6 @@ class Rows:
     """The second piece of each row; None where each row has one piece."""
     more: Int[Any, " rows"] | None
     """The number of pieces that a row has after its first."""
-    owners: Int[Any, " others"] | None
-    """The row of each piece that is not a first."""
     at: Int[Any, " chosen"] | None
     """The rows that were chosen; None for all."""
     count: int = field(metadata={"static": True})
@@ -90,10 +85,7 @@ class Rows:
             columns[piece, place % width] = sparse.indices[entries]
             if values is not None:
                 values[piece, place % width] = sparse.data[entries]
-        owners = np.zeros((blocks, others), np.int32)
-        for block, times in enumerate(more):
-            owners[block, : times.sum()] = np.repeat(np.arange(count), times)
-        cuts = (after.astype(np.int32), more.ravel().astype(np.int32), owners.ravel()) if others else (None, None, None)
+        cuts = (after.astype(np.int32), more.ravel().astype(np.int32)) if others else (None, None)
         return Rows(columns, values, *cuts, None, count, sparse.shape[1])
 
     def __repr__(self) -> str:
@@ -103,24 +95,24 @@ class Rows:
     def shape(self) -> tuple[int, int]:
         return (self.count if self.at is None else self.at.shape[0]), self.dim
 
+    def _chosen(self) -> Any:
+        return np.arange(self.count, dtype=np.int32) if self.at is None else self.at
+
     def __getitem__(self, at: Any) -> "Rows":
-        if self.at is None and not isinstance(at, slice):
-            return replace(self, at=at)
-        return replace(self, at=(np.arange(self.count, dtype=np.int32) if self.at is None else self.at)[at])
+        return replace(self, at=at if self.at is None and not isinstance(at, slice) else self._chosen()[at])
 
     def __matmul__(self, x: Array) -> Array:
         """Return the product with a vector or a matrix, in its dtype."""
-        at = None if self.at is None else self.at[None]
-        z = self.bind(dot_p, x[None, :, None] if x.ndim == 1 else x[None], at)[0]
+        z = self.bind(dot_p, x[None, :, None] if x.ndim == 1 else x[None], self._chosen()[None])[0]
         return z[:, 0] if x.ndim == 1 else z
 
     def astype(self, dtype: Any) -> Float[Array, "rows d"]:
         """Return the rows as an ordinary array of this dtype."""
-        at = jnp.arange(self.count, dtype=jnp.int32) if self.at is None else self.at
+        at = self._chosen()
         return self.bind(add_p, jnp.ones((*at.shape, 1, 1), dtype), at[:, None])[:, :, 0]
 
-    def bind(self, product: Primitive, given: Float[Array, "agents _ h"], at: Int[Any, "agents batch"] | None) -> Array:
-        """Call a product with the rows `at` of each agent; without `at`, with all rows for one agent.
+    def bind(self, product: Primitive, given: Float[Array, "agents _ h"], at: Int[Any, "agents batch"]) -> Array:
+        """Call a product with the rows `at` of each agent.
 
         `dot_p` multiplies these rows by each agent's own x, [agents, d, h], to [agents, batch, h]. `add_p` sums them,
         each times its own w, [agents, batch, h], to [agents, d, h].
@@ -131,14 +123,14 @@ class Rows:
                 "many for one product: run fewer seeds together."
             )
         arrays, table = jax.tree.flatten(replace(self, at=None))
-        chosen = jnp.zeros((1, 0), jnp.int32) if at is None else at.astype(jnp.int32)
-        return product.bind(given, chosen, *arrays, table=table, whole=at is None)
+        return product.bind(given, jnp.asarray(at, jnp.int32), *arrays, table=table)
 
     def sparse(self, first: int = 0, length: int | None = None) -> scipy.sparse.csr_array:
         """Return `length` rows, from `first` on, as a CSR array."""
         assert self.at is None
         length = self.count - first if length is None else length
-        owners = np.arange(self.count) if self.owners is None else np.r_[np.arange(self.count), self.owners]
+        firsts = np.arange(self.count)
+        owners = firsts if self.more is None else np.r_[firsts, np.repeat(firsts, np.asarray(self.more))]
         (pieces,) = np.nonzero((owners >= first) & (owners < first + length))
         columns = np.asarray(self.columns)[pieces]
         piece, place = np.nonzero(columns != self.dim)
@@ -170,69 +162,58 @@ def best_width(lengths: np.ndarray) -> int:
 
 
 @dot_p.def_abstract_eval
-def _(x: Any, at: Any, *arrays: Any, table: Any, whole: bool) -> Any:
-    rows = table.unflatten(arrays)
-    return ShapedArray((x.shape[0], rows.count if whole else at.shape[1], x.shape[2]), x.dtype)
+def _(x: Any, at: Any, *arrays: Any, table: Any) -> Any:
+    return ShapedArray((x.shape[0], at.shape[1], x.shape[2]), x.dtype)
 
 
 @add_p.def_abstract_eval
-def _(w: Any, at: Any, *arrays: Any, table: Any, whole: bool) -> Any:
-    rows = table.unflatten(arrays)
-    assert w.shape[1] == (rows.count if whole else at.shape[1])
-    return ShapedArray((w.shape[0], rows.dim, w.shape[2]), w.dtype)
+def _(w: Any, at: Any, *arrays: Any, table: Any) -> Any:
+    return ShapedArray((w.shape[0], table.unflatten(arrays).dim, w.shape[2]), w.dtype)
 
 
-def plain_dot(x: Array, at: Array, *arrays: Any, table: Any, whole: bool) -> Array:
-    """Compute `dot` in plain XLA."""
+def plain_dot(x: Float[Array, "agents d h"], at: Array, *arrays: Any, table: Any) -> Float[Array, "agents batch h"]:
+    """Multiply the rows `at` of each agent by its own x, in plain XLA."""
     rows, (agents, d, h) = table.unflatten(arrays), x.shape
     padded = jnp.pad(x, ((0, 0), (0, 1), (0, 0))).reshape(agents * (d + 1), h)
 
-    def of_pieces(pieces: Array) -> Array:
-        def of_block(piece: Array, agent: Array) -> Array:
-            places = _places(rows, piece, agent)
-            values = None if rows.values is None else _values(rows, piece, x.dtype)
+    def multiply(pieces: Array) -> Array:
+        places, values = _entries(rows, pieces, x.dtype)
 
-            def every_other(first: int) -> Array:
-                entries = padded.at[places[:, first::2]].get(mode="promise_in_bounds")
-                return entries if values is None else entries * values[:, first::2]
+        def every_other(first: int) -> Array:
+            numbers = padded.at[places[..., first::2]].get(mode="promise_in_bounds")
+            return numbers if values is None else numbers * values[..., first::2, :]
 
-            # In pairs XLA takes half the time. The sum comes last, or XLA would compute it anew for every entry of the
-            # other product.
-            return (every_other(0) + every_other(1)).sum(1)
+        # In pairs XLA takes half the time. The sum comes last, or XLA would compute it anew for every entry of the
+        # other product.
+        return (every_other(0) + every_other(1)).sum(2)
 
-        return _in_blocks(of_block, rows, pieces.reshape(-1), _agent_of(pieces)).reshape(*pieces.shape, h)
-
-    if whole:
-        z = of_pieces(jnp.arange(rows.columns.shape[0] - 1, dtype=jnp.int32)[None])
-        return z if rows.owners is None else z[:, : rows.count].at[:, rows.owners].add(z[:, rows.count :])
-    return _sum_over_pieces(rows, at, of_pieces(at), lambda total, pieces: total + of_pieces(pieces))
+    return _fold_pieces(rows, at, multiply(at), lambda total, pieces: total + multiply(pieces))
 
 
-def plain_add(w: Array, at: Array, *arrays: Any, table: Any, whole: bool) -> Array:
-    """Compute `add` in plain XLA."""
+def plain_add(w: Float[Array, "agents batch h"], at: Array, *arrays: Any, table: Any) -> Float[Array, "agents d h"]:
+    """Sum the rows `at` of each agent, each times its own w, in plain XLA."""
     rows, (agents, _, h) = table.unflatten(arrays), w.shape
-    zero = jnp.zeros((agents * (rows.dim + 1), h), w.dtype)
 
-    def with_pieces(total: Array, pieces: Array, w: Array) -> Array:
-        def with_block(total: Array, piece: Array, agent: Array, own: Array) -> Array:
-            places = _places(rows, piece, agent)
-            updates = jnp.broadcast_to(own[:, None, :], (*places.shape, h))
-            updates = updates if rows.values is None else updates * _values(rows, piece, w.dtype)
-            return total.at[places.reshape(-1)].add(updates.reshape(-1, h), mode="promise_in_bounds")
+    def add(total: Array, pieces: Array) -> Array:
+        places, values = _entries(rows, pieces, w.dtype)
+        updates = jnp.broadcast_to(w[:, :, None], (*places.shape, h))
+        updates = updates if values is None else updates * values
+        return total.at[places.reshape(-1)].add(updates.reshape(-1, h), mode="promise_in_bounds")
 
-        return _through_blocks(with_block, rows, total, pieces.reshape(-1), _agent_of(pieces), w.reshape(-1, h))
-
-    if whole:
-        pieces = jnp.arange(rows.columns.shape[0] - 1, dtype=jnp.int32)[None]
-        every = w if rows.owners is None else jnp.concatenate([w, w[:, rows.owners]], axis=1)
-        total = with_pieces(zero, pieces, every)
-    else:
-        first = with_pieces(zero, at, w)
-        total = _sum_over_pieces(rows, at, first, lambda total, pieces: with_pieces(total, pieces, w))
+    total = _fold_pieces(rows, at, add(jnp.zeros((agents * (rows.dim + 1), h), w.dtype), at), add)
     return total.reshape(agents, rows.dim + 1, h)[:, : rows.dim]
 
 
-def _sum_over_pieces(rows: Rows, at: Array, first: Array, step: Callable[[Array, Array], Array]) -> Array:
+def _entries(rows: Rows, pieces: Int[Array, "agents batch"], dtype: Any) -> tuple[Array, Array | None]:
+    """Return the flat indices of entries among all agents' numbers, `dim` + 1 for each agent, and their values."""
+    columns = rows.columns.at[pieces].get(mode="promise_in_bounds").astype(jnp.int32)
+    places = columns + (rows.dim + 1) * jnp.arange(pieces.shape[0], dtype=jnp.int32)[:, None, None]
+    if rows.values is None:
+        return places, None
+    return places, rows.values.at[pieces].get(mode="promise_in_bounds").astype(dtype)[..., None]
+
+
+def _fold_pieces(rows: Rows, at: Array, first: Array, step: Callable[[Array, Array], Array]) -> Array:
     """Fold `step` over the second pieces of the chosen rows, then the third, as long as a row has one."""
     if rows.more is None or rows.after is None:
         return first
@@ -242,47 +223,6 @@ def _sum_over_pieces(rows: Rows, at: Array, first: Array, step: Callable[[Array,
         return step(total, jnp.where(k < more, after + k, empty))
 
     return jax.lax.fori_loop(0, more.max(initial=0), with_next, first)
-
-
-def _agent_of(pieces: Array) -> Array:
-    """Return the agent of each piece, as one flat array."""
-    return jnp.broadcast_to(jnp.arange(pieces.shape[0], dtype=jnp.int32)[:, None], pieces.shape).reshape(-1)
-
-
-def _places(rows: Rows, piece: Array, agent: Array) -> Array:
-    """Return the flat index of each entry among all agents' numbers, of which every agent has `dim` + 1."""
-    columns = rows.columns.at[piece].get(mode="promise_in_bounds").astype(jnp.int32)
-    return columns + agent[:, None] * (rows.dim + 1)
-
-
-def _values(rows: Rows, piece: Array, dtype: Any) -> Array:
-    assert rows.values is not None
-    return rows.values.at[piece].get(mode="promise_in_bounds").astype(dtype)[..., None]
-
-
-def _in_blocks(function: Callable[..., Array], rows: Rows, *arrays: Array) -> Array:
-    """Apply a function that maps rows to rows, block after block."""
-    blocks, rest = _cut(rows, arrays)
-    last = function(*rest)
-    if not len(blocks[0]):
-        return last
-    made = jax.lax.map(lambda block: function(*block), blocks)
-    return jnp.concatenate([made.reshape(-1, *made.shape[2:]), last])
-
-
-def _through_blocks(function: Callable[..., Array], rows: Rows, total: Array, *arrays: Array) -> Array:
-    """Fold a function over the rows, block after block, from `total` on."""
-    blocks, rest = _cut(rows, arrays)
-    if len(blocks[0]):
-        total = jax.lax.scan(lambda total, block: (function(total, *block), None), total, blocks)[0]
-    return function(total, *rest)
-
-
-def _cut(rows: Rows, arrays: tuple[Array, ...]) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """Split the arrays into blocks of rows and the rest, which is all if there are few."""
-    block = max(1, TOGETHER // rows.columns.shape[1])
-    end = (arrays[0].shape[0] - 1) // block * block
-    return tuple(a[:end].reshape(-1, block, *a.shape[1:]) for a in arrays), tuple(a[end:] for a in arrays)
 
 
 def _batch(primitive: Primitive, given: tuple[Array, ...], axes: tuple[int | None, ...], **static: Any) -> Any:
@@ -303,7 +243,7 @@ def _batch(primitive: Primitive, given: tuple[Array, ...], axes: tuple[int | Non
 
 def _define(name: str, primitive: Primitive, transpose: Primitive, plain: Callable[..., Array]) -> None:
     """Register the rules by which JAX computes, maps and differentiates a product."""
-    primitive.def_impl(jax.jit(primitive.bind, static_argnames=("table", "whole")))
+    primitive.def_impl(jax.jit(primitive.bind, static_argnames="table"))
     by_xla = mlir.lower_fun(plain, multiple_results=False)
 
     def on_cpu(context: Any, *given: Any, **static: Any) -> Any:
