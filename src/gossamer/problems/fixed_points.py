@@ -9,7 +9,7 @@ import numpy as np
 from gossamer.basics.arrays import numbers
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError
-from gossamer.problems.problem import Problem, cast, check_problem
+from gossamer.problems.problem import Problem, call_method, cast, check_problem
 
 FAR = 30.0
 """Iterates with a coordinate beyond this run away: no local minimum of the paper's problem is so far out."""
@@ -21,9 +21,9 @@ COLUMNS = 16
 def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> np.ndarray:
     r"""Return a point where $\nabla F(x) = -\bar e$: a local minimum of $F(x) + \bar e^\top x$ near `start`.
 
-    If the bias pulls harder than F holds, there is none near, and that is an error: the iterates of every method would
-    run away. With the paper's regulariser it happens where $|\bar e_k|$ exceeds $\frac{3\sqrt 3}{8}\alpha$ in a
-    direction that the data do not see. Found by Newton's method: in one step where F is quadratic, else in a trust
+    If the bias pulls harder than F holds, there is no such point near, and InputError is raised: the iterates of every
+    method would run away. With the paper's regulariser it happens where $|\bar e_k|$ exceeds
+    $\frac{3\sqrt 3}{8}\alpha$ in a direction that the data do not see. Found by Newton's method: in one step where F is quadratic, else in a trust
     region, whose short steps do not leap over the rim of a minimum.
     """
     from scipy.optimize import minimize  # half a second to import, so only when needed
@@ -38,16 +38,33 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
     refuse_beyond_memory(f"Newton's method on {problem.dim:,} parameters", size, "use fewer features")
     with jax.enable_x64(True):
         held = cast(problem, np.float64)
-        direct = _one_step(held, first, e)
-        if direct is not None:
-            return direct
+
+        def loss(x: np.ndarray) -> float:
+            return float(call_method("mean_loss", held, jnp.asarray(x))) + float(e @ x)
+
+        def slope(x: np.ndarray) -> np.ndarray:
+            return np.asarray(call_method("mean_gradient", held, jnp.asarray(x))) + e
+
+        def hessian(x: np.ndarray) -> np.ndarray:
+            return np.asarray(_hessian(held, jnp.asarray(x)))
+
+        def stop_far_away(intermediate_result: Any) -> None:  # SciPy goes by the name of the argument
+            if np.abs(intermediate_result.x).max() > FAR:
+                raise StopIteration
+
+        bend, pull = hessian(first), slope(first)
+        curvatures = np.linalg.eigvalsh(bend)
+        if curvatures[0] > 1e-12 * curvatures[-1]:  # if F is quadratic one step is exact, however far the minimum is
+            point = first - np.linalg.solve(bend, pull)
+            if np.linalg.norm(slope(point)) <= 1e-10 * np.linalg.norm(pull):
+                return point
         answer = minimize(
-            lambda x: float(_loss(held, jnp.asarray(x))) + float(e @ x),
+            loss,
             first,
-            jac=lambda x: _slope(held, x, e),
-            hess=lambda x: np.asarray(_hessian(held, jnp.asarray(x))),
+            jac=slope,
+            hess=hessian,
             method="trust-exact",
-            callback=_stop_far_away,
+            callback=stop_far_away,
             options={"initial_trust_radius": 0.5, "max_trust_radius": 1.0, "gtol": 1e-8, "maxiter": 200},
         )
     left = float(np.linalg.norm(answer.jac))
@@ -101,7 +118,7 @@ def dpsgd_fixed_point(problem: Problem, W: Any, eta: float, bias: Any = 0.0) -> 
                 move, size = np.linalg.solve(jacobian, left).reshape(n, d), 1.0
                 while size > 1e-6 and np.linalg.norm(residual(X - size * move, step)) >= np.linalg.norm(left):
                     size /= 2
-                if size <= 1e-6:  # rounding is all that is left
+                if size <= 1e-6:  # the residual is down to rounding errors
                     break
                 X = X - size * move
                 left = residual(X, step)
@@ -111,36 +128,6 @@ def dpsgd_fixed_point(problem: Problem, W: Any, eta: float, bias: Any = 0.0) -> 
             f"{np.linalg.norm(left):.3g}. Use a smaller step size."
         )
     return X
-
-
-def _one_step(problem: Problem, start: np.ndarray, e: np.ndarray) -> np.ndarray | None:
-    """Return the minimum by one step of Newton's method if F is quadratic, however far away it is; else None."""
-    hessian, slope = np.asarray(_hessian(problem, jnp.asarray(start))), _slope(problem, start, e)
-    curvatures = np.linalg.eigvalsh(hessian)
-    if curvatures[0] <= 1e-12 * curvatures[-1]:
-        return None
-    point = start - np.linalg.solve(hessian, slope)
-    left = np.linalg.norm(_slope(problem, point, e))
-    return point if left <= 1e-10 * np.linalg.norm(slope) else None
-
-
-def _slope(problem: Problem, x: np.ndarray, e: np.ndarray) -> np.ndarray:
-    return np.asarray(_gradient(problem, jnp.asarray(x))) + e
-
-
-def _stop_far_away(intermediate_result: Any) -> None:
-    if np.abs(intermediate_result.x).max() > FAR:
-        raise StopIteration
-
-
-@jax.jit
-def _loss(problem: Problem, x: Any) -> Any:
-    return problem.mean_loss(x)
-
-
-@jax.jit
-def _gradient(problem: Problem, x: Any) -> Any:
-    return problem.mean_gradient(x)
 
 
 @jax.jit
@@ -162,5 +149,5 @@ def _hessian(problem: Problem, x: Any) -> Any:
     def column(direction: Any) -> Any:
         return jax.jvp(problem.mean_gradient, (x,), (direction,))[1]
 
-    # some at a time, so that what is made of all rows stays in the cache: on a9a a third of the time of all at once
+    # some columns at a time, so that intermediate arrays stay in the cache: on a9a a third of the time of all at once
     return jax.lax.map(column, jnp.eye(x.size, dtype=x.dtype), batch_size=COLUMNS)

@@ -187,6 +187,7 @@ def _largest_eigenvalue(rows: Any) -> float:
     from scipy.sparse import linalg  # slow to import, so only when needed
 
     svds: Any = linalg.svds
+    # a positive start, as the first singular vector of positive features is
     start = np.random.default_rng(0).random(min(rows.shape))
     return float(svds(rows, k=1, tol=1e-9, v0=start, return_singular_vectors=False)[0]) ** 2
 

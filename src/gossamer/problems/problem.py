@@ -18,7 +18,7 @@ class Problem(abc.ABC):
     r"""Minimise $F(x) = \frac1n \sum_i f_i(x)$ over $x \in \mathbb{R}^d$.
 
     The abstract methods are pure JAX functions that engines and oracles trace, in the dtype of ``x``. The others are
-    for people: they take and give plain arrays, in float64. A problem is a JAX pytree, its data are leaves.
+    for people: they take and return NumPy arrays, in float64. A problem is a JAX pytree whose leaves are its data.
     """
 
     agents: int
@@ -52,7 +52,7 @@ class Problem(abc.ABC):
         )
 
     def mean_loss_and_gradient(self, x: Float[Array, " d"]) -> tuple[Float[Array, ""], Float[Array, " d"]]:
-        """Return F(x) and ∇F(x), which together may cost less."""
+        """Return F(x) and ∇F(x), which may cost less than two calls."""
         return self.mean_loss(x), self.mean_gradient(x)
 
     @property
@@ -110,7 +110,7 @@ def check_problem(given: Any) -> None:
 def cast(tree: Any, dtype: Any) -> Any:
     """Return the tree on the device, its floating leaves in this dtype and the others as they are.
 
-    Every argument of a compiled program comes through here, so here classes are refused that JAX mistakes for others.
+    Every argument of a compiled program passes here, so classes that JAX would mistake for others are refused here.
     """
     refuse_mistakable(tree)
 
@@ -126,9 +126,10 @@ def _evaluate(problem: Problem, method: str, x: Any) -> np.ndarray:
     if x.shape != (problem.dim,):
         raise InputError(f"a point of this problem has shape ({problem.dim},), but x has shape {x.shape}.")
     with jax.enable_x64(True):
-        return np.asarray(_call(method, cast(problem, np.float64), jnp.asarray(x)))
+        return np.asarray(call_method(method, cast(problem, np.float64), jnp.asarray(x)))
 
 
 @partial(jax.jit, static_argnums=0)
-def _call(method: str, problem: Problem, x: Array) -> Array:
+def call_method(method: str, problem: Problem, x: Array) -> Array:
+    """Call a method of a problem at a point, compiled."""
     return getattr(problem, method)(x)
