@@ -1,6 +1,6 @@
-r"""Attackers: agents whose gradients or messages are wrong on purpose, and who they are.
+r"""Attackers: agents that send wrong gradients or messages on purpose.
 
-| kind | what becomes of a vector $a$ |
+| kind | a vector $a$ becomes |
 | --- | --- |
 | flip | $-s\, a$ |
 | scale | $s\, a$ |
@@ -23,14 +23,14 @@ from gossamer.core import InputError, Range, brief, nearest, whole
 KINDS = ("flip", "scale", "constant", "alie")
 
 SIGN = {"flip": -1.0, "scale": 1.0}
-"""Of the kinds that multiply by s, the sign."""
+"""The sign of s, for the kinds that multiply by s."""
 
 SHARE = Range(0, 1, False, True, "It is the share of the agents that attack; at 1 nobody would be honest.")
 NUMBER = Range(-math.inf, math.inf, True, True)
 
 
 class Attack(NamedTuple):
-    """An attack: what attackers do, and which agents they are."""
+    """An attack: its kind and scale, and the agents that attack."""
 
     kind: str
     scale: float
@@ -43,7 +43,7 @@ class Attack(NamedTuple):
 
 
 def named(name: str, agents: Any, share: Any) -> tuple[tuple[int, ...] | None, float | None]:
-    """The numbers of the attackers, or their share, as far as they can be checked before all agents are known."""
+    """Return the numbers of the attackers, or their share, checked as far as the number of agents allows."""
     if (agents is None) == (share is None):
         raise InputError(f"{name} takes agents, a list of numbers, or share, a part of all: give exactly one of them.")
     if share is not None:
@@ -57,7 +57,7 @@ def named(name: str, agents: Any, share: Any) -> tuple[tuple[int, ...] | None, f
 
 
 def chosen(name: str, count: int, agents: Any, share: Any) -> tuple[int, ...]:
-    """The attackers: the agents given, or a share of all, at equal distances starting from agent 0."""
+    """Return the attackers: the agents given, or a share of all, at equal distances starting from agent 0."""
     given, part = named(name, agents, share)
     if given is not None:
         if given and given[-1] >= count:
@@ -76,7 +76,7 @@ def chosen(name: str, count: int, agents: Any, share: Any) -> tuple[int, ...]:
 
 
 def scale_of(name: str, kind: Any, scale: Any, kinds: tuple[str, ...]) -> float | None:
-    """The scale of an attack of this kind, or what is wrong with either; None where ALIE works out its own."""
+    """Return the scale of an attack of this kind; None lets ALIE compute its own."""
     if not isinstance(kind, str) or kind not in kinds:
         raise InputError(f"{name}(how=…) is {brief(kind)}, which is no attack; {nearest(kind, kinds)}")
     if scale is not None:
@@ -87,7 +87,7 @@ def scale_of(name: str, kind: Any, scale: Any, kinds: tuple[str, ...]) -> float 
 
 
 def alie_scale(name: str, count: int, attackers: int, given: Any = None) -> Any:
-    """z of ALIE, unless given: the honest agents that are further off, with the attackers, are just not a majority."""
+    """Return z of ALIE, unless given: the attackers and the honest agents beyond z are just short of a majority."""
     honest = count - attackers
     if honest < 2:
         raise InputError(

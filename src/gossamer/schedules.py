@@ -16,7 +16,7 @@ _POSITIVE = Range(0, math.inf, True, True, "A hyper-parameter of 0 would stop th
 
 @dataclass(frozen=True)
 class Schedule:
-    """A function of the round that knows how it is written."""
+    """A function of the round, with the name and numbers by which a spec writes it."""
 
     name: str
     numbers: tuple[tuple[str, float], ...]
@@ -33,7 +33,7 @@ class Schedule:
         return f"{self.name}({', '.join(f'{value:g}' for _, value in self.numbers)})"
 
     def asdict(self) -> dict[str, Any]:
-        """The schedule as a spec would write it, which is all that determines it."""
+        """Return the schedule as a spec writes it, which determines it."""
         return {"schedule": self.name, **dict(self.numbers)}
 
 

@@ -1,4 +1,4 @@
-"""Aggregators: what an agent makes of its neighbours' messages when it does not trust them all."""
+"""Aggregators: robust means of an agent's own vector and its neighbours' messages."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ AGGREGATORS: Registry[Callable[..., Aggregator]] = Registry(
 """The aggregators by name."""
 
 register = AGGREGATORS.register
-"""Make a function that returns an aggregator of one's own known by a name, so that a spec can name it."""
+"""Register a function that returns an aggregator under a name, so that a spec can name it."""
 
 __all__ = [
     "AGGREGATORS",

@@ -10,36 +10,38 @@ from gossamer.basics.text import called, fields_of
 
 
 class Aggregator(abc.ABC):
-    """Stands where gossip takes the weighted mean, for one agent.
+    """A robust mean that one agent computes in place of the weighted mean of gossip.
 
     An aggregator of your own is a frozen dataclass under `gossamer.pytree`; what decides its shapes is static.
     """
 
     name: ClassVar[str]
-    """The name of the function that makes it."""
+    """The name of the function that makes the aggregator."""
 
     @property
     def fewest(self) -> int:
-        """How many messages, its own among them, an agent must have in a round with gossip."""
+        """Return the number of messages, its own among them, that an agent needs in a round with gossip."""
         return 1
 
     def check(self, dim: int) -> None:  # noqa: B027
-        """Refuse, before any work, a dimension that it cannot serve; ours serve all."""
+        """Raise InputError, before any work, for a dimension that the aggregator cannot serve; ours serve all."""
 
     @abc.abstractmethod
     def combine(
         self, own: Float[Array, " d"], messages: Float[Array, "width d"], weights: Float[Array, " width"]
     ) -> Float[Array, " d"]:
-        """The agent's next vector. A message of weight 0 is padding, and nobody's; the agent's own weight is what the
-        others leave of 1."""
+        """Return the agent's next vector.
+
+        A message of weight 0 is padding. The agent's own weight is 1 minus the sum of the others.
+        """
 
     def __init_subclass__(cls) -> None:
         if "__repr__" not in vars(cls):
-            cls.__repr__ = Aggregator.__repr__  # so that no dataclass writes another
+            cls.__repr__ = Aggregator.__repr__  # or @dataclass would write another
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        """The call that makes it."""
+        """Return the call that makes the aggregator."""
         return called(self.name, fields_of(self))

@@ -21,7 +21,7 @@ from gossamer.core import Range
 @pytree
 @dataclass(frozen=True)
 class Clipped(Aggregator):
-    """Made by `clipped`."""
+    """The aggregator of `clipped`."""
 
     name: ClassVar[str] = "clipped"
     radius: Any
@@ -29,7 +29,7 @@ class Clipped(Aggregator):
     def combine(self, own: Array, messages: Array, weights: Array) -> Array:
         away = messages - own
         distances = jnp.linalg.norm(away, axis=1)
-        heard = (weights != 0) & jnp.isfinite(distances)  # who sends what is no number is not heard
+        heard = (weights != 0) & jnp.isfinite(distances)  # a message with NaN or inf does not count
         radius = second_largest(distances, heard) if self.radius is None else self.radius
         scale = jnp.where(distances > radius, radius / jnp.where(distances > 0, distances, 1), 1)
         clipped = jnp.where(heard[:, None], scale[:, None] * away, 0)
@@ -37,7 +37,7 @@ class Clipped(Aggregator):
 
 
 def second_largest(distances: Array, heard: Array) -> Array:
-    """The second-largest distance among those that were heard; the largest, if there is but one."""
+    """Return the second-largest distance among the messages that count; the largest if there is only one."""
     largest_last = jnp.sort(jnp.where(heard, distances, -1))
     return jnp.where(heard.sum() > 1, largest_last[-2:][0], largest_last[-1])
 

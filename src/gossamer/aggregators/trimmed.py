@@ -20,17 +20,17 @@ from gossamer.basics.pytrees import pytree
 from gossamer.core import whole
 
 COMPARED = 32
-"""The most rows that are put in order by comparing pairs of them, which fuses; XLA's own sort is slow on a CPU."""
+"""The most rows that are sorted by comparing pairs of them, which fuses; XLA's own sort is slow on a CPU."""
 
 
 @pytree
 @dataclass(frozen=True)
 class Trimmed(Aggregator):
-    """Made by `trimmed_mean` and `median`."""
+    """The aggregator of `trimmed_mean` and `median`."""
 
     name: ClassVar[str] = "trimmed_mean"
     trim: int | None = field(metadata={"static": True})
-    """How many values are left out at each end; None: all but the middle one, or two."""
+    """The number of values left out at each end; None leaves out all but the middle one, or two."""
 
     @property
     def fewest(self) -> int:
@@ -51,7 +51,7 @@ class Trimmed(Aggregator):
 
 
 def ascending(values: Float[Array, "rows d"]) -> Float[Array, "rows d"]:
-    """The values of each column in ascending order."""
+    """Return the values of each column in ascending order."""
     if len(values) > COMPARED:
         return jnp.sort(values, axis=0)
     rows = list(values)
@@ -61,8 +61,10 @@ def ascending(values: Float[Array, "rows d"]) -> Float[Array, "rows d"]:
 
 
 def comparisons(count: int) -> Iterator[tuple[int, int]]:
-    """The pairs to compare, one after the other, that put so many numbers in order: K. Batcher's merge exchange, 1968,
-    as D. Knuth has it in "The art of computer programming", volume 3, algorithm 5.2.2M."""
+    """Yield the pairs to compare, one after the other, that sort so many numbers.
+
+    This is K. Batcher's merge exchange, 1968: D. Knuth, "The art of computer programming", volume 3, algorithm 5.2.2M.
+    """
     top = 1 << max(count - 1, 0).bit_length() >> 1
     p = top
     while p:

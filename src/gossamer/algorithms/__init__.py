@@ -1,4 +1,4 @@
-"""The algorithms, one a file, each as the few lines of its paper. A file that is put here is found by itself."""
+"""The algorithms, one a file, each as the few lines of its paper. Every file of this package is found by itself."""
 
 import importlib
 import pkgutil
@@ -8,8 +8,8 @@ from typing import Any
 from gossamer.core import InputError, Registry, brief, is_rule
 
 
-def _ours() -> Iterator[tuple[str, Any]]:
-    """The rules of all modules of this room, by name."""
+def _find_rules() -> Iterator[tuple[str, Any]]:
+    """Yield the names and rules of all modules of this package."""
     for found in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{found.name}")
         for value in vars(module).values():
@@ -17,12 +17,12 @@ def _ours() -> Iterator[tuple[str, Any]]:
                 yield value.name, value
 
 
-ALGORITHMS: Registry[Any] = Registry("algorithm", "gossamer.algorithms", dict(_ours()))
+ALGORITHMS: Registry[Any] = Registry("algorithm", "gossamer.algorithms", dict(_find_rules()))
 """Every algorithm by its name in spec files."""
 
 
 def register(kind: Any) -> Any:
-    """Make a rule of one's own known by its name, so that a spec can name it."""
+    """Register a rule under its own name, so that a spec can name it."""
     if not is_rule(kind):
         raise InputError(f"{brief(kind)} is not a rule: make a class one by @rule.")
     ALGORITHMS.add(kind.name, kind)  # pyright: ignore[reportAttributeAccessIssue]
@@ -30,7 +30,7 @@ def register(kind: Any) -> Any:
 
 
 def __getattr__(name: str) -> Any:
-    """A rule by its class's name: `gs.algorithms.BiasedDMT` is `gs.BiasedDMT`."""
+    """Return a rule by the name of its class: `gs.algorithms.BiasedDMT` is `gs.BiasedDMT`."""
     for kind in ALGORITHMS.values():
         if kind.__name__ == name:
             return kind

@@ -36,11 +36,11 @@ class BiasedDMT:
         return State(x=x, m=m, v=wv + m - s.m)
 
     def shift(self, s: State, agent: Agent) -> State:
-        """From the state that `init` makes to that of `ahead`, whose model is one round on."""
+        """Turn the state of `init` into that of `ahead`, whose model is one round on."""
         return State(x=agent.gossip(s.x) - self.eta * s.v, m=s.m, v=s.v)
 
     def ahead(self, s: State, agent: PostingAgent) -> State:
-        """`step` in another phase, with the same iterates.
+        """Do `step` in another phase, with the same iterates.
 
         It holds $X^t, M^{t-1}, V^{t-1}$ and asks for the gradient where it stands, so that what it gossips is known
         before: an engine that can posts the message first, and it travels while the gradient is computed.

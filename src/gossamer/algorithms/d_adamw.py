@@ -6,7 +6,7 @@ $$ X^{t+1} = (1 - \eta\omega)\, W X^t
    - \eta\, \frac{m^{t+1} / (1-\beta_1^{t+1})}{\sqrt{u^{t+1} / (1-\beta_2^{t+1})} + \epsilon},
    \qquad m^0 = u^0 = 0 $$
 
-What a training script does that averages its model with its neighbours' and then calls AdamW; $\omega$ is `decay`.
+A training script does this if it averages its model with its neighbours' and then calls AdamW; $\omega$ is `decay`.
 The moments stay with the agent and are made of its own gradients, so that on heterogeneous data its steps point to the
 optimum of its own loss, and their sizes differ between agents: like D-PSGD it settles elsewhere than at the optimum of
 $F$. GT-Adam tracks the mean gradient first. One vector to each neighbour a round.
@@ -36,14 +36,14 @@ class DAdamW:
         return State(x=x, m=0 * x, u=0 * x, p1=agent.ones(), p2=agent.ones())
 
     def step(self, s: State, agent: Agent) -> State:
-        return self._adapted(s, agent.gossip(s.x), agent.gradient(s.x))
+        return self._apply_adam(s, agent.gossip(s.x), agent.gradient(s.x))
 
     def ahead(self, s: State, agent: PostingAgent) -> State:
-        """`step`, whose message travels while the gradient is computed."""
+        """Do `step` with a message that travels while the gradient is computed."""
         arrived, g = agent.post(s.x), agent.gradient(s.x)
-        return self._adapted(s, arrived(), g)
+        return self._apply_adam(s, arrived(), g)
 
-    def _adapted(self, s: State, wx: Array, g: Array) -> State:
+    def _apply_adam(self, s: State, wx: Array, g: Array) -> State:
         m = self.beta1 * s.m + (1 - self.beta1) * g
         u = self.beta2 * s.u + (1 - self.beta2) * g**2
         p1, p2 = self.beta1 * s.p1, self.beta2 * s.p2  # β₁ᵗ⁺¹ and β₂ᵗ⁺¹

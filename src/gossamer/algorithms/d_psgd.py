@@ -24,7 +24,7 @@ class DPSGD:
         return State(x=agent.gossip(s.x) - self.eta * agent.gradient(s.x))
 
     def ahead(self, s: State, agent: PostingAgent) -> State:
-        """`step`, whose message travels while the gradient is computed."""
+        """Do `step` with a message that travels while the gradient is computed."""
         arrived, g = agent.post(s.x), agent.gradient(s.x)
         return State(x=arrived() - self.eta * g)
 

@@ -46,11 +46,11 @@ class GTSVRG:
             y = wy + v - old
             return wx - self.eta * y, y, v
 
-        def corrected(x: Array, y: Array, v: Array) -> tuple[Array, Array, Array]:
+        def correct(x: Array, y: Array, v: Array) -> tuple[Array, Array, Array]:
             here, there = agent.gradient(x, s.x)
             return move(x, y, here - there + full, v)
 
-        x, y, v = agent.repeat(self.corrections, corrected, *move(s.x, s.y, full, s.v))
+        x, y, v = agent.repeat(self.corrections, correct, *move(s.x, s.y, full, s.v))
         return State(x=x, y=y, v=v)
 
     def tracker(self, s: State) -> Array:

@@ -1,4 +1,4 @@
-"""Compressors: what shrinks a vector, how far it is then from the vector, and how many bits it takes."""
+"""Compressors: lossy codes for vectors, with bounds on their error and the size of their messages."""
 
 from collections.abc import Callable
 
@@ -35,7 +35,7 @@ COMPRESSORS: Registry[Callable[..., Compressor]] = Registry(
 """The compressors by name."""
 
 register = COMPRESSORS.register
-"""Make a function that returns a compressor of one's own known by a name, so that a spec can name it."""
+"""Register a function that returns a compressor under a name, so that a spec can name it."""
 
 __all__ = [
     "BF16",

@@ -13,7 +13,7 @@ from gossamer.basics.lazy_jax import Array
 
 
 class Errors(NamedTuple):
-    """How far C(a) is from a, for every vector of a dimension."""
+    """Bounds on the error of C(a), for every vector of a dimension."""
 
     relative: float
     """M: the squared bias is at most M‖a‖² + D."""
@@ -24,16 +24,16 @@ class Errors(NamedTuple):
 
 
 class Compressor(abc.ABC):
-    """Shrinks one agent's vector.
+    """A lossy code for one agent's vector.
 
     A compressor of your own is a frozen dataclass under `gossamer.pytree`; what decides its bits and shapes is
     static.
     """
 
     name: ClassVar[str]
-    """The name of the function that makes it."""
+    """The name of the function that makes the compressor."""
     needs_key: ClassVar[bool] = False
-    """True if it draws at random; if not, the key may be None."""
+    """True if the compressor draws at random; if not, the key may be None."""
 
     @property
     @abc.abstractmethod
@@ -46,34 +46,34 @@ class Compressor(abc.ABC):
         return self.unbiased
 
     def check(self, dim: int) -> None:  # noqa: B027
-        """Refuse, before any work, a dimension that it cannot serve; most compressors serve all."""
+        """Raise InputError, before any work, for a dimension that the compressor cannot serve; most serve all."""
 
     @abc.abstractmethod
     def compress(self, key: Key[Array, ""] | None, a: Float[Array, " d"]) -> Float[Array, " d"]:
-        """C(a), in the dtype of a: the vector that the receiver rebuilds."""
+        """Return C(a), the vector that the receiver rebuilds, in the dtype of a."""
 
     @abc.abstractmethod
     def bits(self, dim: int, itemsize: int) -> float:
-        """Return what is sent for a vector whose numbers have `itemsize` bytes, in bits."""
+        """Return the size in bits of the message for a vector whose numbers have `itemsize` bytes."""
 
     @abc.abstractmethod
     def errors(self, dim: int) -> Errors:
-        """The bounds on its bias and its variance."""
+        """Return the bounds on the bias and the variance."""
 
     def __init_subclass__(cls) -> None:
         if "__repr__" not in vars(cls):
-            cls.__repr__ = Compressor.__repr__  # so that no dataclass writes another
+            cls.__repr__ = Compressor.__repr__  # or @dataclass would write another
 
     def __repr__(self) -> str:
         return str(self)
 
     def __str__(self) -> str:
-        """The call that makes it."""
+        """Return the call that makes the compressor."""
         options = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore
         shown = ", ".join(f"{name}={value}" for name, value in options if value is not None)
         return f"{self.name}({shown})"
 
     def contraction(self, dim: int) -> float | None:
-        """ω with E‖C(a) − a‖² ≤ ω‖a‖²; None where the error is bounded otherwise. Above 1 it does not contract."""
+        """Return ω with E‖C(a) − a‖² ≤ ω‖a‖²; None if there is none. Above 1 the compressor does not contract."""
         errors = self.errors(dim)
         return None if errors.absolute else errors.relative + errors.variance

@@ -1,4 +1,4 @@
-r"""Every coordinate is sent, with few bits.
+r"""Quantizers: every coordinate is sent, with few bits.
 
 Reference: D. Alistarh et al., "QSGD: communication-efficient SGD via gradient quantization and encoding", 2017,
 arXiv 1610.02132; scaled sign: S. P. Karimireddy et al., "Error feedback fixes SignSGD", 2019, arXiv 1901.09847.
@@ -20,7 +20,7 @@ from gossamer.core import Range, whole
 @pytree
 @dataclass(frozen=True)
 class ScaledSign(Compressor):
-    """Made by `scaled_sign`."""
+    """The compressor of `scaled_sign`."""
 
     name: ClassVar[str] = "scaled_sign"
 
@@ -42,7 +42,7 @@ class ScaledSign(Compressor):
 @pytree
 @dataclass(frozen=True)
 class QSGD(Compressor):
-    """Made by `qsgd`."""
+    """The compressor of `qsgd`."""
 
     name: ClassVar[str] = "qsgd"
     levels: int = field(metadata={"static": True})
@@ -70,7 +70,7 @@ class QSGD(Compressor):
 @pytree
 @dataclass(frozen=True)
 class RoundLinf(Compressor):
-    """Made by `round_linf`."""
+    """The compressor of `round_linf`."""
 
     name: ClassVar[str] = "round_linf"
     levels: int = field(metadata={"static": True})
@@ -93,7 +93,7 @@ class RoundLinf(Compressor):
 @pytree
 @dataclass(frozen=True)
 class RoundTo(Compressor):
-    """Made by `round_to`."""
+    """The compressor of `round_to`."""
 
     name: ClassVar[str] = "round_to"
     step: Any
@@ -116,7 +116,7 @@ class RoundTo(Compressor):
 @pytree
 @dataclass(frozen=True)
 class BF16(Compressor):
-    """Made by `bf16`."""
+    """The compressor of `bf16`."""
 
     name: ClassVar[str] = "bf16"
 
@@ -193,5 +193,5 @@ def round_to(step: float) -> RoundTo:
 
 
 def _positive(size: Array) -> Array:
-    # the zero vector stays zero, and is not 0/0
+    # so that the zero vector stays zero: 0/1, not 0/0
     return jnp.where(size > 0, size, 1)

@@ -24,7 +24,7 @@ SEED_BITS = 32
 @pytree
 @dataclass(frozen=True)
 class Identity(Compressor):
-    """Made by `identity`."""
+    """The compressor of `identity`."""
 
     name: ClassVar[str] = "identity"
 
@@ -45,7 +45,7 @@ class Identity(Compressor):
 @pytree
 @dataclass(frozen=True)
 class TopK(Compressor):
-    """Made by `top_k`."""
+    """The compressor of `top_k`."""
 
     name: ClassVar[str] = "top_k"
     k: int | None = field(metadata={"static": True})
@@ -56,10 +56,10 @@ class TopK(Compressor):
         return False
 
     def check(self, dim: int) -> None:
-        _fits("top_k", self.k, dim)
+        _check_fits("top_k", self.k, dim)
 
     def compress(self, key: Array | None, a: Array) -> Array:
-        return _kept(a, jax.lax.top_k(jnp.abs(a), _count(self.k, self.share, a.shape[0]))[1])
+        return _keep(a, jax.lax.top_k(jnp.abs(a), _count(self.k, self.share, a.shape[0]))[1])
 
     def bits(self, dim: int, itemsize: int) -> float:
         return float(_count(self.k, self.share, dim) * (8 * itemsize + math.ceil(math.log2(dim))))
@@ -71,7 +71,7 @@ class TopK(Compressor):
 @pytree
 @dataclass(frozen=True)
 class RandK(Compressor):
-    """Made by `rand_k`."""
+    """The compressor of `rand_k`."""
 
     name: ClassVar[str] = "rand_k"
     k: int | None = field(metadata={"static": True})
@@ -88,17 +88,17 @@ class RandK(Compressor):
         return True
 
     def check(self, dim: int) -> None:
-        _fits("rand_k", self.k, dim)
+        _check_fits("rand_k", self.k, dim)
 
     def compress(self, key: Array | None, a: Array) -> Array:
         assert key is not None
         dim = a.shape[0]
         k = _count(self.k, self.share, dim)
-        # the k largest of d random words are a random subset, whatever the dtype of the run; they are taken for floats,
-        # which are in the order of their bits, because XLA has a fast kernel for those alone
+        # The k largest of d random words are a random subset, whatever the dtype of the run. The words are read as
+        # floats, which are in the order of their bits, because XLA has a fast top-k kernel for floats alone.
         words = (jax.random.bits(key, (dim,), jnp.uint32) >> 2) + SMALLEST_NORMAL
         chosen = jax.lax.top_k(jax.lax.bitcast_convert_type(words, jnp.float32), k)[1]
-        return _kept(a, chosen) * (dim / k if self.scaled else 1.0)
+        return _keep(a, chosen) * (dim / k if self.scaled else 1.0)
 
     def bits(self, dim: int, itemsize: int) -> float:
         return float(_count(self.k, self.share, dim) * 8 * itemsize + SEED_BITS)
@@ -154,7 +154,7 @@ def _count(k: int | None, share: float | None, dim: int) -> int:
     return max(1, round(share * dim))
 
 
-def _fits(name: str, k: int | None, dim: int) -> None:
+def _check_fits(name: str, k: int | None, dim: int) -> None:
     if k is not None and k > dim:
         raise InputError(
             f"{name}(k={k}) keeps more coordinates than the {dim} that a vector has here: take k of at most {dim}, or "
@@ -162,5 +162,5 @@ def _fits(name: str, k: int | None, dim: int) -> None:
         )
 
 
-def _kept(a: Array, chosen: Array) -> Array:
+def _keep(a: Array, chosen: Array) -> Array:
     return jnp.zeros_like(a).at[chosen].set(a[chosen])

@@ -61,41 +61,33 @@ class Dataset:
     """The shape of rows that are images, plane by plane: planes (1 of grey ones, 3 of colours), height, width."""
 
     def __post_init__(self) -> None:
-        features, labels = matrix(self.features, "features"), values(self.labels, "labels")
-        _same_rows("labels", labels, "features", features)
-        parts: dict[str, Any] = {"features": features, "labels": labels}
         if (self.test_features is None) != (self.test_labels is None):
             raise InputError("a test part needs both test_features and test_labels, but only one of them was given.")
-        if self.test_features is not None and self.test_labels is not None:
-            tested, truth = matrix(self.test_features, "test_features"), values(self.test_labels, "test_labels")
-            _same_rows("test_labels", truth, "test_features", tested)
-            if tested.shape[1] != features.shape[1]:
+        parts: dict[str, Any] = {}
+        for check, keys in ((matrix, ("features", "test_features")), (values, ("labels", "test_labels", "holders"))):
+            parts |= {key: check(getattr(self, key), key) for key in keys if getattr(self, key) is not None}
+        for key, other in (("labels", "features"), ("test_labels", "test_features"), ("holders", "features")):
+            if key in parts and len(parts[key]) != (rows := parts[other].shape[0]):
+                raise InputError(f"{key} has {len(parts[key])} values, but {other} has {rows} rows. They must agree.")
+        if "test_features" in parts:
+            columns, tested = parts["features"].shape[1], parts["test_features"].shape[1]
+            if tested != columns:
                 raise InputError(
-                    f"test_features has {tested.shape[1]} columns, but features has {features.shape[1]}. "
-                    "Train and test rows need the same columns."
+                    f"test_features has {tested} columns, but features has {columns}. Train and test rows need the "
+                    "same columns."
                 )
-            if (truth.dtype.kind == "U") != (labels.dtype.kind == "U"):
+            if (parts["labels"].dtype.kind == "U") != (parts["test_labels"].dtype.kind == "U"):
                 raise InputError("labels are numbers in one part and text in the other: use one kind in both.")
-            if isinstance(features, Sparse) != isinstance(tested, Sparse):
-                features, tested = Sparse(features), Sparse(tested)
-            wide = np.promote_types(features.dtype, tested.dtype)
-            parts |= {"features": features.astype(wide, copy=False), "test_features": tested.astype(wide, copy=False)}
-            if labels.dtype.kind != "U":
-                kind = np.promote_types(labels.dtype, truth.dtype)
-                labels, truth = labels.astype(kind, copy=False), truth.astype(kind, copy=False)
-            parts |= {"labels": labels, "test_labels": truth}
-        if self.holders is not None:
-            holders = values(self.holders, "holders")
-            _same_rows("holders", holders, "features", features)
-            if holders.dtype.kind == "f":
-                raise InputError("holders must be integers or strings, one name for each agent, but are fractions.")
-            parts["holders"] = holders
+            for key in ("features", "labels"):
+                parts[key], parts[f"test_{key}"] = _unify(parts[key], parts[f"test_{key}"])
+        if "holders" in parts and parts["holders"].dtype.kind == "f":
+            raise InputError("holders must be integers or strings, one name for each agent, but are fractions.")
         if whole("divisor", self.divisor) > 1 and parts["features"].dtype != np.uint8:
             raise InputError(
                 f"divisor = {self.divisor} is for features that are bytes, but these are {parts['features'].dtype}."
             )
         if self.image is not None:
-            object.__setattr__(self, "image", check_image(self.image, self.name, features.shape[1]))
+            object.__setattr__(self, "image", check_image(self.image, self.name, parts["features"].shape[1]))
         for key, array in parts.items():
             object.__setattr__(self, key, _read_only(array))
 
@@ -256,10 +248,14 @@ def check_image(given: Any, name: str, features: int) -> tuple[int, int, int]:
     return planes, height, width
 
 
-def _same_rows(what: str, array: Any, other: str, reference: Any) -> None:
-    rows, expected = array.shape[0], reference.shape[0]
-    if rows != expected:
-        raise InputError(f"{what} has {rows} values, but {other} has {expected} rows. They must agree.")
+def _unify(train: Any, test: Any) -> tuple[Any, Any]:
+    """Return both arrays in one type, and both sparse if one of them is."""
+    if isinstance(train, Sparse) != isinstance(test, Sparse):
+        train, test = Sparse(train), Sparse(test)
+    if train.dtype.kind == "U":
+        return train, test
+    wide = np.promote_types(train.dtype, test.dtype)
+    return train.astype(wide, copy=False), test.astype(wide, copy=False)
 
 
 def _read_only(array: Any) -> Any:

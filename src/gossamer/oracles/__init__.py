@@ -1,4 +1,4 @@
-"""Oracles: where an agent's gradients come from, and what is wrong with them."""
+"""Oracles: the sources of an agent's gradients, and the stages that make them biased or noisy."""
 
 from collections.abc import Callable
 
@@ -54,7 +54,7 @@ STAGES: Registry[Callable[..., Stage]] = Registry(
 """The stages that a spec file can name."""
 
 register = STAGES.register
-"""Make a function that returns a stage of one's own known by a name, so that a spec can name it."""
+"""Register a function that returns a stage under a name, so that a spec can name it."""
 
 __all__ = [
     "COVERED",

@@ -20,7 +20,7 @@ from gossamer.problems import Problem
 @pytree
 @dataclass(frozen=True)
 class AdditiveBias(Stage):
-    """Made by `additive_bias`."""
+    """The stage of `additive_bias`."""
 
     mean: Any
     std: Any
@@ -72,7 +72,7 @@ class AdditiveBias(Stage):
 @pytree
 @dataclass(frozen=True)
 class GivenBias(Stage):
-    """Made by `additive_bias(vectors=…)`."""
+    """The stage of `additive_bias(vectors=…)`."""
 
     vectors: Float[Any, "..."]
     """[agents, d], or [d] for all of them; `check` compares."""

@@ -19,7 +19,7 @@ from gossamer.problems import Problem
 @pytree
 @dataclass(frozen=True)
 class AttackedGradients(Stage):
-    """Made by `attack`."""
+    """The stage of `attack`."""
 
     kind: str = field(metadata={"static": True})
     agents: tuple[int, ...] | None = field(metadata={"static": True})

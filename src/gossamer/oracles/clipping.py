@@ -20,7 +20,7 @@ POSITIVE = Range(0, float("inf"), True, True, "")
 @pytree
 @dataclass(frozen=True)
 class Clip(Stage):
-    """Made by `clip`."""
+    """The stage of `clip`."""
 
     threshold: Any
     inner: Oracle | None = None

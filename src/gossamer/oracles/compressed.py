@@ -23,7 +23,7 @@ from gossamer.problems import Problem
 @pytree
 @dataclass(frozen=True)
 class Compressed(Stage):
-    """Made by `compressed`, `top_k`, `rand_k`, `scaled_sign`, `qsgd`, `round_linf` and `round_to`."""
+    """The stage of `compressed`, `top_k`, `rand_k`, `scaled_sign`, `qsgd`, `round_linf` and `round_to`."""
 
     compressor: Compressor
     inner: Oracle | None = None

@@ -14,7 +14,7 @@ from gossamer.oracles.oracle import Oracle, Site, Stage
 @pytree
 @dataclass(frozen=True)
 class Custom(Stage):
-    """Made by `custom`."""
+    """The stage of `custom`."""
 
     function: Callable[[Array, Array, Site], Array] = field(metadata={"static": True})
     inner: Oracle | None = None

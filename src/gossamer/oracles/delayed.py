@@ -16,7 +16,7 @@ from gossamer.problems import Problem
 @pytree
 @dataclass(frozen=True)
 class Delay(Stage):
-    """Made by `delay`."""
+    """The stage of `delay`."""
 
     rounds: int = field(metadata={"static": True})
     inner: Oracle | None = None

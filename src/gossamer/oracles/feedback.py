@@ -31,7 +31,7 @@ Method = Literal["ef21", "classic"]
 @pytree
 @dataclass(frozen=True)
 class ErrorFeedback(Stage):
-    """Made by `error_feedback`."""
+    """The stage of `error_feedback`."""
 
     compressor: Compressor
     method: Method = field(metadata={"static": True})

@@ -34,7 +34,7 @@ FIRST, SECOND, LEAST = 0.9, 0.999, 1e-8
 @pytree
 @dataclass(frozen=True)
 class LocalTraining(Stage):
-    """Made by `local_training`."""
+    """The stage of `local_training`."""
 
     eta: Any
     steps: int = field(metadata={"static": True})

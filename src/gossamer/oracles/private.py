@@ -31,7 +31,7 @@ WORDS = 2**32
 @pytree
 @dataclass(frozen=True)
 class Private(Stage):
-    """Made by `private`. It stands around the exact gradient, in whose place it samples."""
+    """The stage of `private`. The stage stands around the exact gradient, and samples in its place."""
 
     clip: Any
     noise: Any

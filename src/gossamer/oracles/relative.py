@@ -19,7 +19,7 @@ from gossamer.problems import Problem
 @pytree
 @dataclass(frozen=True)
 class RelativeBias(Stage):
-    """Made by `relative_bias`."""
+    """The stage of `relative_bias`."""
 
     delta: Any
     inner: Oracle | None = None
@@ -39,7 +39,7 @@ class RelativeBias(Stage):
 @pytree
 @dataclass(frozen=True)
 class GivenFactors(Stage):
-    """Made by `relative_bias(factors=…)`."""
+    """The stage of `relative_bias(factors=…)`."""
 
     factors: Any
     inner: Oracle | None = None

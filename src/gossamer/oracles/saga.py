@@ -27,7 +27,7 @@ from gossamer.problems import Empirical, Problem
 @pytree
 @dataclass(frozen=True)
 class Saga(Stage):
-    """Made by `saga`. It stands around a mini-batch, whose rows it takes one by one."""
+    """The stage of `saga`. The stage stands around a mini-batch, whose rows it takes one by one."""
 
     inner: Oracle | None = None
 

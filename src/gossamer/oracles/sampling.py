@@ -19,7 +19,7 @@ from gossamer.problems import Empirical, Problem
 @pytree
 @dataclass(frozen=True)
 class Exact(Oracle):
-    """Made by `exact`."""
+    """The source of `exact`."""
 
     def check(self, problem: Problem) -> None:
         pass
@@ -43,7 +43,7 @@ class Exact(Oracle):
 @pytree
 @dataclass(frozen=True)
 class MiniBatch(Oracle):
-    """Made by `minibatch`."""
+    """The source of `minibatch`."""
 
     batch: int = field(metadata={"static": True})
     replace: bool = field(metadata={"static": True})

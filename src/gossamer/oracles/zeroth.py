@@ -33,7 +33,7 @@ VALUES_TOGETHER = 16
 @pytree
 @dataclass(frozen=True)
 class ZerothOrder(Stage):
-    """Made by `zeroth_order`."""
+    """The stage of `zeroth_order`."""
 
     radius: Any
     method: Method = field(metadata={"static": True})

@@ -23,8 +23,8 @@ def settling_point(problem: Problem, bias: Any = 0.0, *, start: Any = None) -> n
 
     If the bias pulls harder than F holds, there is no such point near, and InputError is raised: the iterates of every
     method would run away. With the paper's regulariser it happens where $|\bar e_k|$ exceeds
-    $\frac{3\sqrt 3}{8}\alpha$ in a direction that the data do not see. Found by Newton's method: in one step where F is quadratic, else in a trust
-    region, whose short steps do not leap over the rim of a minimum.
+    $\frac{3\sqrt 3}{8}\alpha$ in a direction that the data do not see. The point is found by Newton's method: in one
+    step where F is quadratic, else in a trust region, whose short steps do not leap over the rim of a minimum.
     """
     from scipy.optimize import minimize  # half a second to import, so only when needed
 

@@ -17,7 +17,7 @@ from gossamer.problems.problem import Problem
 @pytree
 @dataclass(frozen=True, eq=False, repr=False)
 class Quadratic(Problem):
-    r"""$f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i)$. Made by `quadratic`."""
+    r"""Quadratics $f_i(x) = \frac12 (x - b_i)^\top A_i (x - b_i)$, made by `quadratic`."""
 
     A: Float[Any, "agents d d"]
     b: Float[Any, "agents d"]
