@@ -91,6 +91,7 @@ def test_splits_that_deal_out_classes_are_refused_for_real_targets(how):
     ("given", "message"),
     [
         ({"alpha": -1}, r"least_squares\(alpha=…\) must be a number in \[0, ∞\)"),
+        ({"test": (A, Y)}, "least_squares has no accuracy, so a test set would not be used: leave out test"),
         ({"data": (np.eye(2), ["a", "b"])}, "needs numbers as targets, but the labels of arrays are text, such as 'a'"),
     ],
 )

@@ -95,6 +95,8 @@ def least_squares(
     accuracy. For the other arguments see `logistic`.
     """
     alpha = Range(0, np.inf, False, True, "0 leaves the ridge out.").check("least_squares(alpha=…)", alpha)
+    if options.get("test") is not None:
+        raise InputError("least_squares has no accuracy, so a test set would not be used: leave out test.")
     dataset = load_for_problem(data, options)
     if dataset.labels.dtype.kind == "U":
         raise InputError(
