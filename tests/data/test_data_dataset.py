@@ -56,6 +56,8 @@ def test_sha256_sees_every_array_and_no_name():
         from_arrays(features, ["0", "1", "0"]),
     ]
     assert len({data.sha256 for data in [base, *others]}) == 6
+    pixels = np.eye(3, dtype=np.uint8)
+    assert Dataset("a", pixels, labels, divisor=255).sha256 != Dataset("a", pixels, labels).sha256
 
 
 def test_arrays_are_read_only_but_the_callers_is_not():

@@ -8,8 +8,6 @@ import pytest
 from gossamer.core import InputError
 from gossamer.data import DATASETS, Dataset, files, load, read_idx, read_images
 from gossamer.data.datasets import export
-from gossamer.problems import neural, softmax
-from gossamer.problems.inputs import Bytes
 from tests.data.images import idx, write_cifar10, write_idx
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
@@ -179,26 +177,6 @@ def test_a_name_is_the_whole_set_and_no_other(own):
     write_cifar10(own / "cifar-10-batches-bin")
     with pytest.raises(InputError, match=r"holds 6 \+ 3 images of 3 × 32 × 32 .* but cifar-10 has 50,000 \+ 10,000"):
         load("cifar-10")
-
-
-@pytest.mark.parametrize("kind", [neural, softmax])
-def test_a_problem_is_the_same_from_bytes_as_from_fractions(tmp_path, kind):
-    """All rows are 300 of 400 pixels, so that they are summed in blocks, of which the last is not full."""
-    data = load(write_idx(tmp_path, rows=300, test_rows=170, side=20))
-    held = kind(data, 3)
-    plain = replace(data, features=data.features / 255, test_features=data.test_features / 255, divisor=1)
-    dense = kind(plain, 3)
-    assert isinstance(held.inputs, Bytes)
-    np.testing.assert_array_equal(np.asarray(held.inputs), dense.inputs)
-    np.testing.assert_array_equal(held.own_inputs(1), dense.own_inputs(1))
-    x = np.random.default_rng(0).normal(size=held.dim) / 10
-    assert held.loss(x) == pytest.approx(dense.loss(x), rel=1e-13)
-    np.testing.assert_allclose(held.gradient(x), dense.gradient(x), rtol=1e-11, atol=1e-14)
-    np.testing.assert_allclose(held.gradients(x), dense.gradients(x), rtol=1e-11, atol=1e-14)
-    assert held.accuracy(x) == dense.accuracy(x)
-    if kind is softmax:
-        np.testing.assert_allclose(held.local_smoothness, dense.local_smoothness, rtol=1e-12)
-    assert data.sha256 != replace(data, divisor=1).sha256
 
 
 @pytest.mark.parametrize(

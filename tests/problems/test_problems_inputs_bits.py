@@ -1,15 +1,11 @@
-from dataclasses import replace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.data import from_arrays
-from gossamer.problems import empirical, logistic, neural, softmax
+from gossamer.problems import empirical, logistic, softmax
 from gossamer.problems.inputs import Bits, hold
 from gossamer.problems.problem import cast
 
@@ -45,27 +41,6 @@ def test_features_are_held_as_bits_where_all_are_0_or_1():
         assert isinstance(hold(form, linear=False), Bits)
     for other in (ones(5, 40) * 2, -ones(5, 40), ones(5, 40) / 2):
         assert hold(other, linear=True) is other
-
-
-@pytest.mark.parametrize("kind", [logistic, softmax, neural])
-def test_a_problem_is_the_same_from_bits_as_from_the_matrix(kind):
-    """All rows are 260 of 701 columns, so that they are summed in blocks, of which the last is not full."""
-    data = from_arrays(ones(260, 701), DRAW.integers(0, 2, 260), test=(ones(20, 701), DRAW.integers(0, 2, 20)))
-    packed = kind(data, 4, split="iid")
-    dense = replace(packed, inputs=np.asarray(packed.inputs, float), test_inputs=np.asarray(packed.test_inputs, float))
-    assert isinstance(packed.inputs, Bits)
-    assert isinstance(packed.test_inputs, Bits)
-    x = DRAW.normal(size=packed.dim) / 10
-    np.testing.assert_allclose(packed.loss(x), dense.loss(x), rtol=1e-13)
-    np.testing.assert_allclose(packed.gradient(x), dense.gradient(x), rtol=1e-11, atol=1e-14)
-    np.testing.assert_allclose(packed.gradients(x), dense.gradients(x), rtol=1e-11, atol=1e-14)
-    np.testing.assert_array_equal(packed.own_inputs(2), dense.own_inputs(2))
-    assert packed.accuracy(x) == dense.accuracy(x)
-    with jax.enable_x64(True):
-        held = cast(packed, np.float64)
-        both = jax.jit(held.mean_loss_and_gradient)(jnp.asarray(x))
-    np.testing.assert_allclose(both[0], packed.loss(x), rtol=1e-13)
-    np.testing.assert_allclose(both[1], packed.gradient(x), rtol=1e-11, atol=1e-14)
 
 
 def test_the_mean_gradient_is_the_slope_of_the_mean_loss_over_blocks():

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import gossamer as gs
 from gossamer.core import InputError
-from gossamer.data import from_arrays, write_libsvm
-from gossamer.problems import Empirical, empirical, inputs, least_squares, logistic, neural, softmax
-from gossamer.problems.inputs import Rows
+from gossamer.data import write_libsvm
+from gossamer.problems import least_squares, logistic, softmax
 from gossamer.problems.linear import SMALL_GRAM
 from tests import sparse
 
@@ -19,30 +17,6 @@ DRAW = np.random.default_rng(0)
 MATRIX: Any = sparse.drawn((60, 300), 0.02, DRAW)
 TESTED: Any = sparse.drawn((20, 300), 0.02, DRAW)
 LABELS, TEST_LABELS = DRAW.integers(0, 2, 60), DRAW.integers(0, 2, 20)
-
-
-def squared(params, inputs, targets):
-    return (jnp.tanh(inputs).sum(1) * params[0] - targets) ** 2
-
-
-def own(data, agents, **options):
-    return empirical(squared, np.ones(1), data, agents, predict=lambda w, a: a.sum(1) > w[0], **options)
-
-
-@pytest.mark.parametrize("kind", [logistic, softmax, least_squares, neural, own])
-def test_losses_gradients_and_accuracy(kind, monkeypatch):
-    """No array is made of all features, be the model linear or not."""
-    monkeypatch.setattr(inputs, "DENSE_BYTES", 0)
-    given = (MATRIX, LABELS, (TESTED, TEST_LABELS)), (MATRIX.toarray(), LABELS, (TESTED.toarray(), TEST_LABELS))
-    sparse: Empirical
-    sparse, _ = problems = [kind(from_arrays(*parts), 3, split="iid") for parts in given]
-    assert isinstance(sparse.inputs, Rows)
-    x = DRAW.normal(size=sparse.dim)
-    for name, *given in (("loss", x), ("gradient", x), ("gradients", x), ("own_inputs", 1)):
-        made, expected = (getattr(problem, name)(*given) for problem in problems)
-        np.testing.assert_allclose(made, expected, rtol=1e-11, atol=1e-13)
-    made, expected = (problem.accuracy(x) for problem in problems)
-    assert made == expected
 
 
 def test_smoothness_of_many_columns_and_rows_needs_no_square_matrix():
