@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Real, Shaped
 
-from gossamer.basics.sparse import checked
+from gossamer.basics.sparse import check_sparse
 from gossamer.core import InputError, brief, whole
 
 Sparse = scipy.sparse.csr_array
@@ -257,7 +257,7 @@ def _canonical(given: Any, what: str) -> Sparse:
         raise InputError(f"{what} needs at least one row and one column, but has shape {given.shape}.")
     if given.dtype.kind not in "biuf":
         raise InputError(f"{what} must be a matrix of numbers [rows, d], but its type is {given.dtype}.")
-    matrix = checked(given, what)
+    matrix = check_sparse(given, what)
     if not matrix.has_canonical_format or not matrix.data.all():
         matrix = matrix.copy()  # the caller's matrix stays as it is
         matrix.sum_duplicates()

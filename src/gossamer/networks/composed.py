@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse import csgraph
 
-from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, whole
 from gossamer.networks import registry
-from gossamer.networks.graphs import from_links, room_for_links, undirected_links
+from gossamer.networks.graphs import from_links, refuse_large_links, undirected_links
 from gossamer.networks.network import Network, call_name
 from gossamer.networks.weights import scheme
 
@@ -28,7 +28,7 @@ def hierarchical(
     count = whole("hierarchical(cliques)", round(math.sqrt(n)) if cliques is None else cliques, most=n, advice=most)
     scheme(weights)
     sizes = n // count + (np.arange(count) < n % count)
-    room_for_links(f"hierarchical({n:,}, {count:,})", n, float((sizes**2).sum()) / 2)
+    refuse_large_links(f"hierarchical({n:,}, {count:,})", n, float((sizes**2).sum()) / 2)
     network = _undirected("hierarchical(between)", between, count, "cliques")
     heads, joined = np.cumsum(sizes) - sizes, sp.coo_array(_links(network))
     counts = sizes.repeat(sizes)  # how large each agent's clique is
@@ -75,7 +75,7 @@ def _links(network: Network) -> sp.csr_array:
     """Return the adjacency matrix of a network."""
     union = network.mixer.union()
     if union is None:
-        room_for_links(network.name, network.agents, network.links)
+        refuse_large_links(network.name, network.agents, network.links)
         return sp.csr_array(1 - np.eye(network.agents))
     entries = sp.coo_array(union)
     apart = entries.row != entries.col

@@ -17,10 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int, UInt
 
-from gossamer.basics.lazy_jax import Array, jnp
 from gossamer.core import InputError, Range, whole
 from gossamer.networks.drawn import Drawn, Draws, seed_leaf
-from gossamer.networks.graphs import DRAWS, draw_until
+from gossamer.networks.graphs import draw_until
 from gossamer.networks.mixers import MatrixName, Neighbours, Shifts, mixer
 from gossamer.networks.network import Network, call_name
 
@@ -81,12 +80,9 @@ def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) ->
     def draw(key: int) -> np.ndarray:
         return np.random.default_rng(key).integers(1, n, size=basis)
 
-    steps = draw_until(lambda steps: math.gcd(n, *map(int, steps)) == 1, draw, seed)
-    if steps is None:
-        raise InputError(
-            f"{where}({n}, {d}) gave no connected graph in {DRAWS} draws: all distances and {n} had a common divisor. "
-            f"Use degree {d + 2}, or another seed."
-        )
+    problem = f"{where}({n}, {d}) gave no connected graph, as all distances and {n} had a common divisor,"
+    way_out = f"Use degree {d + 2}, or another seed."
+    steps = draw_until(lambda steps: math.gcd(n, *map(int, steps)) == 1, draw, seed, problem, way_out)
     ways = np.append(steps, n - steps) if both_ways else steps
     weights = np.bincount(ways, minlength=n) * ((n - 1) / n / len(ways))
     weights[0] = 1 / n
@@ -111,10 +107,10 @@ class Ahead(Drawn):
     kind: ClassVar[str] = "ahead"
     alike: ClassVar[bool] = True
     agents: int
-    share: Float[np.ndarray, ""]
-    seed: UInt[np.ndarray, ""]
+    share: Float[Any, ""]
+    seed: UInt[Any, ""]
 
-    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Neighbours:
+    def at(self, t: Any, over: MatrixName, xp: Any = np) -> Neighbours:
         everyone = xp.arange(self.agents, dtype=np.int32)
         step = Draws.of_round(xp, self.seed, t).between(1, self.agents)
         return _meet(everyone, (everyone - step) % self.agents, self.share, xp)
@@ -142,10 +138,10 @@ class Paired(Drawn):
 
     kind: ClassVar[str] = "paired"
     agents: int
-    share: Float[np.ndarray, ""]
-    seed: UInt[np.ndarray, ""]
+    share: Float[Any, ""]
+    seed: UInt[Any, ""]
 
-    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Neighbours:
+    def at(self, t: Any, over: MatrixName, xp: Any = np) -> Neighbours:
         far, near = Draws.of_round(xp, self.seed, t).split()
         step, first = far.between(1, self.agents), near.between(0, self.agents)
         everyone = xp.arange(self.agents, dtype=np.int32)
@@ -165,9 +161,7 @@ class Paired(Drawn):
         return float((1 - s) ** 2 + s**2 + 2 * s * (1 - s) * largest)
 
 
-def partners(
-    n: int, step: Any, place: Int[Array | np.ndarray, " agents"], xp: Any
-) -> Int[Array | np.ndarray, " agents"]:
+def partners(n: int, step: Any, place: Int[Any, " agents"], xp: Any) -> Int[Any, " agents"]:
     """Return the partner of each agent at this distance, or the agent; places count from the first agent on."""
     back, where = n - step, xp.where
     beyond = _pair_row(n - 2 * back, back, place - back, xp) + back

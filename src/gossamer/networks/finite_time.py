@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from gossamer.core import InputError, flag, whole
-from gossamer.networks.mixers import Cycle, Shifts, assemble, choose
+from gossamer.networks.mixers import Shifts, assemble, choose
 from gossamer.networks.network import Network, call_name
+from gossamer.networks.sequences import Cycle
 
 
 class Round(NamedTuple):

@@ -13,12 +13,11 @@ from jaxtyping import Bool, Float, Int
 from gossamer.attacks import Attack
 from gossamer.basics.arrays import array_of
 from gossamer.basics.html import Markup, panel, tag
-from gossamer.basics.lazy_jax import Array, is_array, is_known, jnp
-from gossamer.basics.pytrees import pytree, taken_apart
+from gossamer.basics.pytrees import flatten, pytree
 from gossamer.core import InputError, brief, whole
 from gossamer.networks import measures
-from gossamer.networks.mixers import DENSE_LIMIT, MatrixName, Mean, Mixer, Shifts, translations
-from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest
+from gossamer.networks.measures import EXACT_AGENTS
+from gossamer.networks.mixers import DENSE_LIMIT, MatrixName, Mean, Mixer, Shifts
 
 PRINTED_AGENTS = 100
 """The most agents for which `repr` computes the gap of a network that changes."""
@@ -37,8 +36,8 @@ class Network:
 
     Most are static and doubly stochastic: one W. A network may also change from round to round (`sequence`,
     `random_matching`, `failing`, `every`, …) or be directed (`directed`, `from_matrices`): then it has a row-stochastic
-    R and a column-stochastic C on the same links. It is a pytree: weights are leaves (float64 on the host), the name
-    and the structure are static. JAX is imported where something is mixed or drawn, and by nothing else.
+    R and a column-stochastic C on the same links. A network is a pytree: weights are leaves (float64 of NumPy), the
+    name and the structure are static.
     """
 
     name: str = dataclasses.field(metadata={"static": True})
@@ -51,28 +50,30 @@ class Network:
     clock: Any = dataclasses.field(default=None, metadata={"static": True})
     """The clock of an asynchronous network, which says who wakes when; a run puts it here."""
 
-    def mix(self, x: Any, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
-        """Return the product with W, R or C of round t, over the first axis of `x` and in its dtype.
+    def mix(self, x: Any, t: int = 0, over: MatrixName = "W") -> Float[np.ndarray, "agents ..."]:
+        """Return the product with W, R or C of round t, over the first axis of `x`, in float64.
 
-        If W is doubly stochastic, R = C = W.
+        If W is doubly stochastic, R = C = W. In a compiled program use `gossamer.engines.mixing.mix`.
         """
-        x = jnp.asarray(x if is_array(x) else array_of("x", x))
+        x = array_of("x", x)
         if x.ndim == 0 or x.shape[0] != self.agents:
             raise InputError(
                 f"{self.name} mixes arrays with one row an agent, [{self.agents}, …], but got shape {x.shape}. Stack "
                 "the agents along the first axis."
             )
-        if not jnp.issubdtype(x.dtype, jnp.inexact):
-            raise InputError(f"{self.name} mixes floating point, but got {x.dtype}. Convert it with x.astype(float).")
         self._check_over(over)
-        return self.mixer.mix(x, _round(t), over)
+        rows = x.astype(np.float64).reshape(self.agents, -1)  # SciPy multiplies arrays of one or two axes
+        return self.mixer.mix(rows, whole("t", t, least=0), over).reshape(x.shape)
 
-    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
+    def awake(self, t: int) -> Bool[np.ndarray, " agents"] | None:
         """Return a mask of the agents that are awake in round t; None if no agent ever sleeps."""
-        return self.mixer.awake(_round(t))
+        if not self.mixer.sleeps:
+            return None
+        awake = self.mixer.awake(whole("t", t, least=0))
+        return np.ones(self.agents, bool) if awake is None else awake
 
     def matrix(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
-        """Return the matrix of round t that `mix` multiplies by, as a sparse array in float64."""
+        """Return W, R or C of round t as a sparse array in float64."""
         self._check_over(over)
         if isinstance(self.mixer, Mean):
             self._refuse_large("all of whose entries are 1/n: use `mix`, `gap` and `degrees`, which need no matrix")
@@ -156,7 +157,7 @@ class Network:
             case Shifts():
                 return float(np.real(self.mixer.eigenvalues()).min())
             case _:
-                return matrix_lowest(self.sparse)
+                return measures.matrix_lowest(self.sparse)
 
     def effective_neighbors(self, decay: float = 0.9) -> float | None:
         r"""Return how many agents each averages with in effect as rounds go by, from 1 (alone) to n (complete).
@@ -190,7 +191,7 @@ class Network:
         """The most links from one agent to another, over the links of all rounds."""
         if self._sends is None:
             return int(self.agents > 1)
-        return measures.diameter(sp.csr_array(self._sends.T), alike=bool(translations(self.mixer)))
+        return measures.diameter(sp.csr_array(self._sends.T), alike=bool(self.mixer.translations()))
 
     @cached_property
     def degrees(self) -> Int[np.ndarray, " agents"]:
@@ -251,7 +252,7 @@ class Network:
     def __repr__(self) -> str:
         text = f"{self.name}: {_count(self.agents, 'agent')}"
         # JAX prints networks whose leaves are tracers or placeholders, which have no values.
-        if not all(isinstance(leaf, np.ndarray) or is_known(leaf) for leaf in taken_apart(self)[0]):
+        if not all(isinstance(leaf, np.ndarray) for leaf in flatten(self)[0]):
             return text
         text += f", {_count(self.links, 'link')}"
         if not self.mixer.doubly:
@@ -263,10 +264,6 @@ class Network:
     def _repr_html_(self) -> str:
         few = 1 < self.agents <= DRAWN_AGENTS and self.links <= DRAWN_LINKS
         return panel(tag("code", repr(self)), _picture(self) if few else None)
-
-
-def _round(t: Any) -> Any:
-    return t.astype(np.int32) if is_array(t) else np.int32(whole("t", t, least=0))
 
 
 def _count(number: int, what: str) -> str:
@@ -302,9 +299,8 @@ def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int |
     """Return the call that makes a network, without its default arguments."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
-    is_default = (
-        isinstance(weights, str) and weights == "metropolis"
-    )  # weights are checked later: an array has no truth
+    # weights are checked later, and an array has no truth value
+    is_default = isinstance(weights, str) and weights == "metropolis"
     parts += [] if is_default else [f"weights={brief(weights)}"]
     return f"{kind}({', '.join(parts)})"
 

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.basics.lazy_networkx import is_directed, is_graph
 from gossamer.core import InputError, Registry, brief, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
 from gossamer.networks.drawn import seed_leaf
@@ -163,8 +163,8 @@ def _interpret(given: Any, agents: int) -> Network:
         return make(given, agents) if agents > 1 else graphs.from_matrix(np.eye(1))
     if isinstance(given, Mapping):
         return of_table(dict(given), agents)
-    if is_graph(given):
-        return digraphs.directed(given) if is_directed(given) else graphs.from_graph(given)
+    if isinstance(given, nx.Graph):
+        return digraphs.directed(given) if isinstance(given, nx.DiGraph) else graphs.from_graph(given)
     if sp.issparse(given) or isinstance(given, (list, tuple)) or hasattr(given, "__array__"):
         return graphs.from_matrix(given)
     raise InputError(

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, Integer, Num, UInt8, UInt32
 
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.basics.sparse import checked
+from gossamer.basics.sparse import check_sparse
 from gossamer.data.dataset import Sparse
 from gossamer.problems import native, products
 
@@ -264,7 +264,7 @@ def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = N
         return Bytes(features if order is None else features[order], divisor)
     sparse = isinstance(features, Sparse)
     if sparse:  # whoever gave their arrays may have changed these since, and kernels read without a check
-        features = checked(features, "features")
+        features = check_sparse(features, "features")
     rows, dim = features.shape
     values = features.data if sparse else features
     # the least and the largest of whole numbers say it, and take no memory
