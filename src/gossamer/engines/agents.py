@@ -13,7 +13,7 @@ from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN, Attack
 from gossamer.basics.keys import kept, of_array, of_query
-from gossamer.clocks.operations import Average, Order, Query, Receive, Reduce, Send
+from gossamer.clocks.rounds import Average, Order, Query, Receive, Reduce, Send
 from gossamer.compressors import identity
 from gossamer.core import Over
 from gossamer.engines.devices import ONE_DEVICE, Layout

@@ -26,6 +26,7 @@ def mix(network: Network, x: Array, t: Any = 0, over: MatrixName = "W") -> Float
 
     If W is doubly stochastic, R = C = W.
     """
+    network.check_over(over)
     return multiply(network.mixer, jnp.asarray(x), jnp.asarray(t, jnp.int32), over)
 
 

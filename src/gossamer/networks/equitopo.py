@@ -80,8 +80,8 @@ def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) ->
     def draw(key: int) -> np.ndarray:
         return np.random.default_rng(key).integers(1, n, size=basis)
 
-    problem = f"{where}({n}, {d}) gave no connected graph, as all distances and {n} had a common divisor,"
-    way_out = f"Use degree {d + 2}, or another seed."
+    problem = f"{where}({n}, {d}) gave no connected graph"
+    way_out = f"All distances and {n} had a common divisor. Use degree {d + 2}, or another seed."
     steps = draw_until(lambda steps: math.gcd(n, *map(int, steps)) == 1, draw, seed, problem, way_out)
     ways = np.append(steps, n - steps) if both_ways else steps
     weights = np.bincount(ways, minlength=n) * ((n - 1) / n / len(ways))

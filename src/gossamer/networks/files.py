@@ -122,7 +122,7 @@ def _read_list(content: bytes, ending: str, directed: bool) -> nx.Graph:
                 if len(words) > 3 or min(i, j) < 0:
                     raise ValueError
                 weight = {"weight": float(words[2])} if words[2:] else {}
-                if weight and graph.edges.get((i, j), weight) != weight:
+                if weight and graph.has_edge(i, j) and graph.edges[i, j] != weight:
                     raise InputError(f"line {number}: the link {i} – {j} has another weight in a line before.")
                 graph.add_edge(i, j, **weight)
         except ValueError:

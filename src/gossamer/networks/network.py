@@ -61,7 +61,7 @@ class Network:
                 f"{self.name} mixes arrays with one row an agent, [{self.agents}, …], but got shape {x.shape}. Stack "
                 "the agents along the first axis."
             )
-        self._check_over(over)
+        self.check_over(over)
         rows = x.astype(np.float64).reshape(self.agents, -1)  # SciPy multiplies arrays of one or two axes
         return self.mixer.mix(rows, whole("t", t, least=0), over).reshape(x.shape)
 
@@ -74,7 +74,7 @@ class Network:
 
     def matrix(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         """Return W, R or C of round t as a sparse array in float64."""
-        self._check_over(over)
+        self.check_over(over)
         if isinstance(self.mixer, Mean):
             self._refuse_large("all of whose entries are 1/n: use `mix`, `gap` and `degrees`, which need no matrix")
         return self.mixer.sparse(whole("t", t, least=0), over)
@@ -234,7 +234,8 @@ class Network:
         sends.sort_indices()
         return sends
 
-    def _check_over(self, over: Any) -> None:
+    def check_over(self, over: Any) -> None:
+        """Raise InputError unless this is the name of a matrix that the network has."""
         if not isinstance(over, str) or over not in ("W", "R", "C"):
             raise InputError(f'over must be "W", "R" or "C", but is {brief(over)}.')
         if over == "W" and not self.mixer.doubly:

@@ -22,7 +22,6 @@ from jaxtyping import Array, Float
 
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.clocks.clock import Clock
-from gossamer.clocks.operations import Average, Order, Orders, Query, Receive, Send
 from gossamer.networks import Network
 
 NUMBERS = 4_000_000
@@ -39,6 +38,66 @@ PAIR = 200.0
 
 Form = tuple[tuple[str, int], ...]
 """The kinds of an order's operations, and their slots."""
+
+
+# --- operations of a rule ---
+
+
+class Query(NamedTuple):
+    """A number of queries, one after the other, as one piece of work."""
+
+    number: float
+    passes: int = 0
+    """Passes over all samples of the agent, before it is known how many queries one is."""
+
+
+class Send(NamedTuple):
+    """A message to every neighbour. The `Receive` with the same slot waits for their messages."""
+
+    bytes: float
+    slot: int
+
+
+class Receive(NamedTuple):
+    """The wait for the messages that neighbours sent into this slot."""
+
+    slot: int
+
+
+class Reduce(NamedTuple):
+    """An all-reduce of the given number of bytes."""
+
+    bytes: float
+
+
+class Average(NamedTuple):
+    """Gossip before round 0: messages to every neighbour, each after the last was answered, over the links of rounds
+    0, 1, …, `times` − 1."""
+
+    bytes: float
+    times: int
+
+
+Operation = Query | Send | Receive | Reduce | Average
+
+Order = tuple[Operation, ...]
+"""Operations of one agent, one after the other."""
+
+
+class RuleOperations(NamedTuple):
+    """The operations of a rule from the start on."""
+
+    start: Order
+    """Operations before the model of round 0 is there."""
+    turn: Order
+    """Operations once after the start, before the first round."""
+    each: Order
+    """Operations of each round."""
+    lead: int = 0
+    """The number of rounds by which the model is ahead: for t > 0, that of round t is there after t − lead rounds."""
+
+
+# --- rounds ---
 
 
 class Wires(NamedTuple):
@@ -67,19 +126,19 @@ class Standing(NamedTuple):
 
 
 def seconds(
-    orders: Orders, network: Network, clock: Clock, marks: Sequence[int]
+    operations: RuleOperations, network: Network, clock: Clock, marks: Sequence[int]
 ) -> Float[np.ndarray, "clock_seeds marks"]:
     """Return when all agents have the model of each of these rounds, for every seed of the clock."""
     last = max(marks)
     run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)))
-    ends = [run.before(orders.start)]
-    if orders.lead and last:
-        ends.append(run.before(orders.turn))
-    queries = sum(isinstance(operation, Query) for operation in orders.each)
+    ends = [run.before(operations.start)]
+    if operations.lead and last:
+        ends.append(run.before(operations.turn))
+    queries = sum(isinstance(operation, Query) for operation in operations.each)
     most = NUMBERS // (max(1, queries) * len(run.seeds) * network.agents)
     rounds = min(ROUNDS, 1 << max(1, most).bit_length() - 1, 1 << max(1, last - len(ends)).bit_length())
     while len(ends) <= last:
-        ends += list(run.rounds(orders.each, rounds))
+        ends += list(run.rounds(operations.each, rounds))
     return np.stack([ends[t] for t in marks], axis=1)
 
 
