@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN, Attack
-from gossamer.basics.keys import kept, of_array, of_query
+from gossamer.basics.keys import draw_once, of_array, of_query
 from gossamer.clocks.rounds import Average, Order, Query, Receive, Reduce, Send
 from gossamer.compressors import identity
 from gossamer.core import Over
@@ -155,7 +155,7 @@ class StackedAgents:
         def of_agent(problem: Problem, by: Any, agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
-        return kept(self.t, lambda: self._each(by, of_agent, self.keys, a))
+        return draw_once(self.t, lambda: self._each(by, of_agent, self.keys, a))
 
     def squared_norm(self, a: Array) -> Array:
         """Return the sum of squares over all honest agents and all coordinates."""

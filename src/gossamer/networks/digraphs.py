@@ -20,7 +20,7 @@ from scipy.sparse import csgraph
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
 from gossamer.networks.mixers import Directed, Shifts, choose
-from gossamer.networks.network import Network, call_name, check_name
+from gossamer.networks.network import Network, call_name
 from gossamer.networks.weights import as_matrix, check_graph, check_weights, clean, size, worst_sum
 
 
@@ -34,7 +34,7 @@ def directed(graph: nx.DiGraph, *, name: str | None = None) -> Network:
     heard = heard_links(graph)
     check_strongly_connected(heard, "network", list(graph.nodes))
     n = size(heard)
-    return Network(check_name(name) or call_name(graph.name or "directed", n), n, shares(heard))
+    return Network(name or call_name(graph.name or "directed", n), n, shares(heard))
 
 
 def directed_ring(agents: int) -> Network:
@@ -78,15 +78,14 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
         raise InputError("from_matrices needs row=R, column=C or both, but got neither.")
     checked = {line: _check_stochastic(W, line) for line, W in given.items()}
     if len(checked) == 2:
-        _check_same_links(checked["row"], checked["column"])
+        _check_same_links(**checked)
     links = next(iter(checked.values()))
-    heard = links - sp.diags_array(links.diagonal())
-    heard = sp.csr_array(heard)
+    heard = sp.csr_array(links - sp.diags_array(links.diagonal()))
     heard.eliminate_zeros()
     check_strongly_connected(heard, "network")
     equal, n = shares(heard), size(heard)
     mixers = {line: choose(checked[line]) if line in checked else getattr(equal, line) for line in ("row", "column")}
-    return Network(check_name(name) or call_name("matrices", n), n, Directed(**mixers))
+    return Network(name or call_name("matrices", n), n, Directed(**mixers))
 
 
 def heard_links(graph: nx.DiGraph) -> sp.csr_array:

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, UInt
 
-from gossamer.basics.cipher import NETWORK, encrypted
+from gossamer.basics.cipher import NETWORK, encrypt
 from gossamer.core import InputError, Range, whole
 from gossamer.networks.mixers import DENSE_LIMIT, Changing, Explicit, Full, MatrixName, Neighbours, mixer
 from gossamer.networks.network import Network, call_name
@@ -79,7 +79,7 @@ class Draws(NamedTuple):
         return a
 
     def _encrypt(self, counters: Any) -> tuple[Any, Any]:
-        return encrypted((self.high, self.low), ZERO, counters)
+        return encrypt((self.high, self.low), ZERO, counters)
 
 
 def put(a: Any, places: Any, values: Any) -> Any:

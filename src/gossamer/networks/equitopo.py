@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int, UInt
 
-from gossamer.core import InputError, Range, whole
+from gossamer.core import Range, whole
 from gossamer.networks.drawn import Drawn, Draws, seed_leaf
-from gossamer.networks.graphs import draw_until
+from gossamer.networks.graphs import check_degree, draw_until
 from gossamer.networks.mixers import MatrixName, Neighbours, Shifts, mixer
 from gossamer.networks.network import Network, call_name
 
@@ -66,12 +66,7 @@ def ou_equidyn(agents: int, seed: int = 0, *, weight: float = 0.5) -> Network:
 
 def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) -> Network:
     n, seed = whole(f"{where}(agents)", agents), whole(f"{where}(seed)", seed, least=0)
-    d = whole(f"{where}(degree)", degree, least=2 if both_ways and n > 2 else 1)
-    if d >= max(n, 2):
-        raise InputError(
-            f"{where}(degree) must be below the number of agents, {n}, but is {d}. With all {max(n - 1, 1)} others "
-            "networks.complete is exact."
-        )
+    d = check_degree(where, degree, n, least=2 if both_ways and n > 2 else 1)
     name = call_name(where, n, d, seed=seed)
     if n == 1:
         return Network(name, 1, Shifts((1,), ((0,),), np.ones(1)))

@@ -112,24 +112,24 @@ def _read_list(content: bytes, ending: str, directed: bool) -> nx.Graph:
     for number, line in enumerate(content.decode("utf-8-sig").splitlines(), 1):
         # networkx writes the attributes of a link as a dictionary, and {} where there are none
         words = line.split("#", 1)[0].split("%", 1)[0].replace("{}", "").replace(",", " ").split()
+        if not words:
+            continue
+        links = ending != ".adjlist"
         try:
-            if ending == ".adjlist" and words:
-                first, *others = map(int, words)
-                graph.add_node(first)
-                graph.add_edges_from((first, other) for other in others)
-            elif words:
-                i, j = map(int, words[:2])
-                if len(words) > 3 or min(i, j) < 0:
-                    raise ValueError
-                weight = {"weight": float(words[2])} if words[2:] else {}
-                if weight and graph.has_edge(i, j) and graph.edges[i, j] != weight:
-                    raise InputError(f"line {number}: the link {i} – {j} has another weight in a line before.")
-                graph.add_edge(i, j, **weight)
+            first, *others = map(int, words[:2] if links else words)
+            weight = {"weight": float(words[2])} if links and words[2:] else {}
+            if min(first, *others, 0) < 0 or (links and len(words) not in (2, 3)):
+                raise ValueError
         except ValueError:
             raise InputError(
                 f"line {number}: expected agents as numbers 0, 1, 2, …, {LISTS[ending]}, but got "
                 f"{line.strip()[:40]!r}. Nodes that have names can be read from GraphML, GEXF, GML or JSON."
             ) from None
+        graph.add_node(first)
+        for other in others:
+            if weight and graph.has_edge(first, other) and graph.edges[first, other] != weight:
+                raise InputError(f"line {number}: the link {first} – {other} has another weight in a line before.")
+            graph.add_edge(first, other, **weight)
     if not len(graph):
         raise InputError("there is no link in the file. Expected lines such as `0 1`.")
     last = max(graph)

@@ -12,7 +12,7 @@ from scipy.sparse import csgraph
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, whole
 from gossamer.networks.mixers import Mean, Shifts, choose
-from gossamer.networks.network import Network, call_name, check_name
+from gossamer.networks.network import Network, call_name
 from gossamer.networks.weights import (
     as_matrix,
     check_connected,
@@ -112,17 +112,13 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
 def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "metropolis") -> Network:
     """Draw a graph at random from those in which every agent has this degree. Redrawn until it is connected."""
     n, seed = whole("random_regular(agents)", agents), whole("random_regular(seed)", seed, least=0)
-    d = whole("random_regular(degree)", degree, least=0)
+    d = check_degree("random_regular", degree, n, least=0)
     scheme(weights)
-    if d >= n:
-        raise InputError(f"random_regular(degree) must be below the number of agents, {n}, but is {d}.")
     if n * d % 2:
         raise InputError(
             f"random_regular({n}, {d}) cannot be: agents times degree must be even, but is {n * d}. Use degree "
             f"{d - 1} or {d + 1}, or {n + 1} agents."
         )
-    if d < 2 and n > d + 1:
-        raise InputError(f"random_regular({n}, {d}) is never connected. Use degree 2 for a ring, 3 for an expander.")
     # Pairing is slow for high degrees; the complement is drawn from the same distribution.
     dense = 2 * d > n - 1
     refuse_large_graph(f"random_regular({n:,}, {d:,})", n, n * (n if dense else d) / 2)
@@ -173,7 +169,7 @@ def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None
     check_connected(matrix, list(graph.nodes))
     n = size(matrix)
     matrix.eliminate_zeros()
-    return Network(check_name(name) or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+    return Network(name or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
 
 
 def from_links(links: sp.csr_array, weights: str, name: str) -> Network:
@@ -193,7 +189,18 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
     copy = clean(matrix)
     check_connected(copy)
     n = size(copy)
-    return Network(check_name(name) or call_name("matrix", n), n, choose(copy))
+    return Network(name or call_name("matrix", n), n, choose(copy))
+
+
+def check_degree(where: str, degree: Any, agents: int, least: int = 1) -> int:
+    """Return the number of others that each agent hears; raise InputError if there are not so many."""
+    d = whole(f"{where}(degree)", degree, least=least)
+    if d >= max(agents, 2):
+        raise InputError(
+            f"{where}(degree) must be below the number of agents, {agents}, but is {d}. With all others "
+            "networks.complete averages in one round."
+        )
+    return d
 
 
 def refuse_large_graph(what: str, agents: int, links: float) -> None:

@@ -2,7 +2,6 @@ r"""A network: agents and the weights they gossip with, $x_i \leftarrow \sum_j w
 
 import dataclasses
 import math
-import operator
 from functools import cached_property
 from typing import Any, Literal
 
@@ -202,12 +201,7 @@ class Network:
 
     def neighbors(self, agent: int) -> Int[np.ndarray, " degree"]:
         """Return the other agents that this agent sends to in one round or another, in order."""
-        try:
-            i = operator.index(agent)
-        except TypeError:
-            i = -1
-        if not 0 <= i < self.agents:
-            raise InputError(f"agent must be a whole number in 0 … {self.agents - 1}, but is {brief(agent)}.")
+        i = whole("agent", agent, least=0, most=self.agents - 1)
         if self._sends is None:
             return np.delete(np.arange(self.agents), i)
         first, last = self._sends.indptr[i : i + 2]
@@ -300,17 +294,8 @@ def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int |
     """Return the call that makes a network, without its default arguments."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
-    # weights are checked later, and an array has no truth value
-    is_default = isinstance(weights, str) and weights == "metropolis"
-    parts += [] if is_default else [f"weights={brief(weights)}"]
+    parts += [] if weights == "metropolis" else [f"weights={weights!r}"]
     return f"{kind}({', '.join(parts)})"
-
-
-def check_name(given: Any) -> str | None:
-    """Return the name that a user gave, or None; raise InputError if it is not text."""
-    if given is not None and not isinstance(given, str):
-        raise InputError(f"the name of a network must be text, but is {brief(given)}.")
-    return given
 
 
 def check_plain(where: str, network: Any) -> None:
@@ -320,10 +305,5 @@ def check_plain(where: str, network: Any) -> None:
             f"{where}(network) must be a network, but is {type(network).__name__}. Make one first, such as "
             "networks.ring(20)."
         )
-    refuse_attacked(where, network)
-
-
-def refuse_attacked(where: str, network: Network) -> None:
-    """Raise InputError if the network has attackers."""
     if network.attack is not None:
         raise InputError(f"{where} is given {network.name}: let networks.attacked stand around all the others.")

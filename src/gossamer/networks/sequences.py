@@ -15,7 +15,7 @@ from gossamer.core import InputError, brief, whole
 from gossamer.networks import measures
 from gossamer.networks.digraphs import check_strongly_connected, heard_links, shares
 from gossamer.networks.mixers import Changing, MatrixName, Mixer, Shifts, choose, mixer
-from gossamer.networks.network import Network, check_name, check_plain, refuse_attacked
+from gossamer.networks.network import Network, check_plain
 from gossamer.networks.weights import (
     as_matrix,
     check_averages,
@@ -199,7 +199,7 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
     _check_union(cycle, order)
     shown = [turn.name if isinstance(turn, Network) else type(turn).__name__ for turn in given]
     short = ", ".join(shown) if len(shown) <= 3 else f"{len(shown)} rounds of {n} agents"
-    return Network(check_name(name) or f"sequence({short})", n, cycle)
+    return Network(name or f"sequence({short})", n, cycle)
 
 
 def every(network: Network, rounds: int) -> Network:
@@ -227,7 +227,7 @@ def _check_period(where: str, rounds: int) -> None:
 def _read_turn(k: int, given: Any, order: list | None) -> tuple[int, Mixer]:
     """Return the number of agents and the mixer of one round; graphs get their nodes in this order."""
     if isinstance(given, Network):
-        refuse_attacked(f"sequence(rounds)[{k}]", given)
+        check_plain(f"sequence(rounds)[{k}]", given)
         return given.agents, given.mixer
     try:
         if not isinstance(given, nx.Graph):
