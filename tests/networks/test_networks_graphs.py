@@ -92,7 +92,7 @@ def test_exponential_sends_ahead():
 
 @pytest.mark.parametrize("i", [-1, 5, 1.5, "a"])
 def test_neighbors_of_nobody(i):
-    with pytest.raises(InputError, match="agent must be a whole number in 0 … 4, but is"):
+    with pytest.raises(InputError, match="agent must be a whole number of at"):
         networks.ring(5).neighbors(i)
 
 
@@ -180,7 +180,7 @@ REFUSED = [
         "agents times degree must be even, but is 15. Use degree 2 or 4, or 6 agents",
     ),
     (lambda: networks.random_regular(5, 5), "must be below the number of agents, 5, but is 5"),
-    (lambda: networks.random_regular(6, 1), "is never connected. Use degree 2 for a ring, 3 for an expander"),
+    (lambda: networks.random_regular(6, 1), "in 100 draws. Use degree 3, .* networks.ring for degree 2"),
     (lambda: networks.random_regular(6, 2.0), r"random_regular\(degree\) must be a whole number of at least 0"),
     (lambda: networks.from_graph(nx.DiGraph([(0, 1)])), "must be undirected, but is directed.*graph.to_undirected"),
     (lambda: networks.from_graph(nx.MultiGraph([(0, 1)])), r"but is a multigraph. Merge.*networkx.Graph\(graph\)"),

@@ -94,7 +94,8 @@ class Comparison:
             rounds = f"> {self.limit:,}" if row.rounds is None else f"{row.rounds:,}"
             messages = "–" if row.sent is None else f"{row.sent:,.0f}"
             numbers = (values[key] for key in ("sends", "degree", "diameter", "gap", "effective_neighbors", "rate"))
-            body.append([row.name, *("–" if x is None else f"{x:.3g}" for x in numbers), rounds, messages])
+            shown = ("–" if x is None else str(x) if isinstance(x, int) else f"{x:.3g}" for x in numbers)
+            body.append([row.name, *shown, rounds, messages])
         return head, body
 
     def __str__(self) -> str:
@@ -152,11 +153,13 @@ def compare(
     with reporting(progress) as report:
         for name, maker in NETWORKS.items():
             takes = inspect.signature(maker).parameters
-            needed = {
-                key: value for key, value in usual.items() if key in takes and takes[key].default is takes[key].empty
-            }
+            if d is not None and "degree" in takes:
+                given: dict[str, Any] = {"degree": d}
+            else:
+                required = (key for key, one in takes.items() if one.default is one.empty)
+                given = {key: usual[key] for key in required if key in usual}
             try:
-                network = make(name, n, **({"degree": d} if d is not None and "degree" in takes else needed))
+                network = make(name, n, **given)
             except InputError as error:
                 left_out[name] = str(error)
                 continue

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from gossamer.attacks import KINDS, Attack, alie_scale, chosen, scale_of
 from gossamer.core import InputError, brief, nearest
 from gossamer.networks.graphs import from_links, from_matrix
-from gossamer.networks.network import Network, check_plain
+from gossamer.networks.network import Network
 from gossamer.networks.weights import check_one_part
 
 ATTACK_OPTIONS = ("how", "agents", "share", "scale")
@@ -34,7 +34,10 @@ def attacked(
 
     Reference: G. Baruch, M. Baruch and Y. Goldberg, "A little is enough", NeurIPS 2019, arXiv 1902.06156.
     """
-    check_plain("attacked", network)  # all attackers are named in one call
+    if not isinstance(network, Network):
+        raise InputError(f"attacked(network) must be a network, but is {brief(network)}. Make one first.")
+    if network.attack is not None:
+        raise InputError(f"{network.name} is attacked already: name all attackers in one call.")
     number = scale_of("attacked", how, scale, KINDS)
     attackers = chosen("attacked", network.agents, agents, share)
     if not attackers:
@@ -64,10 +67,11 @@ def asynchronous(network: Network) -> Network:
     its partner only mixes. As many events as there are agents count as one round. A clock says who wakes when, so a run
     needs one, and a rule needs an asynchronous form, ``wake``.
     """
-    check_plain("asynchronous", network)
+    if not isinstance(network, Network):
+        raise InputError(f"asynchronous(network) must be a network, but is {brief(network)}. Make one first.")
     if network.asynchronous:
         return network
-    if not network.symmetric:
+    if not network.symmetric or network.attack is not None:
         raise InputError(
             f"asynchronous({network.name}): two agents that meet take their mean, which needs links that go both ways, "
             "stay and are honest. Use a static undirected network; agents that fail are `outages` of a clock."
