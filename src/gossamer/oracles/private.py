@@ -72,9 +72,8 @@ class Private(Stage):
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
         drawn = draw_once(site.round, lambda: jax.random.normal(self.own_key(site), x.shape, jnp.float32))
         expected = self.rate * problem.sizes[site.agent].astype(x.dtype)
-        return (
-            (total + self.noise * self.clip * drawn.astype(x.dtype)) / expected + problem.penalty_gradient(x),
-        ), state
+        noisy = total + self.noise * self.clip * drawn.astype(x.dtype)
+        return (noisy / expected + problem.penalty_gradient(x),), state
 
     def full(self) -> Oracle:
         raise InputError(
