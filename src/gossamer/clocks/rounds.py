@@ -30,9 +30,6 @@ NUMBERS = 4_000_000
 ROUNDS = 1_024
 """The most rounds of one call of the compiled loop."""
 
-WIDTH = 8
-"""A table of incoming links may be at most this many times as large as the list of links."""
-
 PAIR = 200.0
 """Bytes of memory that a link takes, temporaries included."""
 
@@ -103,16 +100,14 @@ class RuleOperations(NamedTuple):
 class Wires(NamedTuple):
     """The links of all rounds, sorted by who receives."""
 
-    source: Array
-    target: Array | None
+    source: Any
+    target: Any
     """None on a complete graph whose links are all alike: then there is one link for each agent."""
-    latency: Array
-    bandwidth: Array
-    uplink: Array
+    latency: Any
+    bandwidth: Any
+    uplink: Any
     """The uplink of the source."""
-    incoming: Array | None
-    """For each agent, the indices of its incoming links, padded with one beyond the last; None where it is large."""
-    sharing: Array
+    sharing: Any
     """For each round of a period and each link: the number of messages that share its source's uplink; 0 if down."""
 
 
@@ -201,24 +196,20 @@ class _Run:
 
     def _wires(self, count: int) -> Wires:
         """Return the links, and which of them are used in the next rounds."""
-        n, network, (source, target) = self.network.agents, self.network, self._pairs
-        uplink = self.clock.links.uplinks(n)[source]
+        n, links, network, (source, target) = self.network.agents, self.clock.links, self.network, self._pairs
         if target is None:
-            single = np.broadcast_to(self.clock.links.latency[0], n), np.broadcast_to(self.clock.links.bandwidth[0], n)
-            arrays = (np.asarray(a) for a in (source, *single, uplink, np.full((1, n), n - 1.0)))
-            first, latency, bandwidth, uplink, sharing = (jnp.asarray(a) for a in arrays)
-            return Wires(first, None, latency, bandwidth, uplink, None, sharing)
-        latency, bandwidth = self.clock.links.between(source, target, n)
-        used = np.ones((1, len(source)))
-        if network.changes:
-            random = network.mixer.random
-            span = range(self._done, self._done + (count if random else network.mixer.period))
-            used = np.stack([_used(network, t, source, target) for t in span])
-        counts = np.stack([np.bincount(source, weights=row, minlength=n) for row in used])
-        arrays = source, target, latency, bandwidth, uplink
-        source, target, latency, bandwidth, uplink = (jnp.asarray(a) for a in arrays)
-        sharing = jnp.asarray(used * counts[:, self._pairs[0]])
-        return Wires(source, target, latency, bandwidth, uplink, _incoming(self._pairs[1], n), sharing)
+            latency, bandwidth = np.full(n, links.latency[0, 0]), np.full(n, links.bandwidth[0, 0])
+            sharing = np.full((1, n), n - 1.0)
+        else:
+            latency, bandwidth = links.between(source, target, n)
+            used = np.ones((1, len(source)))
+            if network.changes:
+                rounds = count if network.mixer.random else network.mixer.period
+                over = "W" if network.stochastic == "doubly" else "C"
+                matrices = (network.matrix(t, over) for t in range(self._done, self._done + rounds))
+                used = np.stack([np.ravel(matrix[target, source] != 0) for matrix in matrices]).astype(float)
+            sharing = used * np.stack([np.bincount(source, weights=row, minlength=n) for row in used])[:, source]
+        return Wires(source, target, latency, bandwidth, links.uplinks(n)[source], sharing)
 
 
 def _pairs(network: Network, clock: Clock) -> tuple[np.ndarray, np.ndarray | None]:
@@ -239,24 +230,6 @@ def _pairs(network: Network, clock: Clock) -> tuple[np.ndarray, np.ndarray | Non
     source, target = source[apart], target[apart]
     order = np.lexsort((source, target))
     return source[order], target[order]
-
-
-def _used(network: Network, t: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return 1 for the links that are used in a round, and 0 for the others."""
-    over = "W" if network.stochastic == "doubly" else "C"
-    matrix = sp.csr_array(network.matrix(t, over))
-    return np.asarray(matrix[target, source] != 0).ravel().astype(float)
-
-
-def _incoming(target: Any, agents: int) -> Array | None:
-    """Return the table of each agent's incoming links, unless it would be much larger than the list."""
-    counts = np.bincount(target, minlength=agents)
-    if not len(target) or counts.max() * agents > WIDTH * len(target):
-        return None
-    table = np.full((agents, counts.max()), len(target), np.int32)
-    place = np.arange(len(target)) - np.concatenate([[0], np.cumsum(counts)[:-1]])[target]
-    table[target, place] = np.arange(len(target))
-    return jnp.asarray(table)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -311,9 +284,7 @@ def _last(wires: Wires, arrivals: Array, agents: int) -> Array:
     if wires.target is None:  # from all others: the last of all, or the one before it where that is its own
         (last, before), (own, _) = jax.lax.top_k(arrivals, 2)
         return jnp.where(jnp.arange(agents) == own, before, last)
-    if wires.incoming is None:
-        return jax.ops.segment_max(arrivals, wires.target, agents, indices_are_sorted=True)
-    return jnp.append(arrivals, -jnp.inf)[wires.incoming].max(1)
+    return jax.ops.segment_max(arrivals, wires.target, agents, indices_are_sorted=True)
 
 
 class Route(NamedTuple):
