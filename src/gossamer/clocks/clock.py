@@ -84,6 +84,7 @@ class LogNormal(RandomTimes):
     sigma: float
 
     def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        # E exp(σ Z) = exp(σ²/2), which is taken out, so that `mean` is the mean
         return self.mean * np.exp(self.sigma * rng.standard_normal(shape) - self.sigma**2 / 2)
 
     def __str__(self) -> str:
@@ -129,7 +130,7 @@ class MeasuredTimes(Compute):
             )
 
     def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> np.ndarray:
-        begins = np.random.default_rng([*seed]).random(agents)
+        begins = np.random.default_rng([*seed]).random(agents)  # or agents measured together would be slow together
         replayed = [
             np.take(times, np.arange(first, first + count) + int(begin * len(times)), mode="wrap")
             for times, begin in zip(self.seconds, begins, strict=True)
@@ -227,7 +228,7 @@ class Clock:
         which, factor = self.slow
         if isinstance(which, int):  # at equal distances, from agent 0 on
             count = whole("clock: slow: agents", which, least=0, most=agents)
-            which = tuple(k * agents // count for k in range(count))
+            which = tuple(k * agents // count for k in range(count))  # neighbours in a ring are seldom both slow
         factors = np.ones(agents)
         factors[[whole("clock: slow: an agent", agent, least=0, most=agents - 1) for agent in which]] = factor
         return factors

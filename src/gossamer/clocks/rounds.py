@@ -131,6 +131,7 @@ def seconds(
         ends.append(run.before(operations.turn))
     queries = sum(isinstance(operation, Query) for operation in operations.each)
     most = NUMBERS // (max(1, queries) * len(run.seeds) * network.agents)
+    # a power of two, so that few lengths are compiled
     rounds = min(ROUNDS, 1 << max(1, most).bit_length() - 1, 1 << max(1, last - len(ends)).bit_length())
     while len(ends) <= last:
         ends += list(run.rounds(operations.each, rounds))
@@ -143,7 +144,7 @@ class _Run:
     def __init__(self, network: Network, clock: Clock, seeds: list[int]):
         self.network, self.clock, self.seeds = network, clock, seeds
         self._queries = self._done = 0
-        with jax.enable_x64(True):
+        with jax.enable_x64(True):  # a day of rounds in float32 would lose the milliseconds
             self._routes = Routes.of(clock, network.agents)
             self._reduction = kind_of(clock, self._routes)
             self._pairs = _pairs(network, clock)
@@ -171,7 +172,7 @@ class _Run:
         self._queries += count * len(queries)
         if self.network.activity < 1:
             awake = [np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)]
-            times = times * np.stack(awake)[:, None, None, :]
+            times = times * np.stack(awake)[:, None, None, :]  # who sleeps computes nothing
         if len(queries) == len(order):  # no agent waits for another
             ready = np.asarray(self._standing.ready) + times.sum(1).cumsum(0)
             self._standing = self._standing._replace(ready=ready[-1])
@@ -228,7 +229,7 @@ def _pairs(network: Network, clock: Clock) -> tuple[np.ndarray, np.ndarray | Non
         target, source = entries.row, entries.col
     apart = source != target
     source, target = source[apart], target[apart]
-    order = np.lexsort((source, target))
+    order = np.lexsort((source, target))  # as the segment maximum wants them
     return source[order], target[order]
 
 

@@ -21,7 +21,16 @@ from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
 from gossamer.networks.mixers import Directed, Shifts, choose
 from gossamer.networks.network import Network, call_name
-from gossamer.networks.weights import as_matrix, check_graph, check_weights, clean, size, worst_sum
+from gossamer.networks.weights import (
+    as_matrix,
+    check_graph,
+    check_weights,
+    clean,
+    find_links,
+    join_links,
+    size,
+    worst_sum,
+)
 
 
 def directed(graph: nx.DiGraph, *, name: str | None = None) -> Network:
@@ -80,10 +89,10 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
     if len(checked) == 2:
         _check_same_links(**checked)
     links = next(iter(checked.values()))
-    heard = sp.csr_array(links - sp.diags_array(links.diagonal()))
-    heard.eliminate_zeros()
+    n = size(links)
+    heard = join_links(n, *find_links(links))
     check_strongly_connected(heard, "network")
-    equal, n = shares(heard), size(heard)
+    equal = shares(heard)
     mixers = {line: choose(checked[line]) if line in checked else getattr(equal, line) for line in ("row", "column")}
     return Network(name or call_name("matrices", n), n, Directed(**mixers))
 
@@ -91,15 +100,13 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
 def heard_links(graph: nx.DiGraph) -> sp.csr_array:
     """Return a matrix of who hears whom, without self-loops: entry [i, j] is 1 if there is an edge j → i."""
     check_graph(graph, directed=True)
-    sent = sp.coo_array(nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64))  # pyright: ignore
-    apart = sent.row != sent.col
-    places = sent.col[apart], sent.row[apart]
-    return sp.csr_array(sp.coo_array((np.ones(apart.sum()), places), shape=sent.shape))
+    sources, targets = find_links(nx.to_scipy_sparse_array(graph, weight=None))
+    return join_links(len(graph), targets, sources)
 
 
 def shares(heard: sp.csr_array) -> Directed:
     """Return equal shares on these links: R by in-degrees, C by out-degrees."""
-    everyone = sp.csr_array(heard.astype(bool).astype(np.float64) + sp.eye_array(size(heard)))
+    everyone = sp.csr_array(heard + sp.eye_array(size(heard)))
     received, sent = (np.asarray(everyone.sum(axis=axis)).ravel() for axis in (1, 0))
     row, column = sp.diags_array(1 / received) @ everyone, everyone @ sp.diags_array(1 / sent)
     return Directed(choose(sp.csr_array(row)), choose(sp.csr_array(column)))

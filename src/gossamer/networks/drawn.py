@@ -57,7 +57,7 @@ class Draws(NamedTuple):
 
     def uniform(self, shape: tuple[int, ...]) -> Any:
         """Return numbers in [0, 1), in float32."""
-        mantissas = self.bits(shape) >> np.uint32(9)
+        mantissas = self.bits(shape) >> np.uint32(9)  # of numbers in [1, 2), as JAX makes them
         return (mantissas | np.float32(1).view(np.uint32)).view(np.float32) - np.float32(1)
 
     def between(self, low: int, high: int) -> Any:
@@ -118,7 +118,7 @@ class Drawn(Changing):
         return None
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         return True
 
 

@@ -114,7 +114,7 @@ class Ahead(Drawn):
         return 1.0
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         return self.agents == 2
 
     def contraction(self, agents: int) -> float:

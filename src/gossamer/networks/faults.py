@@ -69,7 +69,7 @@ def fail(base: Any, agents: int, links: float, asleep: float, seed: int) -> Mixe
         case _:
             explicit = _explicit(base)
     rates = np.asarray(links, np.float64), np.asarray(asleep, np.float64)
-    return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, base.balanced)
+    return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, base.is_symmetric)
 
 
 def _explicit(base: Any) -> Explicit:
@@ -136,7 +136,9 @@ class Faults(Drawn):
         # Faults of faults take another number, even where both have the same seed.
         draws = Draws.of_round(xp, self.seed, t).fold(FAULTS + self._depth)
         low, high = xp.minimum(i, j).astype(np.uint32), xp.maximum(i, j).astype(np.uint32)
+        # The number of a pair wraps beyond 65,536 agents; then a few pairs share a draw.
         words = draws.words(low * np.uint32(self.agents) + high)
+        # 24 bits are all that float32 holds exactly, so that no number is rounded up to 1.
         return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
 
     @property
@@ -167,7 +169,7 @@ class Faults(Drawn):
         return (1 - float(self.asleep)) * self.base.activity
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         return self.symmetric
 
     def contraction(self, agents: int) -> float:

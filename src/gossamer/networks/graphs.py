@@ -19,6 +19,7 @@ from gossamer.networks.weights import (
     check_doubly_stochastic,
     check_graph,
     clean,
+    join_links,
     scheme,
     size,
 )
@@ -158,7 +159,7 @@ def tree(agents: int, degree: int = 3, *, weights: str = "metropolis") -> Networ
     child = np.arange(1, n)
     # agent 0 has d children, and the others d − 1
     parent = np.where(child <= d, 0, 1 + (child - 1 - d) // (d - 1))
-    return from_links(undirected_links(n, child, parent), weights, call_name("tree", n, d, weights=weights))
+    return from_links(join_both_ways(n, child, parent), weights, call_name("tree", n, d, weights=weights))
 
 
 def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
@@ -231,6 +232,7 @@ def draw_until(accept: Callable[[G], bool], make: Callable[[int], G], seed: int,
     Raise InputError with the problem and the way out after `DRAWS` draws.
     """
     for draw in range(DRAWS):
+        # a sequence of seeds, so that the draws of seed 0 are not those of seed 1, one later
         graph = make(int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]))
         if accept(graph):
             return graph
@@ -245,10 +247,9 @@ def adjacency(graph: nx.Graph) -> sp.csr_array:
     return links
 
 
-def undirected_links(n: int, a: np.ndarray, b: np.ndarray) -> sp.csr_array:
+def join_both_ways(n: int, a: np.ndarray, b: np.ndarray) -> sp.csr_array:
     """Return the adjacency matrix of these links, in both directions."""
-    ends = np.append(a, b), np.append(b, a)
-    return sp.csr_array(sp.coo_array((np.ones(len(ends[0])), ends), shape=(n, n)))
+    return join_links(n, np.append(a, b), np.append(b, a))
 
 
 def is_connected(links: sp.csr_array) -> bool:

@@ -116,7 +116,7 @@ def clip(gap: float) -> float:
 
 def _lanczos(n: int, product: Product, end: Literal["LA", "SA", "LM"]) -> float | None:
     """Return the highest, the lowest or the largest eigenvalue of a symmetric matrix; None if Lanczos gives up."""
-    limits = {"maxiter": RESTARTS, "tol": 1e-10}
+    limits = {"maxiter": RESTARTS, "tol": 1e-10}  # beyond some thousand products a factorisation is faster
     try:
         found = linalg.eigsh(_operator(n, product), 1, which=end, v0=_start(n), return_eigenvectors=False, **limits)
     except linalg.ArpackNoConvergence:
@@ -180,7 +180,7 @@ def estimate_contraction(mixer: "Mixer", n: int, step: int = 1) -> float:
 
 def _averages_exactly(period: list[sp.csr_array], n: int) -> bool:
     """Return True if the product of these rounds is J. PᵀP would hide that behind its rounding."""
-    x = np.random.default_rng(0).standard_normal((n, 4))
+    x = np.random.default_rng(0).standard_normal((n, 4))  # a random vector has a part along every eigenvector
     x = start = x - x.mean(axis=0)
     for W in period:
         x = W @ x
@@ -210,7 +210,7 @@ def _walk_variance(mixer: "Mixer", n: int, gamma: float) -> float:
         return _variance([np.abs(turn.eigenvalues())[1:] ** 2 for turn in rounds], gamma).sum() / n
     if mixer.random or n > EXACT_AGENTS:
         return simulate_walk(mixer, n, gamma)
-    if not mixer.changes and mixer.balanced:
+    if not mixer.changes and mixer.is_symmetric:
         return _variance([np.linalg.eigvalsh(mixer.sparse().toarray())[:-1] ** 2], gamma).sum() / n
     return _solve_walk(mixer, n, gamma)
 
@@ -235,7 +235,7 @@ def _solve_walk(mixer: "Mixer", n: int, gamma: float) -> float:
     for t in range(p):
         W = mixer.sparse(t)
         across, covariance = np.asarray(math.sqrt(gamma) * (W @ across)), W @ (W @ (gamma * covariance + noise)).T
-    while np.abs(across).max() > 1e-9:
+    while np.abs(across).max() > 1e-9:  # what is left out is its square
         covariance = covariance + across @ covariance @ across.T
         across = across @ across
     total = 0.0
@@ -250,7 +250,7 @@ def simulate_walk(mixer: "Mixer", n: int, gamma: float) -> float:
     """Estimate the variance from a walk long enough to forget where it began."""
     random, mix = np.random.default_rng(0), products(mixer)
     x = np.zeros((n, -(-20 * WALKED // n)))
-    forget, total = math.ceil(5 / (1 - gamma)), 0.0
+    forget, total = math.ceil(5 / (1 - gamma)), 0.0  # e⁻⁵ of the start is left by then
     for t in range(forget + WALKED):
         x = mix(t, math.sqrt(gamma) * x + random.standard_normal(x.shape))
         x -= x.mean(axis=0)
@@ -300,7 +300,7 @@ def disagreement(
         left.append(float(np.linalg.norm(x / shares)) / first)
         if left[-1] <= goal:
             break
-        if t % 64 == 63:
+        if t % 64 == 63:  # rounds take microseconds, a report more
             report(t + 1)
     return np.array(left)
 

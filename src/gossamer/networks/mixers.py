@@ -123,10 +123,10 @@ class Mixer(abc.ABC):
         return 1.0
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         """True if the W of every round is symmetric, to rounding."""
         matrix = self.sparse()
-        return bool(abs(matrix - matrix.T).max() <= 1e-12)
+        return bool(abs(matrix - matrix.T).max() <= 1e-12)  # weights of a file are seldom symmetric to the bit
 
 
 class Changing(Mixer):
@@ -166,6 +166,7 @@ class Shifts(Mixer):
 
     def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
         n = math.prod(self.shape)
+        # a ring of a billion agents can be made, as no matrix is held, but not written out
         refuse_beyond_memory(f"the matrix of {n:,} agents", 60 * n * len(self.offsets), "use fewer agents")
         sources = np.arange(n).reshape(self.shape)
         axes = tuple(range(len(self.shape)))
@@ -212,7 +213,7 @@ class Mean(Mixer):
         return 1.0
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         return True
 
 
@@ -307,7 +308,7 @@ class Directed(Mixer):
         return False
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         return False
 
 
@@ -327,8 +328,8 @@ def choose(matrix: sp.csr_array) -> Mixer:
     """
     n, counts = size(matrix), np.sort(np.diff(matrix.indptr))
     if matrix.nnz == n * n and np.abs(matrix.data * n - 1).max() < 1e-12:
-        return Mean(n)
-    widths = np.append(0, np.unique(counts))
+        return Mean(n)  # costs n, where a matrix would cost n²
+    widths = np.append(0, np.unique(counts))  # only here does the number of hubs change
     hubs = n - np.searchsorted(counts, widths, side="right")
     costs = np.where(hubs * n <= DENSE_LIMIT**2, GATHER * widths + hubs, np.inf)
     best = int(costs.argmin())

@@ -17,6 +17,7 @@ from gossamer.core import InputError, brief, whole
 from gossamer.networks import measures
 from gossamer.networks.measures import EXACT_AGENTS
 from gossamer.networks.mixers import DENSE_LIMIT, MatrixName, Mean, Mixer, Shifts
+from gossamer.networks.weights import find_links, join_links
 
 PRINTED_AGENTS = 100
 """The most agents for which `repr` computes the gap of a network that changes."""
@@ -96,7 +97,7 @@ class Network:
     @property
     def symmetric(self) -> bool:
         """True if there is one W for all rounds and it is symmetric, to rounding."""
-        return not self.changes and self.mixer.balanced
+        return not self.changes and self.mixer.is_symmetric
 
     @cached_property
     def traffic(self) -> float:
@@ -221,10 +222,7 @@ class Network:
         union = self.mixer.union()
         if union is None:
             return None
-        entries = sp.coo_array(union)
-        apart = entries.row != entries.col
-        ends = entries.row[apart], entries.col[apart]
-        sends = sp.csc_array(sp.coo_array((np.ones(len(ends[0])), ends), shape=entries.shape))
+        sends = sp.csc_array(join_links(self.agents, *find_links(union)))
         sends.sort_indices()
         return sends
 

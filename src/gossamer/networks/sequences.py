@@ -81,8 +81,8 @@ class Timetable(Changing):
         return sum(part.pace for part in self.parts) / self.turns
 
     @functools.cached_property
-    def balanced(self) -> bool:
-        return all(part.balanced for part in self.parts)
+    def is_symmetric(self) -> bool:
+        return all(part.is_symmetric for part in self.parts)
 
 
 @mixer("rounds")

@@ -100,6 +100,18 @@ def size(matrix: sp.csr_array) -> int:
     return len(matrix.indptr) - 1
 
 
+def find_links(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and the columns of all entries off the diagonal: who hears whom."""
+    entries = sp.coo_array(matrix)
+    apart = entries.row != entries.col
+    return entries.row[apart], entries.col[apart]
+
+
+def join_links(n: int, rows: np.ndarray, columns: np.ndarray) -> sp.csr_array:
+    """Return the adjacency matrix of these links."""
+    return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)))
+
+
 def as_matrix(matrix: Any) -> Any:
     """Return what was given as a NumPy or a SciPy matrix."""
     if sp.issparse(matrix):
@@ -112,7 +124,7 @@ def as_matrix(matrix: Any) -> Any:
 
 def clean(matrix: Any) -> sp.csr_array:
     """Return a sparse copy without entries that are rounding errors."""
-    copy = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    copy = sp.csr_array(matrix, dtype=np.float64, copy=True)  # the user may change the original later
     copy.sum_duplicates()
     copy.data[np.abs(copy.data) <= ROUNDING] = 0
     copy.eliminate_zeros()
@@ -215,9 +227,7 @@ def _links(graph: nx.Graph | sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.n
     else:
         check_graph(graph)
         graph = nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64)  # pyright: ignore
-    entries = sp.coo_array(graph)
-    apart = entries.row != entries.col
-    rows, columns = entries.row[apart], entries.col[apart]
+    rows, columns = find_links(graph)
     return rows, columns, np.bincount(rows, minlength=size(sp.csr_array(graph)))
 
 
