@@ -19,19 +19,6 @@ def test_weights_of_an_adjacency_matrix_are_those_of_its_graph(scheme):
     np.testing.assert_array_equal(weights(matrix).toarray(), weights(graph).toarray())
 
 
-@pytest.mark.parametrize(
-    "network",
-    [networks.random_regular(40, 4), networks.random_regular(11, 8), networks.erdos_renyi(40, 0.2)],
-    ids=str,
-)
-def test_a_drawn_network_is_symmetric_and_doubly_stochastic(network):
-    W = network.matrix().toarray()
-    np.testing.assert_allclose(W.sum(0), 1, rtol=0, atol=1e-15)
-    np.testing.assert_allclose(W.sum(1), 1, rtol=0, atol=1e-15)
-    np.testing.assert_array_equal(W, W.T)
-    assert W.min() >= 0
-
-
 MATRICES = {
     "random regular": lambda: networks.random_regular(150, 4).matrix(),
     "Erdős–Rényi": lambda: networks.erdos_renyi(120, 0.08).matrix(),

@@ -9,7 +9,7 @@ from scipy.sparse import csgraph
 
 from gossamer.core import InputError, whole
 from gossamer.networks import registry
-from gossamer.networks.graphs import from_links, join_both_ways, refuse_large_links
+from gossamer.networks.graphs import from_links, join_both_ways, refuse_large_graph
 from gossamer.networks.network import Network, call_name
 from gossamer.networks.weights import find_links, join_links, scheme
 
@@ -28,7 +28,7 @@ def hierarchical(
     count = whole("hierarchical(cliques)", round(math.sqrt(n)) if cliques is None else cliques, most=n, advice=most)
     scheme(weights)
     sizes = n // count + (np.arange(count) < n % count)
-    refuse_large_links(f"hierarchical({n:,}, {count:,})", n, float((sizes**2).sum()) / 2)
+    refuse_large_graph(f"hierarchical({n:,}, {count:,})", n, float((sizes**2).sum()) / 2)
     network = _make_undirected("hierarchical(between)", between, count, "cliques")
     cliques = sp.coo_array(sp.block_diag([1 - np.eye(members) for members in sizes]))
     heads, (first, second) = np.cumsum(sizes) - sizes, find_links(_adjacency(network))
@@ -70,6 +70,6 @@ def _make_undirected(where: str, network: Any, agents: int, counted: str) -> Net
 def _adjacency(network: Network) -> sp.csr_array:
     union = network.mixer.union()
     if union is None:
-        refuse_large_links(network.name, network.agents, network.links)
+        refuse_large_graph(network.name, network.agents, network.links)
         return sp.csr_array(1 - np.eye(network.agents))
     return join_links(network.agents, *find_links(union))

@@ -155,7 +155,7 @@ def random_geometric(agents: int, radius: float, seed: int = 0, *, weights: str 
 def tree(agents: int, degree: int = 3, *, weights: str = "metropolis") -> Network:
     """Build a balanced tree, level by level, in which no agent has more neighbours than `degree`."""
     n, d = whole("tree(agents)", agents), whole("tree(degree)", degree, least=2, advice="With 2 it is a path.")
-    refuse_large_links(f"tree({n:,})", n, n)
+    refuse_large_graph(f"tree({n:,})", n, n)
     child = np.arange(1, n)
     # agent 0 has d children, and the others d − 1
     parent = np.where(child <= d, 0, 1 + (child - 1 - d) // (d - 1))
@@ -205,13 +205,8 @@ def check_degree(where: str, degree: Any, agents: int, least: int = 1) -> int:
 
 
 def refuse_large_graph(what: str, agents: int, links: float) -> None:
-    """Raise InputError if memory cannot hold this graph of networkx; bytes of an agent and of a link were measured."""
+    """Raise InputError if memory cannot hold this graph; bytes of an agent and of a link were measured with networkx."""
     refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
-
-
-def refuse_large_links(what: str, agents: int, links: float) -> None:
-    """Raise InputError if memory cannot hold this graph as arrays; bytes of an agent and of a link were measured."""
-    refuse_beyond_memory(what, 200 * agents + 150 * links, "use fewer agents or links")
 
 
 def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, ...]], weights: str) -> Network:
