@@ -205,7 +205,7 @@ def check_degree(where: str, degree: Any, agents: int, least: int = 1) -> int:
 
 
 def refuse_large_graph(what: str, agents: int, links: float) -> None:
-    """Raise InputError if memory cannot hold this graph; bytes of an agent and of a link were measured with networkx."""
+    """Raise InputError if memory cannot hold this graph; bytes of an agent and a link were measured with networkx."""
     refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
 
 
