@@ -64,7 +64,8 @@ def from_file(
         if directed is not None and ending not in LISTS:
             raise InputError(f"directed is for {', '.join(LISTS)} only, as this file says so itself. Leave it out.")
         one_way = False if directed is None else flag("directed", directed)
-        network = _read(path, ending, weights, one_way)
+        found = _read(path, ending, one_way)
+        network = _from_matrix(found, weights) if ending in MATRICES else _from_links(found, weights)
         if n is not None and network.agents != n:
             raise InputError(
                 f"it holds {network.agents} agents, but there are {n}. Use as many agents as the file has, or "
@@ -81,17 +82,13 @@ def is_network_file(given: Any) -> bool:
     return isinstance(given, os.PathLike) or (isinstance(given, str) and Path(given).suffix.lower() in ENDINGS)
 
 
-def _read(path: Path, ending: str, weights: str | None, directed: bool) -> Network:
-    """Return the network in a file; raise InputError for whatever a reader stumbles over."""
+def _read(path: Path, ending: str, directed: bool) -> Any:
+    """Return the graph or the matrix in a file; raise InputError for whatever a reader stumbles over."""
     try:
         refuse_beyond_memory("reading it", ROOM * path.stat().st_size, "use a smaller network")
         content = path.read_bytes()
         with warnings.catch_warnings(action="error"):  # a reader's doubts are the user's mistakes
-            if ending in MATRICES:
-                return _from_matrix(MATRICES[ending][1](content), weights)
-            if ending in LISTS:
-                return _from_links(_read_list(content, ending, directed), weights)
-            return _from_links(GRAPHS[ending][1](content), weights)
+            return _read_list(content, ending, directed) if ending in LISTS else FORMATS[ending][1](content)
     except InputError:
         raise
     except OSError as error:
@@ -99,7 +96,7 @@ def _read(path: Path, ending: str, weights: str | None, directed: bool) -> Netwo
     # Readers of damaged files raise whatever they stumble over; each is told as a mistake in the file.
     except Exception as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
-        kind = (GRAPHS | MATRICES | dict.fromkeys(LISTS, ("a list of links",)))[ending][0]
+        kind = "a list of links" if ending in LISTS else FORMATS[ending][0]
         raise InputError(f"this is not {kind}: {reason}.") from None
 
 
@@ -204,7 +201,8 @@ MATRICES: dict[str, tuple[str, Callable[[bytes], Any]]] = {
 }
 """The formats of matrices by ending: their names and their readers."""
 
-ENDINGS = (*LISTS, *GRAPHS, *MATRICES)
+FORMATS: dict[str, tuple[str, Callable[[bytes], Any]]] = GRAPHS | MATRICES
+ENDINGS = (*LISTS, *FORMATS)
 """The endings of files that hold a network."""
 
 
