@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gossamer.basics.cipher import encrypted
-from gossamer.basics.keys import THREEFRY, kept, root
+from gossamer.basics.cipher import encrypt
+from gossamer.basics.keys import THREEFRY, draw_once, root
 
 WORDS = st.integers(0, 2**32 - 1)
 
@@ -36,7 +36,7 @@ def test_the_published_vectors():
         (0x13198A2E, 0x03707344, 0x243F6A88, 0x85A308D3): (0xC4923A9C, 0x483DF7A0),
     }
     for (*key, high, low), block in known.items():
-        words = encrypted(jnp.array(key, jnp.uint32), jnp.uint32(high), jnp.uint32(low))
+        words = encrypt(jnp.array(key, jnp.uint32), jnp.uint32(high), jnp.uint32(low))
         assert tuple(int(word) for word in words) == block
 
 
@@ -80,5 +80,5 @@ def test_what_is_kept_is_what_was_drawn():
 
     keys = jax.random.split(root(0, 1), 3)
     plain = jax.vmap(draw)(keys)
-    made_once = jax.jit(lambda t: jax.vmap(lambda key: kept(t, lambda: draw(key)))(keys))(jnp.int32(0))
+    made_once = jax.jit(lambda t: jax.vmap(lambda key: draw_once(t, lambda: draw(key)))(keys))(jnp.int32(0))
     jax.tree.map(np.testing.assert_array_equal, made_once, plain)

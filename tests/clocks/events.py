@@ -2,7 +2,7 @@
 
 import heapq
 
-from gossamer.clocks.operations import Query, Receive, Reduce, Send
+from gossamer.clocks.rounds import Query, Receive, Reduce, Send
 
 
 class Plain:

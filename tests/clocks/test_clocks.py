@@ -7,7 +7,7 @@ import pytest
 
 import gossamer as gs
 from gossamer import clocks
-from gossamer.clocks.compute import Constant
+from gossamer.clocks.clock import Constant
 from gossamer.experiments.running import run
 from gossamer.specs.spec import Spec
 from tests import plain
@@ -122,7 +122,7 @@ FILES = {
     "too many": ("agent,seconds\n0,1\n1,1\n2,1\n3,1\n", "has times of agent 3, but there are 3 agents"),
     "a time before": ("agent,seconds\n0,1\n1,-1\n", "line 3: seconds must be a number in .* but is -1"),
     "no number": ("agent,seconds\n0,1\n1,fast\n", "line 3: seconds must be a number in .* but is 'fast'"),
-    "no columns": ("a,b\n0,1\n", "has the columns a, b; a trace has the columns agent and seconds"),
+    "no columns": ("a,b\n0,1\n", "has the columns a, b, but none agent: give agent, seconds"),
     "no agents": ("agent,seconds\nx,1\n", "the column agent must be whole numbers from 0 on"),
 }
 

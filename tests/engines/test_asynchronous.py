@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 import gossamer as gs
 from gossamer import clocks
-from gossamer.clocks.operations import Query
-from gossamer.clocks.schedule import Schedule, Work, schedule
+from gossamer.clocks.events import EventSchedule, Work, schedule
+from gossamer.clocks.rounds import Query
 from gossamer.core import State
 from gossamer.engines.asynchronous import make_waves
 from gossamer.experiments.running import run
@@ -112,7 +112,7 @@ def test_the_sum_of_v_is_the_sum_of_m_at_every_event(events, lam):
 def test_waves_keep_the_order_of_events_that_share_an_agent(agents, rounds, random):
     pairs = np.array([[random.randrange(agents), random.randrange(agents)] for _ in range(agents * rounds)], np.int32)
     numbers = np.arange(len(pairs), dtype=np.int32)
-    waves = make_waves([Schedule(0.0, pairs[:, 0], pairs[:, 1], numbers, 1.0 * numbers)], agents, rounds)
+    waves = make_waves([EventSchedule(0.0, pairs[:, 0], pairs[:, 1], numbers, 1.0 * numbers)], agents, rounds)
     place = {}
     for wave in range(waves.agents.shape[1]):
         real = waves.agents[0, wave] < agents

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gossamer import networks
-from gossamer.networks import mixers
+from gossamer.networks import measures
 
 RING, STAR = networks.ring(8), networks.star(8)
 MATCHING = networks.random_matching(8, seed=3)
@@ -97,9 +97,9 @@ def test_gap_of_a_network_that_fails_is_that_of_all_failures(base):
 
 
 def test_estimated_gaps_are_near_the_closed_forms(monkeypatch):
-    monkeypatch.setattr(mixers, "DRAWN_ROUNDS", 1_000)
+    monkeypatch.setattr(measures, "DRAWN_ROUNDS", 1_000)
     for network in (MATCHING, networks.redrawn(8, 0.4), FAILING):
-        left = mixers.estimate_contraction(network.mixer, 8)
+        left = measures.estimate_contraction(network.mixer, 8)
         assert 1 - math.sqrt(left) == pytest.approx(network.gap, abs=0.03)
     # A sequence of twice the same, with faults, is the network with faults.
     same = networks.failing(networks.sequence([RING, RING]), 0.3, 0.2)

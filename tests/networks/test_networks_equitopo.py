@@ -122,7 +122,7 @@ def test_refusals(make, message):
 
 def test_drawing_ends(monkeypatch):
     monkeypatch.setattr("gossamer.networks.graphs.DRAWS", 1)
-    with pytest.raises(InputError, match=r"all distances and 30 had a common divisor. Use degree 3, or another seed"):
+    with pytest.raises(InputError, match=r"All distances and 30 had a common divisor. Use degree 3, or another seed"):
         [networks.d_equistatic(30, 1, seed) for seed in range(20)]
 
 

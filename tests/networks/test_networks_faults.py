@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from gossamer import networks
 from gossamer.core import InputError
+from gossamer.engines.mixing import awake_mask, mix
 from gossamer.networks.faults import fail
 
 RING = networks.ring(10)
@@ -77,7 +78,7 @@ def test_every_form_of_the_same_matrix_draws_the_same_failures():
 def test_links_fail_as_often_as_said():
     rounds, links = 400, 0.3
     mixer: Any = networks.failing(networks.ring(50), links, seed=2).mixer
-    weights = jax.jit(jax.vmap(lambda t: mixer.at(t, "W").weights[:, :3]))(jnp.arange(rounds))
+    weights = jax.jit(jax.vmap(lambda t: mixer.at(t, "W", jnp).weights[:, :3]))(jnp.arange(rounds))
     up = np.asarray(weights > 0).sum(axis=2) - 1  # of two links, each seen from both ends
     # 20,000 links that are independent: five standard deviations err with a chance of 6e-7.
     assert up.mean() / 2 == pytest.approx(1 - links, abs=5 * math.sqrt(links * (1 - links) / (50 * rounds)))
@@ -86,7 +87,7 @@ def test_links_fail_as_often_as_said():
 def test_agents_sleep_as_often_as_said_and_links_with_them():
     rounds, asleep = 400, 0.2
     network = networks.failing(networks.ring(50), 0.1, asleep, seed=2)
-    awake = np.asarray(jax.jit(jax.vmap(network.awake))(jnp.arange(rounds)))
+    awake = np.asarray(jax.jit(jax.vmap(lambda t: awake_mask(network, t)))(jnp.arange(rounds)))
     # 20,000 independent draws, as above.
     assert awake.mean() == pytest.approx(network.activity, abs=5 * math.sqrt(asleep * (1 - asleep) / awake.size))
     assert network.activity == pytest.approx(0.8)
@@ -135,7 +136,7 @@ def test_a_common_value_is_kept(network):
     over = "W" if network.stochastic == "doubly" else "R"
     with jax.enable_x64(True):
         x = np.full(10, math.pi)
-        y = jax.jit(lambda network, x: jax.lax.fori_loop(0, 50, lambda t, x: network.mix(x, t, over), x))(network, x)
+        y = jax.jit(lambda network, x: jax.lax.fori_loop(0, 50, lambda t, x: mix(network, x, t, over), x))(network, x)
     np.testing.assert_allclose(y, x, rtol=1e-14)
 
 
@@ -153,7 +154,7 @@ def test_push_sum_finds_the_mean_despite_failures(network):
     x = np.random.default_rng(0).standard_normal(10)
 
     def push(network, both):
-        return jax.lax.fori_loop(0, 2_000, lambda t, both: network.mix(both, t, "C"), both)
+        return jax.lax.fori_loop(0, 2_000, lambda t, both: mix(network, both, t, "C"), both)
 
     with jax.enable_x64(True):
         y, w = np.asarray(jax.jit(push)(network, np.stack([x, np.ones(10)], axis=1))).T
@@ -167,7 +168,7 @@ def test_large_failing_networks_stay_sparse():
         assert sum(leaf.nbytes for leaf in jax.tree.leaves(network)) < 3e6
         x = np.random.default_rng(0).standard_normal((10_000, 2))
         with jax.enable_x64(True):
-            compiled = jax.jit(lambda network, x: network.mix(x, 5)).lower(network, x).compile()
+            compiled = jax.jit(lambda network, x: mix(network, x, 5)).lower(network, x).compile()
             mixed = compiled(network, x)
         assert compiled.memory_analysis().temp_size_in_bytes < 50e6  # a dense matrix takes 800e6
         np.testing.assert_allclose(mixed, network.matrix(5) @ x, atol=1e-12)
@@ -195,5 +196,5 @@ def test_what_else_is_refused():
         fail(networks.complete(5_001).mixer, 5_001, 0.1, 0.0, 0)
     network = networks.failing(ASYMMETRIC, 0.1)
     with pytest.raises(InputError, match="has no doubly stochastic W, only a row-stochastic R"):
-        jax.jit(lambda network, x: network.mix(x))(network, np.ones(10))
+        jax.jit(mix)(network, np.ones(10))
     assert network.gap is None

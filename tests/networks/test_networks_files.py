@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from gossamer import networks
 from gossamer.core import InputError
-from gossamer.networks.files import digests_of, files_of, located
+from gossamer.networks.files import digests_of, files_of, resolve_files
 
 UNDIRECTED = nx.star_graph(4)
 DIRECTED = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
@@ -130,13 +130,13 @@ def test_a_table_names_its_files_and_what_is_in_them(tmp_path):
     table["of"].append({"name": "sequence", "of": [{"name": "file", "file": "b.edges", "weights": "lazy"}]})
     assert files_of(table) == ["a.edges", "b.edges"]
     assert files_of({"name": "ring"}) == digests_of({"name": "ring"}) == []
-    found = located(table, tmp_path)
+    found = resolve_files(table, tmp_path)
     assert files_of(found) == [str(tmp_path / "a.edges"), str(tmp_path / "b.edges")]
-    assert located(found, "/elsewhere") == found
+    assert resolve_files(found, "/elsewhere") == found
     assert files_of(table) == ["a.edges", "b.edges"], "the table itself stays as it is"
     assert networks.make(found.pop("name"), 2, **found).agents == 2
-    before = digests_of(located(table, tmp_path))
+    before = digests_of(resolve_files(table, tmp_path))
     write(tmp_path, "b.edges", "0 1\n")
-    after = digests_of(located(table, tmp_path))
+    after = digests_of(resolve_files(table, tmp_path))
     assert before[0] == after[0] != before[1] != after[1]
     assert after[0] == after[1]

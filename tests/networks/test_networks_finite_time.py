@@ -87,10 +87,10 @@ def test_ten_thousand_agents_stay_sparse():
     ("make", "message"),
     [
         (lambda: networks.base_graph(5, 5), r"base_graph\(degree\) must be below the number of agents, 5, but is 5"),
-        (lambda: networks.base_graph(1, 2), "below the number of agents, 1, but is 2. With 1 one round averages all"),
+        (lambda: networks.base_graph(1, 2), "below the number of agents, 1, but is 2. With all others"),
         (lambda: networks.base_graph(5, 0), r"base_graph\(degree\) must be a whole number of at least 1, but is 0"),
         (lambda: networks.base_graph(5, simple=1), r"base_graph\(simple\) must be True or False, but is 1"),
-        (lambda: networks.k_peer_exponential(4, 4), "With 3 one round averages all"),
+        (lambda: networks.k_peer_exponential(4, 4), "networks.complete averages in one round"),
         (lambda: networks.k_peer_exponential(0), r"k_peer_exponential\(agents\) must be a whole number of at least 1"),
     ],
 )

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from gossamer import networks
-from gossamer.networks import spectrum
+from gossamer.networks import measures
 from gossamer.networks.mixers import Shifts, choose
 
 SIZES = [4, 5, 8, 20, 33, 64, 101, 500]
@@ -133,20 +133,20 @@ def big(offsets, weights, n=1_501):
 )
 def test_sparse_solvers_agree_with_fourier(shifts):
     exact = shifts.gap(1_501)
-    assert spectrum.matrix_gap(shifts.sparse()) == pytest.approx(exact, abs=1e-12, rel=1e-6)
+    assert measures.matrix_gap(shifts.sparse()) == pytest.approx(exact, abs=1e-12, rel=1e-6)
 
 
 def test_sparse_solver_agrees_with_dense(monkeypatch):
     network = networks.erdos_renyi(300, 0.03, weights="max-degree")
     exact = network.gap
-    monkeypatch.setattr(spectrum, "EXACT_AGENTS", 10)
-    assert spectrum.matrix_gap(network.sparse) == pytest.approx(exact, abs=1e-11)
+    monkeypatch.setattr(measures, "EXACT_AGENTS", 10)
+    assert measures.matrix_gap(network.sparse) == pytest.approx(exact, abs=1e-11)
 
 
 def test_swapping_groups_has_no_gap():
     swap = big([1, -1], [0.5, 0.5], n=1_500).sparse()
-    assert spectrum.matrix_gap(swap) == 0
-    assert spectrum.matrix_gap(big([1], [1.0]).sparse()) == 0
+    assert measures.matrix_gap(swap) == 0
+    assert measures.matrix_gap(big([1], [1.0]).sparse()) == 0
 
 
 def test_gap_is_computed_once(monkeypatch):

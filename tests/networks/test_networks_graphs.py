@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from gossamer import networks
 from gossamer.core import InputError
+from gossamer.engines.mixing import mix
 
 LARGE = 10_000
 
@@ -41,7 +42,7 @@ def test_large_networks_stay_sparse(make):
     assert 0 < gap <= 1
     x = np.random.default_rng(0).standard_normal((LARGE, 2))
     with jax.enable_x64(True):
-        mixed = np.asarray(jax.jit(lambda network, x: network.mix(x))(network, x))
+        mixed = np.asarray(jax.jit(mix)(network, x))
     if network.kind == "mean":
         np.testing.assert_allclose(mixed, np.broadcast_to(x.mean(0), x.shape), atol=1e-12)
         assert (degrees == LARGE - 1).all()
@@ -89,10 +90,10 @@ def test_exponential_sends_ahead():
     np.testing.assert_array_equal(networks.exponential(9).neighbors(2), [1, 3, 4, 6])  # 2+1, 2+2, 2+4, 2+8
 
 
-@pytest.mark.parametrize("i", [-1, 5, 1.5, "a"])
-def test_neighbors_of_nobody(i):
-    with pytest.raises(InputError, match="agent must be a whole number in 0 … 4, but is"):
-        networks.ring(5).neighbors(i)
+def test_neighbors_of_nobody():
+    for agent in (-1, 5, 1.5, "a"):
+        with pytest.raises(InputError, match="agent must be a whole number of at"):
+            networks.ring(5).neighbors(agent)
 
 
 def test_repr():
@@ -151,14 +152,12 @@ def test_rounding_errors_are_no_links():
     np.testing.assert_array_equal(networks.from_matrix(W).degrees, [2] * 5)
 
 
-SIZES = [0, -3, 2.0, "5", None, True]
-
-
-@pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["ring", "path", "star", "complete", "hypercube", "exponential"])
-def test_senseless_sizes(name, size):
-    with pytest.raises(InputError, match=rf"{name}\(agents\) must be a whole number of at least 1, but is {size!r}"):
-        getattr(networks, name)(size)
+def test_senseless_sizes(name):
+    for size in (0, -3, 2.0, "5", None, True):
+        message = rf"{name}\(agents\) must be a whole number of at least 1, but is {size!r}"
+        with pytest.raises(InputError, match=message):
+            getattr(networks, name)(size)
 
 
 REFUSED = [
@@ -179,7 +178,7 @@ REFUSED = [
         "agents times degree must be even, but is 15. Use degree 2 or 4, or 6 agents",
     ),
     (lambda: networks.random_regular(5, 5), "must be below the number of agents, 5, but is 5"),
-    (lambda: networks.random_regular(6, 1), "is never connected. Use degree 2 for a ring, 3 for an expander"),
+    (lambda: networks.random_regular(6, 1), "in 100 draws. Use degree 3, .* networks.ring for degree 2"),
     (lambda: networks.random_regular(6, 2.0), r"random_regular\(degree\) must be a whole number of at least 0"),
     (lambda: networks.from_graph(nx.DiGraph([(0, 1)])), "must be undirected, but is directed.*graph.to_undirected"),
     (lambda: networks.from_graph(nx.MultiGraph([(0, 1)])), r"but is a multigraph. Merge.*networkx.Graph\(graph\)"),

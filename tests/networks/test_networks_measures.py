@@ -71,7 +71,7 @@ def test_effective_neighbours_of_rounds_that_are_drawn():
 @pytest.mark.parametrize("network", [networks.random_matching(8), networks.ring(8)], ids=lambda network: network.name)
 def test_the_estimate_by_a_walk_agrees(network):
     # 20,000 numbers for 1,000 rounds with memories of about 10: a standard error of some 0.3 %, so 2 % never fails.
-    walked = 1 / (1 / 8 + 0.1 * measures._simulate_walk(network.mixer, 8, 0.9))
+    walked = 1 / (1 / 8 + 0.1 * measures.simulate_walk(network.mixer, 8, 0.9))
     assert walked == pytest.approx(network.effective_neighbors(0.9), rel=0.02)
 
 

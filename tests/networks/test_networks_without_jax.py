@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from gossamer import networks
-from gossamer.basics.pytrees import taken_apart
+from gossamer.basics.pytrees import flatten
+from gossamer.engines.mixing import awake_mask, mix
 from gossamer.networks.drawn import Draws
 from tests.networks.test_networks_registry import NEEDED
 
@@ -34,7 +35,8 @@ network = networks.failing(networks.sequence([ring, networks.star(4)]), links=0.
 assert "jax" not in sys.modules
 import jax
 import numpy as np
-mixed = jax.jit(lambda x: network.mix(x, 1))(np.eye(4, dtype=np.float32))
+from gossamer.engines.mixing import mix
+mixed = jax.jit(lambda x: mix(network, x, 1))(np.eye(4, dtype=np.float32))
 assert all(isinstance(leaf, np.ndarray) for leaf in jax.tree.leaves((ring, network, rule)))
 print(np.abs(mixed - network.matrix(1).toarray()).max(), jax.tree.map(lambda leaf: 2 * leaf, rule).step)
 """
@@ -70,26 +72,28 @@ def test_draws_are_those_of_the_functions_of_jax():
 @pytest.mark.parametrize("name", ["random-matching", "redrawn-erdos-renyi", "ou-equidyn", "od-equidyn", "star"])
 def test_what_is_drawn_on_the_host_is_what_a_program_draws(name):
     """By NumPy and by JAX: who is linked and who sleeps to the bit, and weights to rounding."""
-    mix = jax.jit(lambda network, x, t, over: (network.mix(x, t, over), network.awake(t)), static_argnames="over")
+    both = jax.jit(
+        lambda network, x, t, over: (mix(network, x, t, over), awake_mask(network, t)), static_argnames="over"
+    )
     drawn = networks.make(name, 9, **NEEDED.get(name, {}))
     for network in (drawn, networks.failing(drawn, links=0.3, agents=0.2, seed=7)):
         over = "W" if network.stochastic == "doubly" else "C"
         for t in (0, 1, 1000):
             with jax.enable_x64(True):
-                program, awake = jax.tree.map(np.asarray, mix(network, np.eye(9), np.int32(t), over))
+                program, awake = jax.tree.map(np.asarray, both(network, np.eye(9), np.int32(t), over))
             host = network.matrix(t, over).toarray()
             assert np.array_equal(host != 0, program != 0)
             np.testing.assert_allclose(host, program, rtol=0, atol=1e-15)
             assert np.array_equal(network.awake(t), awake)
 
 
-def test_taken_apart_without_jax_a_network_has_the_leaves_that_jax_finds():
+def test_flattened_without_jax_a_network_has_the_leaves_that_jax_finds():
     rounds = [networks.make(name, 16, **NEEDED.get(name, {})) for name in ("star", "exponential", "random-matching")]
     network = networks.every(networks.failing(networks.sequence(rounds), links=0.1, agents=0.2), 2)
-    leaves, structure = taken_apart(network)
+    leaves, structure = flatten(network)
     for mine, theirs in zip(leaves, jax.tree.leaves(network), strict=True):
         assert mine is theirs
-    assert structure == taken_apart(jax.tree.map(np.copy, network))[1]
+    assert structure == flatten(jax.tree.map(np.copy, network))[1]
     others = [networks.every(network, 3), networks.sequence(rounds[::-1]), networks.failing(network, agents=0.1)]
-    assert all(taken_apart(other)[1] != structure for other in others)
+    assert all(flatten(other)[1] != structure for other in others)
     assert all(isinstance(leaf, np.ndarray) for leaf in leaves)

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from jaxtyping import Float
 
-from gossamer.basics.lazy_jax import Array
+from gossamer.basics.lazy import Array
 from gossamer.basics.text import called, fields_of
 
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossamer.aggregators.aggregator import Aggregator
-from gossamer.basics.lazy_jax import Array, jnp
+from gossamer.basics.lazy import Array, jnp
 from gossamer.basics.pytrees import pytree
 from gossamer.core import Range
 

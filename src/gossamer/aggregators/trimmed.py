@@ -15,7 +15,7 @@ from typing import ClassVar
 from jaxtyping import Float
 
 from gossamer.aggregators.aggregator import Aggregator
-from gossamer.basics.lazy_jax import Array, jnp
+from gossamer.basics.lazy import Array, jnp
 from gossamer.basics.pytrees import pytree
 from gossamer.core import whole
 

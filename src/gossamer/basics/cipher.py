@@ -17,7 +17,7 @@ FAULTS = 1 << 20
 """The first number of faults below the key of a network's round; JAX's own functions split that key into lower ones."""
 
 
-def encrypted(key: Any, high: Any, low: Any) -> tuple[Any, Any]:
+def encrypt(key: Any, high: Any, low: Any) -> tuple[Any, Any]:
     """Return the block of two words for a counter of two words under a key: arrays of NumPy or JAX."""
     schedule = (key[0], key[1], key[0] ^ key[1] ^ PARITY)
     a, b = high + schedule[0], low + schedule[1]

@@ -39,7 +39,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Key, UInt
 
-from gossamer.basics.cipher import RUN, encrypted
+from gossamer.basics.cipher import RUN, encrypt
 from gossamer.core import InputError
 
 T = TypeVar("T")
@@ -60,29 +60,29 @@ def _counters(shape: tuple[int, ...]) -> tuple[UInt[Array, ""], Words]:
     return jnp.zeros((), jnp.uint32), jnp.arange(size, dtype=jnp.uint32).reshape(shape)
 
 
-def _seeded(seed: Array) -> UInt[Array, "2"]:
+def _seed(seed: Array) -> UInt[Array, "2"]:
     wide = jnp.asarray(seed).dtype.itemsize == 8
     high = (seed >> 32).astype(jnp.uint32) if wide else jnp.zeros_like(seed, jnp.uint32)
     return jnp.stack([high, seed.astype(jnp.uint32)])
 
 
 def _split(key: Array, shape: tuple[int, ...]) -> UInt[Array, "*shape 2"]:
-    return jnp.stack(encrypted(key, *_counters(shape)), axis=-1)
+    return jnp.stack(encrypt(key, *_counters(shape)), axis=-1)
 
 
-def _folded(key: Array, data: Any) -> UInt[Array, "2"]:
-    return jnp.stack(encrypted(key, jnp.zeros((), jnp.uint32), jnp.asarray(data).astype(jnp.uint32)))
+def _fold_in(key: Array, data: Any) -> UInt[Array, "2"]:
+    return jnp.stack(encrypt(key, jnp.zeros((), jnp.uint32), jnp.asarray(data).astype(jnp.uint32)))
 
 
 def _bits(key: Array, width: int, shape: tuple[int, ...]) -> Words:
-    a, b = encrypted(key, *_counters(shape))
+    a, b = encrypt(key, *_counters(shape))
     if width == 64:
         return (a.astype(jnp.uint64) << np.uint64(32)) | b.astype(jnp.uint64)
     return (a ^ b).astype({8: jnp.uint8, 16: jnp.uint16, 32: jnp.uint32}[width])
 
 
 THREEFRY = jax.extend.random.define_prng_impl(
-    key_shape=(2,), seed=_seeded, split=_split, random_bits=_bits, fold_in=_folded, name="threefry-fused", tag="gsm"
+    key_shape=(2,), seed=_seed, split=_split, random_bits=_bits, fold_in=_fold_in, name="threefry-fused", tag="gsm"
 )
 """The implementation, for `jax.random.key` and its kin."""
 
@@ -101,9 +101,9 @@ def keys_of(seeds: Any, agents: int, *, using: Any = np) -> Keys:
 
     NumPy makes them, which takes less time than to compile a program; in one, give ``using=jax.numpy``.
     """
-    none, counted = np.zeros(1, np.uint32), partial(using.arange, dtype=np.uint32)
-    high, low = encrypted((none + np.uint32(RUN), using.asarray(seeds, np.uint32)[:, None]), none, counted(2))
-    words = encrypted((high[..., None], low[..., None]), none, counted(agents))
+    zero, counters = np.zeros(1, np.uint32), partial(using.arange, dtype=np.uint32)
+    high, low = encrypt((zero + np.uint32(RUN), using.asarray(seeds, np.uint32)[:, None]), zero, counters(2))
+    words = encrypt((high[..., None], low[..., None]), zero, counters(agents))
     return jax.random.wrap_key_data(jnp.asarray(using.stack(words, axis=-1)), impl=THREEFRY)
 
 
@@ -116,19 +116,19 @@ def of_query(key: Key[Array, ""], query: Any) -> Key[Array, ""]:
     """Return the key of a query, counted from 0, from the key of the round; a traced number is never 0."""
     if isinstance(query, jax.Array):
         return jax.random.fold_in(key, QUERIES + query)
-    return jax.random.fold_in(key, _placed("queries", query, QUERIES, 1 << 32)) if query else key
+    return jax.random.fold_in(key, _number("queries", query, QUERIES, 1 << 32)) if query else key
 
 
 def of_array(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
     """Return the key of a compressed array, counted from 0, from the key of the round."""
     if isinstance(number, jax.Array):
         return jax.random.fold_in(key, ARRAYS + number)
-    return jax.random.fold_in(key, _placed("compressed arrays", number, ARRAYS, QUERIES))
+    return jax.random.fold_in(key, _number("compressed arrays", number, ARRAYS, QUERIES))
 
 
 def of_stage(key: Key[Array, ""], depth: int) -> Key[Array, ""]:
     """Return the key of a stage's own draws, from the key of the query, or of what is drawn once."""
-    return jax.random.fold_in(key, _placed("stages", depth, 0, ARRAYS))
+    return jax.random.fold_in(key, _number("stages", depth, 0, ARRAYS))
 
 
 def of_step(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
@@ -136,8 +136,8 @@ def of_step(key: Key[Array, ""], number: Any) -> Key[Array, ""]:
     return jax.random.fold_in(key, number)
 
 
-def kept(t: Any, draw: Callable[[], T]) -> T:
-    """Call `draw()` in round t, so that its words are made once.
+def draw_once(t: Any, draw: Callable[[], T]) -> T:
+    """Return what `draw()` draws in round t, with random words that are made once.
 
     XLA takes integer arithmetic for cheap, and would make random words anew in every kernel that reads them: for every
     column of a row that they choose. But XLA does not look into the branches of a `cond`, nor know the sign of a round.
@@ -146,7 +146,8 @@ def kept(t: Any, draw: Callable[[], T]) -> T:
     return jax.lax.cond(t >= 0, draw, lambda: blank)
 
 
-def _placed(what: str, number: int, first: int, end: int) -> int:
+def _number(what: str, number: int, first: int, end: int) -> int:
+    """Return the number to fold in for the `number`-th of these, which have the numbers from `first` to `end` − 1."""
     if first + number >= end:
         raise InputError(f"there are keys for {end - first:,} {what}, but number {number:,} was asked for.")
     return first + number

@@ -5,15 +5,16 @@ equally many leaves and equal static values: `==` does not look at the class. JA
 of the hash and then by `==`, so that now and then it runs the program of another class. Pytrees that are registered
 with functions of their own are compared with their class, so that is how `pytree` registers.
 
-A class may be made before JAX is imported; it is registered when this package first uses JAX.
+A class may be made before JAX is imported. It is registered with the first class that is made after JAX is imported,
+and at the latest when the simulator is imported.
 """
 
 import dataclasses
+import sys
 from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from gossamer.basics.lazy_jax import call_with_jax, jax
 from gossamer.core import InputError
 
 T = TypeVar("T", bound=type)
@@ -29,8 +30,11 @@ class Fields(NamedTuple):
 _fields: dict[type, Fields] = {}
 """The fields of every class that `pytree` made one."""
 
-_told_apart: dict[type, bool] = {}
-"""Of every class that was registered or met: whether JAX tells it from others of its shape."""
+_pending: list[type] = []
+"""Classes that JAX does not know yet."""
+
+_safe: set[type] = set()
+"""Classes of parts that `refuse_mistakable` has found to be safe."""
 
 
 def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
@@ -48,36 +52,41 @@ def pytree(cls: T, leaves: Iterable[str] | None = None) -> T:
     kind: Any = cls
     if not dataclasses.is_dataclass(kind):
         raise InputError(f"gossamer.pytree takes a dataclass: put @dataclass(frozen=True) under it, on {cls.__name__}.")
-    fields = dataclasses.fields(kind)
-    if leaves is None:
-        data = [field.name for field in fields if not field.metadata.get("static", False)]
-    else:
-        data = list(leaves)
-        for name in data:
-            if name not in [field.name for field in fields]:
-                raise InputError(f"gossamer.pytree: {cls.__name__} has no field {name!r} that could be a leaf.")
     if cls in _fields:
         raise InputError(f"{cls.__name__} is a pytree already: put @gossamer.pytree above it once.")
+    fields = dataclasses.fields(kind)
+    unmarked = [field.name for field in fields if not field.metadata.get("static", False)]
+    data = unmarked if leaves is None else list(leaves)
     _fields[cls] = Fields(data, [field.name for field in fields if field.name not in data])
-    call_with_jax(lambda: _register(cls))
+    _pending.append(cls)
+    if "jax" in sys.modules:
+        register_pending()
     return cls
 
 
-def taken_apart(part: Any) -> tuple[list[Any], Any]:
-    """The leaves of a part, and all that is static in it: as `jax.tree.flatten`, but without JAX."""
+def register_pending() -> None:
+    """Make all classes known to JAX that were made before JAX was imported."""
+    while _pending:
+        _register(_pending.pop())
+
+
+def flatten(part: Any) -> tuple[list[Any], Any]:
+    """Return the leaves of a part and its static values, as `jax.tree.flatten` does, but without JAX."""
     if type(part) in _fields:
-        names, static = _fields[type(part)]
-        children = [getattr(part, name) for name in names]
-        told = type(part).__qualname__, *(getattr(part, name) for name in static)
+        leaves, static = _fields[type(part)]
+        children = [getattr(part, name) for name in leaves]
+        values = type(part).__qualname__, *(getattr(part, name) for name in static)
     elif isinstance(part, (tuple, list)):
-        children, told = part, (type(part).__qualname__,)
+        children, values = part, (type(part).__qualname__,)
     else:
         return [part], None
-    apart = [taken_apart(child) for child in children]
-    return [leaf for leaves, _ in apart for leaf in leaves], (*told, *(structure for _, structure in apart))
+    flat = [flatten(child) for child in children]
+    return [leaf for leaves, _ in flat for leaf in leaves], (*values, *(structure for _, structure in flat))
 
 
 def _register(cls: Any) -> None:
+    import jax  # known to be imported by now, or about to be used
+
     data, static = _fields[cls]
     keys = [jax.tree_util.GetAttrKey(name) for name in data]
 
@@ -98,35 +107,46 @@ def _register(cls: Any) -> None:
         return instance
 
     jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten, flatten)
-    _told_apart[cls] = True
+    _safe.add(cls)
 
 
 def refuse_mistakable(*parts: Any) -> None:
-    """Refuse parts of a class that JAX does not know, or cannot tell from another of its shape."""
+    """Raise InputError for parts of a class that JAX does not know, or cannot tell from another of its shape.
+
+    A class is examined when it is first met.
+    """
+    import jax
+
     pending = list(parts)
     while pending:
         part = pending.pop()
-        children, tree = jax.tree.flatten(part, is_leaf=lambda inner, part=part: inner is not part)
-        node = tree.node_data()
-        if node is None:
-            if dataclasses.is_dataclass(part):
-                name = type(part).__qualname__
-                raise InputError(f"{name} is a dataclass that JAX does not know: put @gossamer.pytree above {name}.")
-            continue
-        kind, fixed = node
-        if kind not in _told_apart:
-            _told_apart[kind] = not isinstance(fixed, tuple) or tree != _twin(len(children), fixed)
-        if not _told_apart[kind]:
-            raise InputError(
-                f"{kind.__qualname__} is registered with jax.tree_util.register_dataclass, and JAX {jax.__version__} "
-                "takes such a class for any other with as many fields and equal static values: it might run the "
-                f"compiled program of the other. Put @gossamer.pytree above {kind.__qualname__} instead."
-            )
-        pending += children
+        if type(part) not in _safe:
+            _examine(part)
+            _safe.add(type(part))
+        node = jax.tree_util.default_registry.flatten_one_level(part)
+        pending += () if node is None else node[0]
 
 
-def _twin(leaves: int, fixed: tuple[Any, ...]) -> Any:
-    """The structure of another class, by JAX's own decorator, with this many leaves and these static values."""
+def _examine(part: Any) -> None:
+    """Raise InputError if JAX does not know the class of this part, or cannot tell it from another of its shape."""
+    import jax
+
+    children, tree = jax.tree.flatten(part, is_leaf=lambda inner: inner is not part)
+    node, name = tree.node_data(), type(part).__qualname__
+    if node is None and dataclasses.is_dataclass(part):
+        raise InputError(f"{name} is a dataclass that JAX does not know: put @gossamer.pytree above {name}.")
+    if node is not None and isinstance(node[1], tuple) and tree == _structure_of_twin(len(children), node[1]):
+        raise InputError(
+            f"{name} is registered with jax.tree_util.register_dataclass, and JAX {jax.__version__} takes such a class "
+            "for any other with as many fields and equal static values: it might run the compiled program of the "
+            f"other. Put @gossamer.pytree above {name} instead."
+        )
+
+
+def _structure_of_twin(leaves: int, fixed: tuple[Any, ...]) -> Any:
+    """Return the structure of a class under JAX's own decorator, with so many leaves and these static values."""
+    import jax
+
     data, static = [f"leaf{k}" for k in range(leaves)], [f"static{k}" for k in range(len(fixed))]
     twin = dataclasses.make_dataclass("Twin", data + static)
     jax.tree_util.register_dataclass(twin, data_fields=data, meta_fields=static)

@@ -1,7 +1,16 @@
 """Clocks: how long agents compute and messages travel, and the seconds of a run that follow."""
 
-from gossamer.clocks.clock import Clock, clock, clock_of
-from gossamer.clocks.compute import COMPUTE, Compute, constant, log_normal, shifted_exponential, trace
+from gossamer.clocks.clock import (
+    COMPUTE,
+    Clock,
+    Compute,
+    clock,
+    clock_of,
+    constant,
+    log_normal,
+    shifted_exponential,
+    trace,
+)
 from gossamer.clocks.links import LINKS, REGIONS, Links, from_file, matrix, regions, uniform
 
 __all__ = [

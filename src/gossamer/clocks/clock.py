@@ -1,6 +1,8 @@
 """A clock: how long agents compute and messages travel, from which the seconds of a run follow."""
 
+import abc
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -8,20 +10,183 @@ from typing import Any, Literal, get_args
 import numpy as np
 from jaxtyping import Float
 
-from gossamer.clocks.compute import SECONDS, Compute, Drawn, constant
-from gossamer.clocks.links import Links, links_of
-from gossamer.core import InputError, Range, brief, nearest, whole
+from gossamer.clocks.links import SECONDS, Links, links_of, read_table
+from gossamer.core import InputError, Range, Registry, brief, nearest, whole
 
 Reduction = Literal["ring", "tree", "server"]
 """How an all-reduce is done."""
 
 MOST_SEEDS = 1_000
 
+BLOCK = 256
+"""Queries that are drawn together, so that more rounds change no time that is drawn already."""
+
+POSITIVE = Range(0, 1e9, low_open=True, advice="It is a number of seconds above 0.")
+SPREAD = Range(0, 10, advice="It is the standard deviation of the logarithm; 0.5 is a spread of about one half.")
 FACTOR = Range(0, 1e9, low_open=True, advice="Times as long as other agents take; 5 is five times slower.")
 CHANCE = Range(0, 1, high_open=True, advice="It is the chance that an agent fails when it begins a piece of work.")
 
 OUTAGES, PARTNERS = 1, 2
 """Numbers in the seeds of generators, for draws other than times."""
+
+
+# --- compute times ---
+
+
+class Compute(abc.ABC):
+    """The time of one query of an agent that is not slow."""
+
+    random: bool = True
+    """True if another seed gives other times."""
+
+    @abc.abstractmethod
+    def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
+        """Return the seconds of the queries from `first` on of every agent, whatever else is asked for."""
+
+    def check(self, agents: int) -> None:
+        """Raise InputError if the times of so many agents are not known."""
+        del agents  # most know nothing of single agents
+
+
+class RandomTimes(Compute):
+    """Independent random times."""
+
+    @abc.abstractmethod
+    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> Float[np.ndarray, "queries agents"]:
+        """Draw the seconds of queries."""
+
+    def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
+        blocks = range(first // BLOCK, (first + count - 1) // BLOCK + 1)
+        drawn = [self.draw(np.random.default_rng([*seed, block]), (BLOCK, agents)) for block in blocks]
+        begin = first - blocks[0] * BLOCK if count else 0
+        return np.concatenate(drawn)[begin : begin + count] if drawn else np.zeros((0, agents))
+
+
+@dataclass(frozen=True)
+class Constant(Compute):
+    """A constant time."""
+
+    seconds: float
+    random = False
+
+    def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> np.ndarray:
+        return np.full((count, agents), self.seconds)
+
+    def __str__(self) -> str:
+        return f"{self.seconds:g} s"
+
+
+@dataclass(frozen=True)
+class LogNormal(RandomTimes):
+    """A log-normal time with this mean, not median."""
+
+    mean: float
+    sigma: float
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        # E exp(σ Z) = exp(σ²/2), which is taken out, so that `mean` is the mean
+        return self.mean * np.exp(self.sigma * rng.standard_normal(shape) - self.sigma**2 / 2)
+
+    def __str__(self) -> str:
+        return f"log-normal, mean {self.mean:g} s, sigma {self.sigma:g}"
+
+
+@dataclass(frozen=True)
+class ShiftedExponential(RandomTimes):
+    """A time of at least `least`, and an exponential one with mean `mean` − `least` on top."""
+
+    least: float
+    mean: float
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        return self.least + (self.mean - self.least) * rng.standard_exponential(shape)
+
+    def __str__(self) -> str:
+        return f"exponential from {self.least:g} s on, mean {self.mean:g} s"
+
+
+class UniformNumbers(RandomTimes):
+    """Uniform numbers in [0, 1), drawn as times are."""
+
+    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
+        return rng.random(shape)
+
+
+@dataclass(frozen=True)
+class MeasuredTimes(Compute):
+    """Measured times, replayed in their order by every agent from a place of its own, and from the start again."""
+
+    seconds: tuple[tuple[float, ...], ...]
+    """The times of each agent."""
+    name: str
+
+    def check(self, agents: int) -> None:
+        known = len(self.seconds)
+        if known != agents:
+            wrong = f"none of agent {known}" if known < agents else f"times of agent {known - 1}"
+            raise InputError(
+                f"the trace {self.name} has {wrong}, but there are {agents} agents, 0 … {agents - 1}: give a line "
+                "`agent,seconds` for at least one query of each of them, and of no other."
+            )
+
+    def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> np.ndarray:
+        begins = np.random.default_rng([*seed]).random(agents)  # or agents measured together would be slow together
+        replayed = [
+            np.take(times, np.arange(first, first + count) + int(begin * len(times)), mode="wrap")
+            for times, begin in zip(self.seconds, begins, strict=True)
+        ]
+        return np.stack(replayed, axis=1)
+
+    def __str__(self) -> str:
+        return f"the trace {self.name}"
+
+
+def constant(seconds: float) -> Compute:
+    """Make a constant compute time."""
+    return Constant(SECONDS.check("constant(seconds=…)", seconds))
+
+
+def log_normal(mean: float, sigma: float) -> Compute:
+    """Make log-normal times with this mean; sigma is the standard deviation of their logarithm."""
+    return LogNormal(POSITIVE.check("log_normal(mean=…)", mean), SPREAD.check("log_normal(sigma=…)", sigma))
+
+
+def shifted_exponential(least: float, mean: float) -> Compute:
+    """Make times of a least and an exponential part, with this mean in all: the usual model of stragglers."""
+    low, middle = (
+        SECONDS.check(f"shifted_exponential({key}=…)", value) for key, value in {"least": least, "mean": mean}.items()
+    )
+    if low > middle:
+        raise InputError(
+            f"shifted_exponential(least={low:g}, mean={middle:g}): the mean must be at least the least time. Swap them?"
+        )
+    return ShiftedExponential(low, middle)
+
+
+def trace(file: str | os.PathLike[str]) -> Compute:
+    """Read measured times from a CSV file with the columns `agent` and `seconds`, a line for each query in order."""
+    path, columns = read_table(file, ["agent"], {"seconds": SECONDS})
+    agents, values = columns["agent"], columns["seconds"]
+    known, counts = np.unique(agents, return_counts=True)
+    holes = np.flatnonzero(known != np.arange(len(known)))
+    if len(holes):
+        raise InputError(
+            f"the trace {path.name} has times of agent {known[-1]}, but none of agent {holes[0]}: give a line "
+            "`agent,seconds` for at least one query of each agent from 0 on."
+        )
+    ordered = values[np.argsort(agents, kind="stable")]
+    return MeasuredTimes(tuple(tuple(own.tolist()) for own in np.split(ordered, np.cumsum(counts)[:-1])), path.name)
+
+
+COMPUTE: Registry[Any] = Registry(
+    "compute time",
+    "gossamer.compute_times",
+    {"constant": constant, "log-normal": log_normal, "shifted-exponential": shifted_exponential, "trace": trace},
+)
+"""The kinds of compute times by their names in spec files."""
+
+
+# --- clocks ---
 
 
 @dataclass(frozen=True)
@@ -63,7 +228,7 @@ class Clock:
         which, factor = self.slow
         if isinstance(which, int):  # at equal distances, from agent 0 on
             count = whole("clock: slow: agents", which, least=0, most=agents)
-            which = tuple(k * agents // count for k in range(count))
+            which = tuple(k * agents // count for k in range(count))  # neighbours in a ring are seldom both slow
         factors = np.ones(agents)
         factors[[whole("clock: slow: an agent", agent, least=0, most=agents - 1) for agent in which]] = factor
         return factors
@@ -79,7 +244,7 @@ class Clock:
         """Return the seconds that every agent is away before each of these pieces of work."""
         if not self.outages.chance:
             return np.zeros((count, agents))
-        fails = Uniform().times((self.seed, seed, OUTAGES), first, count, agents) < self.outages.chance
+        fails = UniformNumbers().times((self.seed, seed, OUTAGES), first, count, agents) < self.outages.chance
         return np.where(fails, self.outages.seconds, 0.0)
 
     def __str__(self) -> str:
@@ -153,13 +318,6 @@ def clock_of(given: Any) -> Clock | None:
     if isinstance(given, str):
         return clock(given)
     raise InputError(f"clock must be made by gossamer.clock(…), or a preset's name, but is {brief(given)}.")
-
-
-class Uniform(Drawn):
-    """Uniform numbers in [0, 1), drawn as times are."""
-
-    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        return rng.random(shape)
 
 
 def _read_table(where: str, given: Mapping[str, Any] | None, known: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,10 @@ from jaxtyping import Float, Int
 
 from gossamer.basics.arrays import array_of
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.clocks.compute import SECONDS
 from gossamer.core import InputError, Range, Registry, brief, nearest
 from gossamer.data.files import existing_file
 
+SECONDS = Range(0, 1e9, advice="It is a number of seconds.")
 BANDWIDTH = Range(1e-3, 1e18, advice="It is a number of bytes a second; leave it out where nothing limits it.")
 
 
@@ -100,23 +101,9 @@ def from_file(file: str | os.PathLike[str], uplink: Any = None) -> Links:
 
     A pair that is there in one direction only is the same in the other.
     """
-    path = existing_file(file, "Links are a CSV file with the columns source, target, latency and bandwidth.")
-    try:
-        table = pl.read_csv(path, infer_schema_length=None)  # what stands in the last line has a say, too
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path} cannot be read as a CSV file: {str(error).splitlines()[0]}") from error
-    for column in ("source", "target", "latency"):
-        if column not in table.columns:
-            raise InputError(f"{path} has no column {column}; it has {', '.join(table.columns)[:80]}.")
-    ends = [table[column] for column in ("source", "target")]
-    if not len(table) or any(not end.dtype.is_integer() or end.null_count() or end.min() < 0 for end in ends):  # pyright: ignore[reportOptionalOperand, reportOperatorIssue]
-        raise InputError(f"{path}: the columns source and target must be whole numbers from 0 on, at least one each.")
-    source, target = (end.to_numpy() for end in ends)
-    columns = {
-        name: _column(path, table, name, allowed)
-        for name, allowed in (("latency", SECONDS), ("bandwidth", BANDWIDTH))
-        if name in table.columns
-    }
+    ranges = {"latency": SECONDS, "bandwidth": BANDWIDTH}
+    path, columns = read_table(file, ["source", "target"], ranges, optional=["bandwidth"])
+    source, target = columns["source"], columns["target"]
     agents = int(max(source.max(), target.max())) + 1
     way_out = "number the agents from 0 on, without gaps, or take clocks.regions or clocks.uniform"
     refuse_beyond_memory(f"{path}: a link between each two of {agents:,} agents", 40.0 * agents**2, way_out)
@@ -241,11 +228,33 @@ def _square(where: str, given: Any, allowed: Range) -> np.ndarray:
     return values
 
 
-def _column(path: Any, table: pl.DataFrame, name: str, allowed: Range) -> np.ndarray:
-    values = table[name].cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
-    for line in np.flatnonzero(~((values >= allowed.low) & (values <= allowed.high))):
-        allowed.check(f"{path}, line {line + 2}: {name}", table[name][int(line)])
-    return values
+def read_table(
+    file: Any, agents: Sequence[str], ranges: dict[str, Range], optional: Sequence[str] = ()
+) -> tuple[Path, dict[str, np.ndarray]]:
+    """Return the path of a CSV file and its columns: numbers of agents, and numbers in these ranges."""
+    known = ", ".join([*agents, *ranges])
+    path = existing_file(file, f"It is a CSV file with the columns {known}.")
+    try:
+        table = pl.read_csv(path, infer_schema_length=None)  # a column's type follows from all its lines
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"{path} cannot be read as a CSV file: {str(error).splitlines()[0]}") from error
+    columns: dict[str, np.ndarray] = {}
+    for name in [*agents, *ranges]:
+        if name not in table.columns:
+            if name in optional:
+                continue
+            raise InputError(f"{path} has the columns {', '.join(table.columns)[:80]}, but none {name}: give {known}.")
+        column = table[name]
+        if name in agents:
+            if not len(column) or not column.dtype.is_integer() or column.null_count() or column.min() < 0:  # pyright: ignore
+                raise InputError(f"{path}: the column {name} must be whole numbers from 0 on, at least one.")
+            columns[name] = column.to_numpy()
+            continue
+        allowed = ranges[name]
+        values = columns[name] = column.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+        for line in np.flatnonzero(~((values >= allowed.low) & (values <= allowed.high))):
+            allowed.check(f"{path}, line {line + 2}: {name}", column[int(line)])
+    return path, columns
 
 
 def links_of(given: Any) -> Links:

@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 
 from jaxtyping import Float, Key
 
-from gossamer.basics.lazy_jax import Array
+from gossamer.basics.lazy import Array
 
 
 class Errors(NamedTuple):

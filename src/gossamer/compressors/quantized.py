@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from gossamer.basics.arrays import LARGEST
-from gossamer.basics.lazy_jax import Array, jax, jnp
+from gossamer.basics.lazy import Array, jax, jnp
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors.compressor import Compressor, Errors
 from gossamer.core import Range, whole

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from gossamer.basics.lazy_jax import Array, jax, jnp
+from gossamer.basics.lazy import Array, jax, jnp
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors.compressor import Compressor, Errors
 from gossamer.core import InputError, Range, brief, flag, whole

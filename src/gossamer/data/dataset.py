@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Real, Shaped
 
-from gossamer.basics.sparse import checked
+from gossamer.basics.sparse import check_sparse
 from gossamer.core import InputError, brief, whole
 
 Sparse = scipy.sparse.csr_array
@@ -184,7 +184,7 @@ def matrix(given: Any, what: str) -> Features:
     if 0 in array.shape:
         raise InputError(f"{what} needs at least one row and one column, but has shape {array.shape}.")
     if sparse:
-        array = checked(array, what)
+        array = check_sparse(array, what)
         if not array.has_canonical_format or not array.data.all():
             array = array.copy()  # the caller's matrix stays as it is
             array.sum_duplicates()

@@ -12,12 +12,13 @@ import numpy as np
 from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN, Attack
-from gossamer.basics.keys import kept, of_array, of_query
-from gossamer.clocks.operations import Average, Order, Query, Receive, Reduce, Send
+from gossamer.basics.keys import draw_once, of_array, of_query
+from gossamer.clocks.rounds import Average, Order, Query, Receive, Reduce, Send
 from gossamer.compressors import identity
 from gossamer.core import Over
 from gossamer.engines.devices import ONE_DEVICE, Layout
-from gossamer.engines.neighbour_tables import Sum, each_round
+from gossamer.engines.mixing import each_turn, mix
+from gossamer.engines.neighbour_tables import Sum
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
@@ -123,7 +124,7 @@ class StackedAgents:
         self.cost.send(bytes_of(arrays))
         self.cost.gossiped += sum(a[0].size for a in arrays)
         mixer = self.world.network.mixer
-        return _unpack(tuple(each_round(mixer, self.t, partial(self._combine, by), a) for a in arrays))
+        return _unpack(tuple(each_turn(mixer, self.t, partial(self._combine, by), a) for a in arrays))
 
     def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
         bits = sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
@@ -154,7 +155,7 @@ class StackedAgents:
         def of_agent(problem: Problem, by: Any, agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
-        return kept(self.t, lambda: self._each(by, of_agent, self.keys, a))
+        return draw_once(self.t, lambda: self._each(by, of_agent, self.keys, a))
 
     def squared_norm(self, a: Array) -> Array:
         """Return the sum of squares over all honest agents and all coordinates."""
@@ -174,7 +175,7 @@ class StackedAgents:
         return jnp.where(attackers, self._multiply(a, over), self._multiply(sent, over))
 
     def _multiply(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
-        return self.layout.scatter(self.world.network.mix(self.layout.gather(a), self.t, over))
+        return self.layout.scatter(mix(self.world.network, self.layout.gather(a), self.t, over))
 
     def _combine(self, by: Any, mixer: Any, a: Array) -> Array:
         """Apply the aggregator to every agent's own row and to those of its neighbours."""

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Int
 
 from gossamer.basics.keys import of_query, of_round
-from gossamer.clocks.schedule import Schedule, Work, schedule
+from gossamer.clocks.events import EventSchedule, Work, schedule
 from gossamer.core import State
 from gossamer.engines.agents import Cost, World, bytes_of, each
 from gossamer.networks import Network
@@ -39,12 +39,12 @@ class Waves(NamedTuple):
         return Waves(jnp.array([0, 1], jnp.int32), all_agents, (all_agents + 1) % agents, 0 * all_agents)
 
 
-def make_schedules(network: Network, work: Work, seeds: Sequence[int], rounds: int) -> list[Schedule]:
+def make_schedules(network: Network, work: Work, seeds: Sequence[int], rounds: int) -> list[EventSchedule]:
     """Return the schedule of each seed: that of the clock's seed of the same number."""
     return [schedule(network, network.clock, work, seed, rounds) for seed in seeds]
 
 
-def make_waves(schedules: Sequence[Schedule], agents: int, rounds: int) -> Waves:
+def make_waves(schedules: Sequence[EventSchedule], agents: int, rounds: int) -> Waves:
     """Pack the schedules of several seeds into waves."""
     width = -(-agents // SHARE)
     packed = [_pack(one, agents, rounds, width) for one in schedules]
@@ -64,7 +64,7 @@ def make_waves(schedules: Sequence[Schedule], agents: int, rounds: int) -> Waves
     return Waves(begins, column("agents", agents), column("partners", agents), column("turns", 0))
 
 
-def _pack(events: Schedule, agents: int, rounds: int, width: int) -> tuple[list[int], list[list[int]]]:
+def _pack(events: EventSchedule, agents: int, rounds: int, width: int) -> tuple[list[int], list[list[int]]]:
     """Return the first wave of each round, and the events of each wave.
 
     An event comes after all earlier ones that touch one of its two agents, and no wave belongs to two rounds.

@@ -12,9 +12,8 @@ import polars as pl
 from jaxtyping import Array
 
 from gossamer.clocks.clock import Clock
-from gossamer.clocks.operations import Orders, Query, Send
-from gossamer.clocks.recursion import seconds
-from gossamer.clocks.schedule import Work
+from gossamer.clocks.events import Work
+from gossamer.clocks.rounds import Query, RuleOperations, Send, seconds
 from gossamer.core import InputError, Over, State, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
@@ -198,7 +197,7 @@ class PostingAgents(StackedAgents):
         return arrive
 
 
-def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Orders:
+def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> RuleOperations:
     """Return the operations of an agent at the start and in each round, in order.
 
     They are those of the rule's `ahead` where it has one, for then messages travel while gradients are computed; not
@@ -220,7 +219,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
         return Query(passes * oracle.passes(problem)) if passes else operation
 
     known = {name: tuple(map(query, cost.order)) for name, cost in counted.items()}
-    return Orders(**known, lead=int(overlapping and hasattr(rule, "shift")))
+    return RuleOperations(**known, lead=int(overlapping and hasattr(rule, "shift")))
 
 
 def _run_ahead(

@@ -1,10 +1,8 @@
 """Networks as neighbour tables, one a round: the form in which an agent sees each neighbour's message by itself."""
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
@@ -12,7 +10,8 @@ from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import kinds_of_parts
 from gossamer.networks import Network
-from gossamer.networks.mixers import Cycle, Every, Neighbours
+from gossamer.networks.mixers import Neighbours
+from gossamer.networks.sequences import Cycle, Every
 
 ENTRY = 12
 """Bytes of one entry of a table: an index and a weight."""
@@ -50,16 +49,3 @@ class Sum:
 
     def combine(self, own: Array, messages: Array, weights: Array) -> Array:
         return jnp.where((weights != 0)[:, None], messages, 0).sum(0)
-
-
-def each_round(mixer: Any, t: Any, combine: Callable[[Any, Array], Array], a: Array) -> Array:
-    """Apply `combine` to the table of round t and all rows; in a round without gossip return the rows as they are."""
-    match mixer:
-        case Cycle(rounds, stride):
-            turns = [lambda a, each=each: each_round(each, t, combine, a) for each in rounds]
-            return jax.lax.switch((t // stride) % len(rounds), turns, a)
-        case Every(_, base, rounds, stride):
-            gossips = (t // stride) % rounds == 0
-            return jax.lax.cond(gossips, lambda a: each_round(base, t, combine, a), lambda a: a, a)
-        case _:
-            return combine(mixer, a)

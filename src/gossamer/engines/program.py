@@ -18,6 +18,7 @@ from gossamer.core import InputError, State, bind, counts
 from gossamer.engines.agents import BLOCK, StackedAgents, World, each_agent
 from gossamer.engines.asynchronous import run_events
 from gossamer.engines.devices import ONE_DEVICE, RUNS, SEEDS, SETTINGS, Layout
+from gossamer.engines.mixing import awake_mask
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import honest_of, measure, worst_loss
 from gossamer.oracles import Oracle, Site
@@ -266,7 +267,7 @@ def _rounds(
             before = run.state, run.memory, run.asked
             if world.waves is None:
                 state = rule.step(run.state, agents)
-                awake = None if form.kind.needs == "nothing" else world.network.awake(t)
+                awake = None if form.kind.needs == "nothing" else awake_mask(world.network, t)
                 if awake is None:
                     after = state, agents.memory, run.asked
                 else:

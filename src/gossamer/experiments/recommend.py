@@ -22,8 +22,8 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.text import counted
 from gossamer.clocks import clock_of
-from gossamer.clocks.recursion import seconds as seconds_of_rounds
-from gossamer.clocks.schedule import schedule
+from gossamer.clocks.events import schedule
+from gossamer.clocks.rounds import seconds as seconds_of_rounds
 from gossamer.core import (
     InputError,
     Range,

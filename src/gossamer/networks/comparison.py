@@ -2,7 +2,6 @@
 
 import inspect
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -89,22 +88,15 @@ class Comparison:
     def cells(self) -> tuple[list[str], list[list[str]]]:
         """The head and the rows, as text."""
         head = ["network", "sends", "degree", "diameter", "ρ", "in effect", "rate", "rounds", "messages"]
-        return head, [self._cells(row) for row in self.rows]
-
-    def _cells(self, row: Compared) -> list[str]:
-        found = row.asdict()
-        gap, neighbors = (found[key] for key in ("gap", "effective_neighbors"))
-        return [
-            row.name,
-            f"{found['sends']:.3g}",
-            str(found["degree"]),
-            str(found["diameter"]),
-            "–" if gap is None else f"{gap:.3g}",
-            "–" if neighbors is None else f"{neighbors:.3g}",
-            f"{found['rate']:.3g}",
-            f"> {self.limit:,}" if row.rounds is None else f"{row.rounds:,}",
-            "–" if row.sent is None else f"{row.sent:,.0f}",
-        ]
+        body = []
+        for row in self.rows:
+            values = row.asdict()
+            rounds = f"> {self.limit:,}" if row.rounds is None else f"{row.rounds:,}"
+            messages = "–" if row.sent is None else f"{row.sent:,.0f}"
+            numbers = (values[key] for key in ("sends", "degree", "diameter", "gap", "effective_neighbors", "rate"))
+            shown = ("–" if x is None else str(x) if isinstance(x, int) else f"{x:.3g}" for x in numbers)
+            body.append([row.name, *shown, rounds, messages])
+        return head, body
 
     def __str__(self) -> str:
         head, body = self.cells
@@ -151,11 +143,23 @@ def compare(
     gamma = measures.DECAY.check("compare(decay)", decay)
     # eight vectors that disagree, their copies, and a matrix of a few entries an agent
     refuse_beyond_memory(f"a comparison of networks of {n:,} agents", 500 * n, "use fewer agents")
+    # what a network needs besides the number of agents, if nobody says otherwise; random graphs are then connected
+    usual = {
+        "degree": max(1, min(n - 1, 2 * max(1, round(math.log2(n) / 2)))),
+        "probability": min(1.0, 2 * math.log(n) / n if d is None else d / (n - 1)),
+        "radius": math.sqrt((4 * math.log(n) / n if d is None else d / (n - 1)) / math.pi),
+    }
     rows, left_out = [], {}
     with reporting(progress) as report:
-        for name in NETWORKS:
+        for name, maker in NETWORKS.items():
+            takes = inspect.signature(maker).parameters
+            if d is not None and "degree" in takes:
+                given: dict[str, Any] = {"degree": d}
+            else:
+                required = (key for key, one in takes.items() if one.default is one.empty)
+                given = {key: usual[key] for key in required if key in usual}
             try:
-                network = make(name, n, **_options(name, n, d))
+                network = make(name, n, **given)
             except InputError as error:
                 left_out[name] = str(error)
                 continue
@@ -165,6 +169,7 @@ def compare(
 
 
 def _measure(name: str, network: Network, limit: int, goal: float, gamma: float, report: Report) -> Compared:
+    """Let the agents gossip until they agree, and count their messages."""
     mixer = network.mixer
     left = measures.disagreement(
         mixer, network.agents, limit, goal, None, 0, lambda rounds: report(name, rounds, limit, None)
@@ -175,29 +180,3 @@ def _measure(name: str, network: Network, limit: int, goal: float, gamma: float,
     else:
         each = np.resize([mixer.sends(t) for t in range(min(mixer.period, rounds))], rounds)
     return Compared(name, network, network.effective_neighbors(gamma), left, np.append(0.0, np.cumsum(each)), goal)
-
-
-def _options(name: str, n: int, degree: int | None) -> dict[str, Any]:
-    """Return the options that a network needs besides the number of agents."""
-    takes = inspect.signature(NETWORKS[name]).parameters
-    if degree is not None and "degree" in takes:
-        return {"degree": degree}
-    needed = [key for key, one in takes.items() if one.default is inspect.Parameter.empty and key in USUAL]
-    return {key: USUAL[key](n, degree) for key in needed}
-
-
-def _probability(n: int, degree: int | None) -> float:
-    return min(1.0, 2 * math.log(n) / n if degree is None else degree / (n - 1))
-
-
-def _radius(n: int, degree: int | None) -> float:
-    near = 4 * math.log(n) / n if degree is None else degree / (n - 1)
-    return math.sqrt(near / math.pi)
-
-
-USUAL: dict[str, Callable[[int, int | None], Any]] = {
-    "degree": lambda n, degree: max(1, min(n - 1, 2 * max(1, round(math.log2(n) / 2)))),
-    "probability": _probability,
-    "radius": _radius,
-}
-"""Options that a network needs, by the number of agents."""

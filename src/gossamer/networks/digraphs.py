@@ -12,20 +12,28 @@ Reference: S. Pu, W. Shi, J. Xu and A. Nedić, "Push-pull gradient methods for d
 import math
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse import csgraph
 
-from gossamer.basics.lazy_networkx import is_directed, nx
-from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, Range, whole
 from gossamer.networks import graphs
 from gossamer.networks.mixers import Directed, Shifts, choose
-from gossamer.networks.network import Network, call_name, check_name
-from gossamer.networks.spectrum import size
-from gossamer.networks.weights import as_matrix, check_weights, clean, worst_sum
+from gossamer.networks.network import Network, call_name
+from gossamer.networks.weights import (
+    as_matrix,
+    check_graph,
+    check_weights,
+    clean,
+    find_links,
+    join_links,
+    size,
+    worst_sum,
+)
 
 
-def directed(graph: "nx.DiGraph", *, name: str | None = None) -> Network:
+def directed(graph: nx.DiGraph, *, name: str | None = None) -> Network:
     r"""Take any strongly connected directed graph; an edge $j \to i$ means that $i$ hears $j$.
 
     $$ r_{ij} = \frac{1}{1 + d^{\text{in}}_i}, \qquad c_{ij} = \frac{1}{1 + d^{\text{out}}_j} $$
@@ -35,7 +43,7 @@ def directed(graph: "nx.DiGraph", *, name: str | None = None) -> Network:
     heard = heard_links(graph)
     check_strongly_connected(heard, "network", list(graph.nodes))
     n = size(heard)
-    return Network(check_name(name) or call_name(graph.name or "directed", n), n, shares(heard))
+    return Network(name or call_name(graph.name or "directed", n), n, shares(heard))
 
 
 def directed_ring(agents: int) -> Network:
@@ -53,18 +61,18 @@ def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Netw
     p = Range(0, 1, True, False, "It is the chance that an agent sends to another.").check(
         f"{where}(probability)", probability
     )
-    graphs.room_for_graph(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
+    graphs.refuse_large_graph(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
 
     def draw(key: int) -> sp.csr_array:
         graph = nx.fast_gnp_random_graph(n, max(p, graphs.LEAST), seed=key, directed=True)
         return sp.csr_array(graphs.adjacency(graph).T)
 
-    heard = graphs.draw_until(lambda links: graphs.is_connected(links, "strong"), draw, seed)
-    if heard is None:
-        raise InputError(
-            f"{where}({n}, {p:g}) gave no strongly connected graph in {graphs.DRAWS} draws. The probability should be "
-            f"above ln(n)/n = {math.log(n) / n:.4g}; twice that, {min(1.0, 2 * math.log(n) / n):.4g}, is safe."
-        )
+    def is_strong(links: sp.csr_array) -> bool:
+        return csgraph.connected_components(links, connection="strong", return_labels=False) == 1
+
+    least = math.log(n) / n
+    way_out = f"The probability should be above ln(n)/n = {least:.4g}; twice that, {min(1.0, 2 * least):.4g}, is safe."
+    heard = graphs.draw_until(is_strong, draw, seed, f"{where}({n}, {p:g}) gave no strongly connected graph", way_out)
     return Network(call_name(where, n, p, seed=seed), n, shares(heard))
 
 
@@ -79,39 +87,26 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
         raise InputError("from_matrices needs row=R, column=C or both, but got neither.")
     checked = {line: _check_stochastic(W, line) for line, W in given.items()}
     if len(checked) == 2:
-        _check_same_links(checked["row"], checked["column"])
+        _check_same_links(**checked)
     links = next(iter(checked.values()))
-    heard = links - sp.diags_array(links.diagonal())
-    heard = sp.csr_array(heard)
-    heard.eliminate_zeros()
+    n = size(links)
+    heard = join_links(n, *find_links(links))
     check_strongly_connected(heard, "network")
-    equal, n = shares(heard), size(heard)
+    equal = shares(heard)
     mixers = {line: choose(checked[line]) if line in checked else getattr(equal, line) for line in ("row", "column")}
-    return Network(check_name(name) or call_name("matrices", n), n, Directed(**mixers))
+    return Network(name or call_name("matrices", n), n, Directed(**mixers))
 
 
-def heard_links(graph: "nx.DiGraph") -> sp.csr_array:
+def heard_links(graph: nx.DiGraph) -> sp.csr_array:
     """Return a matrix of who hears whom, without self-loops: entry [i, j] is 1 if there is an edge j → i."""
-    if not is_directed(graph):
-        raise InputError(
-            f"graph must be a networkx.DiGraph, but is {type(graph).__name__}. For an undirected graph use "
-            "networks.from_graph(graph); for weights of your own networks.from_matrices(row=R, column=C)."
-        )
-    if graph.is_multigraph():
-        raise InputError(
-            "graph must be simple, but is a multigraph. Merge parallel edges with networkx.DiGraph(graph)."
-        )
-    if graph.number_of_nodes() == 0:
-        raise InputError("graph must have at least one node, but has none. Each node is an agent.")
-    sent = sp.coo_array(nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64))  # pyright: ignore
-    apart = sent.row != sent.col
-    places = sent.col[apart], sent.row[apart]
-    return sp.csr_array(sp.coo_array((np.ones(apart.sum()), places), shape=sent.shape))
+    check_graph(graph, directed=True)
+    sources, targets = find_links(nx.to_scipy_sparse_array(graph, weight=None))
+    return join_links(len(graph), targets, sources)
 
 
 def shares(heard: sp.csr_array) -> Directed:
     """Return equal shares on these links: R by in-degrees, C by out-degrees."""
-    everyone = sp.csr_array(heard.astype(bool).astype(np.float64) + sp.eye_array(size(heard)))
+    everyone = sp.csr_array(heard + sp.eye_array(size(heard)))
     received, sent = (np.asarray(everyone.sum(axis=axis)).ravel() for axis in (1, 0))
     row, column = sp.diags_array(1 / received) @ everyone, everyone @ sp.diags_array(1 / sent)
     return Directed(choose(sp.csr_array(row)), choose(sp.csr_array(column)))

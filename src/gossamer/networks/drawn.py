@@ -15,8 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float, UInt
 
-from gossamer.basics.cipher import NETWORK, encrypted
-from gossamer.basics.lazy_jax import Array, is_array, jnp
+from gossamer.basics.cipher import NETWORK, encrypt
 from gossamer.core import InputError, Range, whole
 from gossamer.networks.mixers import DENSE_LIMIT, Changing, Explicit, Full, MatrixName, Neighbours, mixer
 from gossamer.networks.network import Network, call_name
@@ -58,7 +57,7 @@ class Draws(NamedTuple):
 
     def uniform(self, shape: tuple[int, ...]) -> Any:
         """Return numbers in [0, 1), in float32."""
-        mantissas = self.bits(shape) >> np.uint32(9)
+        mantissas = self.bits(shape) >> np.uint32(9)  # of numbers in [1, 2), as JAX makes them
         return (mantissas | np.float32(1).view(np.uint32)).view(np.float32) - np.float32(1)
 
     def between(self, low: int, high: int) -> Any:
@@ -80,12 +79,12 @@ class Draws(NamedTuple):
         return a
 
     def _encrypt(self, counters: Any) -> tuple[Any, Any]:
-        return encrypted((self.high, self.low), ZERO, counters)
+        return encrypt((self.high, self.low), ZERO, counters)
 
 
 def put(a: Any, places: Any, values: Any) -> Any:
     """Return a copy of the array with these values at these places."""
-    if is_array(a):
+    if hasattr(a, "at"):  # JAX's
         return a.at[places].set(values)
     copy = a.copy()
     copy[places] = values
@@ -94,7 +93,7 @@ def put(a: Any, places: Any, values: Any) -> Any:
 
 def add(a: Any, places: Any, values: Any) -> Any:
     """Return a copy of the array with these values added at these places, of which some may be the same."""
-    if is_array(a):
+    if hasattr(a, "at"):
         return a.at[places].add(values)
     copy = a.copy()
     np.add.at(copy, places, values)
@@ -105,14 +104,11 @@ class Drawn(Changing):
     """A mixer whose rounds are drawn. Subclasses have `at` and `sends`, and `contraction` if it has a closed form."""
 
     @abc.abstractmethod
-    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Explicit:
-        """Draw the mixer of round t, in JAX or, with `xp=numpy`, on the host."""
-
-    def mix(self, x: Float[Array, "agents ..."], t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
-        return self.at(t, over).mix(x)
+    def at(self, t: Any, over: MatrixName, xp: Any = np) -> Explicit:
+        """Draw the mixer of round t, on the host or, with `xp=jax.numpy`, in a compiled program."""
 
     def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
-        return self.at(t, "W" if self.doubly else over, np).sparse()
+        return self.at(t, "W" if self.doubly else over).sparse()
 
     @property
     def random(self) -> bool:
@@ -122,7 +118,7 @@ class Drawn(Changing):
         return None
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         return True
 
 
@@ -141,9 +137,9 @@ class Matching(Drawn):
     kind: ClassVar[str] = "matching"
     alike: ClassVar[bool] = True
     agents: int
-    seed: UInt[np.ndarray, ""]
+    seed: UInt[Any, ""]
 
-    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Neighbours:
+    def at(self, t: Any, over: MatrixName, xp: Any = np) -> Neighbours:
         everyone = xp.arange(self.agents, dtype=np.int32)
         order = Draws.of_round(xp, self.seed, t).permutation(everyone)
         # Places 0–1, 2–3, … are pairs; a last place without a partner is its own.
@@ -179,10 +175,10 @@ class Redrawn(Drawn):
     kind: ClassVar[str] = "redrawn"
     alike: ClassVar[bool] = True
     agents: int
-    probability: Float[np.ndarray, ""]
-    seed: UInt[np.ndarray, ""]
+    probability: Float[Any, ""]
+    seed: UInt[Any, ""]
 
-    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Full:
+    def at(self, t: Any, over: MatrixName, xp: Any = np) -> Full:
         n = self.agents
         drawn = Draws.of_round(xp, self.seed, t).uniform((n, n))
         above = xp.triu(drawn < xp.asarray(self.probability).astype(np.float32), 1)

@@ -17,10 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int, UInt
 
-from gossamer.basics.lazy_jax import Array, jnp
-from gossamer.core import InputError, Range, whole
+from gossamer.core import Range, whole
 from gossamer.networks.drawn import Drawn, Draws, seed_leaf
-from gossamer.networks.graphs import DRAWS, draw_until
+from gossamer.networks.graphs import check_degree, draw_until
 from gossamer.networks.mixers import MatrixName, Neighbours, Shifts, mixer
 from gossamer.networks.network import Network, call_name
 
@@ -67,12 +66,7 @@ def ou_equidyn(agents: int, seed: int = 0, *, weight: float = 0.5) -> Network:
 
 def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) -> Network:
     n, seed = whole(f"{where}(agents)", agents), whole(f"{where}(seed)", seed, least=0)
-    d = whole(f"{where}(degree)", degree, least=2 if both_ways and n > 2 else 1)
-    if d >= max(n, 2):
-        raise InputError(
-            f"{where}(degree) must be below the number of agents, {n}, but is {d}. With all {max(n - 1, 1)} others "
-            "networks.complete is exact."
-        )
+    d = check_degree(where, degree, n, least=2 if both_ways and n > 2 else 1)
     name = call_name(where, n, d, seed=seed)
     if n == 1:
         return Network(name, 1, Shifts((1,), ((0,),), np.ones(1)))
@@ -81,12 +75,9 @@ def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) ->
     def draw(key: int) -> np.ndarray:
         return np.random.default_rng(key).integers(1, n, size=basis)
 
-    steps = draw_until(lambda steps: math.gcd(n, *map(int, steps)) == 1, draw, seed)
-    if steps is None:
-        raise InputError(
-            f"{where}({n}, {d}) gave no connected graph in {DRAWS} draws: all distances and {n} had a common divisor. "
-            f"Use degree {d + 2}, or another seed."
-        )
+    problem = f"{where}({n}, {d}) gave no connected graph"
+    way_out = f"All distances and {n} had a common divisor. Use degree {d + 2}, or another seed."
+    steps = draw_until(lambda steps: math.gcd(n, *map(int, steps)) == 1, draw, seed, problem, way_out)
     ways = np.append(steps, n - steps) if both_ways else steps
     weights = np.bincount(ways, minlength=n) * ((n - 1) / n / len(ways))
     weights[0] = 1 / n
@@ -111,10 +102,10 @@ class Ahead(Drawn):
     kind: ClassVar[str] = "ahead"
     alike: ClassVar[bool] = True
     agents: int
-    share: Float[np.ndarray, ""]
-    seed: UInt[np.ndarray, ""]
+    share: Float[Any, ""]
+    seed: UInt[Any, ""]
 
-    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Neighbours:
+    def at(self, t: Any, over: MatrixName, xp: Any = np) -> Neighbours:
         everyone = xp.arange(self.agents, dtype=np.int32)
         step = Draws.of_round(xp, self.seed, t).between(1, self.agents)
         return _meet(everyone, (everyone - step) % self.agents, self.share, xp)
@@ -123,7 +114,7 @@ class Ahead(Drawn):
         return 1.0
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         return self.agents == 2
 
     def contraction(self, agents: int) -> float:
@@ -142,10 +133,10 @@ class Paired(Drawn):
 
     kind: ClassVar[str] = "paired"
     agents: int
-    share: Float[np.ndarray, ""]
-    seed: UInt[np.ndarray, ""]
+    share: Float[Any, ""]
+    seed: UInt[Any, ""]
 
-    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Neighbours:
+    def at(self, t: Any, over: MatrixName, xp: Any = np) -> Neighbours:
         far, near = Draws.of_round(xp, self.seed, t).split()
         step, first = far.between(1, self.agents), near.between(0, self.agents)
         everyone = xp.arange(self.agents, dtype=np.int32)
@@ -165,9 +156,7 @@ class Paired(Drawn):
         return float((1 - s) ** 2 + s**2 + 2 * s * (1 - s) * largest)
 
 
-def partners(
-    n: int, step: Any, place: Int[Array | np.ndarray, " agents"], xp: Any
-) -> Int[Array | np.ndarray, " agents"]:
+def partners(n: int, step: Any, place: Int[Any, " agents"], xp: Any) -> Int[Any, " agents"]:
     """Return the partner of each agent at this distance, or the agent; places count from the first agent on."""
     back, where = n - step, xp.where
     beyond = _pair_row(n - 2 * back, back, place - back, xp) + back

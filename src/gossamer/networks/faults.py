@@ -13,15 +13,12 @@ import scipy.sparse as sp
 from jaxtyping import Bool, Float, UInt
 
 from gossamer.basics.cipher import FAULTS
-from gossamer.basics.lazy_jax import Array, is_array, jnp
 from gossamer.core import InputError, Range
-from gossamer.networks import mixers, spectrum
+from gossamer.networks import measures
 from gossamer.networks.drawn import Drawn, Draws, Matching, add, put, seed_leaf
 from gossamer.networks.mixers import (
     DENSE_LIMIT,
-    Cycle,
     Directed,
-    Every,
     Explicit,
     Full,
     Hubs,
@@ -33,6 +30,7 @@ from gossamer.networks.mixers import (
     mixer,
 )
 from gossamer.networks.network import Network, check_plain
+from gossamer.networks.sequences import Cycle, Every
 
 RATE = Range(0, 1, False, True, "It is the chance of a failure in one round; at 1 nobody would ever meet.")
 
@@ -71,7 +69,7 @@ def fail(base: Any, agents: int, links: float, asleep: float, seed: int) -> Mixe
         case _:
             explicit = _explicit(base)
     rates = np.asarray(links, np.float64), np.asarray(asleep, np.float64)
-    return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, base.balanced)
+    return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, base.is_symmetric)
 
 
 def _explicit(base: Any) -> Explicit:
@@ -97,17 +95,17 @@ class Faults(Drawn):
     kind: ClassVar[str] = "faults"
     agents: int
     base: Explicit | Directed | Drawn
-    links: Float[np.ndarray, ""]
+    links: Float[Any, ""]
     """The chance that a link is down."""
-    asleep: Float[np.ndarray, ""]
+    asleep: Float[Any, ""]
     """The chance that an agent sleeps."""
-    seed: UInt[np.ndarray, ""]
-    sleeps: bool
+    seed: UInt[Any, ""]
+    sleeping: bool
     """True if `asleep` is above 0."""
     symmetric: bool
     """True if all rounds of the base are symmetric, and so stay doubly stochastic."""
 
-    def at(self, t: Any, over: MatrixName, xp: Any = jnp) -> Explicit:
+    def at(self, t: Any, over: MatrixName, xp: Any = np) -> Explicit:
         columns = over == "C" and not self.symmetric
         match self.base:
             case Directed():
@@ -118,28 +116,29 @@ class Faults(Drawn):
                 explicit = self.base
         return _mend(explicit, functools.partial(self._up, t, xp), columns, xp)
 
-    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
-        base = self.base.awake(t)
-        if not self.sleeps:
+    def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
+        base = self.base.awake(t, xp)
+        if not self.sleeping:
             return base
-        xp: Any = jnp if is_array(t) or is_array(self.seed) else np
         everyone = xp.arange(self.agents, dtype=np.uint32)
         mine = self._chance(t, xp, everyone, everyone) >= xp.asarray(self.asleep).astype(np.float32)
         return mine if base is None else mine & base
 
-    def _up(self, t: Any, xp: Any, i: Any, j: Any) -> Bool[Array | np.ndarray, "..."]:
+    def _up(self, t: Any, xp: Any, i: Any, j: Any) -> Bool[Any, "..."]:
         """Return True where agents i and j hear each other, which both ends of a link know alike."""
         up = self._chance(t, xp, i, j) >= xp.asarray(self.links).astype(np.float32)
-        awake = self.awake(t)
+        awake = self.awake(t, xp)
         up = up if awake is None else up & awake[i] & awake[j]
         return up | (i == j)
 
-    def _chance(self, t: Any, xp: Any, i: Any, j: Any) -> Float[Array | np.ndarray, "..."]:
+    def _chance(self, t: Any, xp: Any, i: Any, j: Any) -> Float[Any, "..."]:
         """Draw a number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
         # Faults of faults take another number, even where both have the same seed.
         draws = Draws.of_round(xp, self.seed, t).fold(FAULTS + self._depth)
         low, high = xp.minimum(i, j).astype(np.uint32), xp.maximum(i, j).astype(np.uint32)
+        # The number of a pair wraps beyond 65,536 agents; then a few pairs share a draw.
         words = draws.words(low * np.uint32(self.agents) + high)
+        # 24 bits are all that float32 holds exactly, so that no number is rounded up to 1.
         return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
 
     @property
@@ -162,11 +161,15 @@ class Faults(Drawn):
         return self.symmetric
 
     @property
+    def sleeps(self) -> bool:
+        return self.sleeping or self.base.sleeps
+
+    @property
     def activity(self) -> float:
         return (1 - float(self.asleep)) * self.base.activity
 
     @functools.cached_property
-    def balanced(self) -> bool:
+    def is_symmetric(self) -> bool:
         return self.symmetric
 
     def contraction(self, agents: int) -> float:
@@ -179,9 +182,9 @@ class Faults(Drawn):
         while isinstance(inner, Faults):
             inner = inner.base
         if inner.alike:  # the trace of E[WᵀW] says all
-            squares = [(self.sparse(t).data ** 2).sum() for t in range(mixers.DRAWN_ROUNDS)]
+            squares = [(self.sparse(t).data ** 2).sum() for t in range(measures.DRAWN_ROUNDS)]
             return float((np.mean(squares) - 1) / (agents - 1))
-        return mixers.estimate_contraction(self, agents)
+        return measures.estimate_contraction(self, agents)
 
     def _exact_contraction(self, n: int) -> float:
         r"""Return the contraction of one symmetric W with faults, which has a closed form.
@@ -207,7 +210,7 @@ class Faults(Drawn):
             once = laplacian @ x
             return x - 2 * m * once + (m**2 + c) * (laplacian @ once) + (m - m**2 - c) * (shared @ x)
 
-        return spectrum.largest(n, product, whole, spectrum.is_thin(matrix))
+        return measures.largest(n, product, whole, measures.is_thin(matrix))
 
 
 def _mend(given: Explicit, up: Any, columns: bool, xp: Any) -> Explicit:

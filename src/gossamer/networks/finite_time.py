@@ -2,14 +2,16 @@
 
 import itertools
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.core import InputError, flag, whole
-from gossamer.networks.mixers import Cycle, Shifts, assemble, choose
+from gossamer.core import flag, whole
+from gossamer.networks.graphs import check_degree
+from gossamer.networks.mixers import Shifts, assemble, choose
 from gossamer.networks.network import Network, call_name
+from gossamer.networks.sequences import Cycle
 
 
 class Round(NamedTuple):
@@ -34,7 +36,7 @@ def base_graph(agents: int, degree: int = 1, *, simple: bool = False) -> Network
     Reference: Y. Takezawa, R. Sato, H. Bao, K. Niwa and M. Yamada, "Beyond exponential graph: communication-efficient
     topologies for decentralized learning via finite-time convergence", 2023, arXiv 2305.11420.
     """
-    n, k = whole("base_graph(agents)", agents), _peers("base_graph", degree, agents)
+    n, k = whole("base_graph(agents)", agents), check_degree("base_graph", degree, agents)
     short = _simple_base(n, k)
     made = short if flag("base_graph(simple)", simple) else min(_base(n, k), short, key=len)
     name = call_name("base_graph", n, k)
@@ -68,7 +70,7 @@ def k_peer_exponential(agents: int, degree: int = 1) -> Network:
     Reference: for $k = 1$, B. Ying et al., "Exponential graph is provably efficient for decentralized deep training",
     2021, arXiv 2110.13363.
     """
-    n, k = whole("k_peer_exponential(agents)", agents), _peers("k_peer_exponential", degree, agents)
+    n, k = whole("k_peer_exponential(agents)", agents), check_degree("k_peer_exponential", degree, agents)
     return Network(call_name("k_peer_exponential", n, k), n, _exponential_rounds(n, k))
 
 
@@ -79,16 +81,6 @@ def _exponential_rounds(n: int, k: int) -> Cycle | Shifts:
         rounds.append(Shifts((n,), tuple((step,) for step in steps), np.full(len(steps), 1 / len(steps))))
         stride *= k + 1
     return Cycle(tuple(rounds)) if rounds else Shifts((1,), ((0,),), np.ones(1))
-
-
-def _peers(where: str, degree: Any, agents: int) -> int:
-    k = whole(f"{where}(degree)", degree)
-    if k >= max(agents, 2):
-        raise InputError(
-            f"{where}(degree) must be below the number of agents, {agents}, but is {k}. With {max(agents - 1, 1)} one "
-            "round averages all."
-        )
-    return k
 
 
 def _base(n: int, k: int) -> list[Round]:

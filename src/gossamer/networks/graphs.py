@@ -1,21 +1,28 @@
 """Static networks, connected and doubly stochastic: known graphs, random graphs, and graphs or matrices of your own."""
 
-import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse import csgraph
 
-from gossamer.basics.lazy_networkx import nx
-from gossamer.basics.lazy_scipy import csgraph
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, whole
 from gossamer.networks.mixers import Mean, Shifts, choose
-from gossamer.networks.network import Network, call_name, check_name
-from gossamer.networks.spectrum import size
-from gossamer.networks.weights import as_matrix, check_connected, check_doubly_stochastic, check_graph, clean, scheme
+from gossamer.networks.network import Network, call_name
+from gossamer.networks.weights import (
+    as_matrix,
+    check_connected,
+    check_doubly_stochastic,
+    check_graph,
+    clean,
+    join_links,
+    scheme,
+    size,
+)
 
 G = TypeVar("G")
 
@@ -35,14 +42,14 @@ def ring(agents: int, *, weights: str = "metropolis") -> Network:
 def path(agents: int, *, weights: str = "metropolis") -> Network:
     r"""Cut a ring once. $\rho = \tfrac23 (1 - \cos \tfrac{\pi}{n})$ for $n \ge 3$."""
     n = whole("path(agents)", agents)
-    room_for_graph(f"path({n:,})", n, n)
+    refuse_large_graph(f"path({n:,})", n, n)
     return from_graph(nx.path_graph(n), weights, name=call_name("path", n, weights=weights))
 
 
 def star(agents: int, *, weights: str = "metropolis") -> Network:
     r"""Link agent 0 to all others. $\rho = \tfrac1n$ for $n \ge 3$."""
     n = whole("star(agents)", agents)
-    room_for_graph(f"star({n:,})", n, n)
+    refuse_large_graph(f"star({n:,})", n, n)
     return from_graph(nx.star_graph(n - 1), weights, name=call_name("star", n, weights=weights))
 
 
@@ -91,44 +98,38 @@ def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str 
         "erdos_renyi(probability)", probability
     )
     scheme(weights)
-    room_for_graph(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
-    links = draw_until(is_connected, lambda key: adjacency(nx.fast_gnp_random_graph(n, max(p, LEAST), seed=key)), seed)
-    if links is None:
-        raise InputError(
-            f"erdos_renyi({n}, {p:g}) gave no connected graph in {DRAWS} draws. The probability should be above "
-            f"ln(n)/n = {math.log(n) / n:.4g}; twice that, {min(1.0, 2 * math.log(n) / n):.4g}, is safe."
-        )
+    refuse_large_graph(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
+    least = math.log(n) / n
+    links = draw_until(
+        is_connected,
+        lambda key: adjacency(nx.fast_gnp_random_graph(n, max(p, LEAST), seed=key)),
+        seed,
+        f"erdos_renyi({n}, {p:g}) gave no connected graph",
+        f"The probability should be above ln(n)/n = {least:.4g}; twice that, {min(1.0, 2 * least):.4g}, is safe.",
+    )
     return from_links(links, weights, call_name("erdos_renyi", n, p, weights=weights, seed=seed))
 
 
 def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "metropolis") -> Network:
     """Draw a graph at random from those in which every agent has this degree. Redrawn until it is connected."""
     n, seed = whole("random_regular(agents)", agents), whole("random_regular(seed)", seed, least=0)
-    d = whole("random_regular(degree)", degree, least=0)
+    d = check_degree("random_regular", degree, n, least=0)
     scheme(weights)
-    if d >= n:
-        raise InputError(f"random_regular(degree) must be below the number of agents, {n}, but is {d}.")
     if n * d % 2:
         raise InputError(
             f"random_regular({n}, {d}) cannot be: agents times degree must be even, but is {n * d}. Use degree "
             f"{d - 1} or {d + 1}, or {n + 1} agents."
         )
-    if d < 2 and n > d + 1:
-        raise InputError(f"random_regular({n}, {d}) is never connected. Use degree 2 for a ring, 3 for an expander.")
     # Pairing is slow for high degrees; the complement is drawn from the same distribution.
     dense = 2 * d > n - 1
-    room_for_graph(f"random_regular({n:,}, {d:,})", n, n * (n if dense else d) / 2)
+    refuse_large_graph(f"random_regular({n:,}, {d:,})", n, n * (n if dense else d) / 2)
 
     def draw(key: int) -> sp.csr_array:
         drawn = adjacency(nx.random_regular_graph(n - 1 - d if dense else d, n, seed=key))
         return sp.csr_array(1 - np.eye(n) - drawn.toarray()) if dense else drawn
 
-    links = draw_until(is_connected, draw, seed)
-    if links is None:
-        raise InputError(
-            f"random_regular({n}, {d}) gave no connected graph in {DRAWS} draws. Use degree 3, which almost always is, "
-            "or networks.ring for degree 2."
-        )
+    way_out = "Use degree 3, which almost always is, or networks.ring for degree 2."
+    links = draw_until(is_connected, draw, seed, f"random_regular({n}, {d}) gave no connected graph", way_out)
     return from_links(links, weights, call_name("random_regular", n, d, weights=weights, seed=seed))
 
 
@@ -139,28 +140,29 @@ def random_geometric(agents: int, radius: float, seed: int = 0, *, weights: str 
         "random_geometric(radius)", radius
     )
     scheme(weights)
-    room_for_graph(f"random_geometric({n:,}, {r:g})", n, min(1.0, math.pi * min(r, 1.0) ** 2) * n * (n - 1) / 2)
-    links = draw_until(is_connected, lambda key: adjacency(nx.random_geometric_graph(n, r, seed=key)), seed)
-    if links is None:
-        least = math.sqrt(math.log(n) / (math.pi * n))
-        raise InputError(
-            f"random_geometric({n}, {r:g}) gave no connected graph in {DRAWS} draws. The radius should be above "
-            f"√(ln(n)/(πn)) = {least:.4g}; twice that, {2 * least:.4g}, is safe."
-        )
+    refuse_large_graph(f"random_geometric({n:,}, {r:g})", n, min(1.0, math.pi * min(r, 1.0) ** 2) * n * (n - 1) / 2)
+    least = math.sqrt(math.log(n) / (math.pi * n))
+    links = draw_until(
+        is_connected,
+        lambda key: adjacency(nx.random_geometric_graph(n, r, seed=key)),
+        seed,
+        f"random_geometric({n}, {r:g}) gave no connected graph",
+        f"The radius should be above √(ln(n)/(πn)) = {least:.4g}; twice that, {2 * least:.4g}, is safe.",
+    )
     return from_links(links, weights, call_name("random_geometric", n, r, weights=weights, seed=seed))
 
 
 def tree(agents: int, degree: int = 3, *, weights: str = "metropolis") -> Network:
     """Build a balanced tree, level by level, in which no agent has more neighbours than `degree`."""
     n, d = whole("tree(agents)", agents), whole("tree(degree)", degree, least=2, advice="With 2 it is a path.")
-    room_for_links(f"tree({n:,})", n, n)
+    refuse_large_graph(f"tree({n:,})", n, n)
     child = np.arange(1, n)
     # agent 0 has d children, and the others d − 1
     parent = np.where(child <= d, 0, 1 + (child - 1 - d) // (d - 1))
-    return from_links(undirected_links(n, child, parent), weights, call_name("tree", n, d, weights=weights))
+    return from_links(join_both_ways(n, child, parent), weights, call_name("tree", n, d, weights=weights))
 
 
-def from_graph(graph: "nx.Graph", weights: str = "metropolis", *, name: str | None = None) -> Network:
+def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
     """Take any connected undirected graph. Agents are in the order of ``graph.nodes``; self-loops are ignored."""
     make = scheme(weights)
     check_graph(graph)
@@ -168,7 +170,7 @@ def from_graph(graph: "nx.Graph", weights: str = "metropolis", *, name: str | No
     check_connected(matrix, list(graph.nodes))
     n = size(matrix)
     matrix.eliminate_zeros()
-    return Network(check_name(name) or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+    return Network(name or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
 
 
 def from_links(links: sp.csr_array, weights: str, name: str) -> Network:
@@ -188,17 +190,23 @@ def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
     copy = clean(matrix)
     check_connected(copy)
     n = size(copy)
-    return Network(check_name(name) or call_name("matrix", n), n, choose(copy))
+    return Network(name or call_name("matrix", n), n, choose(copy))
 
 
-def room_for_graph(what: str, agents: int, links: float) -> None:
-    """Raise InputError if memory cannot hold this graph of networkx; bytes of an agent and of a link were measured."""
+def check_degree(where: str, degree: Any, agents: int, least: int = 1) -> int:
+    """Return the number of others that each agent hears; raise InputError if there are not so many."""
+    d = whole(f"{where}(degree)", degree, least=least)
+    if d >= max(agents, 2):
+        raise InputError(
+            f"{where}(degree) must be below the number of agents, {agents}, but is {d}. With all others "
+            "networks.complete averages in one round."
+        )
+    return d
+
+
+def refuse_large_graph(what: str, agents: int, links: float) -> None:
+    """Raise InputError if memory cannot hold this graph; bytes of an agent and a link were measured with networkx."""
     refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
-
-
-def room_for_links(what: str, agents: int, links: float) -> None:
-    """Raise InputError if memory cannot hold this graph as arrays; bytes of an agent and of a link were measured."""
-    refuse_beyond_memory(what, 200 * agents + 150 * links, "use fewer agents or links")
 
 
 def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, ...]], weights: str) -> Network:
@@ -213,14 +221,20 @@ def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, 
     return Network(name, math.prod(shape), Shifts(shape, offsets, share))
 
 
-def draw_until(accept: Callable[[G], bool], make: Callable[[int], G], seed: int) -> G | None:
-    """Return the first graph that is accepted, each drawn with a seed of its own that is derived from `seed`."""
-    keys = (int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]) for draw in itertools.count())
-    graphs = (make(key) for key in itertools.islice(keys, DRAWS))
-    return next((graph for graph in graphs if accept(graph)), None)
+def draw_until(accept: Callable[[G], bool], make: Callable[[int], G], seed: int, problem: str, way_out: str) -> G:
+    """Return the first graph that is accepted, each drawn with a seed of its own that is derived from `seed`.
+
+    Raise InputError with the problem and the way out after `DRAWS` draws.
+    """
+    for draw in range(DRAWS):
+        # a sequence of seeds, so that the draws of seed 0 are not those of seed 1, one later
+        graph = make(int(np.random.SeedSequence([seed, draw]).generate_state(1)[0]))
+        if accept(graph):
+            return graph
+    raise InputError(f"{problem} in {DRAWS} draws. {way_out}")
 
 
-def adjacency(graph: "nx.Graph | nx.DiGraph") -> sp.csr_array:
+def adjacency(graph: nx.Graph) -> sp.csr_array:
     """Return the adjacency matrix of a graph with nodes 0, 1, …, n − 1."""
     order = range(graph.number_of_nodes())
     links = sp.csr_array(nx.to_scipy_sparse_array(graph, order, weight=None, dtype=np.float64))  # pyright: ignore
@@ -228,12 +242,11 @@ def adjacency(graph: "nx.Graph | nx.DiGraph") -> sp.csr_array:
     return links
 
 
-def undirected_links(n: int, a: np.ndarray, b: np.ndarray) -> sp.csr_array:
+def join_both_ways(n: int, a: np.ndarray, b: np.ndarray) -> sp.csr_array:
     """Return the adjacency matrix of these links, in both directions."""
-    ends = np.append(a, b), np.append(b, a)
-    return sp.csr_array(sp.coo_array((np.ones(len(ends[0])), ends), shape=(n, n)))
+    return join_links(n, np.append(a, b), np.append(b, a))
 
 
-def is_connected(links: sp.csr_array, connection: str = "weak") -> bool:
-    """Return True if these links connect all agents, in both directions if the connection is "strong"."""
-    return csgraph.connected_components(links, directed=True, connection=connection, return_labels=False) == 1
+def is_connected(links: sp.csr_array) -> bool:
+    """Return True if these links connect all agents."""
+    return csgraph.connected_components(links, directed=False, return_labels=False) == 1

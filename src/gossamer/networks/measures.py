@@ -1,27 +1,196 @@
-"""Measures of a network beside ρ: effective neighbours, disagreement as rounds go by, and the diameter."""
+r"""Measures of a network: the spectral gap, effective neighbours, disagreement as rounds go by, and the diameter.
+
+The gap $\rho = 1 - \lVert W - J\rVert_2$ is the share of the disagreement that one gossip removes. For an asymmetric
+$W$ this is a singular value, not an eigenvalue: eigenvalues say nothing about one round. Up to `EXACT_AGENTS` agents
+all comes from dense matrices. Beyond, Lanczos' method needs products with sparse matrices only; it is slow on long thin
+graphs, whose sparse factorisation costs next to nothing.
+"""
 
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
+from scipy.sparse import csgraph, linalg
 
 from gossamer.basics.arrays import array_of
-from gossamer.basics.lazy_scipy import csgraph
 from gossamer.core import InputError, Range, whole
-from gossamer.networks.mixers import MatrixName, Mean, Mixer, translations
-from gossamer.networks.spectrum import EXACT_AGENTS, size
+from gossamer.networks.weights import double_cover, size
+
+if TYPE_CHECKING:
+    from gossamer.networks.mixers import MatrixName, Mixer
+
+Product = Callable[[np.ndarray], np.ndarray]
+
+EXACT_AGENTS = 1_000
+"""The most agents whose whole spectrum is computed."""
+
+RESTARTS = 200
+"""The restarts, of about 20 products each, after which Lanczos gives up."""
+
+DRAWN_ROUNDS = 256
+"""The number of rounds drawn to estimate a gap that has no closed form."""
 
 DECAY = Range(0, 1, False, True, "It is how much of the noise of a round is left a round later.")
 
 WALKED = 1_000
 """The rounds over which a walk is averaged, and a twentieth of how many numbers walk, if there is no closed form."""
 
+SEARCHES = 32
+"""The number of breadth-first searches, one at a time, before all agents search at once."""
 
-def effective_neighbors(mixer: Mixer, agents: int, decay: float) -> float | None:
+BYTES = 64_000_000
+"""The memory that one level of a search from all agents may take at a time."""
+
+
+# --- the spectrum ---
+
+
+def matrix_gap(matrix: sp.csr_array) -> float:
+    """Return the gap of a doubly stochastic matrix, never dense above `EXACT_AGENTS` agents."""
+    n = size(matrix)
+    if n <= EXACT_AGENTS:
+        return clip(1 - float(np.linalg.norm(matrix.toarray() - 1 / n, 2)))
+    if csgraph.connected_components(double_cover(matrix), directed=False)[0] > 1:
+        return 0.0
+    if abs(matrix - matrix.T).max() <= 1e-14:  # not by WᵀW, which is dense on a star
+        largest = None if is_thin(matrix) else _lanczos(n, lambda x: matrix @ x - x.mean(), "LM")
+        if largest is not None:
+            return clip(1 - abs(largest))
+        second = _laplacian_gap(matrix)
+        # Gershgorin often shows that the lower end cannot matter, and saves the second factorisation.
+        if 2 * matrix.diagonal().min() >= second:
+            return clip(second)
+        return clip(min(second, 1 + matrix_lowest(matrix)))
+    # (W − J)ᵀ(W − J) = WᵀW − J, and WᵀW is doubly stochastic too; g = 1 − σ² gives ρ = 1 − σ without cancellation.
+    transpose = sp.csr_array(matrix.T)
+    square = _lanczos(n, lambda x: transpose @ (matrix @ x) - x.mean(), "LA")
+    g = _laplacian_gap(sp.csr_array(transpose @ matrix)) if square is None else 1 - square
+    return clip(g / (1 + math.sqrt(max(0.0, 1 - g))))
+
+
+def matrix_lowest(symmetric: sp.csr_array) -> float:
+    """Return the lowest eigenvalue of a symmetric, stochastic matrix, never dense above `EXACT_AGENTS` agents."""
+    n = size(symmetric)
+    if n <= EXACT_AGENTS:
+        return float(np.linalg.eigvalsh(symmetric.toarray())[0])
+    lowest = _lanczos(n, lambda x: symmetric @ x, "SA")
+    if lowest is not None:
+        return lowest
+    bound = 2 * symmetric.diagonal().min() - 1  # Gershgorin's: the place to look from
+    return float(linalg.eigsh(symmetric, 1, sigma=bound - 1e-9, v0=_start(n), return_eigenvectors=False)[0])
+
+
+def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None, thin: bool = False) -> float:
+    """Return λ_max(M − J) of a symmetric positive semidefinite M with rows that sum to 1, given by its product.
+
+    If the graph is `thin`, and if Lanczos is slow, the whole sparse matrix is factorised. Without one, as for a product
+    of many rounds, Lanczos goes on to an error of 1e-4: an eigenvalue that is slow to find is close to the largest.
+    """
+    if n == 1:
+        return 0.0
+    if n <= EXACT_AGENTS:
+        columns = np.stack([product(e) for e in np.eye(n)], axis=1)
+        return float(np.linalg.eigvalsh((columns + columns.T) / 2 - 1 / n)[-1])
+    found = None if thin else _lanczos(n, lambda x: product(x) - x.mean(), "LA")
+    if found is not None:
+        return found
+    if whole is not None:
+        return 1 - _laplacian_gap(whole())
+    centred, limits = _operator(n, lambda x: product(x) - x.mean()), {"ncv": 64, "maxiter": 10 * n, "tol": 1e-4}
+    return float(linalg.eigsh(centred, 1, which="LA", v0=_start(n), return_eigenvectors=False, **limits)[0])
+
+
+def is_thin(matrix: sp.csr_array) -> bool:
+    """Return True for a tree or a cycle, about."""
+    return bool(matrix.nnz - np.count_nonzero(matrix.diagonal()) <= 2 * size(matrix))
+
+
+def clip(gap: float) -> float:
+    """Return the gap, which rounding may have moved out of [0, 1], inside."""
+    return float(min(max(gap, 0.0), 1.0))
+
+
+def _lanczos(n: int, product: Product, end: Literal["LA", "SA", "LM"]) -> float | None:
+    """Return the highest, the lowest or the largest eigenvalue of a symmetric matrix; None if Lanczos gives up."""
+    limits = {"maxiter": RESTARTS, "tol": 1e-10}  # beyond some thousand products a factorisation is faster
+    try:
+        found = linalg.eigsh(_operator(n, product), 1, which=end, v0=_start(n), return_eigenvectors=False, **limits)
+    except linalg.ArpackNoConvergence:
+        return None
+    return float(found[0])
+
+
+def _laplacian_gap(symmetric: sp.csr_array) -> float:
+    """Return the smallest positive eigenvalue of I − W, from the largest of its pseudo-inverse."""
+    n = size(symmetric)
+    # Ground the agent with the most neighbours: on a star, what is left is diagonal, where another would lose digits.
+    others = np.delete(np.arange(n), np.diff(symmetric.indptr).argmax())
+    grounded = linalg.splu(sp.csc_matrix(sp.eye_array(n) - symmetric)[others][:, others])
+
+    def pseudo_inverse(x: np.ndarray) -> np.ndarray:
+        y = np.zeros(n)
+        y[others] = grounded.solve(x[others] - x.mean())
+        return y - y.mean()
+
+    inverse = _operator(n, pseudo_inverse)
+    return 1 / float(linalg.eigsh(inverse, 1, which="LA", v0=_start(n), return_eigenvectors=False)[0])
+
+
+def _start(n: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(n)  # so that a gap is the same twice
+
+
+def _operator(n: int, product: Product) -> linalg.LinearOperator:
+    return linalg.LinearOperator((n, n), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)  # pyright: ignore
+
+
+def estimate_contraction(mixer: "Mixer", n: int, step: int = 1) -> float:
+    """Return the mean of PᵀP's λ_max over `DRAWN_ROUNDS` drawn rounds, or the exact one if nothing is drawn.
+
+    W is I in all rounds of a period but every `step`-th.
+    """
+    p = mixer.period
+    periods = -(-DRAWN_ROUNDS // p) if mixer.random else 1
+    rounds = [[mixer.sparse(s * p + t) for t in range(0, p, step)] for s in range(periods)]
+    if not mixer.random and _averages_exactly(rounds[0], n):
+        return 0.0
+    if n <= EXACT_AGENTS:
+        if p == 1:
+            mean: Any = sum((W.T @ W for (W,) in rounds), sp.csr_array((n, n))) / periods
+        else:
+            mean = np.zeros((n, n))
+            for period in rounds:
+                P = functools.reduce(lambda P, W: W @ P, period, np.eye(n))
+                mean += P.T @ P / periods
+        return largest(n, lambda x: mean @ x)
+
+    def product(x: np.ndarray) -> np.ndarray:
+        total = np.zeros(n)
+        for period in rounds:
+            y = functools.reduce(lambda y, W: W @ y, period, x)
+            total += functools.reduce(lambda y, W: W.T @ y, reversed(period), y) / periods
+        return total
+
+    return largest(n, product)
+
+
+def _averages_exactly(period: list[sp.csr_array], n: int) -> bool:
+    """Return True if the product of these rounds is J. PᵀP would hide that behind its rounding."""
+    x = np.random.default_rng(0).standard_normal((n, 4))  # a random vector has a part along every eigenvector
+    x = start = x - x.mean(axis=0)
+    for W in period:
+        x = W @ x
+    return bool(np.abs(x).max() < 1e-13 * np.abs(start).max())
+
+
+# --- walks and disagreement ---
+
+
+def effective_neighbors(mixer: "Mixer", agents: int, decay: float) -> float | None:
     r"""Return $n_W(\gamma)$, from the variance of the walk $x \leftarrow W (\sqrt\gamma x + \xi)$ of unit noise."""
     gamma = DECAY.check("effective_neighbors(decay)", decay)
     if not mixer.doubly:
@@ -30,21 +199,19 @@ def effective_neighbors(mixer: Mixer, agents: int, decay: float) -> float | None
     return 1 / (1 / agents + (1 - gamma) * _walk_variance(mixer, agents, gamma))
 
 
-def _walk_variance(mixer: Any, n: int, gamma: float) -> float:
+def _walk_variance(mixer: "Mixer", n: int, gamma: float) -> float:
     """Return the mean over agents and rounds of E(x_i − x̄)²."""
-    rounds = translations(mixer)
-    match mixer:
-        case _ if n == 1 or isinstance(mixer, Mean):
-            return 0.0
-        case _ if mixer.alike:  # a round leaves q of every disagreement
-            q = (1 - mixer.gap(n)) ** 2
-            return (n - 1) / n * q / (1 - gamma * q)
-        case _ if rounds:
-            return _variance([np.abs(turn.eigenvalues())[1:] ** 2 for turn in rounds], gamma).sum() / n
-        case _ if mixer.random or n > EXACT_AGENTS:
-            return _simulate_walk(mixer, n, gamma)
-        case _ if not mixer.changes and mixer.balanced:
-            return _variance([np.linalg.eigvalsh(mixer.sparse().toarray())[:-1] ** 2], gamma).sum() / n
+    if n == 1:
+        return 0.0
+    if mixer.alike:  # a round leaves q of every disagreement
+        q = (1 - mixer.gap(n)) ** 2
+        return (n - 1) / n * q / (1 - gamma * q)
+    if rounds := mixer.translations():
+        return _variance([np.abs(turn.eigenvalues())[1:] ** 2 for turn in rounds], gamma).sum() / n
+    if mixer.random or n > EXACT_AGENTS:
+        return simulate_walk(mixer, n, gamma)
+    if not mixer.changes and mixer.is_symmetric:
+        return _variance([np.linalg.eigvalsh(mixer.sparse().toarray())[:-1] ** 2], gamma).sum() / n
     return _solve_walk(mixer, n, gamma)
 
 
@@ -60,7 +227,7 @@ def _variance(squares: list[np.ndarray], gamma: float) -> np.ndarray:
     return total
 
 
-def _solve_walk(mixer: Mixer, n: int, gamma: float) -> float:
+def _solve_walk(mixer: "Mixer", n: int, gamma: float) -> float:
     """Return the variance from whole covariances, X ← W (γ X + I − J) Wᵀ. Doubling finds their fixed point."""
     p, noise = mixer.period, np.eye(n) - 1 / n
     across: np.ndarray = noise
@@ -68,7 +235,7 @@ def _solve_walk(mixer: Mixer, n: int, gamma: float) -> float:
     for t in range(p):
         W = mixer.sparse(t)
         across, covariance = np.asarray(math.sqrt(gamma) * (W @ across)), W @ (W @ (gamma * covariance + noise)).T
-    while np.abs(across).max() > 1e-9:
+    while np.abs(across).max() > 1e-9:  # what is left out is its square
         covariance = covariance + across @ covariance @ across.T
         across = across @ across
     total = 0.0
@@ -79,11 +246,11 @@ def _solve_walk(mixer: Mixer, n: int, gamma: float) -> float:
     return float(total)
 
 
-def _simulate_walk(mixer: Mixer, n: int, gamma: float) -> float:
+def simulate_walk(mixer: "Mixer", n: int, gamma: float) -> float:
     """Estimate the variance from a walk long enough to forget where it began."""
     random, mix = np.random.default_rng(0), products(mixer)
     x = np.zeros((n, -(-20 * WALKED // n)))
-    forget, total = math.ceil(5 / (1 - gamma)), 0.0
+    forget, total = math.ceil(5 / (1 - gamma)), 0.0  # e⁻⁵ of the start is left by then
     for t in range(forget + WALKED):
         x = mix(t, math.sqrt(gamma) * x + random.standard_normal(x.shape))
         x -= x.mean(axis=0)
@@ -91,22 +258,18 @@ def _simulate_walk(mixer: Mixer, n: int, gamma: float) -> float:
     return total
 
 
-def products(mixer: Mixer) -> Callable[[int, np.ndarray], np.ndarray]:
+def products(mixer: "Mixer") -> Callable[[int, np.ndarray], np.ndarray]:
     """Return the product with W of round t, or with C if there is no W. Matrices that come again are kept."""
     over: MatrixName = "W" if mixer.doubly else "C"
+    if mixer.kind == "mean":  # which needs no matrix
+        return lambda t, x: mixer.mix(x)
     repeats = 1 if not mixer.changes else mixer.period if not mixer.random and mixer.period <= WALKED else 0
     matrix = functools.lru_cache(maxsize=repeats or 1)(lambda t: mixer.sparse(t, over))
-
-    def product(t: int, x: np.ndarray) -> np.ndarray:
-        if isinstance(mixer, Mean):
-            return np.broadcast_to(x.mean(axis=0), x.shape)
-        return matrix(t % repeats if repeats else t) @ x
-
-    return product
+    return lambda t, x: matrix(t % repeats if repeats else t) @ x
 
 
 def disagreement(
-    mixer: Mixer,
+    mixer: "Mixer",
     agents: int,
     rounds: int,
     until: float,
@@ -137,16 +300,12 @@ def disagreement(
         left.append(float(np.linalg.norm(x / shares)) / first)
         if left[-1] <= goal:
             break
-        if t % 64 == 63:
+        if t % 64 == 63:  # rounds take microseconds, a report more
             report(t + 1)
     return np.array(left)
 
 
-SEARCHES = 32
-"""The number of breadth-first searches, one at a time, before all agents search at once."""
-
-BYTES = 64_000_000
-"""The memory that one level of a search from all agents may take at a time."""
+# --- distances ---
 
 
 def diameter(links: sp.csr_array, alike: bool) -> int:

@@ -2,7 +2,6 @@ r"""A network: agents and the weights they gossip with, $x_i \leftarrow \sum_j w
 
 import dataclasses
 import math
-import operator
 from functools import cached_property
 from typing import Any, Literal
 
@@ -13,12 +12,12 @@ from jaxtyping import Bool, Float, Int
 from gossamer.attacks import Attack
 from gossamer.basics.arrays import array_of
 from gossamer.basics.html import Markup, panel, tag
-from gossamer.basics.lazy_jax import Array, is_array, is_known, jnp
-from gossamer.basics.pytrees import pytree, taken_apart
+from gossamer.basics.pytrees import flatten, pytree
 from gossamer.core import InputError, brief, whole
 from gossamer.networks import measures
-from gossamer.networks.mixers import DENSE_LIMIT, MatrixName, Mean, Mixer, Shifts, translations
-from gossamer.networks.spectrum import EXACT_AGENTS, matrix_lowest
+from gossamer.networks.measures import EXACT_AGENTS
+from gossamer.networks.mixers import DENSE_LIMIT, MatrixName, Mean, Mixer, Shifts
+from gossamer.networks.weights import find_links, join_links
 
 PRINTED_AGENTS = 100
 """The most agents for which `repr` computes the gap of a network that changes."""
@@ -37,8 +36,8 @@ class Network:
 
     Most are static and doubly stochastic: one W. A network may also change from round to round (`sequence`,
     `random_matching`, `failing`, `every`, …) or be directed (`directed`, `from_matrices`): then it has a row-stochastic
-    R and a column-stochastic C on the same links. It is a pytree: weights are leaves (float64 on the host), the name
-    and the structure are static. JAX is imported where something is mixed or drawn, and by nothing else.
+    R and a column-stochastic C on the same links. A network is a pytree: weights are leaves (float64 of NumPy), the
+    name and the structure are static.
     """
 
     name: str = dataclasses.field(metadata={"static": True})
@@ -51,29 +50,31 @@ class Network:
     clock: Any = dataclasses.field(default=None, metadata={"static": True})
     """The clock of an asynchronous network, which says who wakes when; a run puts it here."""
 
-    def mix(self, x: Any, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
-        """Return the product with W, R or C of round t, over the first axis of `x` and in its dtype.
+    def mix(self, x: Any, t: int = 0, over: MatrixName = "W") -> Float[np.ndarray, "agents ..."]:
+        """Return the product with W, R or C of round t, over the first axis of `x`, in float64.
 
-        If W is doubly stochastic, R = C = W.
+        If W is doubly stochastic, R = C = W. In a compiled program use `gossamer.engines.mixing.mix`.
         """
-        x = jnp.asarray(x if is_array(x) else array_of("x", x))
+        x = array_of("x", x)
         if x.ndim == 0 or x.shape[0] != self.agents:
             raise InputError(
                 f"{self.name} mixes arrays with one row an agent, [{self.agents}, …], but got shape {x.shape}. Stack "
                 "the agents along the first axis."
             )
-        if not jnp.issubdtype(x.dtype, jnp.inexact):
-            raise InputError(f"{self.name} mixes floating point, but got {x.dtype}. Convert it with x.astype(float).")
-        self._check_over(over)
-        return self.mixer.mix(x, _round(t), over)
+        self.check_over(over)
+        rows = x.astype(np.float64).reshape(self.agents, -1)  # SciPy multiplies arrays of one or two axes
+        return self.mixer.mix(rows, whole("t", t, least=0), over).reshape(x.shape)
 
-    def awake(self, t: Any) -> Bool[Array | np.ndarray, " agents"] | None:
+    def awake(self, t: int) -> Bool[np.ndarray, " agents"] | None:
         """Return a mask of the agents that are awake in round t; None if no agent ever sleeps."""
-        return self.mixer.awake(_round(t))
+        if not self.mixer.sleeps:
+            return None
+        awake = self.mixer.awake(whole("t", t, least=0))
+        return np.ones(self.agents, bool) if awake is None else awake
 
     def matrix(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
-        """Return the matrix of round t that `mix` multiplies by, as a sparse array in float64."""
-        self._check_over(over)
+        """Return W, R or C of round t as a sparse array in float64."""
+        self.check_over(over)
         if isinstance(self.mixer, Mean):
             self._refuse_large("all of whose entries are 1/n: use `mix`, `gap` and `degrees`, which need no matrix")
         return self.mixer.sparse(whole("t", t, least=0), over)
@@ -96,7 +97,7 @@ class Network:
     @property
     def symmetric(self) -> bool:
         """True if there is one W for all rounds and it is symmetric, to rounding."""
-        return not self.changes and self.mixer.balanced
+        return not self.changes and self.mixer.is_symmetric
 
     @cached_property
     def traffic(self) -> float:
@@ -156,7 +157,7 @@ class Network:
             case Shifts():
                 return float(np.real(self.mixer.eigenvalues()).min())
             case _:
-                return matrix_lowest(self.sparse)
+                return measures.matrix_lowest(self.sparse)
 
     def effective_neighbors(self, decay: float = 0.9) -> float | None:
         r"""Return how many agents each averages with in effect as rounds go by, from 1 (alone) to n (complete).
@@ -190,7 +191,7 @@ class Network:
         """The most links from one agent to another, over the links of all rounds."""
         if self._sends is None:
             return int(self.agents > 1)
-        return measures.diameter(sp.csr_array(self._sends.T), alike=bool(translations(self.mixer)))
+        return measures.diameter(sp.csr_array(self._sends.T), alike=bool(self.mixer.translations()))
 
     @cached_property
     def degrees(self) -> Int[np.ndarray, " agents"]:
@@ -201,12 +202,7 @@ class Network:
 
     def neighbors(self, agent: int) -> Int[np.ndarray, " degree"]:
         """Return the other agents that this agent sends to in one round or another, in order."""
-        try:
-            i = operator.index(agent)
-        except TypeError:
-            i = -1
-        if not 0 <= i < self.agents:
-            raise InputError(f"agent must be a whole number in 0 … {self.agents - 1}, but is {brief(agent)}.")
+        i = whole("agent", agent, least=0, most=self.agents - 1)
         if self._sends is None:
             return np.delete(np.arange(self.agents), i)
         first, last = self._sends.indptr[i : i + 2]
@@ -226,14 +222,12 @@ class Network:
         union = self.mixer.union()
         if union is None:
             return None
-        entries = sp.coo_array(union)
-        apart = entries.row != entries.col
-        ends = entries.row[apart], entries.col[apart]
-        sends = sp.csc_array(sp.coo_array((np.ones(len(ends[0])), ends), shape=entries.shape))
+        sends = sp.csc_array(join_links(self.agents, *find_links(union)))
         sends.sort_indices()
         return sends
 
-    def _check_over(self, over: Any) -> None:
+    def check_over(self, over: Any) -> None:
+        """Raise InputError unless this is the name of a matrix that the network has."""
         if not isinstance(over, str) or over not in ("W", "R", "C"):
             raise InputError(f'over must be "W", "R" or "C", but is {brief(over)}.')
         if over == "W" and not self.mixer.doubly:
@@ -251,7 +245,7 @@ class Network:
     def __repr__(self) -> str:
         text = f"{self.name}: {_count(self.agents, 'agent')}"
         # JAX prints networks whose leaves are tracers or placeholders, which have no values.
-        if not all(isinstance(leaf, np.ndarray) or is_known(leaf) for leaf in taken_apart(self)[0]):
+        if not all(isinstance(leaf, np.ndarray) for leaf in flatten(self)[0]):
             return text
         text += f", {_count(self.links, 'link')}"
         if not self.mixer.doubly:
@@ -263,10 +257,6 @@ class Network:
     def _repr_html_(self) -> str:
         few = 1 < self.agents <= DRAWN_AGENTS and self.links <= DRAWN_LINKS
         return panel(tag("code", repr(self)), _picture(self) if few else None)
-
-
-def _round(t: Any) -> Any:
-    return t.astype(np.int32) if is_array(t) else np.int32(whole("t", t, least=0))
 
 
 def _count(number: int, what: str) -> str:
@@ -302,18 +292,8 @@ def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int |
     """Return the call that makes a network, without its default arguments."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
-    is_default = (
-        isinstance(weights, str) and weights == "metropolis"
-    )  # weights are checked later: an array has no truth
-    parts += [] if is_default else [f"weights={brief(weights)}"]
+    parts += [] if weights == "metropolis" else [f"weights={weights!r}"]
     return f"{kind}({', '.join(parts)})"
-
-
-def check_name(given: Any) -> str | None:
-    """Return the name that a user gave, or None; raise InputError if it is not text."""
-    if given is not None and not isinstance(given, str):
-        raise InputError(f"the name of a network must be text, but is {brief(given)}.")
-    return given
 
 
 def check_plain(where: str, network: Any) -> None:
@@ -323,10 +303,5 @@ def check_plain(where: str, network: Any) -> None:
             f"{where}(network) must be a network, but is {type(network).__name__}. Make one first, such as "
             "networks.ring(20)."
         )
-    refuse_attacked(where, network)
-
-
-def refuse_attacked(where: str, network: Network) -> None:
-    """Raise InputError if the network has attackers."""
     if network.attack is not None:
         raise InputError(f"{where} is given {network.name}: let networks.attacked stand around all the others.")

@@ -5,10 +5,10 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.basics.lazy_networkx import is_directed, is_graph
 from gossamer.core import InputError, Registry, brief, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
 from gossamer.networks.drawn import seed_leaf
@@ -50,11 +50,7 @@ def options(name: str) -> tuple[str, ...]:
     """Return the options that `make` takes for this network besides the number of agents."""
     if not isinstance(name, str) or name not in NETWORKS:
         raise InputError(f"{brief(name)} is not a network; {nearest(name, NETWORKS)}")
-    return *_own_options(name), *COMMON
-
-
-def _own_options(name: str) -> tuple[str, ...]:
-    return tuple(key for key in inspect.signature(NETWORKS[name]).parameters if key != "agents")
+    return *(key for key in inspect.signature(NETWORKS[name]).parameters if key != "agents"), *COMMON
 
 
 def make(name: str, agents: int, **values: Any) -> Network:
@@ -70,14 +66,12 @@ def make(name: str, agents: int, **values: Any) -> Network:
     for key in values:
         if key not in known:
             raise InputError(f"{name} has no option {brief(key)}; {nearest(key, known)}")
-    own = _own_options(name)
     common = {key: values.pop(key) for key in COMMON if key in values}
-    needed = inspect.signature(NETWORKS[name]).parameters
     if name == "torus":
         sides = _sides(n, values.pop("rows", None), values.pop("columns", None))
         return _wrap(name, graphs.torus(*sides, **values), **common)
-    for key in own:
-        if needed[key].default is inspect.Parameter.empty and key not in values:
+    for key, parameter in inspect.signature(NETWORKS[name]).parameters.items():
+        if key != "agents" and parameter.default is parameter.empty and key not in values:
             raise InputError(f"{name} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
     return _wrap(name, NETWORKS[name](n, **values), **common)
 
@@ -143,31 +137,28 @@ def of(given: Any, agents: int, *, counted: str = "agents") -> Network:
     word for what `agents` counts, in error messages.
     """
     n = whole("the number of agents", agents)
-    network = _interpret(given, n)
+    if isinstance(given, Network):
+        network = given
+    elif is_network_file(given) and given not in NETWORKS:
+        network = from_file(given)
+    elif isinstance(given, str):
+        options(given)
+        # an agent that is alone has no neighbours, whatever the name
+        network = make(given, n) if n > 1 else graphs.from_matrix(np.eye(1))
+    elif isinstance(given, Mapping):
+        network = of_table(dict(given), n)
+    elif isinstance(given, nx.Graph):
+        network = digraphs.directed(given) if isinstance(given, nx.DiGraph) else graphs.from_graph(given)
+    elif sp.issparse(given) or isinstance(given, (list, tuple)) or hasattr(given, "__array__"):
+        network = graphs.from_matrix(given)
+    else:
+        raise InputError(
+            "the network must be a name, such as 'ring', a Network, a networkx graph, a doubly stochastic matrix or "
+            f"the path of a file, but is {brief(given)}."
+        )
     if network.agents != n:
         raise InputError(
             f"the network {network.name} has {network.agents} agents, but there are {n} {counted}: take "
             f"{network.agents} {counted}, or give the network by name."
         )
     return network
-
-
-def _interpret(given: Any, agents: int) -> Network:
-    if isinstance(given, Network):
-        return given
-    if is_network_file(given) and given not in NETWORKS:
-        return from_file(given)
-    if isinstance(given, str):
-        options(given)
-        # an agent that is alone has no neighbours, whatever the name
-        return make(given, agents) if agents > 1 else graphs.from_matrix(np.eye(1))
-    if isinstance(given, Mapping):
-        return of_table(dict(given), agents)
-    if is_graph(given):
-        return digraphs.directed(given) if is_directed(given) else graphs.from_graph(given)
-    if sp.issparse(given) or isinstance(given, (list, tuple)) or hasattr(given, "__array__"):
-        return graphs.from_matrix(given)
-    raise InputError(
-        f"the network must be a name, such as 'ring', a Network, a networkx graph, a doubly stochastic matrix or the "
-        f"path of a file, but is {brief(given)}."
-    )

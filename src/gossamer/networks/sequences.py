@@ -1,16 +1,21 @@
 """Networks that take turns: sequences of matrices or graphs, and local steps between rounds of gossip."""
 
+import abc
+import functools
+import math
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
+import networkx as nx
+import numpy as np
 import scipy.sparse as sp
+from jaxtyping import Bool
 
-from gossamer.basics.lazy_networkx import is_directed, is_graph
 from gossamer.core import InputError, brief, whole
+from gossamer.networks import measures
 from gossamer.networks.digraphs import check_strongly_connected, heard_links, shares
-from gossamer.networks.mixers import Cycle, Every, Mixer, choose
-from gossamer.networks.network import Network, check_name, check_plain, refuse_attacked
-from gossamer.networks.spectrum import size
+from gossamer.networks.mixers import Changing, MatrixName, Mixer, Shifts, choose, mixer
+from gossamer.networks.network import Network, check_plain
 from gossamer.networks.weights import (
     as_matrix,
     check_averages,
@@ -19,10 +24,151 @@ from gossamer.networks.weights import (
     check_one_part,
     clean,
     metropolis,
+    size,
 )
 
 LONGEST_PERIOD = 100_000
 """The most rounds that a sequence may have before it begins again."""
+
+
+class Timetable(Changing):
+    """A mixer whose rounds are those of other mixers, in turn."""
+
+    stride: int
+    """The number of rounds that each turn lasts."""
+
+    @property
+    @abc.abstractmethod
+    def parts(self) -> tuple[Mixer, ...]:
+        """The mixers of the turns with gossip."""
+
+    @property
+    @abc.abstractmethod
+    def turns(self) -> int:
+        """The number of turns until the timetable repeats."""
+
+    def union(self) -> sp.csr_array | None:
+        unions = [part.union() for part in self.parts]
+        known = [union for union in unions if union is not None]
+        return functools.reduce(lambda a, b: sp.csr_array(a + b), known) if len(known) == len(unions) else None
+
+    @property
+    def doubly(self) -> bool:
+        return all(part.doubly for part in self.parts)
+
+    @property
+    def random(self) -> bool:
+        return any(part.random for part in self.parts)
+
+    @property
+    def period(self) -> int:
+        return math.lcm(self.stride * self.turns, *(part.period for part in self.parts))
+
+    @property
+    def sleeps(self) -> bool:
+        return any(part.sleeps for part in self.parts)
+
+    @property
+    def activity(self) -> float:
+        return sum(part.activity for part in self.parts) / len(self.parts)
+
+    @property
+    def traffic(self) -> float:
+        return sum(part.traffic for part in self.parts) / self.turns
+
+    @property
+    def pace(self) -> float:
+        return sum(part.pace for part in self.parts) / self.turns
+
+    @functools.cached_property
+    def is_symmetric(self) -> bool:
+        return all(part.is_symmetric for part in self.parts)
+
+
+@mixer("rounds")
+class Cycle(Timetable):
+    """A sequence of mixers that begins again after the last; each stays for `stride` rounds."""
+
+    kind: ClassVar[str] = "cycle"
+    rounds: tuple[Mixer, ...]
+    stride: int = 1
+
+    @property
+    def parts(self) -> tuple[Mixer, ...]:
+        return self.rounds
+
+    @property
+    def turns(self) -> int:
+        return len(self.rounds)
+
+    def turn(self, t: int) -> Mixer:
+        """Return the mixer of round t."""
+        return self.rounds[t // self.stride % len(self.rounds)]
+
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
+        return self.turn(t).sparse(t, over)
+
+    def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
+        return self.turn(t).awake(t, xp)
+
+    def slower(self, k: int) -> Mixer:
+        return Cycle(tuple(part.slower(k) for part in self.rounds), self.stride * k)
+
+    def sends(self, t: int) -> float:
+        return self.turn(t).sends(t)
+
+    def translations(self) -> list[Shifts]:
+        rounds = [part for part in self.rounds if isinstance(part, Shifts)]
+        return rounds if len(rounds) == len(self.rounds) and len({part.shape for part in rounds}) == 1 else []
+
+    def contraction(self, agents: int) -> float:
+        rounds = self.translations()
+        if not rounds or self.stride > 1:
+            return measures.estimate_contraction(self, agents)
+        # Translations of one group share their eigenvectors, so the eigenvalues of the product are products.
+        squares = [np.abs(turn.eigenvalues()) ** 2 for turn in rounds]
+        return float(functools.reduce(np.multiply, squares)[1:].max(initial=0.0))
+
+
+@mixer("base")
+class Every(Timetable):
+    r"""Local steps: $W^t = I$ unless `rounds` divides $t$, or the number of strides before $t$."""
+
+    kind: ClassVar[str] = "every"
+    agents: int
+    base: Mixer
+    rounds: int
+    stride: int = 1
+
+    @property
+    def parts(self) -> tuple[Mixer, ...]:
+        return (self.base,)
+
+    @property
+    def turns(self) -> int:
+        return self.rounds
+
+    def gossips(self, t: Any) -> Any:
+        """Return True if there is gossip in round t."""
+        return (t // self.stride) % self.rounds == 0
+
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
+        return self.base.sparse(t, over) if self.gossips(t) else sp.csr_array(sp.eye_array(self.agents, format="csr"))
+
+    def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
+        return self.base.awake(t, xp)
+
+    def slower(self, k: int) -> Mixer:
+        return Every(self.agents, self.base.slower(k), self.rounds, self.stride * k)
+
+    def sends(self, t: int) -> float:
+        return self.base.sends(t) if self.gossips(t) else 0.0
+
+    def contraction(self, agents: int) -> float:
+        if self.stride > 1:
+            return measures.estimate_contraction(self, agents)
+        once = self.base.period == 1
+        return self.base.contraction(agents) if once else measures.estimate_contraction(self, agents, self.rounds)
 
 
 def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
@@ -32,15 +178,15 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
     Single rounds may fall apart; all their links together must connect the agents. If one round is directed, the
     whole sequence has an R and a C only. The agents are in the order of the first graph's nodes.
     """
-    single = is_graph(rounds) or isinstance(rounds, (Network, str, bytes))
+    single = isinstance(rounds, (nx.Graph, Network, str, bytes))
     several = isinstance(rounds, Iterable) and not single
     given = list(rounds) if several and getattr(rounds, "ndim", 3) == 3 else []
     if not given:
         raise InputError(
             f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {brief(rounds)}."
         )
-    order = next((list(graph.nodes) for graph in given if is_graph(graph)), None)
-    turns = [_turn(k, matrix, order) for k, matrix in enumerate(given)]
+    order = next((list(graph.nodes) for graph in given if isinstance(graph, nx.Graph)), None)
+    turns = [_read_turn(k, matrix, order) for k, matrix in enumerate(given)]
     n = turns[0][0]
     for k, (agents, _) in enumerate(turns):
         if agents != n:
@@ -48,12 +194,12 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
                 f"sequence(rounds)[{k}] has {agents} agents, but rounds[0] has {n}: all rounds must have the same "
                 "agents. A graph must list all of them; one without links stands alone."
             )
-    cycle = Cycle(tuple(mixer.slower(len(turns)) for _, mixer in turns))
+    cycle = Cycle(tuple(turn.slower(len(turns)) for _, turn in turns))
     _check_period("sequence(rounds)", cycle.period)
     _check_union(cycle, order)
     shown = [turn.name if isinstance(turn, Network) else type(turn).__name__ for turn in given]
     short = ", ".join(shown) if len(shown) <= 3 else f"{len(shown)} rounds of {n} agents"
-    return Network(check_name(name) or f"sequence({short})", n, cycle)
+    return Network(name or f"sequence({short})", n, cycle)
 
 
 def every(network: Network, rounds: int) -> Network:
@@ -65,8 +211,6 @@ def every(network: Network, rounds: int) -> Network:
     check_plain("every", network)
     if k == 1:
         return network
-    if k >= 2**31:
-        raise InputError(f"every(rounds) must be below 2³¹ = {2**31:,}, the rounds of the longest run, but is {k:,}.")
     _check_period("every(network)", network.mixer.period)
     return Network(f"every({network.name}, {k})", network.agents, Every(network.agents, network.mixer.slower(k), k))
 
@@ -80,33 +224,29 @@ def _check_period(where: str, rounds: int) -> None:
         )
 
 
-def _turn(k: int, given: Any, order: list | None) -> tuple[int, Mixer]:
+def _read_turn(k: int, given: Any, order: list | None) -> tuple[int, Mixer]:
     """Return the number of agents and the mixer of one round; graphs get their nodes in this order."""
     if isinstance(given, Network):
-        refuse_attacked(f"sequence(rounds)[{k}]", given)
+        check_plain(f"sequence(rounds)[{k}]", given)
         return given.agents, given.mixer
     try:
-        if is_graph(given):
-            if odd := set(given.nodes) ^ set(order or []):
-                raise InputError(
-                    f"all graphs must have the same nodes, but {odd.pop()!r} is not in all. Add it, without links."
-                )
-            if given.is_multigraph():
-                raise InputError(
-                    "graph must be simple, but is a multigraph. Merge parallel edges with networkx.Graph(graph)."
-                )
-            graph: Any = type(given)()
-            graph.add_nodes_from(order or [])
-            graph.add_edges_from(given.edges)
-            if is_directed(graph):
-                return len(graph), shares(heard_links(graph))
-            check_graph(graph)
-            weights = metropolis(graph)
-            weights.eliminate_zeros()
-            return len(graph), choose(weights)
-        matrix = as_matrix(given)
-        check_doubly_stochastic(matrix)
-        return matrix.shape[0], choose(clean(matrix))
+        if not isinstance(given, nx.Graph):
+            matrix = as_matrix(given)
+            check_doubly_stochastic(matrix)
+            return matrix.shape[0], choose(clean(matrix))
+        if odd := set(given.nodes) ^ set(order or []):
+            raise InputError(
+                f"all graphs must have the same nodes, but {odd.pop()!r} is not in all. Add it, without links."
+            )
+        check_graph(given, directed=given.is_directed())
+        graph: Any = type(given)()
+        graph.add_nodes_from(order or [])
+        graph.add_edges_from(given.edges)
+        if graph.is_directed():
+            return len(graph), shares(heard_links(graph))
+        weights = metropolis(graph)
+        weights.eliminate_zeros()
+        return len(graph), choose(weights)
     except InputError as error:
         raise InputError(f"sequence(rounds)[{k}]: {error}") from None
 
@@ -121,7 +261,7 @@ def _check_union(cycle: Cycle, names: list | None) -> None:
         check_strongly_connected(union, what, names)
         return
     check_one_part(union, what, names)
-    if cycle.random or all(mixer.sparse(t).diagonal().min() > 0 for t, mixer in enumerate(cycle.rounds)):
+    if cycle.random or all(turn.sparse(t).diagonal().min() > 0 for t, turn in enumerate(cycle.rounds)):
         return  # with a positive diagonal no round undoes what another has averaged
     product = sp.csr_array(sp.eye_array(size(union)))
     for t in range(cycle.period):

@@ -71,7 +71,7 @@ def asynchronous(network: Network) -> Network:
         raise InputError(f"asynchronous(network) must be a network, but is {brief(network)}. Make one first.")
     if network.asynchronous:
         return network
-    if network.changes or network.attack is not None or network.stochastic != "doubly" or not network.symmetric:
+    if not network.symmetric or network.attack is not None:
         raise InputError(
             f"asynchronous({network.name}): two agents that meet take their mean, which needs links that go both ways, "
             "stay and are honest. Use a static undirected network; agents that fail are `outages` of a clock."

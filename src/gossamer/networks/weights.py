@@ -8,14 +8,13 @@ where agents are many.
 from collections.abc import Callable
 from typing import Any
 
+import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse import csgraph
 
-from gossamer.basics.lazy_networkx import is_graph, nx
-from gossamer.basics.lazy_scipy import csgraph
-from gossamer.basics.sparse import checked
+from gossamer.basics.sparse import check_sparse
 from gossamer.core import InputError, Range, brief, nearest
-from gossamer.networks.spectrum import double_cover, size
 
 WHAT = "mixing matrix must be"
 WAY_OUT = 'For an undirected graph use networks.from_graph(graph, weights="metropolis").'
@@ -24,7 +23,7 @@ ROUNDING = 1e-12
 """An entry of at most this size is a rounding error, not a link."""
 
 
-def metropolis(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
+def metropolis(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
     r"""Return $w_{ij} = 1 / (1 + \max(d_i, d_j))$: for any graph; an agent needs only its neighbours' degrees.
 
     Reference: L. Xiao, S. Boyd and S.-J. Kim, "Distributed average consensus with least-mean-square deviation", 2007.
@@ -33,12 +32,12 @@ def metropolis(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     return _complete(rows, columns, 1 / (1 + np.maximum(degrees[rows], degrees[columns])), len(degrees))
 
 
-def uniform(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
+def uniform(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
     r"""Return $w_{ij} = 1 / (1 + d)$: for regular graphs only, where every agent has $d$ neighbours."""
     rows, columns, degrees = _links(graph)
     low, high = int(degrees.argmin()), int(degrees.argmax())
     if degrees[low] != degrees[high]:
-        names = list(graph.nodes) if is_graph(graph) else range(len(degrees))
+        names = list(graph.nodes) if isinstance(graph, nx.Graph) else range(len(degrees))
         raise InputError(
             f"uniform weights need a regular graph, but node {names[low]!r} has degree {degrees[low]} and node "
             f'{names[high]!r} has degree {degrees[high]}. Use weights="metropolis", which suits any graph.'
@@ -46,19 +45,19 @@ def uniform(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     return _complete(rows, columns, 1.0 / (1 + degrees[rows]), len(degrees))
 
 
-def max_degree(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
+def max_degree(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
     r"""Return $w_{ij} = 1 / (1 + \max_k d_k)$: one weight for all links."""
     rows, columns, degrees = _links(graph)
     return _complete(rows, columns, np.full(len(rows), 1 / (1 + degrees.max())), len(degrees))
 
 
-def lazy(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
+def lazy(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
     r"""Return $\tfrac12 (I + W)$ with $W$ of Metropolis: positive semidefinite, as some analyses ask."""
     matrix = metropolis(graph)
     return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
 
 
-WEIGHTS: dict[str, "Callable[[nx.Graph | sp.csr_array], sp.csr_array]"] = {
+WEIGHTS: dict[str, Callable[[nx.Graph | sp.csr_array], sp.csr_array]] = {
     "metropolis": metropolis,
     "uniform": uniform,
     "max-degree": max_degree,
@@ -67,35 +66,56 @@ WEIGHTS: dict[str, "Callable[[nx.Graph | sp.csr_array], sp.csr_array]"] = {
 """The weight schemes by name."""
 
 
-def scheme(name: str) -> "Callable[[nx.Graph | sp.csr_array], sp.csr_array]":
+def scheme(name: str) -> Callable[[nx.Graph | sp.csr_array], sp.csr_array]:
     """Return the weight scheme of this name."""
     if not isinstance(name, str) or name not in WEIGHTS:
         raise InputError(f"weights={brief(name)} is not a weight scheme; {nearest(name, WEIGHTS)}")
     return WEIGHTS[name]
 
 
-def check_graph(graph: Any) -> None:
-    """Raise InputError unless this is a simple undirected graph with at least one node."""
-    if not is_graph(graph):
+def check_graph(graph: Any, directed: bool = False) -> None:
+    """Raise InputError unless this is a simple graph with at least one node, and directed or not as it should be."""
+    kind = "DiGraph" if directed else "Graph"
+    if not isinstance(graph, nx.Graph) or (directed and not graph.is_directed()):
+        other = "from_graph(graph) for an undirected graph, and networks.from_matrices(row=R, column=C)"
         raise InputError(
-            f"graph must be a networkx.Graph, but is {type(graph).__name__}. For a mixing matrix of your own use "
-            "networks.from_matrix(W)."
+            f"graph must be a networkx.{kind}, but is {type(graph).__name__}. Use networks."
+            f"{other if directed else 'from_matrix(W)'} for weights of your own."
         )
-    if graph.is_directed():
+    if graph.is_directed() and not directed:
         raise InputError(
             "graph must be undirected, but is directed: weights from degrees are not doubly stochastic there. Use "
             "graph.to_undirected(), or give doubly stochastic weights of your own to networks.from_matrix(W)."
         )
     if graph.is_multigraph():
-        raise InputError("graph must be simple, but is a multigraph. Merge parallel edges with networkx.Graph(graph).")
+        raise InputError(
+            f"graph must be simple, but is a multigraph. Merge parallel edges with networkx.{kind}(graph)."
+        )
     if graph.number_of_nodes() == 0:
         raise InputError("graph must have at least one node, but has none. Each node is an agent.")
+
+
+def size(matrix: sp.csr_array) -> int:
+    """Return the number of agents of a square matrix."""
+    return len(matrix.indptr) - 1
+
+
+def find_links(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows and the columns of all entries off the diagonal: who hears whom."""
+    entries = sp.coo_array(matrix)
+    apart = entries.row != entries.col
+    return entries.row[apart], entries.col[apart]
+
+
+def join_links(n: int, rows: np.ndarray, columns: np.ndarray) -> sp.csr_array:
+    """Return the adjacency matrix of these links."""
+    return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)))
 
 
 def as_matrix(matrix: Any) -> Any:
     """Return what was given as a NumPy or a SciPy matrix."""
     if sp.issparse(matrix):
-        return checked(matrix, "mixing matrix") if matrix.ndim == 2 else matrix
+        return check_sparse(matrix, "mixing matrix") if matrix.ndim == 2 else matrix
     try:
         return np.asarray(matrix)
     except ValueError:
@@ -104,7 +124,7 @@ def as_matrix(matrix: Any) -> Any:
 
 def clean(matrix: Any) -> sp.csr_array:
     """Return a sparse copy without entries that are rounding errors."""
-    copy = sp.csr_array(matrix, dtype=np.float64, copy=True)
+    copy = sp.csr_array(matrix, dtype=np.float64, copy=True)  # the user may change the original later
     copy.sum_duplicates()
     copy.data[np.abs(copy.data) <= ROUNDING] = 0
     copy.eliminate_zeros()
@@ -193,16 +213,21 @@ def check_averages(matrix: sp.csr_array) -> None:
         )
 
 
-def _links(graph: "nx.Graph | sp.csr_array") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def double_cover(matrix: sp.csr_array) -> sp.coo_array:
+    """Return the bipartite graph of rows and columns. It is connected exactly if WᵀW is irreducible, that is ρ > 0."""
+    n = size(matrix)
+    entries = sp.coo_array(matrix)
+    return sp.coo_array((np.ones(entries.nnz), (entries.row, entries.col + n)), shape=(2 * n, 2 * n))
+
+
+def _links(graph: nx.Graph | sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return both ends of every link, in both directions and without self-loops, and all degrees."""
     if sp.issparse(graph):
-        graph = checked(graph, "graph")
+        graph = check_sparse(graph, "graph")
     else:
         check_graph(graph)
         graph = nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64)  # pyright: ignore
-    entries = sp.coo_array(graph)
-    apart = entries.row != entries.col
-    rows, columns = entries.row[apart], entries.col[apart]
+    rows, columns = find_links(graph)
     return rows, columns, np.bincount(rows, minlength=size(sp.csr_array(graph)))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from gossamer.basics.arrays import numbers
-from gossamer.basics.keys import kept
+from gossamer.basics.keys import draw_once
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, flag
 from gossamer.oracles.constants import ErrorBounds, total
@@ -65,7 +65,7 @@ class AdditiveBias(Stage):
     def _draw(self, site: Site) -> Float[Array, " d"]:
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
         shape = site.problem.start.shape
-        noise = kept(site.round, lambda: jax.random.normal(self.own_key(site), shape, jnp.float32))
+        noise = draw_once(site.round, lambda: jax.random.normal(self.own_key(site), shape, jnp.float32))
         return self.mean + self.std * noise.astype(site.problem.start.dtype)
 
 

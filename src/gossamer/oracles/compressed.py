@@ -11,7 +11,7 @@ from typing import Any
 from jaxtyping import Array, Float
 
 from gossamer import compressors
-from gossamer.basics.keys import kept
+from gossamer.basics.keys import draw_once
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors import Compressor
 from gossamer.core import InputError, brief
@@ -35,7 +35,7 @@ class Compressed(Stage):
     def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
         gradients, state = self.source.query(site, state, points)
         key = self.own_key(site)
-        return tuple(kept(site.round, partial(self.compressor.compress, key, g)) for g in gradients), state
+        return tuple(draw_once(site.round, partial(self.compressor.compress, key, g)) for g in gradients), state
 
     def bias(self, site: Site, state: Any) -> Float[Array, " d"] | None:
         return self.source.bias(site, state) if self.compressor.unbiased else None

@@ -16,7 +16,7 @@ from typing import Any, Literal, get_args
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from gossamer.basics.keys import kept
+from gossamer.basics.keys import draw_once
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors import Compressor
 from gossamer.core import Compressor as Part
@@ -53,7 +53,7 @@ class ErrorFeedback(Stage):
         (g,), inner = self.source.query(site, state["inner"], points)
         before = state["kept"]
         wanted = before + g if self.method == "classic" else g - before
-        sent = kept(site.round, partial(self.compressor.compress, self.own_key(site), wanted))
+        sent = draw_once(site.round, partial(self.compressor.compress, self.own_key(site), wanted))
         if self.method == "classic":
             return (sent,), {"inner": inner, "kept": wanted - sent}
         return (before + sent,), {"inner": inner, "kept": before + sent}

@@ -23,7 +23,6 @@ from jaxtyping import Array, Float, Key
 from gossamer.basics.arrays import numbers
 from gossamer.basics.cipher import MEASUREMENT, RUN
 from gossamer.basics.keys import keys_of, root
-from gossamer.basics.lazy_scipy import special
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.basics.text import counted
@@ -147,7 +146,9 @@ class Measured:
     def _ends(self) -> tuple[np.ndarray, np.ndarray]:
         if self.queries == 1:
             return self.bias_sq, self.bias_sq
-        half = special.stdtrit(self.queries - 1, 1 - 0.025 / self.bias_sq.size) * self.error
+        from scipy.special import stdtrit  # a tenth of a second to import
+
+        half = stdtrit(self.queries - 1, 1 - 0.025 / self.bias_sq.size) * self.error
         return self.bias_sq - half, self.bias_sq + half
 
     def _beyond(self, bias_sq: np.ndarray, relative: float) -> float:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Array, Bool, UInt
 
 from gossamer.basics.arrays import LARGEST
-from gossamer.basics.keys import kept
+from gossamer.basics.keys import draw_once
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.text import called, fields_of
 from gossamer.core import InputError, Range
@@ -70,9 +70,10 @@ class Private(Stage):
         assert isinstance(problem, Empirical)
         total = problem.clipped_sum(site.agent, self._rows(site, problem), x, self.clip)
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
-        drawn = kept(site.round, lambda: jax.random.normal(self.own_key(site), x.shape, jnp.float32)).astype(x.dtype)
+        drawn = draw_once(site.round, lambda: jax.random.normal(self.own_key(site), x.shape, jnp.float32))
         expected = self.rate * problem.sizes[site.agent].astype(x.dtype)
-        return ((total + self.noise * self.clip * drawn) / expected + problem.penalty_gradient(x),), state
+        noisy = total + self.noise * self.clip * drawn.astype(x.dtype)
+        return (noisy / expected + problem.penalty_gradient(x),), state
 
     def full(self) -> Oracle:
         raise InputError(
@@ -94,7 +95,7 @@ class Private(Stage):
 
     def _rows(self, site: Site, problem: Empirical) -> Bool[Array, " longest"]:
         key = self.source.own_key(site)
-        words = kept(site.round, lambda: jax.random.bits(key, (problem.longest,), jnp.uint32))
+        words = draw_once(site.round, lambda: jax.random.bits(key, (problem.longest,), jnp.uint32))
         return (words <= self.last) & (jnp.arange(problem.longest) < problem.sizes[site.agent])
 
 

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, UInt
 
-from gossamer.basics.keys import kept
+from gossamer.basics.keys import draw_once
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, brief, flag, whole
 from gossamer.oracles.constants import ErrorBounds
@@ -97,7 +97,7 @@ class MiniBatch(Oracle):
         """Return the rows of a batch, counted from the agent's first, and the next state."""
         size = _samples(site).sizes[site.agent]
         # straight from the query's key, which no other draw takes: a fold for each agent and round is saved
-        bits = kept(site.round, lambda: jax.random.bits(site.key, (self.batch,), jnp.uint32))
+        bits = draw_once(site.round, lambda: jax.random.bits(site.key, (self.batch,), jnp.uint32))
         if self.replace:
             return below(bits, size), state
 

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from gossamer.basics.keys import kept
+from gossamer.basics.keys import draw_once
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError, Range, brief, nearest, whole
 from gossamer.oracles.constants import ErrorBounds
@@ -89,7 +89,7 @@ class ZerothOrder(Stage):
             return forward_difference(loss, x, self.radius)
         # float32 whatever the run's dtype, so that a float64 run sees the same draws
         shape = (self.directions, *x.shape)
-        drawn = kept(site.round, lambda: jax.random.normal(self.own_key(site), shape, jnp.float32)).astype(x.dtype)
+        drawn = draw_once(site.round, lambda: jax.random.normal(self.own_key(site), shape, jnp.float32)).astype(x.dtype)
         if self.method == "gaussian":
             return along(loss, x, drawn, self.radius)
         norms = jnp.linalg.norm(drawn, axis=1, keepdims=True)

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Array, Int, UInt8, UInt32
 
 from gossamer.basics.pytrees import pytree
-from gossamer.basics.sparse import checked
+from gossamer.basics.sparse import check_sparse
 from gossamer.data.dataset import Sparse
 from gossamer.problems import native
 from gossamer.problems.sparse_rows import Rows, compress
@@ -137,7 +137,7 @@ def hold(features: Any, linear: bool, order: Int[np.ndarray, " held"] | None = N
         return Bytes(features if order is None else features[order], divisor)
     sparse = isinstance(features, Sparse)
     if sparse:  # the caller may have changed its arrays since, and kernels read without a check
-        features = checked(features, "features")
+        features = check_sparse(features, "features")
     rows, dim = features.shape
     values = features.data if sparse else features
     # for whole numbers the least and the largest decide, which takes no memory

@@ -23,7 +23,7 @@ from gossamer.engines.blame import blamed
 from gossamer.engines.runs import RunPlan
 from gossamer.engines.simulator import check, planned, timed_by
 from gossamer.networks.files import digests_of
-from gossamer.networks.files import located as with_absolute_files
+from gossamer.networks.files import resolve_files as with_absolute_files
 from gossamer.networks.registry import of_table
 from gossamer.oracles import STAGES, Oracle, exact, minibatch
 from gossamer.problems import PROBLEMS, Problem

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Complex, Float
 
 from gossamer.networks import Network
-from gossamer.networks.spectrum import EXACT_AGENTS
+from gossamer.networks.measures import EXACT_AGENTS
 
 GRID = 400
 """How many steps are tried before bisection; a window of instability between two of them is not seen."""

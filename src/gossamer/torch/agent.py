@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from gossamer.aggregators import Clipped, Trimmed
-from gossamer.basics.lazy_jax import jax, jnp
+from gossamer.basics.lazy import jax, jnp
 from gossamer.compressors import identity
 from gossamer.core import Over
 from gossamer.torch.codecs import Codec, codec_of

@@ -42,7 +42,6 @@ from torch.distributed import HashStore, PrefixStore, TCPStore  # pyright: ignor
 
 from gossamer import networks
 from gossamer.algorithms import ALGORITHMS
-from gossamer.basics.lazy_networkx import is_graph
 from gossamer.core import InputError
 from gossamer.networks import NETWORKS, Network
 from gossamer.networks.compatibility import suits
@@ -589,6 +588,6 @@ def _fixed(given: Any) -> Network | None:
     elif isinstance(given, Network):
         network = given
     else:
-        network = networks.of(given, given.number_of_nodes() if is_graph(given) else len(given))
+        network = networks.of(given, given.number_of_nodes() if hasattr(given, "number_of_nodes") else len(given))
     surviving(network_for(network, network.agents), range(network.agents))  # says whether it can lose agents at all
     return network

@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from gossamer.basics.pytrees import taken_apart
+from gossamer.basics.pytrees import flatten
 from gossamer.torch.faults import GRACE, NeighborLost
 from gossamer.torch.world import ProcessWorld, in_short
 
@@ -334,7 +334,7 @@ def fingerprint(network: "Network") -> str:
     letters = ("W",) if network.stochastic == "doubly" else ("R", "C")
     seen = [network.matrix(t, by).toarray() for t in range(3 if network.changes else 1) for by in letters]
     # rounds may differ much later: all that they are made from counts
-    leaves, structure = taken_apart(network)
+    leaves, structure = flatten(network)
     checksum = hashlib.sha256(str(structure).encode())
     for array in (*seen, *map(np.asarray, leaves)):
         checksum.update(array.tobytes())

@@ -13,11 +13,12 @@ import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
-from gossamer.basics.lazy_networkx import nx
 from gossamer.core import InputError, brief
 from gossamer.torch.optimizer import Decentralized
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from gossamer.networks import Network
 
 

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from gossamer.basics.lazy_networkx import nx
 from gossamer.core import InputError, brief, flag, is_rule, parts, setting, shown, whole
 from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.torch.agent import Agents
@@ -34,6 +33,8 @@ from gossamer.torch.rounds import Answer, Course, Loop, Rates, Rounds, layout
 from gossamer.torch.world import ProcessWorld
 
 if TYPE_CHECKING:
+    import networkx as nx
+
     from gossamer.networks import Network
 
 Draws = Literal["torch", "simulator"]

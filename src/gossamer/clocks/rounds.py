@@ -22,7 +22,6 @@ from jaxtyping import Array, Float
 
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.clocks.clock import Clock
-from gossamer.clocks.operations import Average, Order, Orders, Query, Receive, Send
 from gossamer.networks import Network
 
 NUMBERS = 4_000_000
@@ -31,9 +30,6 @@ NUMBERS = 4_000_000
 ROUNDS = 1_024
 """The most rounds of one call of the compiled loop."""
 
-WIDTH = 8
-"""A table of incoming links may be at most this many times as large as the list of links."""
-
 PAIR = 200.0
 """Bytes of memory that a link takes, temporaries included."""
 
@@ -41,19 +37,77 @@ Form = tuple[tuple[str, int], ...]
 """The kinds of an order's operations, and their slots."""
 
 
+# --- operations of a rule ---
+
+
+class Query(NamedTuple):
+    """A number of queries, one after the other, as one piece of work."""
+
+    number: float
+    passes: int = 0
+    """Passes over all samples of the agent, before it is known how many queries one is."""
+
+
+class Send(NamedTuple):
+    """A message to every neighbour. The `Receive` with the same slot waits for their messages."""
+
+    bytes: float
+    slot: int
+
+
+class Receive(NamedTuple):
+    """The wait for the messages that neighbours sent into this slot."""
+
+    slot: int
+
+
+class Reduce(NamedTuple):
+    """An all-reduce of the given number of bytes."""
+
+    bytes: float
+
+
+class Average(NamedTuple):
+    """Gossip before round 0: messages to every neighbour, each after the last was answered, over the links of rounds
+    0, 1, …, `times` − 1."""
+
+    bytes: float
+    times: int
+
+
+Operation = Query | Send | Receive | Reduce | Average
+
+Order = tuple[Operation, ...]
+"""Operations of one agent, one after the other."""
+
+
+class RuleOperations(NamedTuple):
+    """The operations of a rule from the start on."""
+
+    start: Order
+    """Operations before the model of round 0 is there."""
+    turn: Order
+    """Operations once after the start, before the first round."""
+    each: Order
+    """Operations of each round."""
+    lead: int = 0
+    """The number of rounds by which the model is ahead: for t > 0, that of round t is there after t − lead rounds."""
+
+
+# --- rounds ---
+
+
 class Wires(NamedTuple):
     """The links of all rounds, sorted by who receives."""
 
-    source: Array
-    target: Array | None
+    source: Any
+    target: Any
     """None on a complete graph whose links are all alike: then there is one link for each agent."""
-    latency: Array
-    bandwidth: Array
-    uplink: Array
+    latency: Any
+    bandwidth: Any
+    uplink: Any
     """The uplink of the source."""
-    incoming: Array | None
-    """For each agent, the indices of its incoming links, padded with one beyond the last; None where it is large."""
-    sharing: Array
+    sharing: Any
     """For each round of a period and each link: the number of messages that share its source's uplink; 0 if down."""
 
 
@@ -67,19 +121,20 @@ class Standing(NamedTuple):
 
 
 def seconds(
-    orders: Orders, network: Network, clock: Clock, marks: Sequence[int]
+    operations: RuleOperations, network: Network, clock: Clock, marks: Sequence[int]
 ) -> Float[np.ndarray, "clock_seeds marks"]:
     """Return when all agents have the model of each of these rounds, for every seed of the clock."""
     last = max(marks)
     run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)))
-    ends = [run.before(orders.start)]
-    if orders.lead and last:
-        ends.append(run.before(orders.turn))
-    queries = sum(isinstance(operation, Query) for operation in orders.each)
+    ends = [run.before(operations.start)]
+    if operations.lead and last:
+        ends.append(run.before(operations.turn))
+    queries = sum(isinstance(operation, Query) for operation in operations.each)
     most = NUMBERS // (max(1, queries) * len(run.seeds) * network.agents)
+    # a power of two, so that few lengths are compiled
     rounds = min(ROUNDS, 1 << max(1, most).bit_length() - 1, 1 << max(1, last - len(ends)).bit_length())
     while len(ends) <= last:
-        ends += list(run.rounds(orders.each, rounds))
+        ends += list(run.rounds(operations.each, rounds))
     return np.stack([ends[t] for t in marks], axis=1)
 
 
@@ -89,7 +144,7 @@ class _Run:
     def __init__(self, network: Network, clock: Clock, seeds: list[int]):
         self.network, self.clock, self.seeds = network, clock, seeds
         self._queries = self._done = 0
-        with jax.enable_x64(True):
+        with jax.enable_x64(True):  # a day of rounds in float32 would lose the milliseconds
             self._routes = Routes.of(clock, network.agents)
             self._reduction = kind_of(clock, self._routes)
             self._pairs = _pairs(network, clock)
@@ -117,7 +172,7 @@ class _Run:
         self._queries += count * len(queries)
         if self.network.activity < 1:
             awake = [np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)]
-            times = times * np.stack(awake)[:, None, None, :]
+            times = times * np.stack(awake)[:, None, None, :]  # who sleeps computes nothing
         if len(queries) == len(order):  # no agent waits for another
             ready = np.asarray(self._standing.ready) + times.sum(1).cumsum(0)
             self._standing = self._standing._replace(ready=ready[-1])
@@ -142,24 +197,20 @@ class _Run:
 
     def _wires(self, count: int) -> Wires:
         """Return the links, and which of them are used in the next rounds."""
-        n, network, (source, target) = self.network.agents, self.network, self._pairs
-        uplink = self.clock.links.uplinks(n)[source]
+        n, links, network, (source, target) = self.network.agents, self.clock.links, self.network, self._pairs
         if target is None:
-            single = np.broadcast_to(self.clock.links.latency[0], n), np.broadcast_to(self.clock.links.bandwidth[0], n)
-            arrays = (np.asarray(a) for a in (source, *single, uplink, np.full((1, n), n - 1.0)))
-            first, latency, bandwidth, uplink, sharing = (jnp.asarray(a) for a in arrays)
-            return Wires(first, None, latency, bandwidth, uplink, None, sharing)
-        latency, bandwidth = self.clock.links.between(source, target, n)
-        used = np.ones((1, len(source)))
-        if network.changes:
-            random = network.mixer.random
-            span = range(self._done, self._done + (count if random else network.mixer.period))
-            used = np.stack([_used(network, t, source, target) for t in span])
-        counts = np.stack([np.bincount(source, weights=row, minlength=n) for row in used])
-        arrays = source, target, latency, bandwidth, uplink
-        source, target, latency, bandwidth, uplink = (jnp.asarray(a) for a in arrays)
-        sharing = jnp.asarray(used * counts[:, self._pairs[0]])
-        return Wires(source, target, latency, bandwidth, uplink, _incoming(self._pairs[1], n), sharing)
+            latency, bandwidth = np.full(n, links.latency[0, 0]), np.full(n, links.bandwidth[0, 0])
+            sharing = np.full((1, n), n - 1.0)
+        else:
+            latency, bandwidth = links.between(source, target, n)
+            used = np.ones((1, len(source)))
+            if network.changes:
+                rounds = count if network.mixer.random else network.mixer.period
+                over = "W" if network.stochastic == "doubly" else "C"
+                matrices = (network.matrix(t, over) for t in range(self._done, self._done + rounds))
+                used = np.stack([np.ravel(matrix[target, source] != 0) for matrix in matrices]).astype(float)
+            sharing = used * np.stack([np.bincount(source, weights=row, minlength=n) for row in used])[:, source]
+        return Wires(source, target, latency, bandwidth, links.uplinks(n)[source], sharing)
 
 
 def _pairs(network: Network, clock: Clock) -> tuple[np.ndarray, np.ndarray | None]:
@@ -178,26 +229,8 @@ def _pairs(network: Network, clock: Clock) -> tuple[np.ndarray, np.ndarray | Non
         target, source = entries.row, entries.col
     apart = source != target
     source, target = source[apart], target[apart]
-    order = np.lexsort((source, target))
+    order = np.lexsort((source, target))  # as the segment maximum wants them
     return source[order], target[order]
-
-
-def _used(network: Network, t: int, source: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """Return 1 for the links that are used in a round, and 0 for the others."""
-    over = "W" if network.stochastic == "doubly" else "C"
-    matrix = sp.csr_array(network.matrix(t, over))
-    return np.asarray(matrix[target, source] != 0).ravel().astype(float)
-
-
-def _incoming(target: Any, agents: int) -> Array | None:
-    """Return the table of each agent's incoming links, unless it would be much larger than the list."""
-    counts = np.bincount(target, minlength=agents)
-    if not len(target) or counts.max() * agents > WIDTH * len(target):
-        return None
-    table = np.full((agents, counts.max()), len(target), np.int32)
-    place = np.arange(len(target)) - np.concatenate([[0], np.cumsum(counts)[:-1]])[target]
-    table[target, place] = np.arange(len(target))
-    return jnp.asarray(table)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
@@ -252,9 +285,7 @@ def _last(wires: Wires, arrivals: Array, agents: int) -> Array:
     if wires.target is None:  # from all others: the last of all, or the one before it where that is its own
         (last, before), (own, _) = jax.lax.top_k(arrivals, 2)
         return jnp.where(jnp.arange(agents) == own, before, last)
-    if wires.incoming is None:
-        return jax.ops.segment_max(arrivals, wires.target, agents, indices_are_sorted=True)
-    return jnp.append(arrivals, -jnp.inf)[wires.incoming].max(1)
+    return jax.ops.segment_max(arrivals, wires.target, agents, indices_are_sorted=True)
 
 
 class Route(NamedTuple):

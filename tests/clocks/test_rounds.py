@@ -9,8 +9,19 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer import clocks
-from gossamer.clocks.operations import Average, Orders, Query, Receive, Reduce, Send
-from gossamer.clocks.recursion import Route, Routes, even_ring, ring, seconds
+from gossamer.clocks.rounds import (
+    Average,
+    Query,
+    Receive,
+    Reduce,
+    Route,
+    Routes,
+    RuleOperations,
+    Send,
+    even_ring,
+    ring,
+    seconds,
+)
 from tests.clocks.events import Plain, ring_all_reduce
 from tests.seldom import seldom
 
@@ -27,7 +38,7 @@ def binary(**options):
 
 
 def ends(each, network, clock, rounds=8, lead=0, turn=()):
-    return seconds(Orders(FIRST, turn, each, lead), network, clock, range(rounds + 1))
+    return seconds(RuleOperations(FIRST, turn, each, lead), network, clock, range(rounds + 1))
 
 
 def test_a_ring_of_equal_agents():
@@ -85,7 +96,7 @@ def test_a_server_with_a_slow_line_receives_every_message_through_it():
 def test_an_agent_fails_once_in_a_piece_of_work_of_many_queries(each):
     n, away = 4, 8.0
     clock = gs.clock(clocks.uniform(0.0), compute=QUERY, outages={"chance": 0.5, "seconds": away}, seeds=3)
-    for seed, got in enumerate(seconds(Orders((), (), each), gs.networks.ring(n), clock, range(9))):
+    for seed, got in enumerate(seconds(RuleOperations((), (), each), gs.networks.ring(n), clock, range(9))):
         absent = clock.absences(seed, 0, 8, n)
         assert {*absent.ravel()} == {0.0, away}
         worked = 64 * QUERY + absent
@@ -150,7 +161,7 @@ def test_random_times_are_those_of_a_plain_event_simulation(name):
         outages={"chance": 0.2, "seconds": 0.5},
         seeds=2,
     )
-    orders = Orders(FIRST, (), TWICE)
+    orders = RuleOperations(FIRST, (), TWICE)
     got = seconds(orders, network, clock, range(rounds + 1))
     over = "W" if network.stochastic == "doubly" else "C"
 
@@ -169,7 +180,7 @@ def test_messages_before_round_0_go_over_the_links_of_the_first_rounds(name):
     n, rounds, network = 6, 5, NETWORKS[name]
     links, latency, bandwidth, uplink = uneven(n)
     clock = gs.clock(links, compute=clocks.log_normal(0.1, 0.8), seeds=2)
-    got = seconds(Orders((*FIRST, Average(BYTES, 4)), (), TWICE), network, clock, range(rounds + 1))
+    got = seconds(RuleOperations((*FIRST, Average(BYTES, 4)), (), TWICE), network, clock, range(rounds + 1))
 
     def neighbours(program, agent):
         t = program - 1 if program <= 4 else program - 5
@@ -191,7 +202,9 @@ def test_random_times_with_a_ring_all_reduce(differ):
     links = clocks.uniform(0.03, uplink=5e4) if differ == "nothing" else clocks.matrix(latency, uplink=rate)
     latency = np.full((n, n), 0.03) if differ == "nothing" else latency
     clock = gs.clock(links, compute=clocks.shifted_exponential(0.05, 0.2), seeds=1)
-    got = seconds(Orders(FIRST, (), (Query(1), Reduce(BYTES))), gs.networks.ring(n), clock, range(rounds + 1))[0]
+    got = seconds(RuleOperations(FIRST, (), (Query(1), Reduce(BYTES))), gs.networks.ring(n), clock, range(rounds + 1))[
+        0
+    ]
     times = clock.times(0, 0, rounds + 1, n)
     ready = times[0]
     assert got[0] == pytest.approx(ready.max(), rel=1e-12)
@@ -212,7 +225,7 @@ def test_who_sleeps_does_not_compute():
 def test_more_rounds_do_not_change_the_first(monkeypatch):
     clock = gs.clock("campus", compute=clocks.log_normal(0.1, 0.5), seeds=3)
     few = ends(OVERLAPPED, gs.networks.ring(6), clock, rounds=5)
-    monkeypatch.setattr("gossamer.clocks.recursion.ROUNDS", 4)
+    monkeypatch.setattr("gossamer.clocks.rounds.ROUNDS", 4)
     assert ends(OVERLAPPED, gs.networks.ring(6), clock, rounds=11)[:, :6].tolist() == few.tolist()
 
 

@@ -8,15 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from gossamer.clocks.clock import PARTNERS, Clock, Uniform
-from gossamer.clocks.compute import BLOCK
-from gossamer.clocks.operations import Order, Orders, Query
-from gossamer.clocks.recursion import seconds
+from gossamer.clocks.clock import BLOCK, PARTNERS, Clock, UniformNumbers
+from gossamer.clocks.rounds import Order, Query, RuleOperations, seconds
 from gossamer.core import InputError
 from gossamer.networks import Network
 
 
-class Schedule(NamedTuple):
+class EventSchedule(NamedTuple):
     """Events in the order of their ends; a round is as many of them as there are agents."""
 
     begin: float
@@ -46,7 +44,7 @@ class Work(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def schedule(network: Network, clock: Clock, work: Work, seed: int, rounds: int) -> Schedule:
+def schedule(network: Network, clock: Clock, work: Work, seed: int, rounds: int) -> EventSchedule:
     """Return the events of so many rounds. More rounds do not change the first ones."""
     return _Events(network, clock, work, seed).first(rounds * network.agents)
 
@@ -61,7 +59,7 @@ class _Events:
         self.travel = [_travel(clock, agent, self.neighbours[agent], work.bytes, n) for agent in range(n)]
         self.times = _stream(lambda first: clock.times(seed, first, BLOCK, n))
         self.absences = _stream(lambda first: clock.absences(seed, first, BLOCK, n))
-        self.chances = _stream(lambda first: Uniform().times((clock.seed, seed, PARTNERS), first, BLOCK, n))
+        self.chances = _stream(lambda first: UniformNumbers().times((clock.seed, seed, PARTNERS), first, BLOCK, n))
         self.queries, self.turns = [0] * n, [0] * n
         self.busy, self.away = [0.0] * n, [0.0] * n
         self.queue: list[tuple[float, int, int]] = []
@@ -78,7 +76,7 @@ class _Events:
     def _start(self, network: Network, clock: Clock) -> None:
         """Run what comes before the first event; where agents exchange messages, all wait for the last one."""
         alone = all(isinstance(operation, Query) for operation in self.work.start)
-        common = 0.0 if alone else float(seconds(Orders(self.work.start, (), ()), network, clock, [0])[0, 0])
+        common = 0.0 if alone else float(seconds(RuleOperations(self.work.start, (), ()), network, clock, [0])[0, 0])
         ready = [common] * self.agents
         for operation in self.work.start:
             if isinstance(operation, Query):
@@ -101,7 +99,7 @@ class _Events:
         self.away[agent] = at + absent if absent else 0.0
         heapq.heappush(self.queue, (at + self._query(agent, self.work.queries), self.turns[agent], agent))
 
-    def first(self, count: int) -> Schedule:
+    def first(self, count: int) -> EventSchedule:
         """Return the first events by their ends; those that end before an agent wakes again are known."""
         pending: list[tuple[float, int, int, int, int]] = []
         known: list[tuple[float, int, int, int, int]] = []
@@ -116,7 +114,7 @@ class _Events:
             self.ask(agent, end)
         ends, _, agents, partners, turns = zip(*known[:count], strict=True)
         integers = (np.array(column, np.int32) for column in (agents, partners, turns))
-        return Schedule(self.begin, *integers, np.array(ends))  # pyright: ignore[reportCallIssue]
+        return EventSchedule(self.begin, *integers, np.array(ends))  # pyright: ignore[reportCallIssue]
 
     def meet(self, agent: int, at: float) -> tuple[int, float]:
         """Return the partner, and when the two have met: an agent meets one at a time, in the order of requests."""

@@ -1,0 +1,109 @@
+"""Gossip in a compiled program: the product of a network's matrix of round t with the rows of all agents."""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from gossamer.basics.pytrees import register_pending
+from gossamer.networks import Network
+from gossamer.networks.drawn import Drawn
+from gossamer.networks.mixers import Directed, Full, Hubs, MatrixName, Mean, Neighbours, Shifts
+from gossamer.networks.sequences import Cycle, Every
+
+UNROLL = 32
+"""The most columns of a table that is unrolled, which fuses into one pass; a wider one is a loop and compiles fast."""
+
+register_pending()  # networks, compressors and aggregators may have been imported before JAX
+
+
+def mix(network: Network, x: Array, t: Any = 0, over: MatrixName = "W") -> Float[Array, "agents ..."]:
+    """Return the product with W, R or C of round t, over the first axis of `x` and in its dtype.
+
+    If W is doubly stochastic, R = C = W.
+    """
+    network.check_over(over)
+    return multiply(network.mixer, jnp.asarray(x), jnp.asarray(t, jnp.int32), over)
+
+
+def multiply(mixer: Any, x: Array, t: Any, over: MatrixName) -> Array:
+    """Return the product of a mixer's matrix of round t with x, in the dtype of x."""
+    match mixer:
+        case Shifts(offsets=offsets):
+            weights = jnp.asarray(mixer.weights).astype(x.dtype)
+            moved = (w * _translate(x, mixer.shape, o) for w, o in zip(weights, offsets, strict=True))
+            return sum(moved, jnp.zeros_like(x))
+        case Mean():
+            return jnp.broadcast_to(x.mean(axis=0, keepdims=True), x.shape)
+        case Neighbours():
+            return _gather(mixer, x)
+        case Full(matrix):
+            return _product(matrix, x)
+        case Hubs(table, hubs, rows):
+            return _gather(table, x).at[jnp.asarray(hubs)].set(_product(rows, x))
+        case Directed():
+            return multiply(mixer.part(over), x, t, over)
+        case Drawn():
+            return multiply(mixer.at(t, over, jnp), x, t, over)
+        case _:
+            return each_turn(mixer, t, lambda turn, x: multiply(turn, x, t, over), x)
+
+
+def each_turn(mixer: Any, t: Any, apply: Callable[[Any, Array], Array], x: Array) -> Array:
+    """Apply a function of a mixer and of x to the mixer whose turn round t is; in a round without gossip return x."""
+    match mixer:
+        case Cycle(rounds, stride):
+            branches = [lambda x, turn=turn: each_turn(turn, t, apply, x) for turn in rounds]
+            return jax.lax.switch((t // stride) % len(rounds), branches, x)
+        case Every(base=base):
+            return jax.lax.cond(mixer.gossips(t), lambda x: each_turn(base, t, apply, x), lambda x: x, x)
+        case _:
+            return apply(mixer, x)
+
+
+def awake_mask(network: Network, t: Any) -> Bool[Array, " agents"] | None:
+    """Return a mask of the agents that are awake in round t; None if no agent ever sleeps."""
+    return _mask(network.mixer, t, network.agents) if network.mixer.sleeps else None
+
+
+def _mask(mixer: Any, t: Any, agents: int) -> Array:
+    match mixer:
+        case Cycle(rounds, stride):
+            branches = [lambda t, each=each: _mask(each, t, agents) for each in rounds]
+            return jax.lax.switch((t // stride) % len(rounds), branches, t)
+        case Every(base=base):  # who sleeps does not step either, with or without gossip
+            return _mask(base, t, agents)
+        case _:
+            mask = mixer.awake(t, jnp)
+            return jnp.ones(agents, bool) if mask is None else mask
+
+
+def _translate(x: Array, shape: tuple[int, ...], offset: tuple[int, ...]) -> Array:
+    # One axis at a time, so that a hypercube of many agents never becomes an array of many dimensions.
+    for axis, step in enumerate(offset):
+        if step:
+            block = (math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
+            x = jnp.roll(x.reshape(block + x.shape[1:]), step, axis=1).reshape(x.shape)
+    return x
+
+
+def _gather(table: Neighbours, x: Array) -> Array:
+    indices, weights = jnp.asarray(table.indices), jnp.asarray(table.weights)
+
+    def add(k: int, y: Array) -> Array:
+        column = weights[:, k].astype(x.dtype).reshape((-1,) + (1,) * (x.ndim - 1))
+        return y + column * x[indices[:, k]]
+
+    width = indices.shape[1]
+    if width <= UNROLL:
+        return functools.reduce(lambda y, k: add(k, y), range(width), jnp.zeros_like(x))
+    return jax.lax.fori_loop(0, width, add, jnp.zeros_like(x))
+
+
+def _product(matrix: Any, x: Array) -> Array:
+    # Accelerators multiply in less than float32 unless told; that would break the mean.
+    return jnp.tensordot(jnp.asarray(matrix).astype(x.dtype), x, axes=1, precision="highest")
