@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN, Attack
@@ -16,7 +17,7 @@ from gossamer.basics.keys import kept, of_array, of_query
 from gossamer.clocks.operations import Average, Order, Query, Receive, Reduce, Send
 from gossamer.compressors import identity
 from gossamer.core import Over
-from gossamer.engines.devices import ONE_DEVICE, Layout
+from gossamer.engines.devices import AGENTS, ONE_DEVICE, DeviceLayout
 from gossamer.engines.neighbour_tables import Sum, each_round
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
@@ -80,7 +81,7 @@ class StackedAgents:
         t: Array,
         memory: Any,
         cost: Cost | None = None,
-        layout: Layout = ONE_DEVICE,
+        layout: DeviceLayout = ONE_DEVICE,
     ):
         self.world, self.oracle, self.keys, self.t = world, oracle, keys, t
         self.memory, self.layout = memory, layout
@@ -110,42 +111,45 @@ class StackedAgents:
         return _unpack(gradients if attack is None else tuple(self._add_lies(attack, g) for g in gradients))
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
-        self.cost.send(bytes_of(arrays))
-        self.cost.gossiped += sum(a[0].size for a in arrays)
+        self._count_message(arrays)
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
-        mixed = tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True))
-        return _unpack(mixed)
+        return _unpack(tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True)))
 
     def gossip_sum(self, *arrays: Array) -> Array:
         return self.gossip_robust(*arrays, by=Sum())
 
     def gossip_robust(self, *arrays: Array, by: Any) -> Array:
-        self.cost.send(bytes_of(arrays))
-        self.cost.gossiped += sum(a[0].size for a in arrays)
+        self._count_message(arrays)
         mixer = self.world.network.mixer
         return _unpack(tuple(each_round(mixer, self.t, partial(self._combine, by), a) for a in arrays))
 
     def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
-        bits = sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
-        self.cost.send(bits / 8)
-        self.cost.bits += bits
+        self._count_message(arrays, by)
         shrunk = tuple(self._shrink(by, a) for a in arrays)
         return _unpack(tuple((q, self._mix(q, "W")) for q in shrunk))
 
     def gossip_copies(self, copy: Array, apart: Array, a: Array, by: Any = None) -> Any:
         by = by or identity()
-        bits = by.bits(a[0].size, a.dtype.itemsize)
-        self.cost.send(bits / 8)
-        self.cost.bits += bits
+        self._count_message((a,), by)
         q = self._shrink(by, a)
         if self.world.network.attack is not None:  # lies are about messages
             return q, apart + q - self._mix(q, "W")
         return q, self._differences(copy + q)
 
+    def _count_message(self, arrays: tuple[Array, ...], by: Any = None) -> None:
+        """Count one message with these arrays to every neighbour, compressed where `by` is given."""
+        if by is None:
+            self.cost.gossiped += sum(a[0].size for a in arrays)
+            self.cost.send(bytes_of(arrays))
+        else:
+            bits = sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
+            self.cost.bits += bits
+            self.cost.send(bits / 8)
+
     def _differences(self, a: Array) -> Array:
         """Return Σ_j w_ij (a_i − a_j), of differences to agent 0, so that rounding is in proportion to these."""
         first = jnp.arange(self.world.network.agents) == 0
-        away = a - jnp.where(_as_column(first, a), a, 0).sum(0)
+        away = a - jnp.where(as_column(first, a), a, 0).sum(0)
         return away - self._multiply(away, "W")
 
     def _shrink(self, by: Any, a: Array) -> Array:
@@ -161,7 +165,7 @@ class StackedAgents:
         problem = self.world.problem
         if problem.honest is not None:
             counts = jnp.zeros(problem.agents, bool).at[problem.honest].set(True)
-            a = jnp.where(_as_column(counts, a), a, 0)
+            a = jnp.where(as_column(counts, a), a, 0)
         # coordinate by coordinate first, which is vectorised; the root is there because XLA makes one sum of two
         norms = jnp.sqrt((a**2).reshape(len(a), -1).sum(0))
         return jnp.vdot(norms, norms)[None].sum(0)
@@ -170,15 +174,16 @@ class StackedAgents:
         attack, sent = self.world.network.attack, self._lie(a)
         if attack is None:
             return self._multiply(a, over)
-        attackers = _as_column(self._find_attackers(attack), a)
+        attackers = as_column(self._find_attackers(attack), a)
         return jnp.where(attackers, self._multiply(a, over), self._multiply(sent, over))
 
     def _multiply(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
-        return self.layout.scatter(self.world.network.mix(self.layout.gather(a), self.t, over))
+        everyone = self.layout.constrain(a, P())  # a row may go to any agent, on any device
+        return self.layout.constrain(self.world.network.mix(everyone, self.t, over), P(AGENTS))
 
     def _combine(self, by: Any, mixer: Any, a: Array) -> Array:
         """Apply the aggregator to every agent's own row and to those of its neighbours."""
-        sent = self.layout.gather(self._lie(a))
+        sent = self.layout.constrain(self._lie(a), P())
         numbers = jnp.arange(len(a), dtype=jnp.int32)
 
         def of_agent(
@@ -198,7 +203,7 @@ class StackedAgents:
 
     def _add_lies(self, attack: Attack, a: Array) -> Array:
         """Return the array with the attackers' lies in place of their rows."""
-        attackers = _as_column(self._find_attackers(attack), a)
+        attackers = as_column(self._find_attackers(attack), a)
         match attack.kind:
             case "constant":
                 lies = jnp.full_like(a, attack.scale)
@@ -269,7 +274,7 @@ class StackedAgents:
         return each_agent(self.layout, self.world.problem, common, function, *stacked)
 
 
-def each_agent(layout: Layout, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
+def each_agent(layout: DeviceLayout, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
     """Call the function for every agent, with the problem, what is common to all, its number and its own slices."""
 
     def on_device(problem: Problem, common: Any, first: Any, count: int, *stacked: Any) -> Any:
@@ -278,7 +283,7 @@ def each_agent(layout: Layout, problem: Problem, common: Any, function: Callable
 
         return each(of_agent, count, *stacked)
 
-    return layout.for_agents(problem, common, on_device, *stacked)
+    return layout.shard_agents(on_device, problem, common, *stacked)
 
 
 def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
@@ -311,7 +316,7 @@ def bytes_of(arrays: tuple[Array, ...]) -> float:
     return float(sum(a[0].size * a.dtype.itemsize for a in arrays))
 
 
-def _as_column(of_agents: Array, a: Array) -> Array:
+def as_column(of_agents: Array, a: Array) -> Array:
     """Reshape one number for each agent to broadcast along its row."""
     return of_agents.reshape((-1,) + (1,) * (a.ndim - 1))
 

@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 from gossamer.basics.keys import of_query, of_round
 from gossamer.clocks.schedule import Schedule, Work, schedule
 from gossamer.core import State
-from gossamer.engines.agents import Cost, World, bytes_of, each
+from gossamer.engines.agents import Cost, World, as_column, bytes_of, each
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 
@@ -103,14 +103,12 @@ class WakingAgents:
 
     def meet(self, **arrays: Array) -> Any:
         self.cost.send(bytes_of(tuple(arrays.values())))
-        means = {name: self._average(name, mine) for name, mine in arrays.items()}
-        self.left |= means
-        values = tuple(means.values())
-        return values[0] if len(values) == 1 else values
-
-    def _average(self, name: str, mine: Array) -> Array:
-        mean = (mine + self._state[name][self._partners]) / 2
-        return jnp.where(self._alone.reshape((-1,) + (1,) * (mine.ndim - 1)), mine, mean)
+        means = []
+        for name, mine in arrays.items():
+            mean = (mine + self._state[name][self._partners]) / 2
+            self.left[name] = jnp.where(as_column(self._alone, mine), mine, mean)
+            means.append(self.left[name])
+        return means[0] if len(means) == 1 else tuple(means)
 
 
 Standing = tuple[State, Any, Any]

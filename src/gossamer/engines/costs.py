@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +31,7 @@ CONTRACT = (
 )
 
 
-class Trace(NamedTuple):
+class RuleTrace(NamedTuple):
     """The costs of a start and of a round, and the shapes of the arrays that they leave."""
 
     start: Cost
@@ -45,27 +44,17 @@ class Trace(NamedTuple):
     """The oracle's memory; in an asynchronous run, also the models at which gradients are computed."""
 
 
-_traces: WeakKeyDictionary[Problem, dict[Any, tuple[Any, Trace]]] = WeakKeyDictionary()
-"""Traces by problem, then by all else that decides them."""
-
-
-def trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Trace:
-    """Trace a start and a round of the rule, once for a problem. Raise InputError if the rule breaks the contract."""
-    form = program.Form.of(rule)
-    leaves, structure = jax.tree.flatten(shapes_of(parts(rule), dtype))
-    key = form, dtype, id(network), id(oracle), tuple(leaves), structure
-    known = _traces.setdefault(problem, {})
-    if key not in known:
-        with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
-            shapes, structure = jax.tree.flatten(_trace_arguments(rule, problem, network, oracle, dtype))
-            found = _trace_shapes(form, structure, tuple(shapes), dtype)
-        _check_contract(rule, problem, found.before, found.after)
-        known[key] = (network, oracle), found  # which keeps both alive, so that their ids are not given again
-    return known[key][1]
+def trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> RuleTrace:
+    """Trace a start and a round of the rule, once for all of its shapes. Raise InputError if it breaks the contract."""
+    with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
+        shapes, structure = jax.tree.flatten(_trace_arguments(rule, problem, network, oracle, dtype))
+        found = _trace_shapes(program.RuleForm.of(rule), structure, tuple(shapes), dtype)
+    _check_contract(rule, problem, found.before, found.after)
+    return found
 
 
 @lru_cache(maxsize=64)
-def _trace_shapes(form: program.Form, structure: Any, shapes: tuple[Any, ...], dtype: str) -> Trace:
+def _trace_shapes(form: program.RuleForm, structure: Any, shapes: tuple[Any, ...], dtype: str) -> RuleTrace:
     start, each_round = Cost(), Cost()
 
     def start_and_round(world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array) -> tuple[State, State, Any]:
@@ -82,7 +71,7 @@ def _trace_shapes(form: program.Form, structure: Any, shapes: tuple[Any, ...], d
         agents = StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round)
         return before, rule.step(before, agents), agents.memory
 
-    return Trace(start, each_round, *jax.eval_shape(start_and_round, *jax.tree.unflatten(structure, shapes)))
+    return RuleTrace(start, each_round, *jax.eval_shape(start_and_round, *jax.tree.unflatten(structure, shapes)))
 
 
 def _trace_arguments(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Any, ...]:
@@ -209,7 +198,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
         counted = {"start": Cost(), "turn": Cost(), "each": Cost()}
         with jax.enable_x64(dtype == "float64"):
             given = _trace_arguments(rule, problem, network, oracle, dtype)
-            jax.eval_shape(partial(_run_ahead, program.Form.of(rule), counted), *given)
+            jax.eval_shape(partial(_run_ahead, program.RuleForm.of(rule), counted), *given)
     else:
         start, each = costs(rule, problem, network, oracle, dtype)
         counted = {"start": start, "turn": Cost(), "each": each}
@@ -224,7 +213,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
 
 
 def _run_ahead(
-    form: program.Form, counted: dict[str, Cost], world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array
+    form: program.RuleForm, counted: dict[str, Cost], world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array
 ) -> State:
     """Run a start and a round by `ahead`, and count their operations."""
     rule, memory = form.bind(hyper), program.begin_memory(world, oracle, keys)

@@ -17,10 +17,10 @@ from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.clocks.clock import Clock, clock_of
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.core.rules import LONG_RUN, of_drift
-from gossamer.engines.block import honest_problem
+from gossamer.engines.block import Watch, honest_problem
 from gossamer.engines.costs import add_seconds, paid
 from gossamer.engines.devices import Width, use_devices
-from gossamer.engines.runs import Row, RunPlan, Setting, Watched, compute, fits
+from gossamer.engines.runs import Row, RunPlan, Setting, compute, fits
 from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
 from gossamer.networks import Network
@@ -109,7 +109,6 @@ def simulate(
         fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
     check_schedules(rules, plan.steps)
     warn_of_drift([(rule, plan) for rule in rules])
-    watched = None if callback is None else _watch(callback, seeds)
     results = []
     with use_devices(devices, split), reporting(progress) as report:
         for rule in rules:
@@ -124,7 +123,7 @@ def simulate(
                 store=NullStore(),
                 report=lambda done, loss, rule=rule: report(rule.name, done, plan.steps, loss),
                 say=saying(report, rule.name),
-                watched=watched,
+                watch=None if callback is None else _watch(callback, seeds),
                 forecast=False,
             )
             by_seed, took = {seed: run for (_, seed), run in runs.items()}, time.perf_counter() - began
@@ -228,15 +227,12 @@ def _check_callback(callback: Any) -> None:
         pass  # a built-in function may have no signature
 
 
-def _watch(callback: Callback, seeds: list[int]) -> Watched:
-    """Wrap the user's callback, which gets one value for each seed, whichever of them are still in the block."""
+def _watch(callback: Callback, seeds: list[int]) -> Watch:
+    """Wrap the user's callback, which gets one value for each seed in the order of its list; a block sorts them."""
+    places = np.argsort(np.argsort(seeds))
 
-    def watch(t: int, chosen: list[int], rows: dict[str, np.ndarray]) -> bool:
-        places = [seeds.index(seed) for seed in chosen]
-        values = {name: np.full(len(seeds), np.nan) for name in rows}
-        for name, row in rows.items():
-            values[name][places] = row[0]
-        answer = callback(t, values)
+    def watch(t: int, rows: dict[str, np.ndarray]) -> bool:
+        answer = callback(t, {name: row[0][places] for name, row in rows.items()})
         return answer is not None and flag("what callback returns", answer)
 
     return watch

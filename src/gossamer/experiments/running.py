@@ -14,8 +14,7 @@ import polars as pl
 from gossamer.basics.progress import Report, Tally, reporting, saying
 from gossamer.core import InputError, Rule, is_rule, parts, setting
 from gossamer.engines import processes
-from gossamer.engines.devices import check_devices
-from gossamer.engines.program import Form
+from gossamer.engines.program import RuleForm
 from gossamer.engines.runs import Row, RunPlan, compute
 from gossamer.engines.simulator import check, network_for, planned, result_of, timed_by, warn_of_drift
 from gossamer.experiments.directory import claim, leaving_nothing
@@ -197,10 +196,8 @@ def build_experiment(spec: Spec) -> Experiment:
 
 
 def check_size(experiment: Experiment) -> None:
-    """Raise InputError for runs that would not fit into memory, or that the devices cannot share."""
+    """Raise InputError for runs that would not fit into memory."""
     tuning = experiment.tuning
-    settings = tuning.budget if tuning else len(experiment.candidates)
-    check_devices(settings * len(experiment.seeds), experiment.problem, experiment.network)
     for candidate in experiment.candidates:
         rule = candidate.example(tuning) if tuning and candidate.open else candidate.whole
         experiment.check_memory([rule], experiment.seeds, experiment.plan, experiment.width)
@@ -262,7 +259,8 @@ def _compute(tasks: list[Task], store: Store, report: Report, tally: Tally) -> d
     for task in tasks:
         one = task.experiment
         structure = str(jax.tree.structure((one.oracle, parts(task.rule))))
-        same = structure, id(one.problem), id(one.network), Form.of(task.rule), tuple(task.seeds), task.plan, one.width
+        form, seeds = RuleForm.of(task.rule), tuple(task.seeds)
+        same = structure, id(one.problem), id(one.network), form, seeds, task.plan, one.width
         groups.setdefault(same, []).append(task)
     computed: dict[Place, dict[int, Row]] = {}
     for group in groups.values():
