@@ -79,7 +79,8 @@ def _trace_arguments(rule: Any, problem: Problem, network: Network, oracle: Orac
     number = jax.ShapeDtypeStruct((), np.dtype(dtype))
     hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
     world, asked = shapes_of((World(problem, with_tables(rule, network)), oracle), dtype)
-    return world, asked, hyper, key_shapes(2, problem.agents)
+    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
+    return world, asked, hyper, jax.ShapeDtypeStruct((2, problem.agents), key.dtype)
 
 
 def _check_contract(rule: Any, problem: Problem, before: Any, after: Any) -> None:
@@ -117,20 +118,9 @@ def shapes_of(tree: Any, dtype: str) -> Any:
     return jax.tree.map(leaf, tree)
 
 
-def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
-    """Return the shape of an array of keys."""
-    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
-    return jax.ShapeDtypeStruct(shape, key.dtype)
-
-
-def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
-    """Return what one agent pays at the start and in every round. Raise InputError if the rule breaks the contract."""
-    return trace(rule, problem, network, oracle, dtype)[:2]
-
-
 def work_of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Work:
     """Return what decides the schedule of an asynchronous run, besides its clock."""
-    start, event = costs(rule, problem, network, oracle, dtype)
+    start, event, *_ = trace(rule, problem, network, oracle, dtype)
     size = sum(message.bytes for message in event.order if isinstance(message, Send))
     return Work(start.order, event.queries, size)
 
@@ -145,31 +135,31 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     also the most gradients that an agent releases.
     """
     n, size = network.agents, np.dtype(dtype).itemsize
-    start, each_round = costs(rule, problem, network, oracle, dtype)
+    start, each_round, *_ = trace(rule, problem, network, oracle, dtype)
     awake = 1.0 if rule.needs == "nothing" else network.activity
 
-    def asked(cost: Cost) -> float:
+    def count_queries(cost: Cost) -> float:
         return cost.queries + (cost.passes * oracle.passes(problem) if cost.passes else 0.0)
 
-    def sent(cost: Cost) -> float:
+    def count_bytes(cost: Cost) -> float:
         if network.asynchronous and cost is each_round:
             return 2.0 * sum(message.bytes for message in cost.order if isinstance(message, Send))
         gossiped = size * cost.gossiped + cost.bits / 8
         return gossiped * network.traffic + size * cost.reduced * 2 * (n - 1) / n
 
-    def waits(cost: Cost) -> float:
+    def count_messages(cost: Cost) -> float:
         if network.asynchronous and cost is each_round:
             return 2.0 * cost.messages
         return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
 
-    counted = {
-        "queries": (asked(start), asked(each_round) * awake),
-        "bytes_sent": (sent(start), sent(each_round)),
-        "messages": (waits(start), waits(each_round)),
+    costs = {
+        "queries": (count_queries(start), count_queries(each_round) * awake),
+        "bytes_sent": (count_bytes(start), count_bytes(each_round)),
+        "messages": (count_messages(start), count_messages(each_round)),
     }
     if oracle.privacy is not None:  # a bound, and no mean: an agent may be awake in every round
-        counted["releases"] = (float(start.queries), float(each_round.queries))
-    return counted
+        costs["releases"] = (float(start.queries), float(each_round.queries))
+    return costs
 
 
 class PostingAgents(StackedAgents):
@@ -200,7 +190,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
             given = _trace_arguments(rule, problem, network, oracle, dtype)
             jax.eval_shape(partial(_run_ahead, program.RuleForm.of(rule), counted), *given)
     else:
-        start, each = costs(rule, problem, network, oracle, dtype)
+        start, each, *_ = trace(rule, problem, network, oracle, dtype)
         counted = {"start": start, "turn": Cost(), "each": each}
 
     def query(operation: Any) -> Any:
