@@ -100,7 +100,7 @@ class StackedAgents:
         return self._ask(self.oracle.full(), points)
 
     def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
-        calls, self._calls = self._calls, self._calls + 1
+        calls, self._calls = self._calls, self._calls + 1  # each query of a round has a key of its own
 
         def of_agent(problem: Problem, common: Any, agent: Array, key: Array, memory: Any, points: Any) -> Any:
             oracle, t = common
@@ -108,7 +108,7 @@ class StackedAgents:
 
         gradients, self.memory = self._each((oracle, self.t), of_agent, self.keys, self.memory, points)
         attack = oracle.together(self.world.problem.agents)
-        return _unpack(gradients if attack is None else tuple(self._add_lies(attack, g) for g in gradients))
+        return _unpack(tuple(self._lie(g, attack) for g in gradients))
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
         self._count_message(arrays)
@@ -134,7 +134,11 @@ class StackedAgents:
         q = self._shrink(by, a)
         if self.world.network.attack is not None:  # lies are about messages
             return q, apart + q - self._mix(q, "W")
-        return q, self._differences(copy + q)
+        # of differences to agent 0, so that rounding is in proportion to these
+        copies = copy + q
+        first = jnp.arange(self.world.network.agents) == 0
+        away = copies - jnp.where(as_column(first, copies), copies, 0).sum(0)
+        return q, away - self._multiply(away, "W")
 
     def _count_message(self, arrays: tuple[Array, ...], by: Any = None) -> None:
         """Count one message with these arrays to every neighbour, compressed where `by` is given."""
@@ -146,18 +150,13 @@ class StackedAgents:
             self.cost.bits += bits
             self.cost.send(bits / 8)
 
-    def _differences(self, a: Array) -> Array:
-        """Return Σ_j w_ij (a_i − a_j), of differences to agent 0, so that rounding is in proportion to these."""
-        first = jnp.arange(self.world.network.agents) == 0
-        away = a - jnp.where(as_column(first, a), a, 0).sum(0)
-        return away - self._multiply(away, "W")
-
     def _shrink(self, by: Any, a: Array) -> Array:
         number, self._shrunk = self._shrunk, self._shrunk + 1
 
         def of_agent(problem: Problem, by: Any, agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
+        # a compressor draws: without `kept`, XLA would draw anew for every kernel that reads the result
         return kept(self.t, lambda: self._each(by, of_agent, self.keys, a))
 
     def squared_norm(self, a: Array) -> Array:
@@ -171,10 +170,11 @@ class StackedAgents:
         return jnp.vdot(norms, norms)[None].sum(0)
 
     def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
-        attack, sent = self.world.network.attack, self._lie(a)
+        attack = self.world.network.attack
         if attack is None:
             return self._multiply(a, over)
-        attackers = as_column(self._find_attackers(attack), a)
+        sent = self._lie(a, attack)
+        attackers = as_column(self._find_attackers(attack), a)  # an attacker does not believe the others' lies
         return jnp.where(attackers, self._multiply(a, over), self._multiply(sent, over))
 
     def _multiply(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
@@ -183,7 +183,7 @@ class StackedAgents:
 
     def _combine(self, by: Any, mixer: Any, a: Array) -> Array:
         """Apply the aggregator to every agent's own row and to those of its neighbours."""
-        sent = self.layout.constrain(self._lie(a), P())
+        sent = self.layout.constrain(self._lie(a, self.world.network.attack), P())
         numbers = jnp.arange(len(a), dtype=jnp.int32)
 
         def of_agent(
@@ -196,13 +196,10 @@ class StackedAgents:
         tables = jnp.asarray(mixer.indices), jnp.asarray(mixer.weights)
         return self._each((by, sent), of_agent, a, numbers, *tables)
 
-    def _lie(self, a: Array) -> Array:
-        """Return what others receive of an array: the array itself, but of attackers their lies."""
-        attack = self.world.network.attack
-        return a if attack is None else self._add_lies(attack, a)
-
-    def _add_lies(self, attack: Attack, a: Array) -> Array:
+    def _lie(self, a: Array, attack: Attack | None) -> Array:
         """Return the array with the attackers' lies in place of their rows."""
+        if attack is None:
+            return a
         attackers = as_column(self._find_attackers(attack), a)
         match attack.kind:
             case "constant":
@@ -234,7 +231,7 @@ class StackedAgents:
         first, before = (self._calls, self._shrunk), replace(self.cost)
         arrays = _tuple(step(*arrays))  # apart, because the first query's key is that of the round
         self.cost.repeat(before, times)
-        asked, shrunk, paid = self._calls - first[0], self._shrunk - first[1], replace(self.cost)
+        asked, shrunk, cost = self._calls - first[0], self._shrunk - first[1], replace(self.cost)
 
         def again(k: Any, carry: Any) -> Any:
             self.memory, arrays = carry
@@ -244,7 +241,7 @@ class StackedAgents:
 
         if times > 1:
             self.memory, arrays = jax.lax.fori_loop(1, times, again, (self.memory, arrays))
-            self.cost.repeat(paid, 0)
+            self.cost.repeat(cost, 0)  # tracing the loop's body counted it once more
         self._calls, self._shrunk = first[0] + times * asked, first[1] + times * shrunk
         return _unpack(arrays)
 
@@ -252,7 +249,8 @@ class StackedAgents:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
         self.cost.order += (Reduce(bytes_of(arrays)),)
-        return _unpack(tuple(jnp.broadcast_to(self._lie(a).mean(0), a.shape) for a in arrays))
+        attack = self.world.network.attack
+        return _unpack(tuple(jnp.broadcast_to(self._lie(a, attack).mean(0), a.shape) for a in arrays))
 
     def average(self, a: Array, warm: Any, over: Literal["W", "C"] = "W") -> Array:
         if warm == "mean":
@@ -263,23 +261,24 @@ class StackedAgents:
         self.cost.gossiped += warm * a[0].size
         self.cost.order += (Average(bytes_of((a,)), warm),)
 
-        def mixed(t: Any, a: Array) -> Array:
-            then = copy.copy(self)
+        def mix_in_round(t: Any, a: Array) -> Array:
+            then = copy.copy(self)  # a tracer of the loop must not stay in `self.t`
             then.t = jnp.int32(t)
             return then._mix(a, over)
 
-        return jax.lax.fori_loop(0, warm, mixed, a)
+        return jax.lax.fori_loop(0, warm, mix_in_round, a)
 
     def _each(self, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
         return each_agent(self.layout, self.world.problem, common, function, *stacked)
 
 
 def each_agent(layout: DeviceLayout, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
-    """Call the function for every agent, with the problem, what is common to all, its number and its own slices."""
+    """Call the function for every agent, with the problem, all that is common, its number and its own slices."""
 
     def on_device(problem: Problem, common: Any, first: Any, count: int, *stacked: Any) -> Any:
         def of_agent(agent: Array, *slices: Any) -> Any:
-            return function(problem, common, agent if layout.agents == 1 else first + agent, *slices)
+            number = agent if layout.agents == 1 else first + agent  # 0 + agent would be one more operation
+            return function(problem, common, number, *slices)
 
         return each(of_agent, count, *stacked)
 
@@ -296,16 +295,16 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
     everything = (jnp.arange(agents, dtype=jnp.int32), *stacked)
     if agents <= BLOCK:
         return jax.vmap(function)(*everything)
-    blocks = -(-agents // BLOCK)
+    blocks = -(-agents // BLOCK)  # rounded up, as is the size
     size = -(-agents // blocks)
 
     def of_block(first: Any) -> Any:
         return jax.vmap(function)(*jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, size), everything))
 
     def put(k: Array, results: Any) -> Any:
-        first = jnp.minimum(k * size, agents - size)
-        placed = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
-        return jax.tree.map(placed, results, of_block(first))
+        first = jnp.minimum(k * size, agents - size)  # the last block reaches back
+        write = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
+        return jax.tree.map(write, results, of_block(first))
 
     empty = jax.tree.map(lambda a: jnp.zeros((agents, *a.shape[1:]), a.dtype), jax.eval_shape(of_block, 0))
     return jax.lax.fori_loop(0, blocks, put, empty)

@@ -35,11 +35,11 @@ QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_c
 """Compiler options for programs that run for a short time each, as in a search: XLA takes its older emitters, one piece
 a program, and less effort. A search of a9a on a ring of 20 compiles in about half the time; its rounds take as long."""
 
-jax.tree_util.register_pytree_with_keys(
+# here and not in `core`, which imports no JAX
+jax.tree_util.register_pytree_node(
     State,
-    lambda s: ([(jax.tree_util.GetAttrKey(name), array) for name, array in s._arrays.items()], tuple(s._arrays)),
-    lambda names, arrays: State(**dict(zip(names, arrays, strict=True))),
     lambda s: (tuple(s._arrays.values()), tuple(s._arrays)),
+    lambda names, arrays: State(**dict(zip(names, arrays, strict=True))),
 )
 
 
@@ -173,6 +173,7 @@ def _advance(
             def single_run(setting: SettingAt, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
                 bias = _bias(world.problem, setting.oracle, key, run.memory, layout)
                 values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
+                # a user's metric may be infinite in a run that has not diverged
                 deciding = {name: value for name, value in values.items() if name in OURS}
                 arrays = jax.tree.leaves((deciding, honest_of(world.problem, run.state)))
                 return values, jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
@@ -180,7 +181,7 @@ def _advance(
             # a tracker is measured with the numbers of the round that led here
             return _map_runs(single_run, settings.at(jnp.maximum(t - 1, 0)), keys, run)
 
-        measure_runs = jax.jit(measure_runs, inline=True)  # so that it is traced once
+        measure_runs = jax.jit(measure_runs, inline=True)  # so that `eval_shape` and `cond` trace it once
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(measure_runs, t, run))
         advance_all = partial(_rounds, layout, form)
 

@@ -406,7 +406,7 @@ def compute(
             keys = {run: {"setting": names[run[0]], "seed": run[1], **common} for run in going}
             stored = {run: store.get(keys[run]) for run in going}
             newest = {run: Row.of_cell(cell) for run, cell in stored.items() if cell is not None}
-        missing = [run for run in going if run not in newest]
+        missing = {run for run in going if run not in newest}
         at_end = last == plan.last
         ended(sum(at_end or row.ended_early for row in newest.values()))
         for some in _group_settings(sorted({setting for setting, _ in missing}), settings, together.settings):
@@ -431,7 +431,7 @@ def compute(
                 bias = block.biases if first == 0 else None
                 outcome = block.drive(marks, report_round, first, last, watch)
                 for run, row in _rows(block, outcome, some, chosen, bias, began).items():
-                    if run in going and run not in newest:
+                    if run in missing and run not in newest:  # padding, or a run that had ended, is not kept
                         newest[run] = row
                         if store.keeps:
                             store.put(keys[run], row.cell())
