@@ -79,7 +79,7 @@ def _trace_arguments(rule: Any, problem: Problem, network: Network, oracle: Orac
     number = jax.ShapeDtypeStruct((), np.dtype(dtype))
     hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
     world, asked = shapes_of((World(problem, with_tables(rule, network)), oracle), dtype)
-    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
+    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))  # any key: no draw is computed
     return world, asked, hyper, jax.ShapeDtypeStruct((2, problem.agents), key.dtype)
 
 
@@ -111,7 +111,7 @@ def shapes_of(tree: Any, dtype: str) -> Any:
     """Return the shapes of a program's arguments, with floating point in this precision."""
 
     def leaf(a: Any) -> jax.ShapeDtypeStruct:
-        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype
+        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype  # without a copy of an array on a device
         precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
         return jax.ShapeDtypeStruct(np.shape(a), precise)
 
@@ -167,7 +167,7 @@ class PostingAgents(StackedAgents):
 
     def post(self, *arrays: Array, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
         mixed = self.gossip(*arrays, over=over)
-        *before, arrival = self.cost.order
+        *before, arrival = self.cost.order  # a receive, which counts when the function below is called
         self.cost.order = tuple(before)
 
         def arrive() -> Any:
@@ -234,6 +234,7 @@ def add_seconds(
         return frame.with_columns(pl.Series("seconds", ends, pl.Float64), *unknown)
     marks = sorted(frame["round"].unique())
     found = seconds(orders(rule, problem, network, oracle, dtype), network, clock, marks)
-    mean, half = found.mean(0), half_width(np.array(len(found)), found.std(0, ddof=int(len(found) > 1)))
+    spread = found.std(0, ddof=int(len(found) > 1))  # one seed has no spread
+    mean, half = found.mean(0), half_width(np.array(len(found)), spread)
     known = {"round": marks, "seconds": mean, "seconds_low": mean - half, "seconds_high": mean + half}
     return frame.join(pl.DataFrame(known, schema_overrides={"round": pl.Int64}), on="round", how="left")

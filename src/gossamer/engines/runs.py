@@ -94,13 +94,14 @@ class RunPlan(NamedTuple):
         """The rounds that are measured, those of every shorter run included."""
         if isinstance(self.every, int):
             return sorted({*range(0, self.last, self.every), *self.horizons})
+        # the average of a run's last tenth needs marks there
         ends = (round(share * horizon) for share in ENDING for horizon in self.horizons)
         return sorted({*growing(*self.every, self.last), *ends})
 
     @property
     def segments(self) -> list[tuple[int, int]]:
         """The first and last rounds of the cells of a run."""
-        cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})
+        cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})  # so that a shorter run is a prefix
         return list(pairwise(cuts))
 
     def doubled(self) -> "RunPlan":
@@ -391,7 +392,7 @@ def compute(
         stopwatch(done)
         report(done, loss)
 
-    check_schedules((setting.rule for setting in settings), plan.last)
+    check_schedules((setting.rule for setting in settings), plan.last)  # before anything is compiled
     runs: dict[RunId, Row] = {}
     every_run, every_mark = list(product(range(len(settings)), seeds)), plan.marks
     names = [setting.key() for setting in settings] if store.keeps else []
@@ -424,7 +425,7 @@ def compute(
                     layout=layout,
                     quick=plan.quick,
                 )
-                if first:
+                if first:  # copies and ended runs of the block have a state, too
                     block.resume([[runs[k, seed].state for seed in chosen] for k in some])
                 stopwatch.begin(first)
                 began = time.perf_counter()
@@ -451,13 +452,14 @@ def _close(run: Row) -> Row:
 def _cell_key(
     plan: RunPlan, network: Network, layout: DeviceLayout, width: Width, first: int, last: int, marks: list[int]
 ) -> dict[str, Any]:
-    """Return what determines the cells of a segment, besides the setting and the seed."""
+    """Return all that determines the cells of a segment, besides the setting and the seed."""
     metrics = sorted(own() if plan.metrics is None else plan.metrics)
     return {
         "rounds": [first, last],
         "marks": marks,
         "dtype": plan.dtype,
         "width": list(width),
+        # a usual run has none of these keys, so that a new option leaves what was stored before as it is
         **({"devices": layout.agents} if layout.agents > 1 else {}),
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
         **({"clock": clock.mark} if (clock := network.clock) is not None else {}),

@@ -92,7 +92,8 @@ def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Flo
     """
     x, models = honest_of(problem, x), looked_at(problem)
     if models < len(x):
-        distances = jnp.nan_to_num(((x - x.mean(0)) ** 2).sum(1), nan=0.0, posinf=jnp.inf)  # one may spoil the mean
+        # one model that is not finite spoils the mean: it must be among those that are chosen
+        distances = jnp.nan_to_num(((x - x.mean(0)) ** 2).sum(1), nan=0.0, posinf=jnp.inf)
         x = x[jax.lax.top_k(jnp.where(jnp.isfinite(x).all(1), distances, jnp.inf), models)[1]]
     together = max(1, min(block, TOGETHER // _rows(problem)))
     return jnp.max(jax.lax.map(problem.mean_loss, x, batch_size=together))
@@ -116,7 +117,7 @@ def labels_of(problem: Problem) -> dict[str, Label]:
 
 def _value(metric: Metric, snapshot: Snapshot) -> Array | None:
     assert metric.measure is not None
-    if metric.name in OURS:
+    if metric.name in OURS:  # an error here is ours, and keeps its traceback
         return metric.measure(snapshot)
     try:
         value = metric.measure(snapshot)
@@ -132,4 +133,4 @@ def _value(metric: Metric, snapshot: Snapshot) -> Array | None:
     real = any(jnp.issubdtype(number.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
     if number.shape != () or not real:
         raise InputError(f"the metric {metric.name!r} returned {number.dtype} of shape {number.shape}, but {WANTED}.")
-    return number.astype(snapshot.x.dtype)
+    return number.astype(snapshot.x.dtype)  # a count or a truth value is a number of the table, too

@@ -65,7 +65,7 @@ def check_name(name: Any) -> str:
             "the name of a metric must be up to 40 letters, digits and underscores, with a letter first, but is "
             f"{brief(name)}."
         )
-    if name in TAKEN or name.startswith("seconds"):
+    if name in TAKEN or name.startswith("seconds"):  # a clock adds such columns
         raise InputError(f"{name!r} has another meaning in a result: choose another name for a metric.")
     return name
 
@@ -240,6 +240,6 @@ def targets(until: Any) -> tuple[Target, ...]:
         label = METRICS[name].label
         if label.end:
             raise InputError(f"until names {name}, which is measured at the end only; {nearest('', along)}")
-        anything = Range(float("-inf"), float("inf"), True, True)
+        anything = Range(float("-inf"), float("inf"), True, True)  # any finite number
         found.append(Target(name, anything.check(f"until: {name}", value), label.better))
     return tuple(found)
