@@ -26,7 +26,7 @@ PAIRS = "agent.gossip and agent.gradient return as many arrays as they are given
 
 
 @contextmanager
-def blamed(what: str, wanted: str = "") -> Iterator[None]:
+def blame(what: str, wanted: str = "") -> Iterator[None]:
     """Turn an error of a user's own code into an `InputError` that names the place; let errors of ours pass.
 
     Args:

@@ -19,7 +19,7 @@ from gossamer.engines.costs import work_of
 from gossamer.engines.devices import ONE_DEVICE, SETTINGS, DeviceLayout, run_shardings
 from gossamer.engines.neighbour_tables import with_tables
 from gossamer.engines.processes import broadcast_number
-from gossamer.metrics import Target, measured
+from gossamer.metrics import Target, select_metrics
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -86,7 +86,7 @@ class Block:
         quick: bool = False,
     ):
         """`quick` compiles with less effort, where that is possible; it changes the last bits of a run."""
-        self.metrics, self.layout, self._all = measured(metrics), layout, metrics is None
+        self.metrics, self.layout, self._all = select_metrics(metrics), layout, metrics is None
         self.quick = quick and layout.mesh is None and jax.default_backend() == "cpu"
         self.form, self.dtype, self.steps = program.RuleForm.of(rules[0]), dtype, steps
         self._rules, seeds = list(rules), list(seeds)

@@ -18,7 +18,7 @@ from gossamer.core import InputError, Over, State, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
 from gossamer.engines.asynchronous import Waves, make_schedules, run_wave
-from gossamer.engines.blame import blamed
+from gossamer.engines.blame import blame
 from gossamer.engines.neighbour_tables import with_tables
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -46,7 +46,7 @@ class RuleTrace(NamedTuple):
 
 def trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> RuleTrace:
     """Trace a start and a round of the rule, once for all of its shapes. Raise InputError if it breaks the contract."""
-    with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
+    with jax.enable_x64(dtype == "float64"), blame(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
         shapes, structure = jax.tree.flatten(_trace_arguments(rule, problem, network, oracle, dtype))
         found = _trace_shapes(program.RuleForm.of(rule), structure, tuple(shapes), dtype)
     _check_contract(rule, problem, found.before, found.after)
@@ -125,7 +125,9 @@ def work_of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype
     return Work(start.order, event.queries, size)
 
 
-def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:
+def count_costs(
+    rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str
+) -> dict[str, tuple[float, float]]:
     """Return what an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
 
     All are means over agents and, where the network changes, over rounds: a compressed message counts as its bits, a

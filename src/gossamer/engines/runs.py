@@ -104,7 +104,7 @@ class RunPlan(NamedTuple):
         cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})  # so that a shorter run is a prefix
         return list(pairwise(cuts))
 
-    def doubled(self) -> "RunPlan":
+    def double(self) -> "RunPlan":
         """Return the plan of the same run, twice as long; it goes on from the cells of this one."""
         return self._replace(doublings=self.doublings + 1)
 

@@ -18,7 +18,7 @@ from gossamer.clocks.clock import Clock, clock_of
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.engines.block import Watch, honest_problem
-from gossamer.engines.costs import add_seconds, paid
+from gossamer.engines.costs import add_seconds, count_costs
 from gossamer.engines.devices import Width, use_devices
 from gossamer.engines.runs import Row, RunPlan, Setting, compute, fits
 from gossamer.metrics import targets
@@ -95,11 +95,11 @@ def simulate(
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     oracle, network = completed(oracle), network_for(problem, network)
     check(rules, problem, network, oracle)
-    plan, seeds = planned(steps, every, seeds, dtype, until)
+    plan, seeds = plan_run(steps, every, seeds, dtype, until)
     watch = None if callback is None else _watch(callback, seeds)
     if len(seeds) > MOST_TOGETHER:
         raise InputError(f"{len(seeds):,} seeds in one block are too many: take at most {MOST_TOGETHER:,}.")
-    clock, network = timed_by(clock, network)
+    clock, network = apply_clock(clock, network)
     x = numbers("start", problem.start if start is None else start)
     if x.shape != (problem.dim,):
         raise InputError(f"start must be {problem.dim} finite numbers, one common point, but has shape {x.shape}.")
@@ -146,7 +146,7 @@ def network_for(problem: Problem, network: Any) -> Network:
     return network if isinstance(network, Network) else networks.of(network, problem.agents)
 
 
-def timed_by(given: Any, network: Network) -> tuple[Clock | None, Network]:
+def apply_clock(given: Any, network: Network) -> tuple[Clock | None, Network]:
     """Return the clock that a user means, and the network, with the clock in it if it is asynchronous."""
     clock = clock_of(given)
     if clock is not None:
@@ -161,7 +161,7 @@ def timed_by(given: Any, network: Network) -> tuple[Clock | None, Network]:
     return clock, dataclasses.replace(network, clock=clock)
 
 
-def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
+def plan_run(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
     """Return the plan of a run and its seeds; raise InputError if one of them is wrong."""
     steps = whole("steps", steps)
     if not isinstance(every, (list, tuple)):
@@ -269,7 +269,7 @@ def result_of(
     key = rule.name, title or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
     known = labels_of(honest_problem(problem, network, oracle))
-    frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
+    frame = runs_frame(*key, runs, replicates, count_costs(rule, problem, network, oracle, plan.dtype), known)
     if clock is not None:
         frame = add_seconds(frame, clock, rule, problem, network, oracle, plan.dtype)
     biases = [run.bias for run in runs.values() if run.bias is not None]

@@ -16,7 +16,7 @@ from gossamer.core import InputError, Rule, is_rule, parts, setting
 from gossamer.engines import processes
 from gossamer.engines.program import RuleForm
 from gossamer.engines.runs import Row, RunPlan, compute
-from gossamer.engines.simulator import check, network_for, planned, result_of, timed_by, warn_of_drift
+from gossamer.engines.simulator import apply_clock, check, network_for, plan_run, result_of, warn_of_drift
 from gossamer.experiments.directory import claim, leaving_nothing
 from gossamer.experiments.tuning import Tuned, check_tuning_memory, tune_experiment
 from gossamer.oracles import Oracle, completed
@@ -127,11 +127,11 @@ def study(
     given = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of_rule(one) if is_rule(type(one)) else Candidate.of(one) for one in given]
     oracle, network = completed(oracle), network_for(problem, network)
-    plan, chosen_seeds = planned(steps, every, seeds, dtype, until)
+    plan, chosen_seeds = plan_run(steps, every, seeds, dtype, until)
     if plan.until and settle is not None:
         raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
     check_seeds(len(chosen_seeds))
-    clock, network = timed_by(clock, network)
+    clock, network = apply_clock(clock, network)
     section = _tuning_section(tune, [candidate.name for candidate in candidates if candidate.open])
     fixed = [candidate.whole for candidate in candidates if not candidate.open]
     check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
@@ -221,7 +221,7 @@ def run_experiments(
             for place, by_seed in _compute(going, store, report, tally).items():
                 runs[place] = runs.get(place, {}) | by_seed
             going = [
-                task._replace(plan=task.plan.doubled())
+                task._replace(plan=task.plan.double())
                 for task in going
                 if task.plan.last * 2 <= (task.experiment.run.settle or 0)
                 and not _has_settled(runs[task.variant, task.number], task.experiment)

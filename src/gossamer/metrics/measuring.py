@@ -69,8 +69,8 @@ def honest_of(problem: Problem, of_agents: Any) -> Any:
     return of_agents if honest is None else jax.tree.map(lambda a: a[honest], of_agents)
 
 
-def looked_at(problem: Problem) -> int:
-    """Return at how many agents' models max_i F(x_i) evaluates F: at all, unless that is beyond `MOST_WORK`."""
+def count_candidates(problem: Problem) -> int:
+    """Return the number of models at which max_i F(x_i) evaluates F: all, unless that is beyond `MOST_WORK`."""
     return min(measured_agents(problem), max(LEAST_MODELS, MOST_WORK // (_rows(problem) * problem.dim)))
 
 
@@ -87,10 +87,10 @@ def measured_agents(problem: Problem) -> int:
 def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Float[Array, ""]:
     """Return max_i F(x_i), the whole loss at the model of the agent that does worst.
 
-    Where that is beyond `MOST_WORK`, return the largest among the `looked_at` agents whose models are furthest from the
+    Where that is beyond `MOST_WORK`, return the largest among some candidates, those whose models are furthest from the
     mean. That is never above max_i F(x_i), and equal to it if the worst of all agents is among them.
     """
-    x, models = honest_of(problem, x), looked_at(problem)
+    x, models = honest_of(problem, x), count_candidates(problem)
     if models < len(x):
         # one model that is not finite spoils the mean: it must be among those that are chosen
         distances = jnp.nan_to_num(((x - x.mean(0)) ** 2).sum(1), nan=0.0, posinf=jnp.inf)
@@ -101,7 +101,7 @@ def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Flo
 
 def labels_of(problem: Problem) -> dict[str, Label]:
     """Return the labels of all metrics, as they are measured on this problem."""
-    known, models = labels(), looked_at(problem)
+    known, models = labels(), count_candidates(problem)
     agents = measured_agents(problem)
     if models == agents:
         return known

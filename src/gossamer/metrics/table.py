@@ -200,7 +200,7 @@ def metric(
     return register
 
 
-def measured(names: Collection[str] | None = None) -> tuple[Metric, ...]:
+def select_metrics(names: Collection[str] | None = None) -> tuple[Metric, ...]:
     """Return the metrics that are measured along a run: all, or those that are named."""
     along = (metric for metric in METRICS.values() if not metric.label.end)
     return tuple(metric for metric in along if names is None or metric.name in names)
@@ -230,7 +230,7 @@ def targets(until: Any) -> tuple[Target, ...]:
         return ()
     if not isinstance(until, Mapping) or not until:
         raise InputError(f'until must name metrics and values, such as {{"loss": 0.4}}, but is {brief(until)}.')
-    found, along = [], [metric.name for metric in measured()]
+    found, along = [], [metric.name for metric in select_metrics()]
     for name, value in until.items():
         if not isinstance(name, str) or name not in METRICS:
             raise InputError(
