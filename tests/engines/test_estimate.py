@@ -7,8 +7,9 @@ import pytest
 import gossamer as gs
 from gossamer import schedules
 from gossamer.basics.progress import Lines
-from gossamer.engines import runs
+from gossamer.engines import costs, runs
 from gossamer.engines.block import Block
+from gossamer.engines.neighbour_tables import with_tables
 from gossamer.engines.runs import RunPlan, Setting, Stopwatch, Width, fits
 from gossamer.oracles import minibatch
 
@@ -33,6 +34,19 @@ def test_the_state_is_as_large_as_its_shapes_say(rule, oracle):
     state, memory = (sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) for tree in block.run[:2])
     assert needs[0].bytes == runs.COPIES * state
     assert needs[1].bytes == runs.COPIES * memory
+
+
+def test_a_rule_is_traced_once_for_its_costs_and_its_memory():
+    costs._trace_shapes.cache_clear()
+    run(seeds=2)
+    run(seeds=3, rule=gs.BiasedDMT(eta=0.2, lam=0.1))  # another setting has the same shapes
+    assert costs._trace_shapes.cache_info().misses == 1
+
+
+def test_tables_of_neighbours_are_made_once_for_a_network():
+    robust = gs.RobustDSGD(eta=0.1, lam=1, aggregator=gs.aggregators.median())
+    assert with_tables(robust, NETWORK) is with_tables(robust, NETWORK) is not NETWORK
+    assert with_tables(DMT, NETWORK) is NETWORK
 
 
 TOO_LARGE = {

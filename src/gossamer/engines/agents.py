@@ -315,7 +315,7 @@ def bytes_of(arrays: tuple[Array, ...]) -> float:
     return float(sum(a[0].size * a.dtype.itemsize for a in arrays))
 
 
-def as_column(of_agents: Array, a: Array) -> Array:
+def as_column(of_agents: Any, a: Array) -> Any:
     """Reshape one number for each agent to broadcast along its row."""
     return of_agents.reshape((-1,) + (1,) * (a.ndim - 1))
 

@@ -89,7 +89,8 @@ class DeviceLayout:
     def put_world(self, problem: Problem, network: Network, dtype: str) -> tuple[Problem, Network]:
         """Place the problem and the network in this precision; samples lie with their agents."""
         if self.agents > 1 and isinstance(problem, Empirical):
-            problem = _group_samples(problem, self)
+            assert self.mesh is not None
+            problem = _group_samples(problem, self.mesh)
         problem, network = cast(problem, dtype), cast(network, dtype)
         if self.mesh is None:
             return problem, network
@@ -120,7 +121,7 @@ class DeviceLayout:
 
     def constrain(self, tree: Any, spec: P | None = None) -> Any:
         """Keep arrays split by `spec`, or as the state of runs, inside a compiled program that splits agents."""
-        if self.agents == 1:
+        if self.mesh is None or self.agents == 1:
             return tree
         specs = run_shardings(tree) if spec is None else jax.tree.map(lambda leaf: spec, tree)
         return jax.lax.with_sharding_constraint(tree, jax.tree.map(partial(NamedSharding, self.mesh), specs))
@@ -184,9 +185,9 @@ class SplitEmpirical(Empirical):
         return split(rows, x)
 
 
-def _group_samples(problem: Empirical, layout: DeviceLayout) -> SplitEmpirical:
+def _group_samples(problem: Empirical, mesh: Mesh) -> SplitEmpirical:
     """Return the problem with its samples in equal blocks, one a device, padded with copies of weight zero."""
-    devices, offsets, sizes = layout.agents, np.asarray(problem.offsets), np.asarray(problem.sizes)
+    devices, offsets, sizes = mesh.size, np.asarray(problem.offsets), np.asarray(problem.sizes)
     own = len(sizes) // devices
     counts = sizes.reshape(devices, own).sum(1)
     block = int(counts.max()) + problem.longest  # the slice of a device's last agent is as long as the longest
@@ -199,7 +200,7 @@ def _group_samples(problem: Empirical, layout: DeviceLayout) -> SplitEmpirical:
     weights = np.where(real, np.asarray(problem.row_weights)[order], 0)
     fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Empirical)}
     fields |= rows | {"offsets": starts.astype(np.int32), "row_weights": weights}
-    return SplitEmpirical(**fields, mesh=layout.mesh)
+    return SplitEmpirical(**fields, mesh=mesh)
 
 
 def devices(count: int) -> None:
