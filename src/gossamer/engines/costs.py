@@ -1,7 +1,7 @@
 """Costs of a rule, from tracing one start and one round; its contract; and the seconds that a clock gives to them."""
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import jax
@@ -188,9 +188,21 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
     overlapping = hasattr(rule, "ahead") and not network.changes and not {*schedules(rule)} - {"eta"}
     if overlapping:
         counted = {"start": Cost(), "turn": Cost(), "each": Cost()}
+
+        def run_ahead(world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array) -> State:
+            bound = program.RuleForm.of(rule).bind(hyper)
+
+            def agents(part: str, memory: Any) -> PostingAgents:
+                return PostingAgents(world, oracle, keys[1], jnp.int32(0), memory, counted[part])
+
+            first = agents("start", program.begin_memory(world, oracle, keys))
+            state = bound.init(program.start_of(world), first)
+            if hasattr(bound, "shift"):
+                state = bound.shift(state, agents("turn", first.memory))
+            return bound.ahead(state, agents("each", first.memory))
+
         with jax.enable_x64(dtype == "float64"):
-            given = _trace_arguments(rule, problem, network, oracle, dtype)
-            jax.eval_shape(partial(_run_ahead, program.RuleForm.of(rule), counted), *given)
+            jax.eval_shape(run_ahead, *_trace_arguments(rule, problem, network, oracle, dtype))
     else:
         start, each, *_ = trace(rule, problem, network, oracle, dtype)
         counted = {"start": start, "turn": Cost(), "each": each}
@@ -202,22 +214,6 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
 
     known = {name: tuple(map(query, cost.order)) for name, cost in counted.items()}
     return Orders(**known, lead=int(overlapping and hasattr(rule, "shift")))
-
-
-def _run_ahead(
-    form: program.RuleForm, counted: dict[str, Cost], world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array
-) -> State:
-    """Run a start and a round by `ahead`, and count their operations."""
-    rule, memory = form.bind(hyper), program.begin_memory(world, oracle, keys)
-
-    def agents(part: str, memory: Any) -> PostingAgents:
-        return PostingAgents(world, oracle, keys[1], jnp.int32(0), memory, counted[part])
-
-    first = agents("start", memory)
-    state = rule.init(program.start_of(world), first)
-    if hasattr(rule, "shift"):
-        state = rule.shift(state, agents("turn", first.memory))
-    return rule.ahead(state, agents("each", first.memory))
 
 
 def add_seconds(

@@ -183,12 +183,12 @@ def _advance(
 
         measure_runs = jax.jit(measure_runs, inline=True)  # so that `eval_shape` and `cond` trace it once
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(measure_runs, t, run))
-        advance_all = partial(_rounds, layout, form)
 
         def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
             (t, run), (stop, wanted) = carry, to
             # a call that needs fewer stops repeats its last, where nothing is to be done
-            run = jax.lax.cond(stop > t, advance_all, _stay, world, settings, keys, run, t, stop)
+            given = world, settings, keys, run, t, stop
+            run = jax.lax.cond(stop > t, partial(_rounds, layout, form), lambda *given: given[3], *given)
             values, finite = jax.lax.cond(wanted, measure_runs, lambda *_: blank, stop, run)
             lost = wanted & ~finite & (run.diverged < 0)
             run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
@@ -218,10 +218,6 @@ quick_advance = jax.jit(
     donate_argnames="run",
     compiler_options=SERIAL | QUICK | {"xla_backend_optimization_level": 1},
 )
-
-
-def _stay(world: World, settings: BlockSettings, keys: Keys, run: RunState, *span: Any) -> RunState:
-    return run
 
 
 def _meets_targets(
