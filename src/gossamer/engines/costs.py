@@ -79,8 +79,7 @@ def _trace_arguments(rule: Any, problem: Problem, network: Network, oracle: Orac
     number = jax.ShapeDtypeStruct((), np.dtype(dtype))
     hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
     world, asked = shapes_of((World(problem, with_tables(rule, network)), oracle), dtype)
-    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))  # any key: no draw is computed
-    return world, asked, hyper, jax.ShapeDtypeStruct((2, problem.agents), key.dtype)
+    return world, asked, hyper, key_shapes(2, problem.agents)
 
 
 def _check_contract(rule: Any, problem: Problem, before: Any, after: Any) -> None:
@@ -116,6 +115,12 @@ def shapes_of(tree: Any, dtype: str) -> Any:
         return jax.ShapeDtypeStruct(np.shape(a), precise)
 
     return jax.tree.map(leaf, tree)
+
+
+def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
+    """Return the shape of an array of keys."""
+    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))  # any kind of key: nothing is drawn
+    return jax.ShapeDtypeStruct(shape, key.dtype)
 
 
 def work_of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Work:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, cached_property, partial
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import jax
 import jax.numpy as jnp
@@ -297,13 +297,8 @@ def choose_layout(
         most = max(k for k in range(1, count + 1) if problem.agents % k == 0)
         if most > 1 and (most == count or not exact):
             ways.append((DeviceLayout(agents=most), width))
-    if not ways and exact and request.split == "runs":
-        raise InputError(
-            f"there is one block of one seed, which {count} devices cannot share: take more seeds, or share agents."
-        )
     if not ways and exact:
-        fit = ", ".join(str(k) for k in range(1, problem.agents + 1) if problem.agents % k == 0)
-        raise InputError(f"{problem.agents} agents cannot be shared equally by {count} devices: take one of {fit}.")
+        _refuse_unequal(request, count, problem.agents)
     if not exact and (request.split is None or not ways):
         ways.append((ONE_DEVICE, width))
     read = problem.agents * problem.dim * (samples_a_query(problem, oracle) or problem.dim)
@@ -329,6 +324,24 @@ def choose_layout(
         request.shown.add(text)
         say(text)
     return layout, width
+
+
+def check_devices(runs: int, problem: Problem, network: Network) -> None:
+    """Raise InputError if the devices could share neither so many runs nor their agents."""
+    request = _request.get()
+    count, exact = _count_devices(request, network)
+    equal = request.split != "runs" and problem.agents % count == 0
+    if exact and not equal and (request.split == "agents" or runs == 1):
+        _refuse_unequal(request, count, problem.agents)
+
+
+def _refuse_unequal(request: DeviceRequest, count: int, agents: int) -> NoReturn:
+    if request.split == "runs":
+        raise InputError(
+            f"there is one block of one seed, which {count} devices cannot share: take more seeds, or share agents."
+        )
+    fit = ", ".join(str(k) for k in range(1, agents + 1) if agents % k == 0)
+    raise InputError(f"{agents} agents cannot be shared equally by {count} devices: take one of {fit}.")
 
 
 def _count_devices(request: DeviceRequest, network: Network) -> tuple[int, bool]:

@@ -14,6 +14,7 @@ import polars as pl
 from gossamer.basics.progress import Report, Tally, reporting, saying
 from gossamer.core import InputError, Rule, is_rule, parts, setting
 from gossamer.engines import processes
+from gossamer.engines.devices import check_devices
 from gossamer.engines.program import RuleForm
 from gossamer.engines.runs import Row, RunPlan, compute
 from gossamer.engines.simulator import apply_clock, check, network_for, plan_run, result_of, warn_of_drift
@@ -196,8 +197,10 @@ def build_experiment(spec: Spec) -> Experiment:
 
 
 def check_size(experiment: Experiment) -> None:
-    """Raise InputError for runs that would not fit into memory."""
+    """Raise InputError for runs that would not fit into memory, or that the devices cannot share."""
     tuning = experiment.tuning
+    settings = tuning.budget if tuning else len(experiment.candidates)
+    check_devices(settings * len(experiment.seeds), experiment.problem, experiment.network)
     for candidate in experiment.candidates:
         rule = candidate.example(tuning) if tuning and candidate.open else candidate.whole
         experiment.check_memory([rule], experiment.seeds, experiment.plan, experiment.width)
