@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.task import ETA, LAM, Task
 from gossamer import BiasedDMT, oracles, pytree
 from gossamer.engines.block import Block
-from gossamer.engines.devices import ONE_DEVICE, Layout
+from gossamer.engines.devices import DeviceLayout
 from gossamer.oracles import Oracle
 from gossamer.oracles.oracle import Site
 
@@ -65,7 +65,7 @@ class Compiled:
             seeds=range(seeds),
             steps=1,
             dtype=dtype,
-            layout=ONE_DEVICE if devices == 1 else Layout.over(seeds=devices),
+            layout=DeviceLayout(seeds=devices),
         )
         self.t = 0
 

@@ -43,8 +43,8 @@ import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 
 # the only names from inside the package: what is renamed there is renamed here, and nowhere else in this file
-from gossamer.engines.costs import add_seconds, paid
-from gossamer.engines.simulator import timed_by
+from gossamer.engines.costs import add_seconds, count_costs
+from gossamer.engines.simulator import apply_clock
 from gossamer.networks import NETWORKS
 from gossamer.paper.claims import judge
 from gossamer.paper.experiments import EXPERIMENTS, QUICK, text_of
@@ -222,9 +222,9 @@ def costs() -> Iterator[tuple[str, Entry]]:
     def entry(rule: Any, network: Any, clocks: dict[str, Any]) -> Entry:
         each: Entry = {}
         for label, clock in clocks.items():
-            known, placed = timed_by(clock, network)
+            known, placed = apply_clock(clock, network)
             if not each:
-                each |= {key: list(pair) for key, pair in paid(rule, problem, placed, oracle, "float64").items()}
+                each |= {key: list(pair) for key, pair in count_costs(rule, problem, placed, oracle, "float64").items()}
             rows = add_seconds(marks, known, rule, problem, placed, oracle, "float64")
             each[label] = digest(rows.drop("round", "seed").cast(pl.Float64).fill_null(float("nan")).to_numpy())
         return each

@@ -18,7 +18,7 @@ from gossamer.cli.shared import EXIT_CODES
 from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
 from gossamer.data import SIZES, SPLITS
 from gossamer.engines.agents import Cost
-from gossamer.engines.costs import costs
+from gossamer.engines.costs import trace
 from gossamer.metrics import OURS
 from gossamer.networks import WEIGHTS
 from gossamer.oracles import STAGES
@@ -239,7 +239,7 @@ def _round(kind: type, count: int) -> Cost:
     numbers = {key: count if type(allowed) is Whole else allowed.example for key, allowed in known}
     some = {"compressor": gs.compressors.identity(), "aggregator": gs.aggregators.median()}
     rule = kind(**numbers, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
-    return costs(rule, problem, gs.networks.ring(AGENTS), gs.oracles.exact(), "float32")[1]
+    return trace(rule, problem, gs.networks.ring(AGENTS), gs.oracles.exact(), "float32").each_round
 
 
 def _section(name: str, kind: type) -> str:

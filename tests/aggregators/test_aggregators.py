@@ -14,7 +14,7 @@ import gossamer as gs
 from gossamer.aggregators import clipped, median, trimmed_mean
 from gossamer.aggregators.trimmed import ascending, comparisons
 from gossamer.engines.agents import StackedAgents, World
-from gossamer.engines.costs import costs
+from gossamer.engines.costs import trace
 from gossamer.engines.neighbour_tables import with_tables
 from gossamer.networks.mixers import Neighbours
 from tests import further_reference as reference
@@ -132,7 +132,8 @@ def test_a_whole_run_agrees_with_a_plain_loop(by):
 def test_costs_what_gossip_costs():
     problem, _ = plain.heterogeneous()
     rules = gs.RobustDSGD(eta=0.05, lam=0.3, aggregator=median()), gs.DPSGDATC(eta=0.05)
-    robust, gossip = (costs(rule, problem, gs.networks.ring(N), gs.oracles.exact(), "float32")[1] for rule in rules)
+    network, oracle = gs.networks.ring(N), gs.oracles.exact()
+    robust, gossip = (trace(rule, problem, network, oracle, "float32").each_round for rule in rules)
     assert set(robust.order) == set(gossip.order)
     assert replace(robust, order=gossip.order) == gossip
 

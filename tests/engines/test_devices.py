@@ -174,8 +174,8 @@ def test_a_rule_whose_state_has_no_axis_of_agents_is_refused(monkeypatch):
         def step(self, s, agent):
             return gs.State(x=s.x - self.eta * agent.gradient(s.x), count=s.count + 1)
 
-    agents_apart = SimpleNamespace(agents=2, shape=(1, 1, 2))
-    monkeypatch.setattr(runs, "choose_layout", lambda *given: (agents_apart, places.Width(1, 1)))
+    split = SimpleNamespace(settings=1, seeds=1, agents=2, mesh=())
+    monkeypatch.setattr(runs, "choose_layout", lambda *given: (split, places.Width(1, 1)))
     with pytest.raises(gs.InputError, match="counting: count of its State has no axis of agents"):
         gs.simulate(Counting(eta=0.1), shares.problem(), gs.networks.ring(16), steps=1, progress=False)
 

@@ -99,14 +99,14 @@ def test_the_worst_of_many_agents_is_that_of_those_furthest_from_the_mean(work, 
     """93 rows are held, three of them copies behind the last; 12 models' worth of 90 rows are 11 of 93."""
     given, x = problem(30), DRAW.normal(size=(30, 4)) * DRAW.exponential(size=(30, 1))
     monkeypatch.setattr(measuring, "MOST_WORK", work)
-    assert measuring.looked_at(given) == models
+    assert measuring.count_candidates(given) == models
     with jax.enable_x64(True):
         worst = float(measuring.worst_loss(given, jnp.asarray(x), 7))
         assert worst == pytest.approx(worst_by_hand(given, x, models), rel=1e-12)
         assert worst <= worst_by_hand(given, x, 30) * (1 + 1e-12)
 
 
-def test_a_model_that_is_lost_is_among_those_that_are_looked_at(monkeypatch):
+def test_a_model_that_is_lost_is_a_candidate(monkeypatch):
     monkeypatch.setattr(measuring, "MOST_WORK", 1)
     x = DRAW.normal(size=(30, 4))
     x[17] = np.nan

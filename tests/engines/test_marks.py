@@ -7,7 +7,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.engines.runs import RunPlan
-from gossamer.engines.simulator import planned
+from gossamer.engines.simulator import plan_run
 from gossamer.specs.spec import Spec
 from tests import plain
 
@@ -59,7 +59,7 @@ def test_a_run_and_a_spec_take_pairs():
             "algorithm": [{"name": "d-psgd", "eta": 0.1}],
         }
     )
-    assert planned(spec.run.steps, spec.run.every, 1, "float32")[0].every == (4, 16)
+    assert plan_run(spec.run.steps, spec.run.every, 1, "float32")[0].every == (4, 16)
     assert Spec.of(spec.model_dump()).run.every == [4, 16]
 
 
@@ -75,9 +75,9 @@ def test_a_run_and_a_spec_take_pairs():
 )
 def test_bad_pairs_are_refused(every, message):
     with pytest.raises(gs.InputError, match=message):
-        planned(100, every, 1, "float32")
+        plan_run(100, every, 1, "float32")
 
 
 def test_more_rounds_than_can_be_counted_are_refused():
     with pytest.raises(gs.InputError, match="steps must be a whole number of at most 2,147,483,647"):
-        planned(10**10, None, 1, "float32")
+        plan_run(10**10, None, 1, "float32")

@@ -3,15 +3,12 @@
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer.engines import runs
-from gossamer.engines.block import _round_target
 from gossamer.engines.runs import RunPlan, Setting, Width, compute
 from gossamer.experiments.running import run as run_spec
-from gossamer.metrics import Target, targets
+from gossamer.metrics import targets
 from gossamer.results.store import NullStore, Store
 from gossamer.specs.spec import Spec
 
@@ -153,19 +150,6 @@ def test_a_study_ends_runs_early_but_not_those_of_tuning(tmp_path):
     assert etas["value"].to_list() == pytest.approx(whole, rel=1e-9)
     with pytest.raises(gs.InputError, match="until ends runs early and settle makes them longer"):
         gs.study(gs.DPSGD(0.1), PROBLEM, NETWORK, settle=80, **options)
-
-
-@given(st.floats(-1e30, 1e30), st.integers(-3, 3), st.sampled_from(["lower", "higher"]))
-def test_a_target_means_the_same_in_both_precisions(value, away, better):
-    single = np.float32(value)
-    for _ in range(abs(away)):
-        single = np.nextafter(single, np.float32(np.inf * np.sign(away)))
-    within = _round_target(Target("loss", value, better), "float32")
-    assert within.dtype == np.float32
-    if better == "higher":
-        assert (single >= within) == (float(single) >= value)
-    else:
-        assert (single <= within) == (float(single) <= value)
 
 
 def test_a_callback_sees_every_measured_round_of_every_seed():

@@ -103,46 +103,43 @@ def test_what_is_no_number_is_refused_with_the_metric_s_name(function, message):
         run()
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("my metric", "must be up to 40 letters, digits and underscores, with a letter first, but is 'my metric'"),
-        ("../loss", "must be up to 40 letters"),
-        ("_loss", "with a letter first"),
-        ("loss\n", "must be up to 40 letters"),
-        ("größe", "must be up to 40 letters"),
-        ("x" * 41, "must be up to 40 letters"),
-        (3, "must be up to 40 letters, .* but is 3"),
-        ("round", "'round' has another meaning in a result: choose another name"),
-        ("seed", "'seed' has another meaning"),
-        ("status", "'status' has another meaning"),
-        ("algorithm", "'algorithm' has another meaning"),
-        ("seconds_home", "'seconds_home' has another meaning"),
-        ("loss", "'loss' is a metric of Gossamer's own"),
-        ("worst_loss", "'worst_loss' is a metric of Gossamer's own"),
-    ],
-)
-def test_bad_names_are_refused(name, message):
-    with pytest.raises(gs.InputError, match=message):
-        gs.metric(name)
+NAMES = {
+    "my metric": "must be up to 40 letters, digits and underscores, with a letter first, but is 'my metric'",
+    "../loss": "must be up to 40 letters",
+    "_loss": "with a letter first",
+    "loss\n": "must be up to 40 letters",
+    "größe": "must be up to 40 letters",
+    "x" * 41: "must be up to 40 letters",
+    3: "must be up to 40 letters, .* but is 3",
+    "round": "'round' has another meaning in a result: choose another name",
+    "seconds_home": "'seconds_home' has another meaning",
+    "loss": "'loss' is a metric of Gossamer's own",
+    "worst_loss": "'worst_loss' is a metric of Gossamer's own",
+}
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"text": "two\nlines"}, "text of a metric must be one line of 1 to 200 letters"),
-        ({"text": ""}, "text of a metric must be one line"),
-        ({"about": 3}, "about of a metric must be one line of 1 to 200 letters, but is 3"),
-        ({"latex": "x" * 201}, "latex of a metric must be one line"),
-        ({"latex": "$x$"}, r"a formula without dollar signs, but is '\$x\$'"),
-        ({"log": "yes"}, "log of a metric must be True or False, but is 'yes'"),
-        ({"better": "more"}, 'better of a metric must be "lower" or "higher", but is \'more\''),
-    ],
-)
-def test_bad_labels_are_refused(options, message):
-    with pytest.raises(gs.InputError, match=message):
-        gs.metric("mine", **options)(lambda s: s.loss)
-    assert "mine" not in metrics.METRICS
+def test_bad_names_are_refused():
+    for name, message in NAMES.items():
+        with pytest.raises(gs.InputError, match=message):
+            gs.metric(name)
+
+
+LABELS = [
+    ({"text": "two\nlines"}, "text of a metric must be one line of 1 to 200 letters"),
+    ({"text": ""}, "text of a metric must be one line"),
+    ({"about": 3}, "about of a metric must be one line of 1 to 200 letters, but is 3"),
+    ({"latex": "x" * 201}, "latex of a metric must be one line"),
+    ({"latex": "$x$"}, r"a formula without dollar signs, but is '\$x\$'"),
+    ({"log": "yes"}, "log of a metric must be True or False, but is 'yes'"),
+    ({"better": "more"}, 'better of a metric must be "lower" or "higher", but is \'more\''),
+]
+
+
+def test_bad_labels_are_refused():
+    for options, message in LABELS:
+        with pytest.raises(gs.InputError, match=message):
+            gs.metric("mine", **options)(lambda s: s.loss)
+        assert "mine" not in metrics.METRICS
 
 
 def test_what_is_no_function_is_refused():

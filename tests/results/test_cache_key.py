@@ -20,7 +20,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.core import State
-from gossamer.engines.simulator import planned
+from gossamer.engines.simulator import plan_run
 from gossamer.results import provenance
 from gossamer.results.cache_key import Unknown, digest
 from gossamer.specs.experiment import Experiment
@@ -283,7 +283,7 @@ def test_a_lazily_filled_cache_is_no_change():
 def key_of(rule, oracle=None, problem=None):
     problem = problem or gs.problems.logistic("breast-cancer", agents=4)
     network = gs.networks.ring(4)
-    plan, seeds = planned(1, None, 1, "float32")
+    plan, seeds = plan_run(1, None, 1, "float32")
     parts = problem, network, oracle or gs.oracles.exact()
     return Experiment([], *parts, plan, seeds, RunSection(steps=1)).key_of(rule)
 

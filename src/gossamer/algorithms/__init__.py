@@ -13,7 +13,7 @@ def _find_rules() -> Iterator[tuple[str, Any]]:
     for found in pkgutil.iter_modules(__path__):
         module = importlib.import_module(f"{__name__}.{found.name}")
         for value in vars(module).values():
-            if is_rule(value) and value.__module__ == module.__name__:
+            if getattr(value, "__module__", None) == module.__name__ and is_rule(value):
                 yield value.name, value
 
 

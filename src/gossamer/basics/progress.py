@@ -36,7 +36,7 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
 
     A bar needs a terminal or a notebook. Unless `wanted` is False, the function can also `say` a line that must not
     wait, such as that a run will take more than an hour. Where progress shows, it also says how long every run of more
-    than some seconds will take, and how much memory the run needs.
+    than some seconds will take.
     """
     console = Console(file=sys.stderr)
     if callable(wanted):

@@ -1,4 +1,4 @@
-"""The contract: what an algorithm holds between two rounds, and all that it may touch."""
+"""The contract: the state of an algorithm between two rounds, and all that it may touch."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Protocol
@@ -59,70 +59,70 @@ class State(Mapping[str, Array]):
 
 
 class Agent(Protocol):
-    """All that a rule may touch; the engine makes it anew each round.
+    """The agents as a rule sees them, and all that it may touch; the engine makes it anew each round.
 
     Each method takes one array and returns one, or takes several and returns as many.
     """
 
     def gradient(self, *points: Array) -> Array:
-        """The oracle's gradients at the points. One call is one sample ξ for all its points."""
+        """Return the oracle's gradients at the points. One call is one sample ξ for all its points."""
         ...
 
     def full_gradient(self, *points: Array) -> Array:
-        """The oracle's gradients at the points, made of all samples that the agent has. It costs as many queries as
-        there are mini-batches in them."""
+        """Return the oracle's gradients at the points over all samples that the agent has. That costs as many queries
+        as there are mini-batches in them."""
         ...
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
-        """Σ_j w_ij a_j for each array. One call is one message to every neighbour."""
+        """Return Σ_j w_ij a_j for each array. One call is one message to every neighbour."""
         ...
 
     def gossip_compressed(self, *arrays: Array, by: Compressor) -> Any:
-        """The pair C(a_i), Σ_j w_ij C(a_j) for each array. One call is one message to every neighbour."""
+        """Return the pair C(a_i), Σ_j w_ij C(a_j) for each array. One call is one message to every neighbour."""
         ...
 
     def gossip_copies(self, copy: Array, apart: Array, a: Array, by: Compressor | None = None) -> Any:
-        """The pair C(a_i), Σ_j w_ij (ŷ_i − ŷ_j) of the copies ŷ = h + C(a) that neighbours hold of one another, where
-        `copy` is h and `apart` is Σ_j w_ij (h_i − h_j). One call is one message C(a) to every neighbour, or a itself.
+        """Return the pair C(a_i), Σ_j w_ij (ŷ_i − ŷ_j) of the copies ŷ = h + C(a) that neighbours hold of one another.
 
-        Made of differences, it has no rounding of its own where copies agree, so that a rule may add it up. An engine
-        that holds all copies takes their differences; one that holds none adds those of the messages to `apart`.
+        Here `copy` is h and `apart` is Σ_j w_ij (h_i − h_j). One call is one message C(a) to every neighbour, or a
+        itself. A sum of differences has no rounding of its own where copies agree, so that a rule may add it up. An
+        engine that holds all copies takes their differences; one that holds none adds those of the messages to `apart`.
         """
         ...
 
     def gossip_robust(self, *arrays: Array, by: Aggregator) -> Array:
-        """Return what the aggregator makes of a_i and of each neighbour's a_j, for each array. One call is one
-        message to every neighbour."""
+        """Return the aggregate of a_i and of each neighbour's a_j, for each array. One call is one message to every
+        neighbour."""
         ...
 
     def gossip_sum(self, *arrays: Array) -> Array:
-        """Σ_j a_j over an agent's neighbours, without weights and without itself, for each array: for rules that run on
-        trees. One call is one message to every neighbour."""
+        """Return Σ_j a_j over an agent's neighbours, without weights and without itself, for each array: for rules that
+        run on trees. One call is one message to every neighbour."""
         ...
 
     def mean(self, *arrays: Array) -> Array:
-        """The mean over all agents (an all-reduce), for the centralised rules and for starts that need it."""
+        """Return the mean over all agents (an all-reduce), for centralised rules and for starts that need it."""
         ...
 
     def average(self, a: Array, warm: Any, over: Literal["W", "C"] = "W") -> Array:
         """Return an array after `warm` gossips, by the weights of rounds 0, 1, …, `warm` − 1, or its `mean` where
-        `warm` is "mean": for the start of a tracker. With 0 it is the array itself, and nothing is sent."""
+        `warm` is "mean": for the start of a tracker. With 0, return the array itself and send nothing."""
         ...
 
     def ones(self) -> Array:
-        """The number 1 for each agent, shaped to divide its vector: push-sum's weights."""
+        """Return the number 1 for each agent, shaped to divide its vector: push-sum's weights."""
         ...
 
     def place(self) -> Array:
-        """The i-th unit vector of as many numbers as there are agents, for agent i."""
+        """Return the i-th unit vector of as many numbers as there are agents, for agent i."""
         ...
 
     def norm(self, a: Array) -> Array:
-        """‖a_i‖ for each agent, shaped to divide its vector."""
+        """Return ‖a_i‖ for each agent, shaped to divide its vector."""
         ...
 
     def repeat(self, times: int, step: Callable[..., Any], *arrays: Array) -> Any:
-        """The arrays after `times` calls of `step`, which takes and returns as many: a loop that is compiled once."""
+        """Return the arrays after `times` calls of `step`, which takes and returns as many: a loop compiled once."""
         ...
 
 
@@ -130,10 +130,10 @@ class PostingAgent(Agent, Protocol):
     """An agent in a process of its own, for a rule's ``ahead``: its messages may travel while it computes."""
 
     def post(self, *arrays: Array, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
-        """`gossip` in two halves: the message leaves now, and what is returned waits for those of the neighbours.
+        """Send a message of `gossip` now, and return a function that waits for those of the neighbours.
 
-        Where arrays belong to earlier rounds, whose weights may be others, `late` says for each of them how many rounds
-        ago that was.
+        Where arrays belong to earlier rounds, whose weights may be others, `late` holds for each of them how many
+        rounds ago that was.
         """
         ...
 
@@ -142,12 +142,12 @@ class MeetingAgent(Protocol):
     """The agent that wakes on an asynchronous network, for a rule's ``wake``."""
 
     def meet(self, **arrays: Array) -> Any:
-        """The means of the arrays and of the partner's own by the same names in its state, which then holds them."""
+        """Return the means of the arrays and of the partner's by the same names, and leave them in its state."""
         ...
 
 
 class Rule(Protocol):
-    """An algorithm. ``s.x`` is always the model that is evaluated; `@rule` adds what else an engine asks for.
+    """An algorithm. ``s.x`` is always the model that is evaluated; `@rule` adds all else that an engine asks for.
 
     A rule may also have ``wake(self, s, g, agent) -> State``, its form for asynchronous networks, where `agent` is a
     `MeetingAgent`: ``s`` is the state of the agent that wakes, and ``g`` the gradient that it asked for at its model

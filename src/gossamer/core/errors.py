@@ -22,7 +22,7 @@ class MissingPackage(InputError, ImportError):
 
 
 def nearest(name: Any, known: Iterable[str], otherwise: str = "") -> str:
-    """The tail of an error about an unknown name: the closest match, another way out, then all that is known."""
+    """Return the tail of an error about an unknown name: the closest match, another way out, then all known names."""
     known = sorted(known)
     close = difflib.get_close_matches(name[:80], known, n=1, cutoff=0.5) if isinstance(name, str) else []
     if close:
@@ -50,12 +50,12 @@ class _Brief(reprlib.Repr):
 
 
 def brief(value: Any) -> str:
-    """A value that a user gave, as an error message shows it: one line, whatever it is."""
+    """Return a user's value as an error message shows it: one line, whatever the value is."""
     return " ".join(_Brief().repr(value).split())
 
 
 def whole(where: str, value: Any, *, least: int = 1, most: int = LARGEST_INT, advice: str = "") -> int:
-    """The value as an integer from `least` to `most`, or an `InputError` that names `where` it stood."""
+    """Return the value as an integer from `least` to `most`, or raise InputError, which names `where` it stood."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -67,7 +67,7 @@ def whole(where: str, value: Any, *, least: int = 1, most: int = LARGEST_INT, ad
 
 
 def flag(where: str, value: Any) -> bool:
-    """The value, if it is True or False, or an `InputError` that names `where` it stood."""
+    """Return the value if it is True or False; otherwise raise InputError, which names `where` it stood."""
     numpy_flag = getattr(getattr(value, "dtype", None), "kind", "") == "b" and not value.ndim
     if not isinstance(value, bool) and not numpy_flag:
         raise InputError(f"{where} must be True or False, but is {brief(value)}.")

@@ -1,4 +1,4 @@
-"""Hyper-parameters: what an annotation says of one, its range and what tuning tries."""
+"""Hyper-parameters: the annotations that give one its range and the values that tuning tries."""
 
 import dataclasses
 import math
@@ -39,12 +39,13 @@ class Range:
         return f"{left}{self.low:g}, {'∞' if math.isinf(self.high) else f'{self.high:g}'}{right}"
 
     def holds(self, value: float) -> bool:
+        """Return True for a finite value in the interval."""
         above = value > self.low if self.low_open else value >= self.low
         below = value < self.high if self.high_open else value <= self.high
         return math.isfinite(value) and above and below
 
     def check(self, where: str, value: Any) -> float:
-        """The value as a float, or an `InputError` that names `where` it stood."""
+        """Return the value as a float; otherwise raise InputError, which names `where` it stood."""
         kind = getattr(getattr(value, "dtype", None), "kind", "")
         numeric = not isinstance(value, (bool, str, bytes, bytearray)) and kind not in ("b", "c")
         try:
@@ -57,19 +58,19 @@ class Range:
 
     @property
     def example(self) -> float:
-        """Return a value that is allowed."""
+        """A value that is allowed."""
         middle = (self.low + self.high) / 2 if math.isfinite(self.low + self.high) else self.low + 1
         candidates = (*self.grid, 0.5, 1.0, middle, self.low, self.high)
         return next(value for value in candidates if self.holds(value))
 
     def distance(self, value: float) -> float:
-        """How far a value is from the end that `beyond` names: the smaller, the further out."""
+        """Return the distance of a value from the end that `beyond` names: the smaller, the further out."""
         if self.beyond == "high":
             return 1 / value if math.isinf(self.high) else self.high - value
         return value - self.low
 
     def at_distance(self, distance: float) -> float:
-        """The value at this `distance`."""
+        """Return the value at this `distance`."""
         if self.beyond == "high":
             return 1 / distance if math.isinf(self.high) else self.high - distance
         return self.low + distance
@@ -91,20 +92,20 @@ class Whole:
         return f"{self.least}, {self.least + 1}, …" if self.most == LARGEST_INT else f"{self.least} … {self.most}"
 
     def check(self, where: str, value: Any) -> int:
-        """The value as an int, or an `InputError` that names `where` it stood."""
+        """Return the value as an int; otherwise raise InputError, which names `where` it stood."""
         return whole(where, value, least=self.least, most=self.most, advice=self.advice)
 
     @property
     def example(self) -> int:
-        """Return a value that is allowed."""
+        """A value that is allowed."""
         return self.least
 
 
 @dataclasses.dataclass(frozen=True)
 class WarmStart(Whole):
-    """How a tracker is averaged before round 0: by so many gossips or, where that is allowed, by an all-reduce.
+    """The average of a tracker before round 0: by so many gossips or, where that is allowed, by an all-reduce.
 
-    It is given, and not tuned: what it costs is counted at the start of a run.
+    A user gives it and tuning does not choose it: its cost is counted at the start of a run.
     """
 
     least: int = 0
@@ -115,7 +116,7 @@ class WarmStart(Whole):
         return super().__str__() + ' or "mean"' * self.mean
 
     def check(self, where: str, value: Any) -> Any:
-        """Return the value as an int or as "mean", or raise an `InputError` that names `where` it stood."""
+        """Return the value as an int or as "mean"; otherwise raise InputError, which names `where` it stood."""
         if self.mean and isinstance(value, str) and value == "mean":
             return value
         if isinstance(value, str) and value == "mean":

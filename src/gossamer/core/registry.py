@@ -1,4 +1,4 @@
-"""Registries: things by name, ours and those that users add."""
+"""Registries of things by name: ours, and those that users add."""
 
 import functools
 import re
@@ -49,21 +49,21 @@ class Registry(Mapping[str, T], Generic[T]):
         self._added[name] = thing
 
     def register(self, name: str) -> Callable[[T], T]:
-        """A decorator that makes a class or function known by a name."""
+        """Return a decorator that makes a class or function known by a name."""
 
-        def known(thing: T) -> T:
+        def add(thing: T) -> T:
             self.add(name, thing)
             return thing
 
-        return known
+        return add
 
     def own(self, name: str) -> T | None:
-        """A user's thing of this name; None if it is one of ours."""
+        """Return a user's thing of this name; None if it is one of ours."""
         return None if name in self._ours else self[name]
 
     @functools.cached_property
-    def _offered(self) -> dict[str, "EntryPoint"]:
-        from importlib.metadata import entry_points
+    def _entry_points(self) -> dict[str, "EntryPoint"]:
+        from importlib.metadata import entry_points  # slow to import, and few programs get here
 
         offered = {}
         for point in entry_points(group=self.group):
@@ -80,8 +80,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def __getitem__(self, name: str) -> T:
         if name in self._ours:
             return self._ours[name]
-        if name not in self._added and name in self._offered:
-            point = self._offered[name]
+        if name not in self._added and name in self._entry_points:
+            point = self._entry_points[name]
             try:
                 self._added[name] = point.load()
             except Exception as error:
@@ -92,10 +92,10 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._added[name]
 
     def __contains__(self, name: object) -> bool:
-        return name in self._ours or name in self._added or name in self._offered
+        return name in self._ours or name in self._added or name in self._entry_points
 
     def __iter__(self) -> Iterator[str]:
-        yield from dict.fromkeys([*self._ours, *self._added, *self._offered])
+        yield from dict.fromkeys([*self._ours, *self._added, *self._entry_points])
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -1,4 +1,4 @@
-"""Rules: how a class becomes one, and what its hyper-parameters are."""
+"""Rules: the decorator that makes a class a rule, and its hyper-parameters."""
 
 import collections
 import dataclasses
@@ -25,7 +25,7 @@ and 4e-3 after ten times as many."""
 
 
 def of_drift(names: str, rounds: int, way_out: str) -> str:
-    """Return what is said of rules that add up rounding in so many rounds of float32."""
+    """Return the warning about rules that add up rounding in so many rounds of float32."""
     return (
         f"rounding adds up in {names}, so that in float32 the mean model drifts away from the optimum in long runs, "
         f"and {rounds:,} rounds are many: take {way_out}."
@@ -53,14 +53,14 @@ def rule(
 
     Args:
         name: its name in spec files.
-        needs: what it asks of the mixing matrix.
-        static: whether it is right only on a network that never changes and loses nothing.
-        lowest: for rules that need one symmetric W, what all its eigenvalues must lie above.
-        tree: whether it is right only on a tree that never changes and loses nothing; it may then `gossip_sum`.
+        needs: its demand on the mixing matrix.
+        static: True if it is right only on a network that never changes and loses nothing.
+        lowest: for rules that need one symmetric W, the bound that all its eigenvalues must lie above.
+        tree: True if it is right only on a tree that never changes and loses nothing; it may then `gossip_sum`.
         decays: the arrays of its state that are the model, which weight decay shrinks: ``("u",)`` where x is made from
             u. None, ``()``, where it takes differences of models of several rounds, which would undo it: the decay is
             then added to the gradients.
-        drifts: whether it adds up rounding, so that a long run in float32 leaves the optimum again: engines say so.
+        drifts: True if it adds up rounding, so that a long run in float32 leaves the optimum again: engines warn.
     """
 
     def check(self: Any) -> None:
@@ -74,11 +74,12 @@ def rule(
                 raise InputError(f"{type(self).__name__}({key}=…) must be made by {makers}, but is {brief(part)}.")
 
     def make(cls: R) -> R:
-        for wrong in filter(None, (_wrong(cls, method) for method in ("init", "step"))):
-            raise InputError(
-                f"the rule {cls.__name__} has {wrong}: it needs init(self, x, agent) and step(self, s, agent), "
-                "which return a State."
-            )
+        for method in ("init", "step"):
+            if wrong := _find_fault(cls, method):
+                raise InputError(
+                    f"the rule {cls.__name__} has {wrong}: it needs init(self, x, agent) and step(self, s, agent), "
+                    "which return a State."
+                )
         cls.name = name
         cls.title = (cls.__doc__ or name).splitlines()[0].rstrip(".")
         cls.needs = needs
@@ -89,14 +90,14 @@ def rule(
         cls.drifts = drifts
         cls.__post_init__ = check
         if "__repr__" not in vars(cls):
-            cls.__repr__ = _call  # pyright: ignore[reportAttributeAccessIssue]
+            cls.__repr__ = _write_call  # pyright: ignore[reportAttributeAccessIssue]
         return dataclasses.dataclass(frozen=True)(cls)
 
     return make
 
 
-def _wrong(cls: type, name: str) -> str:
-    """Return what is wrong with a method that is called with a model or a state, and an agent; "" if nothing is."""
+def _find_fault(cls: type, name: str) -> str:
+    """Return the fault of a method that is called with a model or a state, and an agent; "" if it has none."""
     method = getattr(cls, name, None)
     if not callable(method):
         return f"no {name}"
@@ -108,52 +109,53 @@ def _wrong(cls: type, name: str) -> str:
     return ""
 
 
-def _call(rule: Any) -> str:
-    """The call that makes a rule, each number with all its digits and each function by its name."""
-    given = ((field.name, getattr(rule, field.name)) for field in dataclasses.fields(rule) if not _usual(rule, field))
-    shown = (f"{name}={getattr(value, '__name__', None) or repr(value)}" for name, value in given)
-    return f"{type(rule).__name__}({', '.join(shown)})"
+def _write_call(rule: Any) -> str:
+    """Return the call that makes a rule, each number with all its digits and each function by its name."""
+    unusual = [field.name for field in dataclasses.fields(rule) if not _is_usual(rule, field)]
+    given = {name: getattr(rule, name) for name in unusual}
+    texts = (f"{name}={getattr(value, '__name__', None) or repr(value)}" for name, value in given.items())
+    return f"{type(rule).__name__}({', '.join(texts)})"
 
 
-def _usual(rule: Any, field: dataclasses.Field[Any]) -> bool:
-    """Return whether a field says how the tracker starts, and that is how the method's paper starts it."""
+def _is_usual(rule: Any, field: dataclasses.Field[Any]) -> bool:
+    """Return True if a field says how the tracker starts, and that is how the method's paper starts it."""
     return isinstance(_fields(type(rule))[field.name], WarmStart) and getattr(rule, field.name) == field.default
 
 
 def is_rule(kind: Any) -> bool:
-    """Tell if something is a class that `@rule` made a rule."""
-    return isinstance(kind, type) and all(hasattr(kind, part) for part in ("init", "step", "name", "needs"))
+    """Return True for a class that `@rule` made a rule."""
+    return isinstance(kind, type) and hasattr(kind, "needs")
 
 
 def hyperparameters(kind: type) -> dict[str, Range | Whole]:
-    """The numbers that a rule takes, and what each may be."""
+    """Return the numbers that a rule takes, and the values that each may have."""
     return {key: kept for key, kept in _fields(kind).items() if isinstance(kept, (Range, Whole))}
 
 
 def ranges(kind: type) -> dict[str, Range]:
-    """The numbers of a rule that may change with the round, and the interval that each must lie in."""
+    """Return the numbers of a rule that may change with the round, and the interval that each must lie in."""
     return {key: kept for key, kept in _fields(kind).items() if isinstance(kept, Range)}
 
 
 def counts(rule: Any) -> dict[str, int]:
-    """The whole numbers of a rule, which are static."""
+    """Return the whole numbers of a rule, which are static."""
     return {key: getattr(rule, key) for key, kept in _fields(type(rule)).items() if isinstance(kept, Whole)}
 
 
 def parts(rule: Any) -> dict[str, Any]:
-    """Return what a rule is made of besides numbers: its compressor or its aggregator, if it has one."""
+    """Return the parts of a rule besides its numbers: its compressor or its aggregator, if it has one."""
     kind = rule if isinstance(rule, type) else type(rule)
     return {key: getattr(rule, key, None) for key in kinds_of_parts(kind)}
 
 
 def kinds_of_parts(kind: type) -> dict[str, str]:
-    """Return what each part of a rule is: "compressor" or "aggregator"."""
+    """Return the kind of each part of a rule: "compressor" or "aggregator"."""
     return {key: kept for key, kept in _fields(kind).items() if not isinstance(kept, (Range, Whole))}
 
 
 @functools.cache
 def _fields(kind: type) -> dict[str, Any]:
-    """Return what the annotation of each field of a rule says of it."""
+    """Return the range, or the kind of part, that annotates each field of a rule."""
     hints = get_type_hints(kind, include_extras=True)
     known = {}
     for field in dataclasses.fields(kind):
@@ -169,48 +171,48 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 def bind(kind: type, values: Mapping[str, Array]) -> Any:
-    """A rule with these values, unchecked: for engines, whose values may be traced, per round or per setting."""
-    made = object.__new__(kind)
+    """Return a rule with these values, unchecked: those of an engine may be tracers."""
+    bound = object.__new__(kind)
     for key, value in values.items():
-        object.__setattr__(made, key, value)
-    return made
+        object.__setattr__(bound, key, value)  # a rule is frozen
+    return bound
 
 
 def schedules(rule: Any) -> dict[str, Callable[[int], float]]:
-    """The hyper-parameters that change with the round."""
+    """Return the hyper-parameters that change with the round."""
     return {key: getattr(rule, key) for key in ranges(type(rule)) if callable(getattr(rule, key))}
 
 
 def tabulate(rule: Any, key: str, rounds: Iterable[int]) -> Iterator[float]:
-    """A hyper-parameter in each of these rounds; what a schedule gives is checked."""
+    """Yield a hyper-parameter in each of these rounds; the values of a schedule are checked."""
     value, allowed = getattr(rule, key), ranges(type(rule))[key]
     for t in rounds:
         number = value(t) if callable(value) else value
-        if type(number) is float and allowed.holds(number):  # by far the most; words are made for others only
+        if type(number) is float and allowed.holds(number):  # the common case costs no message
             yield number
         else:
             yield allowed.check(f"{type(rule).__name__}({key}=…), a schedule, at round {t}", number)
 
 
 def check_schedules(rules: Iterable[Any], steps: int) -> None:
-    """Refuse a schedule that leaves its range in any round, before a run begins."""
+    """Raise InputError for a schedule that leaves its range in any round, before a run begins."""
     checked = set()
     for rule in rules:
         for key, value in schedules(rule).items():
             if (type(rule), key, id(value)) not in checked:
-                collections.deque(tabulate(rule, key, range(steps)), maxlen=0)  # asks for each and keeps none
+                collections.deque(tabulate(rule, key, range(steps)), maxlen=0)  # reads every value and keeps none
                 checked.add((type(rule), key, id(value)))
 
 
 def setting(rule: Any) -> str:
-    """The hyper-parameters as a reader would write them: ``eta=0.1, lam=0.05``."""
+    """Return the hyper-parameters as a reader would write them: ``eta=0.1, lam=0.05``."""
     return ", ".join(f"{key}={value}" for key, value in shown(rule).items())
 
 
 def shown(rule: Any) -> dict[str, str]:
-    """Each hyper-parameter as a reader would write it; a tracker's start only where it is not that of the paper."""
+    """Return each hyper-parameter as a reader would write it; a tracker's start only if the paper has another."""
     texts = {}
-    usual = {field.name for field in dataclasses.fields(rule) if _usual(rule, field)}
+    usual = {field.name for field in dataclasses.fields(rule) if _is_usual(rule, field)}
     for key in hyperparameters(type(rule)):
         value = getattr(rule, key)
         named = getattr(value, "__name__", None) or getattr(value, "title", "schedule")

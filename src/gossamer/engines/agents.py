@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Key
 
 from gossamer.attacks import SIGN, Attack
@@ -16,7 +17,7 @@ from gossamer.basics.keys import draw_once, of_array, of_query
 from gossamer.clocks.rounds import Average, Order, Query, Receive, Reduce, Send
 from gossamer.compressors import identity
 from gossamer.core import Over
-from gossamer.engines.devices import ONE_DEVICE, Layout
+from gossamer.engines.devices import AGENTS, ONE_DEVICE, DeviceLayout
 from gossamer.engines.mixing import each_turn, mix
 from gossamer.engines.neighbour_tables import Sum
 from gossamer.networks import Network
@@ -81,7 +82,7 @@ class StackedAgents:
         t: Array,
         memory: Any,
         cost: Cost | None = None,
-        layout: Layout = ONE_DEVICE,
+        layout: DeviceLayout = ONE_DEVICE,
     ):
         self.world, self.oracle, self.keys, self.t = world, oracle, keys, t
         self.memory, self.layout = memory, layout
@@ -100,7 +101,7 @@ class StackedAgents:
         return self._ask(self.oracle.full(), points)
 
     def _ask(self, oracle: Oracle, points: tuple[Array, ...]) -> Array:
-        calls, self._calls = self._calls, self._calls + 1
+        calls, self._calls = self._calls, self._calls + 1  # each query of a round has a key of its own
 
         def of_agent(problem: Problem, common: Any, agent: Array, key: Array, memory: Any, points: Any) -> Any:
             oracle, t = common
@@ -108,46 +109,47 @@ class StackedAgents:
 
         gradients, self.memory = self._each((oracle, self.t), of_agent, self.keys, self.memory, points)
         attack = oracle.together(self.world.problem.agents)
-        return _unpack(gradients if attack is None else tuple(self._add_lies(attack, g) for g in gradients))
+        return _unpack(tuple(self._lie(g, attack) for g in gradients))
 
     def gossip(self, *arrays: Array, over: Over = "W") -> Array:
-        self.cost.send(bytes_of(arrays))
-        self.cost.gossiped += sum(a[0].size for a in arrays)
+        self._count_message(arrays)
         matrices = ("R", "C") if over == "RC" else (over,) * len(arrays)
-        mixed = tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True))
-        return _unpack(mixed)
+        return _unpack(tuple(self._mix(a, by) for a, by in zip(arrays, matrices, strict=True)))
 
     def gossip_sum(self, *arrays: Array) -> Array:
         return self.gossip_robust(*arrays, by=Sum())
 
     def gossip_robust(self, *arrays: Array, by: Any) -> Array:
-        self.cost.send(bytes_of(arrays))
-        self.cost.gossiped += sum(a[0].size for a in arrays)
+        self._count_message(arrays)
         mixer = self.world.network.mixer
         return _unpack(tuple(each_turn(mixer, self.t, partial(self._combine, by), a) for a in arrays))
 
     def gossip_compressed(self, *arrays: Array, by: Any) -> Any:
-        bits = sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
-        self.cost.send(bits / 8)
-        self.cost.bits += bits
+        self._count_message(arrays, by)
         shrunk = tuple(self._shrink(by, a) for a in arrays)
         return _unpack(tuple((q, self._mix(q, "W")) for q in shrunk))
 
     def gossip_copies(self, copy: Array, apart: Array, a: Array, by: Any = None) -> Any:
         by = by or identity()
-        bits = by.bits(a[0].size, a.dtype.itemsize)
-        self.cost.send(bits / 8)
-        self.cost.bits += bits
+        self._count_message((a,), by)
         q = self._shrink(by, a)
         if self.world.network.attack is not None:  # lies are about messages
             return q, apart + q - self._mix(q, "W")
-        return q, self._differences(copy + q)
-
-    def _differences(self, a: Array) -> Array:
-        """Return Σ_j w_ij (a_i − a_j), of differences to agent 0, so that rounding is in proportion to these."""
+        # of differences to agent 0, so that rounding is in proportion to these
+        copies = copy + q
         first = jnp.arange(self.world.network.agents) == 0
-        away = a - jnp.where(_as_column(first, a), a, 0).sum(0)
-        return away - self._multiply(away, "W")
+        away = copies - jnp.where(as_column(first, copies), copies, 0).sum(0)
+        return q, away - self._multiply(away, "W")
+
+    def _count_message(self, arrays: tuple[Array, ...], by: Any = None) -> None:
+        """Count one message with these arrays to every neighbour, compressed where `by` is given."""
+        if by is None:
+            self.cost.gossiped += sum(a[0].size for a in arrays)
+            self.cost.send(bytes_of(arrays))
+        else:
+            bits = sum(by.bits(a[0].size, a.dtype.itemsize) for a in arrays)
+            self.cost.bits += bits
+            self.cost.send(bits / 8)
 
     def _shrink(self, by: Any, a: Array) -> Array:
         number, self._shrunk = self._shrunk, self._shrunk + 1
@@ -155,6 +157,7 @@ class StackedAgents:
         def of_agent(problem: Problem, by: Any, agent: Array, key: Array, a: Array) -> Array:
             return by.compress(of_array(key, number), a)
 
+        # a compressor draws: without `draw_once`, XLA would draw anew for every kernel that reads the result
         return draw_once(self.t, lambda: self._each(by, of_agent, self.keys, a))
 
     def squared_norm(self, a: Array) -> Array:
@@ -162,24 +165,26 @@ class StackedAgents:
         problem = self.world.problem
         if problem.honest is not None:
             counts = jnp.zeros(problem.agents, bool).at[problem.honest].set(True)
-            a = jnp.where(_as_column(counts, a), a, 0)
+            a = jnp.where(as_column(counts, a), a, 0)
         # coordinate by coordinate first, which is vectorised; the root is there because XLA makes one sum of two
         norms = jnp.sqrt((a**2).reshape(len(a), -1).sum(0))
         return jnp.vdot(norms, norms)[None].sum(0)
 
     def _mix(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
-        attack, sent = self.world.network.attack, self._lie(a)
+        attack = self.world.network.attack
         if attack is None:
             return self._multiply(a, over)
-        attackers = _as_column(self._find_attackers(attack), a)
+        sent = self._lie(a, attack)
+        attackers = as_column(self._find_attackers(attack), a)  # an attacker does not believe the others' lies
         return jnp.where(attackers, self._multiply(a, over), self._multiply(sent, over))
 
     def _multiply(self, a: Array, over: Literal["W", "R", "C"]) -> Array:
-        return self.layout.scatter(mix(self.world.network, self.layout.gather(a), self.t, over))
+        everyone = self.layout.constrain(a, P())  # a row may go to any agent, on any device
+        return self.layout.constrain(mix(self.world.network, everyone, self.t, over), P(AGENTS))
 
     def _combine(self, by: Any, mixer: Any, a: Array) -> Array:
         """Apply the aggregator to every agent's own row and to those of its neighbours."""
-        sent = self.layout.gather(self._lie(a))
+        sent = self.layout.constrain(self._lie(a, self.world.network.attack), P())
         numbers = jnp.arange(len(a), dtype=jnp.int32)
 
         def of_agent(
@@ -192,14 +197,11 @@ class StackedAgents:
         tables = jnp.asarray(mixer.indices), jnp.asarray(mixer.weights)
         return self._each((by, sent), of_agent, a, numbers, *tables)
 
-    def _lie(self, a: Array) -> Array:
-        """Return what others receive of an array: the array itself, but of attackers their lies."""
-        attack = self.world.network.attack
-        return a if attack is None else self._add_lies(attack, a)
-
-    def _add_lies(self, attack: Attack, a: Array) -> Array:
+    def _lie(self, a: Array, attack: Attack | None) -> Array:
         """Return the array with the attackers' lies in place of their rows."""
-        attackers = _as_column(self._find_attackers(attack), a)
+        if attack is None:
+            return a
+        attackers = as_column(self._find_attackers(attack), a)
         match attack.kind:
             case "constant":
                 lies = jnp.full_like(a, attack.scale)
@@ -230,7 +232,7 @@ class StackedAgents:
         first, before = (self._calls, self._shrunk), replace(self.cost)
         arrays = _tuple(step(*arrays))  # apart, because the first query's key is that of the round
         self.cost.repeat(before, times)
-        asked, shrunk, paid = self._calls - first[0], self._shrunk - first[1], replace(self.cost)
+        asked, shrunk, cost = self._calls - first[0], self._shrunk - first[1], replace(self.cost)
 
         def again(k: Any, carry: Any) -> Any:
             self.memory, arrays = carry
@@ -240,7 +242,7 @@ class StackedAgents:
 
         if times > 1:
             self.memory, arrays = jax.lax.fori_loop(1, times, again, (self.memory, arrays))
-            self.cost.repeat(paid, 0)
+            self.cost.repeat(cost, 0)  # tracing the loop's body counted it once more
         self._calls, self._shrunk = first[0] + times * asked, first[1] + times * shrunk
         return _unpack(arrays)
 
@@ -248,7 +250,8 @@ class StackedAgents:
         self.cost.reductions += 1
         self.cost.reduced += sum(a[0].size for a in arrays)
         self.cost.order += (Reduce(bytes_of(arrays)),)
-        return _unpack(tuple(jnp.broadcast_to(self._lie(a).mean(0), a.shape) for a in arrays))
+        attack = self.world.network.attack
+        return _unpack(tuple(jnp.broadcast_to(self._lie(a, attack).mean(0), a.shape) for a in arrays))
 
     def average(self, a: Array, warm: Any, over: Literal["W", "C"] = "W") -> Array:
         if warm == "mean":
@@ -259,27 +262,28 @@ class StackedAgents:
         self.cost.gossiped += warm * a[0].size
         self.cost.order += (Average(bytes_of((a,)), warm),)
 
-        def mixed(t: Any, a: Array) -> Array:
-            then = copy.copy(self)
+        def mix_in_round(t: Any, a: Array) -> Array:
+            then = copy.copy(self)  # a tracer of the loop must not stay in `self.t`
             then.t = jnp.int32(t)
             return then._mix(a, over)
 
-        return jax.lax.fori_loop(0, warm, mixed, a)
+        return jax.lax.fori_loop(0, warm, mix_in_round, a)
 
     def _each(self, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
         return each_agent(self.layout, self.world.problem, common, function, *stacked)
 
 
-def each_agent(layout: Layout, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
-    """Call the function for every agent, with the problem, what is common to all, its number and its own slices."""
+def each_agent(layout: DeviceLayout, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
+    """Call the function for every agent, with the problem, all that is common, its number and its own slices."""
 
     def on_device(problem: Problem, common: Any, first: Any, count: int, *stacked: Any) -> Any:
         def of_agent(agent: Array, *slices: Any) -> Any:
-            return function(problem, common, agent if layout.agents == 1 else first + agent, *slices)
+            number = agent if layout.agents == 1 else first + agent  # 0 + agent would be one more operation
+            return function(problem, common, number, *slices)
 
         return each(of_agent, count, *stacked)
 
-    return layout.for_agents(problem, common, on_device, *stacked)
+    return layout.shard_agents(on_device, problem, common, *stacked)
 
 
 def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
@@ -292,16 +296,16 @@ def each(function: Callable[..., Any], agents: int, *stacked: Any) -> Any:
     everything = (jnp.arange(agents, dtype=jnp.int32), *stacked)
     if agents <= BLOCK:
         return jax.vmap(function)(*everything)
-    blocks = -(-agents // BLOCK)
+    blocks = -(-agents // BLOCK)  # rounded up, as is the size
     size = -(-agents // blocks)
 
     def of_block(first: Any) -> Any:
         return jax.vmap(function)(*jax.tree.map(lambda a: jax.lax.dynamic_slice_in_dim(a, first, size), everything))
 
     def put(k: Array, results: Any) -> Any:
-        first = jnp.minimum(k * size, agents - size)
-        placed = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
-        return jax.tree.map(placed, results, of_block(first))
+        first = jnp.minimum(k * size, agents - size)  # the last block reaches back
+        write = partial(jax.lax.dynamic_update_slice_in_dim, start_index=first, axis=0)
+        return jax.tree.map(write, results, of_block(first))
 
     empty = jax.tree.map(lambda a: jnp.zeros((agents, *a.shape[1:]), a.dtype), jax.eval_shape(of_block, 0))
     return jax.lax.fori_loop(0, blocks, put, empty)
@@ -312,7 +316,7 @@ def bytes_of(arrays: tuple[Array, ...]) -> float:
     return float(sum(a[0].size * a.dtype.itemsize for a in arrays))
 
 
-def _as_column(of_agents: Array, a: Array) -> Array:
+def as_column(of_agents: Any, a: Array) -> Any:
     """Reshape one number for each agent to broadcast along its row."""
     return of_agents.reshape((-1,) + (1,) * (a.ndim - 1))
 

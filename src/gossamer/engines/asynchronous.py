@@ -11,7 +11,7 @@ from jaxtyping import Array, Int
 from gossamer.basics.keys import of_query, of_round
 from gossamer.clocks.events import EventSchedule, Work, schedule
 from gossamer.core import State
-from gossamer.engines.agents import Cost, World, bytes_of, each
+from gossamer.engines.agents import Cost, World, as_column, bytes_of, each
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 
@@ -46,7 +46,7 @@ def make_schedules(network: Network, work: Work, seeds: Sequence[int], rounds: i
 
 def make_waves(schedules: Sequence[EventSchedule], agents: int, rounds: int) -> Waves:
     """Pack the schedules of several seeds into waves."""
-    width = -(-agents // SHARE)
+    width = -(-agents // SHARE)  # rounded up
     packed = [_pack(one, agents, rounds, width) for one in schedules]
     longest = _round_up(max(len(waves) for _, waves in packed))
     padding = _round_up(rounds + 1) - (rounds + 1)
@@ -103,14 +103,12 @@ class WakingAgents:
 
     def meet(self, **arrays: Array) -> Any:
         self.cost.send(bytes_of(tuple(arrays.values())))
-        means = {name: self._average(name, mine) for name, mine in arrays.items()}
-        self.left |= means
-        values = tuple(means.values())
-        return values[0] if len(values) == 1 else values
-
-    def _average(self, name: str, mine: Array) -> Array:
-        mean = (mine + self._state[name][self._partners]) / 2
-        return jnp.where(self._alone.reshape((-1,) + (1,) * (mine.ndim - 1)), mine, mean)
+        means = []
+        for name, mine in arrays.items():
+            mean = (mine + self._state[name][self._partners]) / 2
+            self.left[name] = jnp.where(as_column(self._alone, mine), mine, mean)
+            means.append(self.left[name])
+        return means[0] if len(means) == 1 else tuple(means)
 
 
 Standing = tuple[State, Any, Any]
@@ -139,7 +137,7 @@ def run_wave(
     state, memory, asked = now
     woken, met, turns = waves.agents[number], waves.partners[number], waves.turns[number]
     beyond = world.problem.agents
-    own, partner = jnp.minimum(woken, beyond - 1), jnp.minimum(met, beyond - 1)
+    own, partner = jnp.minimum(woken, beyond - 1), jnp.minimum(met, beyond - 1)  # reads must stay inside
     agents = WakingAgents(state, own, partner, cost)
 
     def gradient(_: Array, agent: Array, turn: Array, memory: Any, point: Array) -> Any:
@@ -148,9 +146,10 @@ def run_wave(
         return gradients[0], memory
 
     own_memory = jax.tree.map(lambda a: a[own], memory)
+    # its key is that of the agent's own turn, so a sample does not depend on who else wakes
     g, own_memory = each(gradient, len(own), own, turns, own_memory, asked[own])
     after = rule.wake(State(**{name: a[own] for name, a in state.items()}), g, agents)
-    left = jnp.where(met == woken, beyond, met)
+    left = jnp.where(met == woken, beyond, met)  # an agent that met nobody leaves nothing
     mixed = {name: _write(a, left, agents.left[name]) if name in agents.left else a for name, a in state.items()}
     written = State(**{name: _write(a, woken, after[name]) for name, a in mixed.items()})
     memory = jax.tree.map(lambda a, new: _write(a, woken, new), memory, own_memory)

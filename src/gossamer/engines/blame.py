@@ -26,7 +26,7 @@ PAIRS = "agent.gossip and agent.gradient return as many arrays as they are given
 
 
 @contextmanager
-def blamed(what: str, wanted: str = "") -> Iterator[None]:
+def blame(what: str, wanted: str = "") -> Iterator[None]:
     """Turn an error of a user's own code into an `InputError` that names the place; let errors of ours pass.
 
     Args:
@@ -40,14 +40,14 @@ def blamed(what: str, wanted: str = "") -> Iterator[None]:
     except Exception as error:
         own = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(frame.filename)]
         if not own:
-            raise
-        frame = own[-1]
+            raise  # a fault of ours keeps its traceback
+        frame = own[-1]  # the innermost line of the user's
         line = (frame.line or linecache.getline(frame.filename, frame.lineno or 0)).strip()
         said = " ".join(str(error).split())[:300]
         decided = type(error).__name__ in TRACED or said.startswith("The truth value of an array")
         handed = type(error).__name__ == "TracerArrayConversionError"
-        reason = BY_VALUE if decided else BY_NUMPY if handed else f"{type(error).__name__}: {said}{_meant(error)}"
-        if what.startswith("the rule") and "'tuple'" in said:
+        reason = BY_VALUE if decided else BY_NUMPY if handed else f"{type(error).__name__}: {said}{_suggest(error)}"
+        if what.startswith("the rule") and "'tuple'" in said:  # arithmetic on what `gossip` returned
             reason = f"{reason.rstrip('.')}. {PAIRS}"
         raise InputError(
             f"{what} fails at {frame.filename}, line {frame.lineno}, in {frame.name}: {line[:120]!r}. {reason}"
@@ -56,7 +56,7 @@ def blamed(what: str, wanted: str = "") -> Iterator[None]:
         ) from error
 
 
-def _meant(error: Exception) -> str:
+def _suggest(error: Exception) -> str:
     """Suggest an attribute of a similar name, if there is one."""
     name = error.name if isinstance(error, AttributeError) else None
     close = difflib.get_close_matches(name, dir(error.obj), n=1) if name else []  # pyright: ignore[reportAttributeAccessIssue]

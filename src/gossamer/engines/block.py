@@ -16,10 +16,10 @@ from gossamer.engines import program
 from gossamer.engines.agents import World
 from gossamer.engines.asynchronous import make_schedules, make_waves
 from gossamer.engines.costs import work_of
-from gossamer.engines.devices import ONE_DEVICE, SETTINGS, Layout
+from gossamer.engines.devices import ONE_DEVICE, SETTINGS, DeviceLayout, run_shardings
 from gossamer.engines.neighbour_tables import with_tables
 from gossamer.engines.processes import broadcast_number
-from gossamer.metrics import Target, measured
+from gossamer.metrics import Target, select_metrics
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -82,14 +82,14 @@ class Block:
         dtype: str,
         until: Sequence[Target] = (),
         metrics: Sequence[str] | None = None,
-        layout: Layout = ONE_DEVICE,
+        layout: DeviceLayout = ONE_DEVICE,
         quick: bool = False,
     ):
         """`quick` compiles with less effort, where that is possible; it changes the last bits of a run."""
-        self.metrics, self.layout, self._all = measured(metrics), layout, metrics is None
-        self.quick = quick and layout is ONE_DEVICE and jax.default_backend() == "cpu"
-        self.form, self.dtype, self.steps, self.seeds = program.Form.of(rules[0]), dtype, steps, list(seeds)
-        self._rules = list(rules)
+        self.metrics, self.layout, self._all = select_metrics(metrics), layout, metrics is None
+        self.quick = quick and layout.mesh is None and jax.default_backend() == "cpu"
+        self.form, self.dtype, self.steps = program.RuleForm.of(rules[0]), dtype, steps
+        self._rules, seeds = list(rules), list(seeds)
         problem = honest_problem(problem, network, oracles[0])  # who attacks is static, and so the same in all
         self._scheduled = sorted({key for rule in rules for key in schedules(rule)})
         with self.precision():
@@ -97,31 +97,33 @@ class Block:
             self.world = World(*layout.put_world(problem, with_tables(rules[0], rounds), dtype))
             if network.asynchronous:
                 work = work_of(rules[0], problem, network, oracles[0], dtype)
-                waves = make_waves(make_schedules(network, work, self.seeds, steps), problem.agents, steps)
+                waves = make_waves(make_schedules(network, work, seeds, steps), problem.agents, steps)
                 self.world = self.world._replace(waves=jax.tree.map(jnp.asarray, waves))
-            self.oracles = layout.put(_stack([cast(oracle, dtype) for oracle in oracles]), P(SETTINGS))
             constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
             numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}
-            stacked = _stack([cast(parts(rule), dtype) for rule in rules])
+            stacked = [
+                _stack([cast(of, dtype) for of in trees]) for trees in (oracles, [parts(rule) for rule in rules])
+            ]
             order = jnp.arange(len(rules), dtype=jnp.int32)
-            numbers, stacked, order = layout.put((numbers, stacked, order), P(SETTINGS))
-            self._hyper = program.BlockHyper(numbers, *self._window(0), stacked, order)
-            self.keys = layout.put_keys(self.seeds, problem.agents)
-            self._targets = layout.put({target.metric: jnp.asarray(_round_target(target, dtype)) for target in until})
+            oracle, numbers, made_of, order = layout.put((stacked[0], numbers, stacked[1], order), P(SETTINGS))
+            self._settings = program.BlockSettings(oracle, numbers, *self._window(0), made_of, order)
+            self.keys = layout.put_keys(seeds, problem.agents)
+            with np.errstate(over="ignore"):  # a target beyond float32 becomes infinite
+                self._targets = layout.put({target.metric: jnp.asarray(target.value, dtype) for target in until})
         self._run: program.RunState | None = None
 
-    def hyper(self, t: int, last: int | None = None) -> program.BlockHyper:
-        """Return the hyper-parameters for a call from round t to `last`, and for the round before."""
+    def settings(self, t: int, last: int | None = None) -> program.BlockSettings:
+        """Return the settings for a call from round t to `last`, and for the round before."""
         if not self._scheduled:
-            return self._hyper
+            return self._settings
         first, last = max(t - 1, 0), t + 1 if last is None else last
         if last - t > WINDOW:
             raise ValueError(f"a call may go {WINDOW} rounds at most, but is to go {last - t}")
-        if not int(self._hyper.first) <= first <= last <= int(self._hyper.first) + WINDOW + 1:
+        if not int(self._settings.first) <= first <= last <= int(self._settings.first) + WINDOW + 1:
             with self.precision():
                 tables, begins = self._window(first)
-                self._hyper = self._hyper._replace(tables=tables, first=begins)
-        return self._hyper
+                self._settings = self._settings._replace(tables=tables, first=begins)
+        return self._settings
 
     def _window(self, first: int) -> tuple[dict[str, Any], Any]:
         """Return the values of schedules in a window of fixed length, and its first round.
@@ -148,7 +150,7 @@ class Block:
         return self._run
 
     def _begin(self, begin: Callable[..., program.RunState]) -> program.RunState:
-        run = begin(self.form, self.world, self.oracles, self.hyper(0), self.keys, layout=self.layout)
+        run = begin(self.form, self.world, self.settings(0), self.keys, layout=self.layout)
         return run._replace(reached=jnp.full_like(run.diverged, -1)) if self._targets else run
 
     @property
@@ -160,9 +162,8 @@ class Block:
     def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
         """The constant bias of every agent, where the oracle has one."""
         with self.precision():
-            given = self.world.problem, self.oracles, self._hyper.order, self.keys, self.run.memory
-            biases = program.biases(*given, layout=self.layout)
-        return None if biases is None else self.layout.fetch(biases)
+            given = self.world.problem, self._settings, self.keys, self.run.memory
+            return self.layout.fetch(program.biases(*given, layout=self.layout))
 
     @property
     def worst(self) -> Float[np.ndarray, "settings seeds"] | None:
@@ -176,27 +177,18 @@ class Block:
         """Advance from round t to each of the stops; return the metrics of those wanted, [stops, settings, seeds]."""
         padding = LEGS - len(stops)
         advance = program.quick_advance if self.quick else program.advance
+        settings, run = self.settings(t, stops[-1]), self.run
         with self.precision():
             ends = jnp.asarray(stops + stops[-1:] * padding, jnp.int32)
-            legs = jnp.int32(t), ends, jnp.asarray(wanted + [False] * padding)
-            self._run, rows = advance(
-                self.form,
-                self.metrics,
-                self.world,
-                self.oracles,
-                self.hyper(t, stops[-1]),
-                self.keys,
-                self.run,
-                *self.layout.put(legs),
-                self._targets,
-                layout=self.layout,
-            )
-            legs_wanted = [leg for leg, want in enumerate(wanted) if want]
-            return {name: self.layout.fetch(values)[legs_wanted] for name, values in rows.items()}
+            legs = self.layout.put((jnp.int32(t), ends, jnp.asarray(wanted + [False] * padding)))
+            given = self.metrics, self.world, settings, self.keys, run, *legs, self._targets
+            self._run, rows = advance(self.form, *given, layout=self.layout)
+        legs_wanted = [leg for leg, want in enumerate(wanted) if want]
+        return {name: values[legs_wanted] for name, values in self.layout.fetch(rows).items()}
 
     def leaves(self) -> list[np.ndarray]:
         """Return the state of the runs as arrays [settings, seeds, …], which `resume` takes."""
-        return [self.layout.fetch(leaf) for leaf in jax.tree.leaves(self.run)]
+        return self.layout.fetch(jax.tree.leaves(self.run))
 
     def resume(self, states: list[list[Sequence[np.ndarray]]]) -> None:
         """Set the state of the runs: for each setting and seed, its part of every array of `leaves`."""
@@ -204,7 +196,8 @@ class Block:
             # a program with compiler options cannot be traced inside another, so the plain one gives the structure
             tree = jax.tree.structure(jax.eval_shape(lambda: self._begin(program.begin)))
             stacked = [np.array([[run[k] for run in runs] for runs in states]) for k in range(tree.num_leaves)]
-            self._run = self.layout.put_runs(jax.tree.unflatten(tree, map(jnp.asarray, stacked)))
+            run = jax.tree.unflatten(tree, map(jnp.asarray, stacked))
+            self._run = self.layout.put(run, run_shardings(run))
 
     def drive(
         self,
@@ -220,10 +213,12 @@ class Block:
         It ends early if all runs have ended, or `watch` says so.
         """
         rounds, measured, stopped = [], [], -1
+        diverged = reached = np.empty(0)
         for t, stops, wanted in calls(marks, first, marks[-1] if last is None else last, LEGS if watch is None else 1):
             measured.append(self.advance(t, stops, wanted))
             rounds += [stop for stop, want in zip(stops, wanted, strict=True) if want]
-            diverged, reached = self._fetch_ends()
+            diverged = self.layout.fetch(self.run.diverged)
+            reached = self.layout.fetch(self.run.reached) if self._targets else np.full_like(diverged, -1)
             loss, sound = measured[-1]["loss"], diverged < 0
             report(stops[-1], float(loss[-1][sound].mean()) if len(loss) and sound.any() else None)
             if watch is not None and wanted[-1]:
@@ -233,21 +228,7 @@ class Block:
             if stopped >= 0 or not (sound & (reached < 0)).any():
                 break
         metrics = {name: np.concatenate([rows[name] for rows in measured]) for name in measured[0]}
-        return Outcome(rounds, metrics, *self._fetch_ends(), stopped)
-
-    def _fetch_ends(self) -> tuple[Int[np.ndarray, "settings seeds"], Int[np.ndarray, "settings seeds"]]:
-        """Return the rounds in which runs diverged, and at which they met their targets, or −1."""
-        diverged = self.layout.fetch(self.run.diverged)
-        reached = self.run.reached
-        return diverged, np.full_like(diverged, -1) if reached is None else self.layout.fetch(reached)
-
-
-def _round_target(target: Target, dtype: str) -> np.ndarray:
-    """Round a target to the run's precision, to the nearest number that is as good."""
-    with np.errstate(over="ignore"):
-        near = np.asarray(target.value, dtype)
-    worse = float(near) < target.value if target.better == "higher" else float(near) > target.value
-    return np.nextafter(near, np.asarray(np.inf if target.better == "higher" else -np.inf, dtype)) if worse else near
+        return Outcome(rounds, metrics, diverged, reached, stopped)
 
 
 def _stack(trees: list[Any]) -> Any:
@@ -265,5 +246,6 @@ def calls(marks: list[int], first: int, last: int, legs: int = LEGS) -> Iterator
         stops = ahead or [min(t + reach, last)]
         yield t, stops, [bool(ahead)] * len(stops)
         seconds = time.perf_counter() - called
+        # all processes must make the same calls, so the first one's clock decides
         reach = broadcast_number(max(1, min(8 * reach, WINDOW, int((stops[-1] - t) * PATIENCE / max(seconds, 1e-9)))))
         t, done = stops[-1], done + len(ahead)

@@ -1,9 +1,8 @@
 """Costs of a rule, from tracing one start and one round; its contract; and the seconds that a clock gives to them."""
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple
-from weakref import WeakKeyDictionary
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +17,7 @@ from gossamer.core import InputError, Over, State, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
 from gossamer.engines.asynchronous import Waves, make_schedules, run_wave
-from gossamer.engines.blame import blamed
+from gossamer.engines.blame import blame
 from gossamer.engines.neighbour_tables import with_tables
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -31,7 +30,7 @@ CONTRACT = (
 )
 
 
-class Trace(NamedTuple):
+class RuleTrace(NamedTuple):
     """The costs of a start and of a round, and the shapes of the arrays that they leave."""
 
     start: Cost
@@ -44,27 +43,17 @@ class Trace(NamedTuple):
     """The oracle's memory; in an asynchronous run, also the models at which gradients are computed."""
 
 
-_traces: WeakKeyDictionary[Problem, dict[Any, tuple[Any, Trace]]] = WeakKeyDictionary()
-"""Traces by problem, then by all else that decides them."""
-
-
-def trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Trace:
-    """Trace a start and a round of the rule, once for a problem. Raise InputError if the rule breaks the contract."""
-    form = program.Form.of(rule)
-    leaves, structure = jax.tree.flatten(shapes_of(parts(rule), dtype))
-    key = form, dtype, id(network), id(oracle), tuple(leaves), structure
-    known = _traces.setdefault(problem, {})
-    if key not in known:
-        with jax.enable_x64(dtype == "float64"), blamed(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
-            shapes, structure = jax.tree.flatten(_trace_arguments(rule, problem, network, oracle, dtype))
-            found = _trace_shapes(form, structure, tuple(shapes), dtype)
-        _check_contract(rule, problem, found.before, found.after)
-        known[key] = (network, oracle), found  # which keeps both alive, so that their ids are not given again
-    return known[key][1]
+def trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> RuleTrace:
+    """Trace a start and a round of the rule, once for all of its shapes. Raise InputError if it breaks the contract."""
+    with jax.enable_x64(dtype == "float64"), blame(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
+        shapes, structure = jax.tree.flatten(_trace_arguments(rule, problem, network, oracle, dtype))
+        found = _trace_shapes(program.RuleForm.of(rule), structure, tuple(shapes), dtype)
+    _check_contract(rule, problem, found.before, found.after)
+    return found
 
 
 @lru_cache(maxsize=64)
-def _trace_shapes(form: program.Form, structure: Any, shapes: tuple[Any, ...], dtype: str) -> Trace:
+def _trace_shapes(form: program.RuleForm, structure: Any, shapes: tuple[Any, ...], dtype: str) -> RuleTrace:
     start, each_round = Cost(), Cost()
 
     def start_and_round(world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array) -> tuple[State, State, Any]:
@@ -81,7 +70,7 @@ def _trace_shapes(form: program.Form, structure: Any, shapes: tuple[Any, ...], d
         agents = StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round)
         return before, rule.step(before, agents), agents.memory
 
-    return Trace(start, each_round, *jax.eval_shape(start_and_round, *jax.tree.unflatten(structure, shapes)))
+    return RuleTrace(start, each_round, *jax.eval_shape(start_and_round, *jax.tree.unflatten(structure, shapes)))
 
 
 def _trace_arguments(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Any, ...]:
@@ -120,7 +109,7 @@ def shapes_of(tree: Any, dtype: str) -> Any:
     """Return the shapes of a program's arguments, with floating point in this precision."""
 
     def leaf(a: Any) -> jax.ShapeDtypeStruct:
-        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype
+        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype  # without a copy of an array on a device
         precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
         return jax.ShapeDtypeStruct(np.shape(a), precise)
 
@@ -129,23 +118,20 @@ def shapes_of(tree: Any, dtype: str) -> Any:
 
 def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
     """Return the shape of an array of keys."""
-    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))
+    key = jax.eval_shape(lambda: jax.random.key(0, impl="threefry2x32"))  # any kind of key: nothing is drawn
     return jax.ShapeDtypeStruct(shape, key.dtype)
-
-
-def costs(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Cost, Cost]:
-    """Return what one agent pays at the start and in every round. Raise InputError if the rule breaks the contract."""
-    return trace(rule, problem, network, oracle, dtype)[:2]
 
 
 def work_of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Work:
     """Return what decides the schedule of an asynchronous run, besides its clock."""
-    start, event = costs(rule, problem, network, oracle, dtype)
+    start, event, *_ = trace(rule, problem, network, oracle, dtype)
     size = sum(message.bytes for message in event.order if isinstance(message, Send))
     return Work(start.order, event.queries, size)
 
 
-def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> dict[str, tuple[float, float]]:
+def count_costs(
+    rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str
+) -> dict[str, tuple[float, float]]:
     """Return what an agent pays at the start and in every round: queries, bytes sent and messages that it waits for.
 
     All are means over agents and, where the network changes, over rounds: a compressed message counts as its bits, a
@@ -155,31 +141,31 @@ def paid(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: s
     also the most gradients that an agent releases.
     """
     n, size = network.agents, np.dtype(dtype).itemsize
-    start, each_round = costs(rule, problem, network, oracle, dtype)
+    start, each_round, *_ = trace(rule, problem, network, oracle, dtype)
     awake = 1.0 if rule.needs == "nothing" else network.activity
 
-    def asked(cost: Cost) -> float:
+    def count_queries(cost: Cost) -> float:
         return cost.queries + (cost.passes * oracle.passes(problem) if cost.passes else 0.0)
 
-    def sent(cost: Cost) -> float:
+    def count_bytes(cost: Cost) -> float:
         if network.asynchronous and cost is each_round:
             return 2.0 * sum(message.bytes for message in cost.order if isinstance(message, Send))
         gossiped = size * cost.gossiped + cost.bits / 8
         return gossiped * network.traffic + size * cost.reduced * 2 * (n - 1) / n
 
-    def waits(cost: Cost) -> float:
+    def count_messages(cost: Cost) -> float:
         if network.asynchronous and cost is each_round:
             return 2.0 * cost.messages
         return cost.messages * network.pace * network.activity + cost.reductions * 2 * (n - 1)
 
-    counted = {
-        "queries": (asked(start), asked(each_round) * awake),
-        "bytes_sent": (sent(start), sent(each_round)),
-        "messages": (waits(start), waits(each_round)),
+    costs = {
+        "queries": (count_queries(start), count_queries(each_round) * awake),
+        "bytes_sent": (count_bytes(start), count_bytes(each_round)),
+        "messages": (count_messages(start), count_messages(each_round)),
     }
     if oracle.privacy is not None:  # a bound, and no mean: an agent may be awake in every round
-        counted["releases"] = (float(start.queries), float(each_round.queries))
-    return counted
+        costs["releases"] = (float(start.queries), float(each_round.queries))
+    return costs
 
 
 class PostingAgents(StackedAgents):
@@ -187,7 +173,7 @@ class PostingAgents(StackedAgents):
 
     def post(self, *arrays: Array, over: Over = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
         mixed = self.gossip(*arrays, over=over)
-        *before, arrival = self.cost.order
+        *before, arrival = self.cost.order  # a receive, which counts when the function below is called
         self.cost.order = tuple(before)
 
         def arrive() -> Any:
@@ -206,11 +192,23 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
     overlapping = hasattr(rule, "ahead") and not network.changes and not {*schedules(rule)} - {"eta"}
     if overlapping:
         counted = {"start": Cost(), "turn": Cost(), "each": Cost()}
+
+        def run_ahead(world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array) -> State:
+            bound = program.RuleForm.of(rule).bind(hyper)
+
+            def agents(part: str, memory: Any) -> PostingAgents:
+                return PostingAgents(world, oracle, keys[1], jnp.int32(0), memory, counted[part])
+
+            first = agents("start", program.begin_memory(world, oracle, keys))
+            state = bound.init(program.start_of(world), first)
+            if hasattr(bound, "shift"):
+                state = bound.shift(state, agents("turn", first.memory))
+            return bound.ahead(state, agents("each", first.memory))
+
         with jax.enable_x64(dtype == "float64"):
-            given = _trace_arguments(rule, problem, network, oracle, dtype)
-            jax.eval_shape(partial(_run_ahead, program.Form.of(rule), counted), *given)
+            jax.eval_shape(run_ahead, *_trace_arguments(rule, problem, network, oracle, dtype))
     else:
-        start, each = costs(rule, problem, network, oracle, dtype)
+        start, each, *_ = trace(rule, problem, network, oracle, dtype)
         counted = {"start": start, "turn": Cost(), "each": each}
 
     def query(operation: Any) -> Any:
@@ -220,22 +218,6 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
 
     known = {name: tuple(map(query, cost.order)) for name, cost in counted.items()}
     return RuleOperations(**known, lead=int(overlapping and hasattr(rule, "shift")))
-
-
-def _run_ahead(
-    form: program.Form, counted: dict[str, Cost], world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array
-) -> State:
-    """Run a start and a round by `ahead`, and count their operations."""
-    rule, memory = form.bind(hyper), program.begin_memory(world, oracle, keys)
-
-    def agents(part: str, memory: Any) -> PostingAgents:
-        return PostingAgents(world, oracle, keys[1], jnp.int32(0), memory, counted[part])
-
-    first = agents("start", memory)
-    state = rule.init(program.start_of(world), first)
-    if hasattr(rule, "shift"):
-        state = rule.shift(state, agents("turn", first.memory))
-    return rule.ahead(state, agents("each", first.memory))
 
 
 def add_seconds(
@@ -254,6 +236,7 @@ def add_seconds(
         return frame.with_columns(pl.Series("seconds", ends, pl.Float64), *unknown)
     marks = sorted(frame["round"].unique())
     found = seconds(orders(rule, problem, network, oracle, dtype), network, clock, marks)
-    mean, half = found.mean(0), half_width(np.array(len(found)), found.std(0, ddof=int(len(found) > 1)))
+    spread = found.std(0, ddof=int(len(found) > 1))  # one seed has no spread
+    mean, half = found.mean(0), half_width(np.array(len(found)), spread)
     known = {"round": marks, "seconds": mean, "seconds_low": mean - half, "seconds_high": mean + half}
     return frame.join(pl.DataFrame(known, schema_overrides={"round": pl.Int64}), on="round", how="left")

@@ -1,4 +1,4 @@
-"""Devices: which ones runs take, and how settings, seeds and agents lie on them.
+"""Devices: which ones runs take, and how settings, seeds and agents are split over them.
 
 A layout is a mesh with three axes. The first two split the settings and the seeds of a block: a device runs the whole
 program on its share, and no device waits for another. The third splits the agents of every run: gradients are computed
@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, partial
-from typing import Any, Literal, NamedTuple, get_args
+from functools import cache, cached_property, partial
+from typing import Any, Literal, NamedTuple, NoReturn, get_args
 
 import jax
 import jax.numpy as jnp
@@ -42,9 +42,6 @@ EVERYWHERE = P()
 RUNS = P(SETTINGS, SEEDS)
 """The sharding of arrays [settings, seeds]."""
 
-STATES = P(SETTINGS, SEEDS, AGENTS)
-"""The sharding of arrays [settings, seeds, agents, …]."""
-
 EXCHANGE = 2e-4
 """Seconds that one exchange between devices takes, at least (measured: 0.1 to 0.3 ms among the devices of a CPU)."""
 
@@ -59,27 +56,21 @@ Split = Literal["runs", "agents"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
-    """A mesh over the settings, the seeds and the agents of a block; no mesh is one device."""
+class DeviceLayout:
+    """The numbers of devices over the settings, the seeds and the agents of a block. It is static in a program."""
 
-    mesh: Mesh | None = None
+    settings: int = 1
+    seeds: int = 1
+    agents: int = 1
 
-    @staticmethod
-    def over(settings: int = 1, seeds: int = 1, agents: int = 1) -> "Layout":
-        """Return the layout over JAX's first devices, so many for each axis."""
-        shape = settings, seeds, agents
-        first = jax.devices()[: math.prod(shape)]
-        return Layout(jax.make_mesh(shape, (SETTINGS, SEEDS, AGENTS), (AxisType.Auto,) * 3, devices=first))
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """The numbers of devices over settings, seeds and agents."""
-        return (1, 1, 1) if self.mesh is None else self.mesh.devices.shape  # pyright: ignore[reportReturnType]
-
-    @property
-    def agents(self) -> int:
-        """The number of devices over which the agents of a run are split."""
-        return self.shape[2]
+    @cached_property
+    def mesh(self) -> Mesh | None:
+        """The mesh over JAX's first devices; None for one device."""
+        shape = self.settings, self.seeds, self.agents
+        count = math.prod(shape)
+        if count == 1:
+            return None
+        return jax.make_mesh(shape, (SETTINGS, SEEDS, AGENTS), (AxisType.Auto,) * 3, devices=jax.devices()[:count])
 
     def put(self, tree: Any, specs: Any = EVERYWHERE) -> Any:
         """Place arrays that every process has on the devices, by one sharding or by a tree of them."""
@@ -90,6 +81,7 @@ class Layout:
         def place(leaf: Any, spec: P) -> Array:
             whole_array = np.asarray(leaf)
             sharding = NamedSharding(mesh, spec)
+            # unlike `device_put`, this compares nothing between processes
             return jax.make_array_from_callback(whole_array.shape, sharding, lambda index: whole_array[index])
 
         return jax.tree.map(place, tree, specs)
@@ -102,11 +94,7 @@ class Layout:
         problem, network = cast(problem, dtype), cast(network, dtype)
         if self.mesh is None:
             return problem, network
-        return self.put(problem, _problem_shardings(problem)), self.put(network)
-
-    def put_runs(self, run: Any) -> Any:
-        """Place the state of runs, arrays [settings, seeds, …] of the host."""
-        return self.put(run, jax.tree.map(_run_sharding, run))
+        return self.put(problem, problem_shardings(problem)), self.put(network)
 
     def put_keys(self, seeds: list[int], agents: int) -> Keys:
         """Return the keys of all agents and seeds, on their devices."""
@@ -114,38 +102,31 @@ class Layout:
             return keys_of(seeds, agents)
         return _make_keys(NamedSharding(self.mesh, P(SEEDS, None, AGENTS)))(np.array(seeds, np.uint32), agents)
 
-    def fetch(self, array: Any) -> np.ndarray:
-        """Return an array of all devices and processes as NumPy's."""
-        if self.mesh is None or array.is_fully_addressable or array.is_fully_replicated:
-            return np.asarray(array)
-        with jax.enable_x64(True):  # or float64 would arrive as float32
-            return np.asarray(multihost_utils.process_allgather(array, tiled=True))
+    def fetch(self, tree: Any) -> Any:
+        """Return arrays of all devices and processes as NumPy's."""
+
+        def gather(array: Any) -> np.ndarray:
+            if array.is_fully_addressable or array.is_fully_replicated:
+                return np.asarray(array)
+            with jax.enable_x64(True):  # or float64 would arrive as float32
+                return np.asarray(multihost_utils.process_allgather(array, tiled=True))
+
+        return jax.tree.map(np.asarray if self.mesh is None else gather, tree)
 
     def shard_runs(self, function: Callable[..., Any], in_specs: Any, out_specs: Any) -> Callable[..., Any]:
         """Return the function with each device on its share of settings and seeds."""
-        if self.shape[:2] == (1, 1):
+        if self.settings == self.seeds == 1:
             return function
         return jax.shard_map(function, mesh=self.mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
-    def keep_runs(self, run: Any) -> Any:
-        """Keep the state of runs with their agents, inside a compiled program."""
-        if self.agents == 1:
-            return run
-        return jax.tree.map(lambda leaf: self._constrain(leaf, _run_sharding(leaf)), run)
+    def constrain(self, tree: Any, spec: P | None = None) -> Any:
+        """Keep arrays split by `spec`, or as the state of runs, inside a compiled program that splits agents."""
+        if self.mesh is None or self.agents == 1:
+            return tree
+        specs = run_shardings(tree) if spec is None else jax.tree.map(lambda leaf: spec, tree)
+        return jax.lax.with_sharding_constraint(tree, jax.tree.map(partial(NamedSharding, self.mesh), specs))
 
-    def gather(self, a: Array) -> Array:
-        """Give every device the rows of all agents, inside a compiled program."""
-        return a if self.agents == 1 else self._constrain(a, P())
-
-    def scatter(self, a: Array) -> Array:
-        """Leave every device the rows of its own agents, inside a compiled program."""
-        return a if self.agents == 1 else self._constrain(a, P(AGENTS))
-
-    def _constrain(self, a: Array, spec: P) -> Array:
-        assert self.mesh is not None
-        return jax.lax.with_sharding_constraint(a, NamedSharding(self.mesh, spec))
-
-    def for_agents(self, problem: Problem, common: Any, function: Callable[..., Any], *stacked: Any) -> Any:
+    def shard_agents(self, function: Callable[..., Any], problem: Problem, common: Any, *stacked: Any) -> Any:
         """Call `function(problem, common, first agent, agents, *rows)` on each device, with its own samples and rows.
 
         All arrays are arguments: JAX refuses arrays of all devices that a function on one device closes over.
@@ -160,25 +141,26 @@ class Layout:
                 problem = dataclasses.replace(problem, offsets=offsets)
             return function(problem, common, jax.lax.axis_index(AGENTS) * count, count, *stacked)
 
-        in_specs = _problem_shardings(problem), EVERYWHERE, *(P(AGENTS) for _ in stacked)
+        in_specs = problem_shardings(problem), P(), *(P(AGENTS) for _ in stacked)
         split = jax.shard_map(on_device, mesh=self.mesh, in_specs=in_specs, out_specs=P(AGENTS), check_vma=False)
         return split(problem, common, *stacked)
 
 
-ONE_DEVICE = Layout()
+ONE_DEVICE = DeviceLayout()
 
 
-def _problem_shardings(problem: Problem) -> Any:
-    """Return how the arrays of a problem are split: samples by agents, where they are grouped so."""
-    shardings = jax.tree.map(lambda leaf: EVERYWHERE, problem)
+def run_shardings(run: Any) -> Any:
+    """Return the shardings of the state of runs: arrays [settings, seeds] or [settings, seeds, agents, …]."""
+    return jax.tree.map(lambda leaf: P(SETTINGS, SEEDS, AGENTS) if leaf.ndim > 2 else RUNS, run)
+
+
+def problem_shardings(problem: Problem) -> Any:
+    """Return the shardings of a problem's arrays: samples by agents, where they are grouped so."""
+    shardings = jax.tree.map(lambda leaf: P(), problem)
     if not isinstance(problem, SplitEmpirical):
         return shardings
     rows = {name: jax.tree.map(lambda leaf: P(AGENTS), getattr(problem, name)) for name in ROWS}
     return dataclasses.replace(shardings, **rows)
-
-
-def _run_sharding(leaf: Any) -> P:
-    return STATES if leaf.ndim > 2 else RUNS
 
 
 @cache
@@ -205,8 +187,7 @@ class SplitEmpirical(Empirical):
 
 def _group_samples(problem: Empirical, mesh: Mesh) -> SplitEmpirical:
     """Return the problem with its samples in equal blocks, one a device, padded with copies of weight zero."""
-    devices = mesh.size
-    offsets, sizes = np.asarray(problem.offsets), np.asarray(problem.sizes)
+    devices, offsets, sizes = mesh.size, np.asarray(problem.offsets), np.asarray(problem.sizes)
     own = len(sizes) // devices
     counts = sizes.reshape(devices, own).sum(1)
     block = int(counts.max()) + problem.longest  # the slice of a device's last agent is as long as the longest
@@ -218,7 +199,8 @@ def _group_samples(problem: Empirical, mesh: Mesh) -> SplitEmpirical:
     rows = {name: in_blocks(getattr(problem, name), order, devices) for name in ("inputs", "targets")}
     weights = np.where(real, np.asarray(problem.row_weights)[order], 0)
     fields = {field.name: getattr(problem, field.name) for field in dataclasses.fields(Empirical)}
-    return SplitEmpirical(**fields | rows | {"offsets": starts.astype(np.int32), "row_weights": weights}, mesh=mesh)
+    fields |= rows | {"offsets": starts.astype(np.int32), "row_weights": weights}
+    return SplitEmpirical(**fields, mesh=mesh)
 
 
 def devices(count: int) -> None:
@@ -234,16 +216,9 @@ def devices(count: int) -> None:
         shown = jax.local_device_count()
         if shown != count or jax.default_backend() != "cpu":
             raise InputError(
-                f"devices({count}) comes too late: JAX has started and shows {_count(shown)}. Call it first, before "
-                f"anything is computed, or start Python with JAX_NUM_CPU_DEVICES={count} in the environment."
+                f"devices({count}) comes too late: JAX has started and shows {_count(shown, 'device')}. Call it first, "
+                f"before anything is computed, or start Python with JAX_NUM_CPU_DEVICES={count} in the environment."
             ) from None
-
-
-class Request(NamedTuple):
-    """The devices that a user asks for."""
-
-    devices: int | Literal["all"] | None = None
-    split: Split | None = None
 
 
 class Width(NamedTuple):
@@ -252,37 +227,42 @@ class Width(NamedTuple):
     settings: int
     seeds: int
 
-    def times(self, layout: Layout) -> "Width":
+    def times(self, layout: DeviceLayout) -> "Width":
         """Return the size of a block on all devices of the layout."""
-        return Width(self.settings * layout.shape[0], self.seeds * layout.shape[1])
+        return Width(self.settings * layout.settings, self.seeds * layout.seeds)
 
 
-NO_REQUEST = Request()
-_request: ContextVar[Request] = ContextVar("request", default=NO_REQUEST)
-_messages: ContextVar[frozenset[str]] = ContextVar("messages", default=frozenset())
-"""Lines about devices that were shown already."""
+@dataclasses.dataclass(frozen=True)
+class DeviceRequest:
+    """The devices that a user asks for, and the lines about them that were shown already."""
+
+    devices: int | Literal["all"] | None = None
+    split: Split | None = None
+    shown: set[str] = dataclasses.field(default_factory=set)
+
+
+NO_REQUEST = DeviceRequest()
+_request: ContextVar[DeviceRequest] = ContextVar("request", default=NO_REQUEST)
 
 
 @contextmanager
 def use_devices(devices: Any = None, split: Any = None) -> Iterator[None]:
     """Split runs in this context over so many devices, or over "all"; None keeps what was asked for before."""
-    request = _request.get()
-    if devices is not None or split is not None:
-        if split is not None and split not in get_args(Split):
-            raise InputError(f'split must be "runs" or "agents", but is {brief(split)}.')
-        if isinstance(devices, str) and devices != "all":
-            raise InputError(f'devices must be a whole number or "all", but is {brief(devices)}.')
-        if devices is None:
-            raise InputError(
-                f'split = "{split}" says how to share out over devices: give devices as well, such as "all".'
-            )
-        request = Request(devices if devices == "all" else whole("devices", devices), split)
-    tokens = _request.set(request), _messages.set(frozenset())
+    if split is not None and split not in get_args(Split):
+        raise InputError(f'split must be "runs" or "agents", but is {brief(split)}.')
+    if isinstance(devices, str) and devices != "all":
+        raise InputError(f'devices must be a whole number or "all", but is {brief(devices)}.')
+    if devices is None and split is not None:
+        raise InputError(f'split = "{split}" says how to share out over devices: give devices as well, such as "all".')
+    if devices is None:
+        devices, split = _request.get().devices, _request.get().split
+    elif devices != "all":
+        devices = whole("devices", devices)
+    token = _request.set(DeviceRequest(devices, split))
     try:
         yield
     finally:
-        _request.reset(tokens[0])
-        _messages.reset(tokens[1])
+        _request.reset(token)
 
 
 def choose_layout(
@@ -293,7 +273,7 @@ def choose_layout(
     network: Network,
     oracle: Oracle,
     say: Say = lambda text, *, aside=False: None,
-) -> tuple[Layout, Width]:
+) -> tuple[DeviceLayout, Width]:
     """Choose the fastest layout for so many runs on the devices that were asked for, and say which one it is.
 
     A block that holds all seeds is cut, so that every device has some; blocks of fewer seeds stay as they are, so that
@@ -303,24 +283,31 @@ def choose_layout(
     count, exact = _count_devices(request, network)
     if count == 1:
         return ONE_DEVICE, width
-    ways: list[tuple[Layout, Width]] = []
+    ways: list[tuple[DeviceLayout, Width]] = []
     if request.split != "agents":
-        ways += _split_runs(settings, seeds, width, count)
+        blocks = math.ceil(settings / width.settings)
+        over_settings = max(k for k in range(1, count + 1) if count % k == 0 and k <= blocks)
+        over_seeds = count // over_settings
+        each = width.seeds if width.seeds < seeds else math.ceil(seeds / over_seeds)
+        busy = min(over_seeds, math.ceil(seeds / each))
+        if over_settings * busy > 1:
+            over_seeds = over_seeds if are_several() else busy  # no process may be left out
+            ways.append((DeviceLayout(over_settings, over_seeds), Width(width.settings, each)))
     if request.split != "runs":
-        most = _divisors(problem.agents, count)[-1]
+        most = max(k for k in range(1, count + 1) if problem.agents % k == 0)
         if most > 1 and (most == count or not exact):
-            ways.append((Layout.over(agents=most), width))
+            ways.append((DeviceLayout(agents=most), width))
     if not ways and exact:
-        raise InputError(_explain_unequal(request, count, problem.agents))
+        _refuse_unequal(request, count, problem.agents)
     if not exact and (request.split is None or not ways):
         ways.append((ONE_DEVICE, width))
-    work = NUMBER * _numbers_read(problem, oracle)
+    read = problem.agents * problem.dim * (samples_a_query(problem, oracle) or problem.dim)
 
-    def estimate_seconds(way: tuple[Layout, Width]) -> float:
+    def estimate_seconds(way: tuple[DeviceLayout, Width]) -> float:
         layout, width = way
         all_devices = width.times(layout)
         passes = math.ceil(settings / all_devices.settings) * math.ceil(seeds / all_devices.seeds)
-        one = width.settings * width.seeds * work
+        one = width.settings * width.seeds * NUMBER * read
         return passes * (one if layout.agents == 1 else one / layout.agents + EXCHANGE)
 
     layout, width = min(ways, key=estimate_seconds)
@@ -333,8 +320,8 @@ def choose_layout(
         text = f"runs over {layout.mesh.size} devices, {share} on each"
     else:
         text = f"one device of {count}: a round is too short to be shared out"
-    if text not in _messages.get():
-        _messages.set(_messages.get() | {text})
+    if text not in request.shown:
+        request.shown.add(text)
         say(text)
     return layout, width
 
@@ -345,11 +332,20 @@ def check_devices(runs: int, problem: Problem, network: Network) -> None:
     count, exact = _count_devices(request, network)
     equal = request.split != "runs" and problem.agents % count == 0
     if exact and not equal and (request.split == "agents" or runs == 1):
-        raise InputError(_explain_unequal(request, count, problem.agents))
+        _refuse_unequal(request, count, problem.agents)
 
 
-def _count_devices(request: Request, network: Network) -> tuple[int, bool]:
-    """Return how many devices were asked for, 1 where nobody asked, and whether it must be exactly so many."""
+def _refuse_unequal(request: DeviceRequest, count: int, agents: int) -> NoReturn:
+    if request.split == "runs":
+        raise InputError(
+            f"there is one block of one seed, which {count} devices cannot share: take more seeds, or share agents."
+        )
+    fit = ", ".join(str(k) for k in range(1, agents + 1) if agents % k == 0)
+    raise InputError(f"{agents} agents cannot be shared equally by {count} devices: take one of {fit}.")
+
+
+def _count_devices(request: DeviceRequest, network: Network) -> tuple[int, bool]:
+    """Return how many devices were asked for, 1 where nobody asked, and True if it must be exactly so many."""
     several = are_several()
     if request.devices is None and not several:
         return 1, False
@@ -359,7 +355,7 @@ def _count_devices(request: Request, network: Network) -> tuple[int, bool]:
     count = seen if given == "all" else given
     if count > seen:
         raise InputError(
-            f"devices = {count}, but JAX sees {_count(seen)}. On a CPU call gossamer.devices({count}) before "
+            f"devices = {count}, but JAX sees {_count(seen, 'device')}. On a CPU call gossamer.devices({count}) before "
             f"anything is computed, or give --devices {count} on the command line; or take at most {seen}."
         )
     if several and count != seen:
@@ -367,40 +363,14 @@ def _count_devices(request: Request, network: Network) -> tuple[int, bool]:
     return count, given != "all" or several
 
 
-def _split_runs(settings: int, seeds: int, width: Width, count: int) -> list[tuple[Layout, Width]]:
-    """Return the layout that splits settings over some devices and seeds over the others, if there is more than one."""
-    blocks = math.ceil(settings / width.settings)
-    over_settings = max(k for k in range(1, count + 1) if count % k == 0 and k <= blocks)
-    over_seeds = count // over_settings
-    each = width.seeds if width.seeds < seeds else math.ceil(seeds / over_seeds)
-    busy = min(over_seeds, math.ceil(seeds / each))
-    if over_settings * busy == 1:
-        return []
-    over_seeds = over_seeds if are_several() else busy  # no process may be left out
-    return [(Layout.over(over_settings, over_seeds), Width(width.settings, each))]
-
-
-def _divisors(agents: int, most: int) -> list[int]:
-    """Return the numbers of devices that can share the agents equally."""
-    return [count for count in range(1, min(agents, most) + 1) if agents % count == 0]
-
-
-def _explain_unequal(request: Request, count: int, agents: int) -> str:
-    if request.split == "runs":
-        return f"there is one block of one seed, which {count} devices cannot share: take more seeds, or share agents."
-    fit = ", ".join(map(str, _divisors(agents, agents)))
-    return f"{agents} agents cannot be shared equally by {count} devices: take one of {fit}."
-
-
-def _numbers_read(problem: Problem, oracle: Any) -> float:
-    """Return how many numbers the agents of one run read in a round."""
+def samples_a_query(problem: Problem, oracle: Any) -> int | None:
+    """Return the number of samples that one query reads; None of a problem without samples."""
     if not isinstance(problem, Empirical):
-        return float(problem.agents * problem.dim**2)
+        return None
     while hasattr(oracle, "inner"):
         oracle = oracle.inner
-    rows = getattr(oracle, "batch", None) or problem.longest
-    return float(problem.agents * rows * problem.dim)
+    return getattr(oracle, "batch", None) or problem.longest
 
 
-def _count(count: int, what: str = "device") -> str:
+def _count(count: int, what: str) -> str:
     return f"{count} {what}" + "s" * (count != 1)

@@ -2,6 +2,7 @@
 
 import dataclasses
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import jax.numpy as jnp
 from jaxtyping import Array
@@ -17,17 +18,24 @@ ENTRY = 12
 """Bytes of one entry of a table: an index and a weight."""
 
 
+_tabulated: WeakKeyDictionary[Network, Network] = WeakKeyDictionary()
+"""Networks with their tables, which a run asks for several times."""
+
+
 def with_tables(rule: Any, network: Network) -> Network:
     """Return the network with neighbour tables if the rule has an aggregator or sums along a tree; else as it is."""
     if not rule.tree and "aggregator" not in kinds_of_parts(type(rule)).values():
         return network
+    if network in _tabulated:
+        return _tabulated[network]
     largest = int(network.degrees.max()) + 1
     refuse_beyond_memory(
         f"a table of the neighbours of {network.agents:,} agents, of whom one has {largest - 1:,},",
         ENTRY * network.agents * largest,
         "use a network whose largest degree is smaller",
     )
-    return dataclasses.replace(network, mixer=_tabulate(network.mixer))
+    _tabulated[network] = dataclasses.replace(network, mixer=_tabulate(network.mixer))
+    return _tabulated[network]
 
 
 def _tabulate(mixer: Any) -> Any:

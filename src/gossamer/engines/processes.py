@@ -36,16 +36,11 @@ RENDEZVOUS = 60
 PAUSE = 2.0
 """Seconds in which the first process, or the launcher, ends all processes after a refusal, before the others exit."""
 
-NOTICE = 0.2
-"""Seconds in which processes notice that another one is lost, before the launcher ends them."""
-
 LOST = 6
 """The exit code where a process was killed, or has lost another."""
 
 LAUNCHER = "GOSSAMER_LAUNCHER"
 """The environment variable that holds the process id of the launcher."""
-
-LOOPBACK = "127.0.0.1"
 
 
 def join(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:
@@ -152,7 +147,7 @@ def open_store(folder: Path) -> Store:
 def end_together(refuse: Callable[[InputError], None]) -> Iterator[None]:
     """End this process at once on an error if it is one of several, so that no other process waits for it.
 
-    `refuse` prints an InputError; where all processes raise one, only that of the first is seen.
+    `refuse` prints an InputError. If all processes raise one, only that of the first is seen.
     """
     if not are_several():
         yield
@@ -164,13 +159,14 @@ def end_together(refuse: Callable[[InputError], None]) -> Iterator[None]:
     except InputError as error:
         if is_first():
             time.sleep(PAUSE / 4)  # for the others to come as far
+            refuse(error)
+            if LAUNCHER not in os.environ:
+                time.sleep(2 * PAUSE)  # the others do not survive the first, and could not say what they refuse
         else:
-            with _silence(2):  # where the first one ends, the runtime ends this process with a trace
+            with _silence(2):  # if the first process ends now, the runtime ends this one with a trace
                 time.sleep(PAUSE)
-        refuse(error if is_first() else InputError(f"process {jax.process_index()}: {error}"))
-        if is_first() and LAUNCHER not in os.environ:
-            time.sleep(2 * PAUSE)  # the others would not survive it, and could not say what they refuse
-        os._exit(2)
+            refuse(InputError(f"process {jax.process_index()}: {error}"))
+        os._exit(2)  # no clean-up: the runtime's own would wait for the other processes
     except jax.errors.JaxRuntimeError as error:
         line = (str(error).splitlines() or [""])[0][:300]
         _print_error(
@@ -197,11 +193,11 @@ def _silence(descriptor: int) -> Iterator[None]:
 
 
 def _broadcast(data: bytes) -> bytes:
-    """Return the first process's bytes in all processes; lengths are powers of two, each of which compiles once."""
+    """Return the first process's bytes in all processes."""
     length = broadcast_number(len(data))
     if not length:
         return b""
-    buffer = np.zeros(1 << (length - 1).bit_length(), np.uint8)
+    buffer = np.zeros(1 << (length - 1).bit_length(), np.uint8)  # each length compiles: take powers of two
     if is_first():
         buffer[:length] = np.frombuffer(data, np.uint8)
     return np.asarray(multihost_utils.broadcast_one_to_all(buffer))[:length].tobytes()
@@ -217,6 +213,7 @@ def _exit_with_launcher() -> None:
             time.sleep(0.5)
         os._exit(LOST)
 
+    # polling works everywhere; a signal when the parent ends is Linux's alone
     threading.Thread(target=watch, daemon=True).start()
 
 
@@ -233,7 +230,7 @@ def launch(processes: int, arguments: Sequence[str], *, port: int | None = None,
 
 
 def _launch_once(processes: int, arguments: Sequence[str], port: int | None) -> int:
-    address = f"{LOOPBACK}:{find_port(f'{LOOPBACK}:{port or 0}')}"
+    address = f"127.0.0.1:{find_port(f'127.0.0.1:{port or 0}')}"
     command = [sys.executable, "-m", "gossamer", "run", *arguments]
     command += ["--coordinator", address, "--processes", str(processes), "--process"]
     environment = os.environ | {LAUNCHER: str(os.getpid())}
@@ -251,7 +248,7 @@ def _launch_once(processes: int, arguments: Sequence[str], port: int | None) -> 
             if all(code == 0 for code in codes):
                 return 0
             time.sleep(0.05)
-        time.sleep(NOTICE)
+        time.sleep(0.2)  # for the others to notice that one is lost, and to say so
         return judge_exits([child.poll() or 0 for child in children])
     except KeyboardInterrupt:
         _print_error("interrupted: the same command goes on from what was finished")
@@ -274,7 +271,7 @@ def judge_exits(codes: Sequence[int]) -> int:
         return {0: 4, LOST: 3}.get(code, 1)
 
     fell = min(range(len(codes)), key=lambda process: order(codes[process]))
-    if codes[fell] >= 0 and codes[0] not in (0, LOST):  # nobody was killed: what all know, the first one says
+    if codes[fell] >= 0 and codes[0] not in (0, LOST):  # no process was killed: the first has printed the error
         return codes[0]
     why = f"was ended by {signal.Signals(-codes[fell]).name}" if codes[fell] < 0 else f"ended with code {codes[fell]}"
     _print_error(f"process {fell} {why}: all are ended, and the same command goes on from what was finished")

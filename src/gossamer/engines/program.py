@@ -15,9 +15,9 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from gossamer.basics.keys import Keys, of_round
 from gossamer.core import InputError, State, bind, counts
-from gossamer.engines.agents import BLOCK, StackedAgents, World, each_agent
+from gossamer.engines.agents import BLOCK, StackedAgents, World, as_column, each_agent
 from gossamer.engines.asynchronous import run_events
-from gossamer.engines.devices import ONE_DEVICE, RUNS, SEEDS, SETTINGS, Layout
+from gossamer.engines.devices import ONE_DEVICE, RUNS, SEEDS, SETTINGS, DeviceLayout
 from gossamer.engines.mixing import awake_mask
 from gossamer.metrics import OURS, Metric
 from gossamer.metrics.measuring import honest_of, measure, worst_loss
@@ -36,11 +36,11 @@ QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_c
 """Compiler options for programs that run for a short time each, as in a search: XLA takes its older emitters, one piece
 a program, and less effort. A search of a9a on a ring of 20 compiles in about half the time; its rounds take as long."""
 
-jax.tree_util.register_pytree_with_keys(
+# here and not in `core`, which imports no JAX
+jax.tree_util.register_pytree_node(
     State,
-    lambda s: ([(jax.tree_util.GetAttrKey(name), array) for name, array in s._arrays.items()], tuple(s._arrays)),
-    lambda names, arrays: State(**dict(zip(names, arrays, strict=True))),
     lambda s: (tuple(s._arrays.values()), tuple(s._arrays)),
+    lambda names, arrays: State(**dict(zip(names, arrays, strict=True))),
 )
 
 
@@ -58,18 +58,19 @@ class RunState(NamedTuple):
     """In an asynchronous run, the model at which each agent's next gradient is computed."""
 
 
-class ProgramSetting(NamedTuple):
-    """The numbers in which the settings of a block differ; in the program, with a leading axis."""
+class SettingAt(NamedTuple):
+    """The numbers of a setting in one round. Those of all settings have a leading axis."""
 
     hyper: dict[str, Any]
     oracle: Oracle
-    number: Int[Array, ""] | None = None
-    """The index of the setting: where a setting has no other numbers, its shape says how many there are."""
+    number: Int[Array, ""]
+    """The index of the setting: where a setting has no other numbers, its shape says how many settings there are."""
 
 
-class BlockHyper(NamedTuple):
-    """The hyper-parameters of a block. Which of them have schedules is static; the number of rounds is not."""
+class BlockSettings(NamedTuple):
+    """The settings of a block. Which hyper-parameters have schedules is static; the number of rounds is not."""
 
+    oracles: Oracle
     numbers: dict[str, Float[Array, " settings"]]
     """The hyper-parameters that are constant."""
     tables: dict[str, Float[Array, "settings window"]]
@@ -80,17 +81,22 @@ class BlockHyper(NamedTuple):
     order: Int[Array, " settings"]
     """The settings, counted from 0."""
 
+    def at(self, t: Any) -> SettingAt:
+        """Return all settings in round t."""
+        tables = {name: table[:, t - self.first] for name, table in self.tables.items()}
+        return SettingAt(self.numbers | tables | self.parts, self.oracles, self.order)
 
-class Form(NamedTuple):
+
+class RuleForm(NamedTuple):
     """The static part of a rule: its class, and its whole numbers."""
 
     kind: Any
     counts: tuple[tuple[str, int], ...] = ()
 
     @staticmethod
-    def of(rule: Any) -> "Form":
+    def of(rule: Any) -> "RuleForm":
         """Return the form of a rule."""
-        return Form(type(rule), tuple(counts(rule).items()))
+        return RuleForm(type(rule), tuple(counts(rule).items()))
 
     def bind(self, hyper: dict[str, Any]) -> Any:
         """Return the rule with these values, unchecked."""
@@ -98,56 +104,47 @@ class Form(NamedTuple):
 
 
 BY_SETTING: Any = P(SETTINGS)
-HYPER = BlockHyper(BY_SETTING, BY_SETTING, P(), BY_SETTING, BY_SETTING)  # pyright: ignore[reportArgumentType]
-"""How hyper-parameters are split over devices."""
+BLOCK_SHARDINGS = BlockSettings(BY_SETTING, BY_SETTING, BY_SETTING, P(), BY_SETTING, BY_SETTING)  # pyright: ignore[reportArgumentType]
 
 
 def _begin(
-    form: Form, world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys, *, layout: Layout = ONE_DEVICE
+    form: RuleForm, world: World, settings: BlockSettings, keys: Keys, *, layout: DeviceLayout = ONE_DEVICE
 ) -> RunState:
     """Return all runs of the block before round 0."""
 
-    def begin(world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys) -> RunState:
-        def single_run(setting: ProgramSetting, key: Array) -> RunState:
+    def all_runs(world: World, settings: BlockSettings, keys: Keys) -> RunState:
+        def single_run(setting: SettingAt, key: Array) -> RunState:
             memory = begin_memory(world, setting.oracle, key, layout)
             agents = StackedAgents(world, setting.oracle, round_keys(key, 0), jnp.int32(0), memory, layout=layout)
             state = form.bind(setting.hyper).init(start_of(world), agents)
             return RunState(state, agents.memory, jnp.int32(-1), asked=state.x if world.network.asynchronous else None)
 
-        settings = ProgramSetting(hyper_at(hyper, 0), oracles, hyper.order)
-        return layout.keep_runs(_map_runs(single_run, settings, keys))
+        return layout.constrain(_map_runs(single_run, settings.at(0), keys))
 
-    return layout.shard_runs(begin, (P(), BY_SETTING, HYPER, P(SEEDS)), RUNS)(world, oracles, hyper, keys)
+    return layout.shard_runs(all_runs, (P(), BLOCK_SHARDINGS, P(SEEDS)), RUNS)(world, settings, keys)
 
 
 @partial(jax.jit, static_argnames="layout")
 def biases(
-    problem: Problem,
-    oracles: Oracle,
-    order: Int[Array, " settings"],
-    keys: Keys,
-    memory: Any,
-    *,
-    layout: Layout = ONE_DEVICE,
+    problem: Problem, settings: BlockSettings, keys: Keys, memory: Any, *, layout: DeviceLayout = ONE_DEVICE
 ) -> Float[Array, "settings seeds agents d"] | None:
     """Return the constant bias of every agent, where the oracle has one."""
 
-    def all_runs(problem: Problem, oracles: Oracle, order: Array, keys: Keys, memory: Any) -> Any:
-        def single_run(setting: ProgramSetting, key: Array, memory: Any) -> Any:
+    def all_runs(problem: Problem, settings: BlockSettings, keys: Keys, memory: Any) -> Any:
+        def single_run(setting: SettingAt, key: Array, memory: Any) -> Any:
             return _bias(problem, setting.oracle, key, memory, layout)
 
-        return _map_runs(single_run, ProgramSetting({}, oracles, order), keys, memory)
+        return _map_runs(single_run, settings.at(0), keys, memory)
 
-    split = layout.shard_runs(all_runs, (P(), BY_SETTING, BY_SETTING, P(SEEDS), RUNS), RUNS)
-    return split(problem, oracles, order, keys, memory)
+    split = layout.shard_runs(all_runs, (P(), BLOCK_SHARDINGS, P(SEEDS), RUNS), RUNS)
+    return split(problem, settings, keys, memory)
 
 
 def _advance(
-    form: Form,
+    form: RuleForm,
     metrics: tuple[Metric, ...],
     world: World,
-    oracles: Oracle,
-    hyper: BlockHyper,
+    settings: BlockSettings,
     keys: Keys,
     run: RunState,
     t: Int[Array, ""],
@@ -155,84 +152,77 @@ def _advance(
     wanted: Bool[Array, " legs"],
     targets: dict[str, Float[Array, ""]],
     *,
-    layout: Layout = ONE_DEVICE,
+    layout: DeviceLayout = ONE_DEVICE,
 ) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
     """Advance from round t to each of the stops, and measure at those that are wanted (elsewhere the row is zero).
 
     With targets, a run that meets all of them where it is measured stays as it is from there on. The arrays of `run`
     are donated to the result, so that there is one state at a time: they cannot be used again.
     """
-    split = (P(), BY_SETTING, HYPER, P(SEEDS), RUNS, P(), P(), P(), P())
-    legs = layout.shard_runs(partial(_legs, layout, form, metrics), split, (RUNS, P(None, SETTINGS, SEEDS)))
-    return legs(world, oracles, hyper, keys, run, t, stops, wanted, targets)
+
+    def all_runs(
+        world: World,
+        settings: BlockSettings,
+        keys: Keys,
+        run: RunState,
+        t: Array,
+        stops: Array,
+        wanted: Array,
+        targets: dict[str, Array],
+    ) -> tuple[RunState, dict[str, Array]]:
+        def measure_runs(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
+            def single_run(setting: SettingAt, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
+                bias = _bias(world.problem, setting.oracle, key, run.memory, layout)
+                values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
+                # a user's metric may be infinite in a run that has not diverged
+                deciding = {name: value for name, value in values.items() if name in OURS}
+                arrays = jax.tree.leaves((deciding, honest_of(world.problem, run.state)))
+                return values, jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
+
+            # a tracker is measured with the numbers of the round that led here
+            return _map_runs(single_run, settings.at(jnp.maximum(t - 1, 0)), keys, run)
+
+        measure_runs = jax.jit(measure_runs, inline=True)  # so that `eval_shape` and `cond` trace it once
+        blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(measure_runs, t, run))
+
+        def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
+            (t, run), (stop, wanted) = carry, to
+            # a call that needs fewer stops repeats its last, where nothing is to be done
+            given = world, settings, keys, run, t, stop
+            run = jax.lax.cond(stop > t, partial(_rounds, layout, form), lambda *given: given[3], *given)
+            values, finite = jax.lax.cond(wanted, measure_runs, lambda *_: blank, stop, run)
+            lost = wanted & ~finite & (run.diverged < 0)
+            run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
+            if run.reached is not None:
+                going_on = wanted & (run.diverged < 0) & (run.reached < 0)
+                there = going_on & _meets_targets(form, metrics, targets, values)
+                run = run._replace(reached=jnp.where(there, stop, run.reached))
+            return (stop, run), values
+
+        (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
+        return layout.constrain(run), measured
+
+    split = (P(), BLOCK_SHARDINGS, P(SEEDS), RUNS, P(), P(), P(), P())
+    legs = layout.shard_runs(all_runs, split, (RUNS, P(None, SETTINGS, SEEDS)))
+    return legs(world, settings, keys, run, t, stops, wanted, targets)
 
 
-begin = jax.jit(_begin, static_argnames=("form", "layout"))
-advance = jax.jit(
-    _advance, static_argnames=("form", "metrics", "layout"), donate_argnames="run", compiler_options=SERIAL
-)
+_begin_static, _advance_static = ("form", "layout"), ("form", "metrics", "layout")
+begin = jax.jit(_begin, static_argnames=_begin_static)
+advance = jax.jit(_advance, static_argnames=_advance_static, donate_argnames="run", compiler_options=SERIAL)
 quick_begin = jax.jit(
-    _begin, static_argnames=("form", "layout"), compiler_options=QUICK | {"xla_backend_optimization_level": 0}
+    _begin, static_argnames=_begin_static, compiler_options=QUICK | {"xla_backend_optimization_level": 0}
 )
 quick_advance = jax.jit(
     _advance,
-    static_argnames=("form", "metrics", "layout"),
+    static_argnames=_advance_static,
     donate_argnames="run",
     compiler_options=SERIAL | QUICK | {"xla_backend_optimization_level": 1},
 )
 
 
-def _legs(
-    layout: Layout,
-    form: Form,
-    metrics: tuple[Metric, ...],
-    world: World,
-    oracles: Oracle,
-    hyper: BlockHyper,
-    keys: Keys,
-    run: RunState,
-    t: Int[Array, ""],
-    stops: Int[Array, " legs"],
-    wanted: Bool[Array, " legs"],
-    targets: dict[str, Float[Array, ""]],
-) -> tuple[RunState, dict[str, Float[Array, "legs settings seeds"]]]:
-    def measure_runs(t: Array, run: RunState) -> tuple[dict[str, Array], Array]:
-        def single_run(setting: ProgramSetting, key: Array, run: RunState) -> tuple[dict[str, Array], Array]:
-            bias = _bias(world.problem, setting.oracle, key, run.memory, layout)
-            values = measure(metrics, world.problem, form.bind(setting.hyper), run.state, bias)
-            deciding = {name: value for name, value in values.items() if name in OURS}
-            arrays = jax.tree.leaves((deciding, honest_of(world.problem, run.state)))
-            return values, jnp.stack([jnp.isfinite(array).all() for array in arrays]).all()
-
-        return _map_runs(single_run, ProgramSetting(hyper_at(hyper, jnp.maximum(t - 1, 0)), oracles), keys, run)
-
-    measure_runs = jax.jit(measure_runs, inline=True)  # so that it is traced once
-    blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(measure_runs, t, run))
-    going = partial(_rounds, layout, form)
-
-    def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
-        (t, run), (stop, wanted) = carry, to
-        # a call that needs fewer stops repeats its last, where nothing is to be done
-        run = jax.lax.cond(stop > t, going, _stay, world, oracles, hyper, keys, run, t, stop)
-        values, finite = jax.lax.cond(wanted, measure_runs, lambda *_: blank, stop, run)
-        lost = wanted & ~finite & (run.diverged < 0)
-        run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
-        if run.reached is not None:
-            going_on = wanted & (run.diverged < 0) & (run.reached < 0)
-            there = going_on & _meets_targets(form, metrics, targets, values)
-            run = run._replace(reached=jnp.where(there, stop, run.reached))
-        return (stop, run), values
-
-    (_, run), measured = jax.lax.scan(leg, (t, run), (stops, wanted))
-    return layout.keep_runs(run), measured
-
-
-def _stay(world: World, oracles: Oracle, hyper: BlockHyper, keys: Keys, run: RunState, *span: Any) -> RunState:
-    return run
-
-
 def _meets_targets(
-    form: Form, metrics: tuple[Metric, ...], targets: dict[str, Array], values: dict[str, Array]
+    form: RuleForm, metrics: tuple[Metric, ...], targets: dict[str, Array], values: dict[str, Array]
 ) -> Bool[Array, "settings seeds"]:
     """Return True for each run whose metrics are all at their targets, or better."""
     labels, reached = {metric.name: metric.label for metric in metrics}, []
@@ -247,11 +237,10 @@ def _meets_targets(
 
 
 def _rounds(
-    layout: Layout,
-    form: Form,
+    layout: DeviceLayout,
+    form: RuleForm,
     world: World,
-    oracles: Oracle,
-    hyper: BlockHyper,
+    settings: BlockSettings,
     keys: Keys,
     run: RunState,
     t: Int[Array, ""],
@@ -261,21 +250,20 @@ def _rounds(
     bound = BOUND * (1 + jnp.sum(world.problem.start**2))
 
     def one_round(seed: Array, key: Array, t: Array, run: RunState) -> RunState:
-        def single_run(setting: ProgramSetting, run: RunState) -> RunState:
+        def single_run(setting: SettingAt, run: RunState) -> RunState:
             agents = StackedAgents(world, setting.oracle, round_keys(key, t + 1), t, run.memory, layout=layout)
             rule = form.bind(setting.hyper)
             before = run.state, run.memory, run.asked
             if world.waves is None:
                 state = rule.step(run.state, agents)
+                after = state, agents.memory, run.asked
                 awake = None if form.kind.needs == "nothing" else awake_mask(world.network, t)
-                if awake is None:
-                    after = state, agents.memory, run.asked
-                else:
+                if awake is not None:
 
                     def update(new: Array, old: Array) -> Array:  # an agent that sleeps keeps its state
-                        return jnp.where(awake.reshape((-1,) + (1,) * (new.ndim - 1)), new, old)
+                        return jnp.where(as_column(awake, new), new, old)
 
-                    after = *jax.tree.map(update, (state, agents.memory), before[:2]), run.asked
+                    after = *jax.tree.map(update, after[:2], before[:2]), run.asked
             else:
                 after = run_events(rule, world, setting.oracle, key, seed, t, before)
             if run.reached is not None:  # a run that met its targets keeps its state
@@ -287,7 +275,7 @@ def _rounds(
             diverged = jnp.where((run.diverged < 0) & ~sane, t + 1, run.diverged)
             return run._replace(state=state, memory=memory, asked=asked, diverged=diverged)
 
-        return jax.vmap(single_run)(ProgramSetting(hyper_at(hyper, t), oracles), run)
+        return jax.vmap(single_run)(settings.at(t), run)
 
     def one_seed(seed: Array, key: Array, run: RunState) -> RunState:
         return jax.lax.fori_loop(t, stop, partial(one_round, seed, key), run)
@@ -307,7 +295,7 @@ def _rounds(
 
 @partial(jax.jit, static_argnames="layout")
 def worst(
-    problem: Problem, x: Float[Array, "settings seeds agents d"], *, layout: Layout = ONE_DEVICE
+    problem: Problem, x: Float[Array, "settings seeds agents d"], *, layout: DeviceLayout = ONE_DEVICE
 ) -> Float[Array, "settings seeds"]:
     """Return max_i F(x_i) of every run."""
 
@@ -319,7 +307,7 @@ def worst(
 
 
 def _bias(
-    problem: Problem, oracle: Oracle, keys: Array, memory: Any, layout: Layout
+    problem: Problem, oracle: Oracle, keys: Array, memory: Any, layout: DeviceLayout
 ) -> Float[Array, "agents d"] | None:
     def of_agent(problem: Problem, oracle: Oracle, agent: Array, key: Array, memory: Any) -> Any:
         return oracle.bias(Site(problem, agent, key, jnp.int32(0)), memory)
@@ -327,7 +315,7 @@ def _bias(
     return each_agent(layout, problem, oracle, of_agent, keys[0], memory)
 
 
-def begin_memory(world: World, oracle: Oracle, keys: Array, layout: Layout = ONE_DEVICE) -> Any:
+def begin_memory(world: World, oracle: Oracle, keys: Array, layout: DeviceLayout = ONE_DEVICE) -> Any:
     """Return the oracle's memory of every agent before the first query."""
     first = jnp.int32(0)
 
@@ -347,11 +335,6 @@ def start_of(world: World) -> Float[Array, "agents d"]:
     return jnp.broadcast_to(world.problem.start, (world.problem.agents, world.problem.dim))
 
 
-def hyper_at(hyper: BlockHyper, t: Any) -> dict[str, Any]:
-    """Return the hyper-parameters of all settings in round t, by name, with a leading axis of settings."""
-    return hyper.numbers | {name: table[:, t - hyper.first] for name, table in hyper.tables.items()} | hyper.parts
-
-
-def _map_runs(single_run: Any, settings: ProgramSetting, keys: Array, *run: Any) -> Any:
+def _map_runs(single_run: Any, settings: SettingAt, keys: Array, *run: Any) -> Any:
     over_seeds = jax.vmap(single_run, in_axes=(None, 0) + (0,) * len(run))
     return jax.vmap(over_seeds, in_axes=(0, None) + (0,) * len(run))(settings, keys, *run)

@@ -8,7 +8,6 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise, product
 from typing import Any, NamedTuple, TypeVar
 
@@ -20,11 +19,11 @@ from gossamer.basics.progress import Say
 from gossamer.basics.sizes import free_memory, shown
 from gossamer.core import InputError, check_schedules, schedules
 from gossamer.engines.agents import BLOCK
-from gossamer.engines.block import Block, Watch
+from gossamer.engines.block import Block, Outcome, Watch
 from gossamer.engines.costs import trace
-from gossamer.engines.devices import ONE_DEVICE, Layout, Width, choose_layout
+from gossamer.engines.devices import DeviceLayout, Width, choose_layout, samples_a_query
 from gossamer.engines.neighbour_tables import with_tables
-from gossamer.engines.program import Form
+from gossamer.engines.program import RuleForm
 from gossamer.metrics import Target, own
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
@@ -95,16 +94,17 @@ class RunPlan(NamedTuple):
         """The rounds that are measured, those of every shorter run included."""
         if isinstance(self.every, int):
             return sorted({*range(0, self.last, self.every), *self.horizons})
+        # the average of a run's last tenth needs marks there
         ends = (round(share * horizon) for share in ENDING for horizon in self.horizons)
         return sorted({*growing(*self.every, self.last), *ends})
 
     @property
     def segments(self) -> list[tuple[int, int]]:
         """The first and last rounds of the cells of a run."""
-        cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})
+        cuts = sorted({*range(0, self.last, SEGMENT), *self.horizons})  # so that a shorter run is a prefix
         return list(pairwise(cuts))
 
-    def doubled(self) -> "RunPlan":
+    def double(self) -> "RunPlan":
         """Return the plan of the same run, twice as long; it goes on from the cells of this one."""
         return self._replace(doublings=self.doublings + 1)
 
@@ -171,39 +171,29 @@ def forecast_memory(
     item, runs, block = np.dtype(plan.dtype).itemsize, settings * seeds, width.settings * width.seeds
     found = trace(rule, problem, network, oracle, plan.dtype)
     state, memory = (block * _count_bytes(tree) for tree in (found.before, found.memory))
+    end = (state + memory) / block + 2 * problem.agents * problem.dim * item
+    marks = plan.mark_count
+    # a refusal names the largest of the numbers that a part grows with
     together = {"together": width.settings, "seeds": width.seeds}
     widest, count = _largest(together | {"the number of parameters": problem.dim, "agents": problem.agents})
-    end = (state + memory) / block + 2 * problem.agents * problem.dim * item
     several, number = _largest({"seeds": seeds, "settings": settings})
-    marks = plan.mark_count
-
     # the samples of the queries that are answered together
     queries = float(min(problem.agents, BLOCK) * block)
-    source: Any = oracle
-    while hasattr(source, "inner"):
-        source = source.inner
     if isinstance(problem, Empirical):
-        batch = getattr(source, "batch", None)
-        drawn = problem.longest if batch is None else batch
-        most, samples = _largest({"the number of samples" if batch is None else "batch": drawn} | together)
-        one = item * (1 + problem.numbers_a_sample)
-        queried = Need(f"{most} = {samples:,}", queries * drawn * one, most)
+        drawn = samples_a_query(problem, oracle) or 0
+        name = "the number of samples" if drawn == problem.longest else "batch"
+        most, samples = _largest({name: drawn} | together)
+        queried = Need(f"{most} = {samples:,}", queries * drawn * item * (1 + problem.numbers_a_sample), most)
     else:
         queried = Need("the queries", queries * problem.dim * item, "agents")
-
+    rarer = several if number > marks else "steps, or measure less often with a larger every"
+    forgetting = "the delay or the number of agents, or leave out saga"
+    table = f"the table of {marks:,} measured rounds (steps = {plan.last:,}) of {runs:,} runs"
     return [
         Need(f"the state of a block ({widest} = {count:,})", COPIES * state, widest),
-        Need(
-            "what the oracle remembers of its queries",
-            COPIES * memory,
-            "the delay or the number of agents, or leave out saga",
-        ),
+        Need("what the oracle remembers of its queries", COPIES * memory, forgetting),
         Need(f"the end of {runs:,} runs ({several} = {number:,})", runs * end, several),
-        Need(
-            f"the table of {marks:,} measured rounds (steps = {plan.last:,}) of {runs:,} runs",
-            ROW * marks * runs,
-            several if number > marks else "steps, or measure less often with a larger every",
-        ),
+        Need(table, ROW * marks * runs, rarer),
         Need("the data, in the precision of the run,", _count_bytes(problem, item), "the number of samples"),
         Need("the network", _count_bytes(with_tables(rule, network), item), "the number of links"),
         queried,
@@ -220,12 +210,12 @@ def _count_bytes(tree: Any, item: int | None = None) -> float:
 
 
 class Stopwatch:
-    """A timer of the rounds of blocks. It says once how long all will take and in how much memory: beyond an hour to
-    everyone, beyond some seconds as an aside."""
+    """A timer of the rounds of blocks. It says once how long all will take: beyond an hour to everyone, beyond some
+    seconds as an aside."""
 
-    def __init__(self, rounds: float, needed: Callable[[], float], resumable: bool, say: Say):
-        """Time so many rounds of blocks in all; `needed` returns the bytes that they take."""
-        self._rounds, self._needed, self._resumable, self._say = rounds, needed, resumable, say
+    def __init__(self, rounds: float, resumable: bool, say: Say):
+        """Time so many rounds of blocks in all."""
+        self._rounds, self._resumable, self._say = rounds, resumable, say
         self._at, self._done, self._spoke = 0, 0, False
         self._since: float | None = None
 
@@ -245,19 +235,14 @@ class Stopwatch:
         seconds = (self._rounds - self._done) / speed
         if seconds <= min(WORTH, LONG):
             return
-        text = f"about {_in_words(seconds)} at {_short(speed)} rounds a second, and {shown(self._needed())} of memory"
+        units = (("seconds", 1, 120), ("minutes", 60, 120), ("hours", 3600, 96), ("days", 86400, math.inf))
+        unit, length = next((unit, length) for unit, length, most in units if seconds < most * length)
+        text = f"about {_short(seconds / length)} {unit} at {_short(speed)} rounds a second"
         if seconds > LONG:
             after = "and the same command goes on from there" if self._resumable else "but nothing is kept"
             self._say(f"{text}; Ctrl-C stops, {after}")
         else:
             self._say(text, aside=True)
-
-
-def _in_words(seconds: float) -> str:
-    for unit, length, most in (("seconds", 1, 120), ("minutes", 60, 120), ("hours", 3600, 96)):
-        if seconds < most * length:
-            return f"{_short(seconds / length)} {unit}"
-    return f"{_short(seconds / 86400)} days"
 
 
 def _short(number: float) -> str:
@@ -310,6 +295,12 @@ class Row:
         cell |= {name: array for name in ("worst", "x", "bias") if (array := getattr(self, name)) is not None}
         return {name: np.asarray(array) for name, array in cell.items()}
 
+    def extend(self, later: "Row") -> "Row":
+        """Return the run of this segment and a later one, in the state of the later."""
+        metrics = {name: np.concatenate([values, later.metrics[name]]) for name, values in self.metrics.items()}
+        rounds, seconds = np.concatenate([self.rounds, later.rounds]), self.seconds + later.seconds
+        return replace(later, rounds=rounds, metrics=metrics, seconds=seconds, bias=self.bias)
+
     @staticmethod
     def of_cell(cell: Cell) -> "Row":
         """Return the segment of a cell."""
@@ -328,33 +319,23 @@ class Row:
         )
 
 
-def run_segment(
-    block: Block,
-    some: list[int],
-    chosen: list[int],
-    first: int,
-    last: int,
-    marks: list[int],
-    report: Callable[[int, float | None], None],
-    watch: Watch | None = None,
+def _rows(
+    block: Block, outcome: Outcome, some: list[int], chosen: list[int], bias: Any, began: float
 ) -> dict[RunId, Row]:
-    """Drive a block and return a segment of each run.
+    """Return the runs of a block that was driven.
 
     A padded block holds some runs more than once, and the copies are the same. A run that met its targets has no
     rounds beyond, however long the others of its block went on.
     """
-    began = time.perf_counter()
-    bias = block.biases if first == 0 else None
     if bias is not None and (bias == bias[:, :, :1]).all():  # one bias for all agents, such as none, needs no copies
         bias = np.broadcast_to(bias[:, :, :1].copy(), bias.shape)
-    outcome = block.drive(marks, report, first, last, watch)
     worst, states, x = block.worst, block.leaves(), block.x
     seconds = (time.perf_counter() - began) / (len({*some}) * len({*chosen}))
-    pieces, rounds = {}, np.array(outcome.rounds, np.int64)
+    rows, rounds = {}, np.array(outcome.rounds, np.int64)
     for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
         reached = int(outcome.reached[g, s])
         within = rounds <= reached if reached >= 0 else np.full(rounds.shape, True)
-        pieces[k, seed] = Row(
+        rows[k, seed] = Row(
             rounds=rounds[within],
             metrics={name: values[within, g, s] for name, values in outcome.metrics.items()},
             diverged=int(outcome.diverged[g, s]),
@@ -366,32 +347,7 @@ def run_segment(
             x=x[g, s],
             bias=None if bias is None else bias[g, s],
         )
-    return pieces
-
-
-def _append(pieces: list[Row], later: Row) -> list[Row]:
-    """Return the segments of a run with a later one; of those before, only the metrics and the bias are needed."""
-    if not pieces:
-        return [later]
-    last = replace(pieces[-1], state=[], x=np.empty((0, 0)))
-    needed = [*pieces[:-1], last] if len(pieces) == 1 or last.rounds.size else pieces[:-1]
-    return [*needed, later]
-
-
-def _join(pieces: list[Row], seconds: float) -> Row:
-    """Return the run of these segments."""
-    last, rounds = pieces[-1], np.concatenate([piece.rounds for piece in pieces])
-    metrics = {name: np.concatenate([piece.metrics[name] for piece in pieces]) for name in pieces[0].metrics}
-    diverged = last.diverged
-    lost = last.worst is not None and not np.isfinite(last.worst)  # of one agent's model, which the mean may hide
-    if diverged < 0 and lost:
-        diverged = int(rounds[-1])
-    joined = replace(last, rounds=rounds, metrics=metrics, diverged=diverged, seconds=seconds, state=[])
-    return replace(joined, bias=pieces[0].bias)
-
-
-Watched = Callable[[int, list[int], dict[str, Any]], bool]
-"""`gossamer.engines.block.Watch`, with the seeds of the block as well."""
+    return rows
 
 
 def compute(
@@ -406,57 +362,44 @@ def compute(
     report: Callable[[int, float | None], None] = lambda done, loss: None,
     ended: Callable[[int], None] = lambda runs: None,
     say: Say = lambda text, *, aside=False: None,
-    watched: Watched | None = None,
+    watch: Watch | None = None,
     forecast: bool = True,
 ) -> dict[RunId, Row]:
     """Run every setting under every seed. Settings are of one rule and of oracles that differ in numbers only.
 
     Missing runs are computed in blocks padded to `width` with copies, segment by segment, each from where the one
-    before it ended, on the devices that were asked for (`use_devices`).
-
-    Args:
-        settings: the rules, with their oracles.
-        problem: the problem.
-        network: the network.
-        seeds: the seeds.
-        plan: the length of a run, and what is measured.
-        width: the size of a block.
-        store: where finished segments are kept.
-        report: called with the round, and the mean loss where it was measured.
-        ended: called with the number of runs that have come to their end.
-        say: called once with how long all will take, and how much memory, if that is beyond some seconds.
-        watched: sees what is measured, and may stop.
-        forecast: whether to refuse what would not fit into memory; False where the caller has done so.
+    before it ended, on the devices that were asked for (`use_devices`). `report` is called with the round, and the mean
+    loss where it was measured; `ended` with the number of runs that have come to their end; `say` once with how long
+    all will take, if that is beyond some seconds; `watch` sees what is measured, and may stop. Set `forecast` to False
+    where the caller has refused what would not fit into memory.
     """
-    layout, width = choose_layout(len(settings), len(seeds), width, problem, network, settings[0].oracle, say)
+    rule, oracle = settings[0].rule, settings[0].oracle
+    layout, width = choose_layout(len(settings), len(seeds), width, problem, network, oracle, say)
     together = width.times(layout)
-    memory = partial(fits, settings, problem, network, seeds, plan, together)
-    if forecast or layout is not ONE_DEVICE:
-        memory()
+    if forecast or layout.mesh is not None:
+        fits(settings, problem, network, seeds, plan, together)
     if layout.agents > 1:
-        rule = settings[0].rule
-        for name, array in trace(rule, problem, network, settings[0].oracle, plan.dtype).before.items():
+        for name, array in trace(rule, problem, network, oracle, plan.dtype).before.items():
             if array.shape[:1] != (problem.agents,):
                 raise InputError(
                     f"{rule.name}: {name} of its State has no axis of agents, so that they cannot be shared out over "
                     'devices: let it start with one, or take split = "runs".'
                 )
     blocks = math.ceil(len(settings) / together.settings) * math.ceil(len(seeds) / together.seeds)
-    stopwatch = Stopwatch(blocks * plan.last, memory, store.keeps, say)
+    stopwatch = Stopwatch(blocks * plan.last, store.keeps, say)
 
     def report_round(done: int, loss: float | None) -> None:
         stopwatch(done)
         report(done, loss)
 
-    check_schedules((setting.rule for setting in settings), plan.last)
-    runs, every_mark = list(product(range(len(settings)), seeds)), plan.marks
-    pieces: dict[RunId, list[Row]] = {run: [] for run in runs}
+    check_schedules((setting.rule for setting in settings), plan.last)  # before anything is compiled
+    runs: dict[RunId, Row] = {}
+    every_run, every_mark = list(product(range(len(settings)), seeds)), plan.marks
     names = [setting.key() for setting in settings] if store.keeps else []
-    seconds = dict.fromkeys(runs, 0.0)
     # where nothing is stored, a run is one piece: it goes on from where it stands, and no state is copied between
     for first, last in plan.segments if store.keeps else [(0, plan.last)]:
         marks = every_mark[bisect_right(every_mark, first) if first else 0 : bisect_right(every_mark, last)]
-        going = [run for run in runs if not pieces[run] or not pieces[run][-1].ended_early]
+        going = [run for run in every_run if run not in runs or not runs[run].ended_early]
         keys: dict[RunId, dict[str, Any]] = {}
         newest: dict[RunId, Row] = {}
         if store.keeps:
@@ -464,9 +407,9 @@ def compute(
             keys = {run: {"setting": names[run[0]], "seed": run[1], **common} for run in going}
             stored = {run: store.get(keys[run]) for run in going}
             newest = {run: Row.of_cell(cell) for run, cell in stored.items() if cell is not None}
-        missing = [run for run in going if run not in newest]
+        missing = {run for run in going if run not in newest}
         at_end = last == plan.last
-        ended(sum(at_end or piece.ended_early for piece in newest.values()))
+        ended(sum(at_end or row.ended_early for row in newest.values()))
         for some in _group_settings(sorted({setting for setting, _ in missing}), settings, together.settings):
             for chosen in _chunk(sorted({seed for setting, seed in missing if setting in some}), together.seeds):
                 block = Block(
@@ -482,32 +425,41 @@ def compute(
                     layout=layout,
                     quick=plan.quick,
                 )
-                watch = None if watched is None else lambda t, rows, chosen=chosen: watched(t, chosen, rows)
-                if first:
-                    block.resume([[pieces[k, seed][-1].state for seed in chosen] for k in some])
+                if first:  # copies and ended runs of the block have a state, too
+                    block.resume([[runs[k, seed].state for seed in chosen] for k in some])
                 stopwatch.begin(first)
-                for run, piece in run_segment(block, some, chosen, first, last, marks, report_round, watch).items():
-                    if run in going and run not in newest:
-                        newest[run] = piece
+                began = time.perf_counter()
+                bias = block.biases if first == 0 else None
+                outcome = block.drive(marks, report_round, first, last, watch)
+                for run, row in _rows(block, outcome, some, chosen, bias, began).items():
+                    if run in missing and run not in newest:  # padding, or a run that had ended, is not kept
+                        newest[run] = row
                         if store.keeps:
-                            store.put(keys[run], piece.cell())
-                        ended(int(at_end or piece.ended_early))
-        for run, piece in newest.items():
-            seconds[run] += piece.seconds
-            pieces[run] = _append(pieces[run], piece)
-    return {run: _join(parts, seconds[run]) for run, parts in pieces.items()}
+                            store.put(keys[run], row.cell())
+                        ended(int(at_end or row.ended_early))
+        runs |= {run: runs[run].extend(row) if run in runs else row for run, row in newest.items()}
+    return {run: _close(runs[run]) for run in every_run}
+
+
+def _close(run: Row) -> Row:
+    """Return a run that has ended, without the state from which it could go on."""
+    diverged = run.diverged
+    if diverged < 0 and run.worst is not None and not np.isfinite(run.worst):
+        diverged = int(run.rounds[-1])  # one agent's model is lost, which the mean may hide
+    return replace(run, diverged=diverged, state=[])
 
 
 def _cell_key(
-    plan: RunPlan, network: Network, layout: Layout, width: Width, first: int, last: int, marks: list[int]
+    plan: RunPlan, network: Network, layout: DeviceLayout, width: Width, first: int, last: int, marks: list[int]
 ) -> dict[str, Any]:
-    """Return what determines the cells of a segment, besides the setting and the seed."""
+    """Return all that determines the cells of a segment, besides the setting and the seed."""
     metrics = sorted(own() if plan.metrics is None else plan.metrics)
     return {
         "rounds": [first, last],
         "marks": marks,
         "dtype": plan.dtype,
         "width": list(width),
+        # a usual run has none of these keys, so that a new option leaves what was stored before as it is
         **({"devices": layout.agents} if layout.agents > 1 else {}),
         **({"until": [list(target) for target in plan.until]} if plan.until else {}),
         **({"clock": clock.mark} if (clock := network.clock) is not None else {}),
@@ -521,7 +473,7 @@ def _group_settings(numbers: list[int], settings: Sequence[Setting], size: int) 
     groups: dict[Any, list[int]] = {}
     for number in numbers:
         rule = settings[number].rule
-        groups.setdefault((tuple(schedules(rule)), Form.of(rule)), []).append(number)
+        groups.setdefault((tuple(schedules(rule)), RuleForm.of(rule)), []).append(number)
     return [chunk for group in groups.values() for chunk in _chunk(group, size)]
 
 

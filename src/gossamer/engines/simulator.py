@@ -17,10 +17,10 @@ from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.clocks.clock import Clock, clock_of
 from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
 from gossamer.core.rules import LONG_RUN, of_drift
-from gossamer.engines.block import honest_problem
-from gossamer.engines.costs import add_seconds, paid
+from gossamer.engines.block import Watch, honest_problem
+from gossamer.engines.costs import add_seconds, count_costs
 from gossamer.engines.devices import Width, use_devices
-from gossamer.engines.runs import Row, RunPlan, Setting, Watched, compute, fits
+from gossamer.engines.runs import Row, RunPlan, Setting, compute, fits
 from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
 from gossamer.networks import Network
@@ -61,8 +61,8 @@ def simulate(
 ) -> Result:
     """Run algorithms side by side and measure them.
 
-    All see the same samples: what an agent draws depends only on the seed, the round, the agent and how often it asked
-    in that round. Each algorithm is compiled once for all its seeds, which run together.
+    All algorithms see the same samples: the draw of an agent depends only on the seed, the round, the agent and how
+    often it asked in that round. Each algorithm is compiled once for all its seeds, which run together.
 
     Args:
         algorithms: a rule, or several.
@@ -95,21 +95,20 @@ def simulate(
     rules = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     oracle, network = completed(oracle), network_for(problem, network)
     check(rules, problem, network, oracle)
-    plan, seeds = planned(steps, every, seeds, dtype, until)
-    if callback is not None:
-        _check_callback(callback)
+    plan, seeds = plan_run(steps, every, seeds, dtype, until)
+    watch = None if callback is None else _watch(callback, seeds)
     if len(seeds) > MOST_TOGETHER:
         raise InputError(f"{len(seeds):,} seeds in one block are too many: take at most {MOST_TOGETHER:,}.")
-    clock, network = timed_by(clock, network)
+    clock, network = apply_clock(clock, network)
     x = numbers("start", problem.start if start is None else start)
     if x.shape != (problem.dim,):
         raise InputError(f"start must be {problem.dim} finite numbers, one common point, but has shape {x.shape}.")
     problem = dataclasses.replace(problem, start=x)  # pyright: ignore[reportArgumentType]
-    for rule in rules:
-        fits([Setting(rule, oracle)], problem, network, seeds, plan, Width(1, len(seeds)))
+    width = Width(1, len(seeds))
+    for rule in rules:  # all of them, before the first one runs
+        fits([Setting(rule, oracle)], problem, network, seeds, plan, width)
     check_schedules(rules, plan.steps)
     warn_of_drift([(rule, plan) for rule in rules])
-    watched = None if callback is None else _watch(callback, seeds)
     results = []
     with use_devices(devices, split), reporting(progress) as report:
         for rule in rules:
@@ -120,11 +119,11 @@ def simulate(
                 network,
                 seeds,
                 plan,
-                width=Width(1, len(seeds)),
+                width=width,
                 store=NullStore(),
                 report=lambda done, loss, rule=rule: report(rule.name, done, plan.steps, loss),
                 say=saying(report, rule.name),
-                watched=watched,
+                watch=watch,
                 forecast=False,
             )
             by_seed, took = {seed: run for (_, seed), run in runs.items()}, time.perf_counter() - began
@@ -147,7 +146,7 @@ def network_for(problem: Problem, network: Any) -> Network:
     return network if isinstance(network, Network) else networks.of(network, problem.agents)
 
 
-def timed_by(given: Any, network: Network) -> tuple[Clock | None, Network]:
+def apply_clock(given: Any, network: Network) -> tuple[Clock | None, Network]:
     """Return the clock that a user means, and the network, with the clock in it if it is asynchronous."""
     clock = clock_of(given)
     if clock is not None:
@@ -162,15 +161,30 @@ def timed_by(given: Any, network: Network) -> tuple[Clock | None, Network]:
     return clock, dataclasses.replace(network, clock=clock)
 
 
-def planned(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
+def plan_run(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) -> tuple[RunPlan, list[int]]:
     """Return the plan of a run and its seeds; raise InputError if one of them is wrong."""
     steps = whole("steps", steps)
-    every = (
-        _check_pair(every) if isinstance(every, (list, tuple)) else whole("every", steps if every is None else every)
-    )
+    if not isinstance(every, (list, tuple)):
+        every = whole("every", steps if every is None else every)
+    elif len(every) != 2:
+        raise InputError(f"every must be a whole number or a pair [first, last] of them, but is {brief(every)}.")
+    else:
+        every = tuple(
+            whole(f"the {which} of every = [first, last]", given)
+            for which, given in zip(("first", "last"), every, strict=True)
+        )
+        if every[0] > every[1]:
+            raise InputError(f"every = [first, last] must have first ≤ last, but is {[*every]}: swap them.")
     if not isinstance(dtype, str) or dtype not in ("float32", "float64"):
         raise InputError(f'dtype must be "float32" or "float64", but is {brief(dtype)}.')
-    return RunPlan(steps, every, dtype, until=targets(until)), _check_seeds(seeds)
+    if not isinstance(seeds, Iterable) or isinstance(seeds, (str, bytes)) or getattr(seeds, "ndim", 1) != 1:
+        # a number, or what `whole` refuses
+        chosen = list(range(whole("seeds", seeds, most=MOST_SEEDS, advice="Or give a list of them.")))
+    else:
+        chosen = [whole("a seed", seed, least=0) for seed in seeds]
+        if not chosen or len(set(chosen)) < len(chosen):
+            raise InputError(f"seeds must be at least one, all different, but are {brief(chosen)}.")
+    return RunPlan(steps, every, dtype, until=targets(until)), chosen
 
 
 def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, tuned: int = 0) -> None:
@@ -214,8 +228,8 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
     honest_problem(problem, network, oracle)
 
 
-def _check_callback(callback: Any) -> None:
-    """Raise InputError for a callback that is no function of a round and its metrics."""
+def _watch(callback: Any, seeds: list[int]) -> Watch:
+    """Wrap the user's callback, which gets one value for each seed in the order of its list; a block sorts them."""
     if not callable(callback):
         raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
     try:
@@ -226,17 +240,10 @@ def _check_callback(callback: Any) -> None:
         ) from None
     except ValueError:
         pass  # a built-in function may have no signature
+    places = np.argsort(np.argsort(seeds))
 
-
-def _watch(callback: Callback, seeds: list[int]) -> Watched:
-    """Wrap the user's callback, which gets one value for each seed, whichever of them are still in the block."""
-
-    def watch(t: int, chosen: list[int], rows: dict[str, np.ndarray]) -> bool:
-        places = [seeds.index(seed) for seed in chosen]
-        values = {name: np.full(len(seeds), np.nan) for name in rows}
-        for name, row in rows.items():
-            values[name][places] = row[0]
-        answer = callback(t, values)
+    def watch(t: int, rows: dict[str, np.ndarray]) -> bool:
+        answer = callback(t, {name: row[0][places] for name, row in rows.items()})
         return answer is not None and flag("what callback returns", answer)
 
     return watch
@@ -250,19 +257,19 @@ def result_of(
     oracle: Oracle,
     plan: RunPlan,
     seconds: float,
-    told: str | None = None,
+    title: str | None = None,
     replicates: dict[int, int] | None = None,
     clock: Clock | None = None,
 ) -> Result:
     """Return the result of one algorithm from its runs by seed.
 
-    `told` replaces the setting where seeds have settings of their own, and `replicates` says which seeds belong
-    together; if it is not given, each seed is a replicate.
+    `title` replaces the setting where seeds have settings of their own. `replicates` maps seeds to the replicate that
+    they belong to; if it is not given, each seed is a replicate.
     """
-    key = rule.name, told or setting(rule)
+    key = rule.name, title or setting(rule)
     replicates = replicates or {seed: seed for seed in runs}
     known = labels_of(honest_problem(problem, network, oracle))
-    frame = runs_frame(*key, runs, replicates, paid(rule, problem, network, oracle, plan.dtype), known)
+    frame = runs_frame(*key, runs, replicates, count_costs(rule, problem, network, oracle, plan.dtype), known)
     if clock is not None:
         frame = add_seconds(frame, clock, rule, problem, network, oracle, plan.dtype)
     biases = [run.bias for run in runs.values() if run.bias is not None]
@@ -280,32 +287,11 @@ def result_of(
         manifest["clock"] = str(clock)
     if plan.until:
         manifest["until"] = {target.metric: target.value for target in plan.until}
-    if (protected := oracle.privacy) is not None:
-        manifest["privacy"] = protected._asdict()
-    states = {key: _stack([run.x for run in runs.values()])}
-    drawn = _stack(biases) if biases else None
-    return Result(frame, states, list(runs), drawn, manifest, metrics=known)
+    if oracle.privacy is not None:
+        manifest["privacy"] = oracle.privacy._asdict()
 
+    def stack(arrays: list[np.ndarray]) -> np.ndarray:
+        return np.stack(arrays) if len(arrays) > 1 else arrays[0][None]  # a single one may be large: no copy
 
-def _stack(arrays: list[np.ndarray]) -> np.ndarray:
-    """Stack arrays, without a copy of a single one, which may be large."""
-    return np.stack(arrays) if len(arrays) > 1 else arrays[0][None]
-
-
-def _check_pair(every: Sequence[Any]) -> tuple[int, int]:
-    if len(every) != 2:
-        raise InputError(f"every must be a whole number or a pair [first, last] of them, but is {brief(every)}.")
-    first = whole("the first of every = [first, last]", every[0])
-    last = whole("the last of every = [first, last]", every[1])
-    if first > last:
-        raise InputError(f"every = [first, last] must have first ≤ last, but is [{first}, {last}]: swap them.")
-    return first, last
-
-
-def _check_seeds(seeds: Any) -> list[int]:
-    if not isinstance(seeds, Iterable) or isinstance(seeds, (str, bytes)) or getattr(seeds, "ndim", 1) != 1:
-        return list(range(whole("seeds", seeds, most=MOST_SEEDS, advice="Or give a list of them.")))
-    given = [whole("a seed", seed, least=0) for seed in seeds]
-    if not given or len(set(given)) < len(given):
-        raise InputError(f"seeds must be at least one, all different, but are {brief(given)}.")
-    return given
+    states = {key: stack([run.x for run in runs.values()])}
+    return Result(frame, states, list(runs), stack(biases) if biases else None, manifest, metrics=known)

@@ -220,16 +220,16 @@ class Watched(StackedAgents):
 def _query(block: Block, t: int) -> tuple[Float[np.ndarray, "agents d"], Any]:
     """Return the points of the first query in round t, and the oracle's memory before it."""
     with block.precision():
-        hyper, oracle = jax.tree.map(lambda leaf: leaf[0], (program.hyper_at(block.hyper(t), t), block.oracles))
+        setting = jax.tree.map(lambda leaf: leaf[0], block.settings(t).at(t))
         run = jax.tree.map(lambda leaf: leaf[0, 0], block.run)
-        x, memory = _first(block.form, block.world, oracle, hyper, block.keys[0], run, jnp.int32(t))
+        x, memory = _first(block.form, block.world, setting, block.keys[0], run, jnp.int32(t))
         return np.asarray(x, np.float64), jax.tree.map(np.asarray, memory)
 
 
 @partial(jax.jit, static_argnums=0)
 def _first(
-    form: program.Form, world: Any, oracle: Any, hyper: Any, keys: Array, run: program.RunState, t: Array
+    form: program.RuleForm, world: Any, setting: program.SettingAt, keys: Array, run: program.RunState, t: Array
 ) -> Any:
-    agents = Watched(world, oracle, program.round_keys(keys, t + 1), t, run.memory)
-    form.bind(hyper).step(run.state, agents)
+    agents = Watched(world, setting.oracle, program.round_keys(keys, t + 1), t, run.memory)
+    form.bind(setting.hyper).step(run.state, agents)
     return agents.first

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from gossamer.basics.files import FORMAT, sweep, write
 from gossamer.core import InputError, brief
-from gossamer.engines.simulator import planned
+from gossamer.engines.simulator import plan_run
 from gossamer.specs.spec import Spec
 
 
@@ -65,7 +65,7 @@ def leaving_nothing(folder: Path) -> Iterator[None]:
 def extends(spec: Spec, old: Spec) -> bool:
     """Return whether a spec differs from another only by as many or more rounds and the same or more seeds."""
     (plan, seeds), (old_plan, old_seeds) = (
-        planned(given.run.steps, given.run.every, given.run.seeds, given.run.dtype) for given in (spec, old)
+        plan_run(given.run.steps, given.run.every, given.run.seeds, given.run.dtype) for given in (spec, old)
     )
     longer = plan.steps >= old_plan.steps and set(old_seeds) <= set(seeds)
     run = old.run.model_copy(update={"steps": spec.run.steps, "seeds": spec.run.seeds})

@@ -35,7 +35,7 @@ from gossamer.core import (
     setting,
     whole,
 )
-from gossamer.engines.costs import orders, paid, work_of
+from gossamer.engines.costs import count_costs, orders, work_of
 from gossamer.engines.runs import Row, RunPlan, Width, compute
 from gossamer.experiments.directory import claim, leaving_nothing, refuse_foreign
 from gossamer.networks import NETWORKS
@@ -455,7 +455,7 @@ class Contender:
         seeds."""
         one = self.experiment
         made_of = rule, one.problem, one.network, one.oracle, one.plan.dtype
-        pays = paid(*made_of)
+        pays = count_costs(*made_of)
         assert one.clock is not None
         if one.network.asynchronous:
             assert one.network.clock is not None

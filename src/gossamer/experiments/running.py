@@ -15,9 +15,9 @@ from gossamer.basics.progress import Report, Tally, reporting, saying
 from gossamer.core import InputError, Rule, is_rule, parts, setting
 from gossamer.engines import processes
 from gossamer.engines.devices import check_devices
-from gossamer.engines.program import Form
+from gossamer.engines.program import RuleForm
 from gossamer.engines.runs import Row, RunPlan, compute
-from gossamer.engines.simulator import check, network_for, planned, result_of, timed_by, warn_of_drift
+from gossamer.engines.simulator import apply_clock, check, network_for, plan_run, result_of, warn_of_drift
 from gossamer.experiments.directory import claim, leaving_nothing
 from gossamer.experiments.tuning import Tuned, check_tuning_memory, tune_experiment
 from gossamer.oracles import Oracle, completed
@@ -128,11 +128,11 @@ def study(
     given = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of_rule(one) if is_rule(type(one)) else Candidate.of(one) for one in given]
     oracle, network = completed(oracle), network_for(problem, network)
-    plan, chosen_seeds = planned(steps, every, seeds, dtype, until)
+    plan, chosen_seeds = plan_run(steps, every, seeds, dtype, until)
     if plan.until and settle is not None:
         raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
     check_seeds(len(chosen_seeds))
-    clock, network = timed_by(clock, network)
+    clock, network = apply_clock(clock, network)
     section = _tuning_section(tune, [candidate.name for candidate in candidates if candidate.open])
     fixed = [candidate.whole for candidate in candidates if not candidate.open]
     check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
@@ -224,7 +224,7 @@ def run_experiments(
             for place, by_seed in _compute(going, store, report, tally).items():
                 runs[place] = runs.get(place, {}) | by_seed
             going = [
-                task._replace(plan=task.plan.doubled())
+                task._replace(plan=task.plan.double())
                 for task in going
                 if task.plan.last * 2 <= (task.experiment.run.settle or 0)
                 and not _has_settled(runs[task.variant, task.number], task.experiment)
@@ -262,7 +262,8 @@ def _compute(tasks: list[Task], store: Store, report: Report, tally: Tally) -> d
     for task in tasks:
         one = task.experiment
         structure = str(jax.tree.structure((one.oracle, parts(task.rule))))
-        same = structure, id(one.problem), id(one.network), Form.of(task.rule), tuple(task.seeds), task.plan, one.width
+        form, seeds = RuleForm.of(task.rule), tuple(task.seeds)
+        same = structure, id(one.problem), id(one.network), form, seeds, task.plan, one.width
         groups.setdefault(same, []).append(task)
     computed: dict[Place, dict[int, Row]] = {}
     for group in groups.values():

@@ -15,7 +15,7 @@ import tomlkit
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.text import visible
 from gossamer.core import InputError, Whole, brief, nearest
-from gossamer.engines.simulator import planned
+from gossamer.engines.simulator import plan_run
 from gossamer.experiments.tuning import column_of, numbers_of, searches
 from gossamer.specs.experiment import Candidate
 from gossamer.specs.spec import PATHS, Spec
@@ -55,7 +55,7 @@ def tuned_spec(
                 "the spec has variants, each with seeds of its own: name a variant as well as a replicate."
             )
         table = table.filter(pl.col("replicate") == replicate)
-        _, seeds = planned(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+        _, seeds = plan_run(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
         size = len(seeds) // count
         given["run"]["seeds"] = seeds[replicate * size : (replicate + 1) * size]
     _fill(given, _choices(table))

@@ -31,7 +31,7 @@ from gossamer.basics.table import Table
 from gossamer.basics.text import counted
 from gossamer.core import InputError, Range, Rule, Whole, hyperparameters, setting
 from gossamer.engines.runs import Row, RunPlan, Width, compute
-from gossamer.engines.simulator import check, network_for, planned, timed_by
+from gossamer.engines.simulator import apply_clock, check, network_for, plan_run
 from gossamer.metrics import METRICS, Better, targets
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
@@ -163,8 +163,8 @@ def tune(
     several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of(algorithm) for algorithm in several]
     oracle, network = completed(oracle), network_for(problem, network)
-    clock, network = timed_by(clock, network)
-    plan, chosen_seeds = planned(steps, None, seeds, dtype)
+    clock, network = apply_clock(clock, network)
+    plan, chosen_seeds = plan_run(steps, None, seeds, dtype)
     given = validate(TuningSection, plain({"eta": eta, "seeds": seeds, **section}), "tune: ")
     check_grids(given, candidates)
     check([], problem, network, oracle, tuned=len(candidates))

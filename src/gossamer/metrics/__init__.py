@@ -4,7 +4,19 @@
 """
 
 from gossamer.metrics.columns import AXES, COLUMNS, Column
-from gossamer.metrics.table import METRICS, OURS, Better, Label, Metric, Target, labels, measured, metric, own, targets
+from gossamer.metrics.table import (
+    METRICS,
+    OURS,
+    Better,
+    Label,
+    Metric,
+    Target,
+    labels,
+    metric,
+    own,
+    select_metrics,
+    targets,
+)
 
 __all__ = [
     "AXES",
@@ -17,8 +29,8 @@ __all__ = [
     "Metric",
     "Target",
     "labels",
-    "measured",
     "metric",
     "own",
+    "select_metrics",
     "targets",
 ]

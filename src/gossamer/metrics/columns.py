@@ -1,7 +1,7 @@
 """The columns of a result besides its metrics, in one table.
 
-To store another column, add it here and let the engine compute it, as `gossamer.engines.costs.paid` does. Summaries,
-figures and reports read this table.
+To store another column, add it here and let the engine compute it, as `gossamer.engines.costs.count_costs` does.
+Summaries, figures and reports read this table.
 """
 
 from dataclasses import dataclass

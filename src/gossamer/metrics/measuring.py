@@ -69,8 +69,8 @@ def honest_of(problem: Problem, of_agents: Any) -> Any:
     return of_agents if honest is None else jax.tree.map(lambda a: a[honest], of_agents)
 
 
-def looked_at(problem: Problem) -> int:
-    """Return at how many agents' models max_i F(x_i) evaluates F: at all, unless that is beyond `MOST_WORK`."""
+def count_candidates(problem: Problem) -> int:
+    """Return the number of models at which max_i F(x_i) evaluates F: all, unless that is beyond `MOST_WORK`."""
     return min(measured_agents(problem), max(LEAST_MODELS, MOST_WORK // (_rows(problem) * problem.dim)))
 
 
@@ -87,12 +87,13 @@ def measured_agents(problem: Problem) -> int:
 def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Float[Array, ""]:
     """Return max_i F(x_i), the whole loss at the model of the agent that does worst.
 
-    Where that is beyond `MOST_WORK`, return the largest among the `looked_at` agents whose models are furthest from the
+    Where that is beyond `MOST_WORK`, return the largest among some candidates, those whose models are furthest from the
     mean. That is never above max_i F(x_i), and equal to it if the worst of all agents is among them.
     """
-    x, models = honest_of(problem, x), looked_at(problem)
+    x, models = honest_of(problem, x), count_candidates(problem)
     if models < len(x):
-        distances = jnp.nan_to_num(((x - x.mean(0)) ** 2).sum(1), nan=0.0, posinf=jnp.inf)  # one may spoil the mean
+        # one model that is not finite spoils the mean: it must be among those that are chosen
+        distances = jnp.nan_to_num(((x - x.mean(0)) ** 2).sum(1), nan=0.0, posinf=jnp.inf)
         x = x[jax.lax.top_k(jnp.where(jnp.isfinite(x).all(1), distances, jnp.inf), models)[1]]
     together = max(1, min(block, TOGETHER // _rows(problem)))
     return jnp.max(jax.lax.map(problem.mean_loss, x, batch_size=together))
@@ -100,7 +101,7 @@ def worst_loss(problem: Problem, x: Float[Array, "agents d"], block: int) -> Flo
 
 def labels_of(problem: Problem) -> dict[str, Label]:
     """Return the labels of all metrics, as they are measured on this problem."""
-    known, models = labels(), looked_at(problem)
+    known, models = labels(), count_candidates(problem)
     agents = measured_agents(problem)
     if models == agents:
         return known
@@ -116,7 +117,7 @@ def labels_of(problem: Problem) -> dict[str, Label]:
 
 def _value(metric: Metric, snapshot: Snapshot) -> Array | None:
     assert metric.measure is not None
-    if metric.name in OURS:
+    if metric.name in OURS:  # an error here is ours, and keeps its traceback
         return metric.measure(snapshot)
     try:
         value = metric.measure(snapshot)
@@ -132,4 +133,4 @@ def _value(metric: Metric, snapshot: Snapshot) -> Array | None:
     real = any(jnp.issubdtype(number.dtype, kind) for kind in (jnp.floating, jnp.integer, jnp.bool_))
     if number.shape != () or not real:
         raise InputError(f"the metric {metric.name!r} returned {number.dtype} of shape {number.shape}, but {WANTED}.")
-    return number.astype(snapshot.x.dtype)
+    return number.astype(snapshot.x.dtype)  # a count or a truth value is a number of the table, too

@@ -65,7 +65,7 @@ def check_name(name: Any) -> str:
             "the name of a metric must be up to 40 letters, digits and underscores, with a letter first, but is "
             f"{brief(name)}."
         )
-    if name in TAKEN or name.startswith("seconds"):
+    if name in TAKEN or name.startswith("seconds"):  # a clock adds such columns
         raise InputError(f"{name!r} has another meaning in a result: choose another name for a metric.")
     return name
 
@@ -200,7 +200,7 @@ def metric(
     return register
 
 
-def measured(names: Collection[str] | None = None) -> tuple[Metric, ...]:
+def select_metrics(names: Collection[str] | None = None) -> tuple[Metric, ...]:
     """Return the metrics that are measured along a run: all, or those that are named."""
     along = (metric for metric in METRICS.values() if not metric.label.end)
     return tuple(metric for metric in along if names is None or metric.name in names)
@@ -230,7 +230,7 @@ def targets(until: Any) -> tuple[Target, ...]:
         return ()
     if not isinstance(until, Mapping) or not until:
         raise InputError(f'until must name metrics and values, such as {{"loss": 0.4}}, but is {brief(until)}.')
-    found, along = [], [metric.name for metric in measured()]
+    found, along = [], [metric.name for metric in select_metrics()]
     for name, value in until.items():
         if not isinstance(name, str) or name not in METRICS:
             raise InputError(
@@ -240,6 +240,6 @@ def targets(until: Any) -> tuple[Target, ...]:
         label = METRICS[name].label
         if label.end:
             raise InputError(f"until names {name}, which is measured at the end only; {nearest('', along)}")
-        anything = Range(float("-inf"), float("inf"), True, True)
+        anything = Range(float("-inf"), float("inf"), True, True)  # any finite number
         found.append(Target(name, anything.check(f"until: {name}", value), label.better))
     return tuple(found)

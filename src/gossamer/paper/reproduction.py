@@ -18,7 +18,7 @@ from gossamer.basics.progress import Report
 from gossamer.basics.text import format_duration
 from gossamer.core import InputError
 from gossamer.engines.agents import each
-from gossamer.engines.simulator import planned
+from gossamer.engines.simulator import plan_run
 from gossamer.experiments import running
 from gossamer.oracles import AdditiveBias, Oracle, Site, Stage
 from gossamer.paper.claims import judge
@@ -196,7 +196,7 @@ def refuse_runaways(name: str, spec: Spec) -> None:
 
 def _mean_biases(variant: Spec, parts: Experiment) -> dict[int, np.ndarray]:
     """The agents' mean bias ē for every seed of a variant."""
-    plan, seeds = planned(1, None, variant.run.seeds, variant.run.dtype)
+    plan, seeds = plan_run(1, None, variant.run.seeds, variant.run.dtype)
     with jax.enable_x64(plan.dtype == "float64"):
         problem, oracle = cast(parts.problem, plan.dtype), cast(parts.oracle, plan.dtype)
         biases = _biases(problem, oracle, keys_of(seeds, problem.agents)[:, 0])

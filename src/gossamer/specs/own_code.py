@@ -10,7 +10,7 @@ from types import ModuleType
 
 from gossamer.algorithms import register
 from gossamer.core import InputError, is_rule
-from gossamer.engines.blame import blamed
+from gossamer.engines.blame import blame
 
 
 def load(file: str | Path) -> ModuleType:
@@ -25,7 +25,7 @@ def load(file: str | Path) -> ModuleType:
     module = importlib.util.module_from_spec(known)
     sys.modules[name] = module
     try:
-        with blamed(f"{path}"):
+        with blame(f"{path}"):
             known.loader.exec_module(module)
     except SyntaxError as error:
         del sys.modules[name]

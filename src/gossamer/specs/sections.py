@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pydantic
 
 from gossamer.core import LARGEST_INT, nearest
-from gossamer.metrics import measured, targets
+from gossamer.metrics import select_metrics, targets
 
 FIRST_SEED = 1_000_000
 """The first tuning seed: the seeds of the final runs lie below it."""
@@ -109,7 +109,7 @@ class TuningSection(Section):
         for name, values in self.grids.items():
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"the values of {name} must be at least one, all different, but are {values}")
-        along = [metric.name for metric in measured()]
+        along = [metric.name for metric in select_metrics()]
         if self.criterion not in (*along, "rounds"):
             raise ValueError(
                 f"criterion is {self.criterion!r}, which is not known; {nearest(self.criterion, [*along, 'rounds'])}"

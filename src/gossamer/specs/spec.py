@@ -19,9 +19,9 @@ from gossamer.clocks import COMPUTE, LINKS, Clock, clock
 from gossamer.core import InputError, brief, check_schedules
 from gossamer.data import DATASETS
 from gossamer.data.files import files_of
-from gossamer.engines.blame import blamed
+from gossamer.engines.blame import blame
 from gossamer.engines.runs import RunPlan
-from gossamer.engines.simulator import check, planned, timed_by
+from gossamer.engines.simulator import apply_clock, check, plan_run
 from gossamer.networks.files import digests_of
 from gossamer.networks.files import resolve_files as with_absolute_files
 from gossamer.networks.registry import of_table
@@ -168,13 +168,13 @@ class Spec(Section):
     def _build_clock(self, network: networks.Network) -> tuple[Clock | None, networks.Network]:
         """Return the clock, if the spec has one, and the network, which goes by the clock if it is asynchronous."""
         if self.clock is None:
-            return timed_by(None, network)
+            return apply_clock(None, network)
         given = self.clock.model_dump()
         for key, registry in CLOCK_TABLES.items():
             if isinstance(given[key], dict):
                 given[key] = build_object(f"[clock] {key}:", "kind", registry, given[key])
         with located("[clock]"):
-            return timed_by(clock(**given), network)
+            return apply_clock(clock(**given), network)
 
     def _build_oracle(self) -> Oracle:
         batch = self.oracle.batch
@@ -191,7 +191,7 @@ class Spec(Section):
         """Return the plan of the final runs and their seeds."""
         run, tuning = self.run, self.tuning
         with located("[run]"):
-            plan, seeds = planned(run.steps, run.every, run.seeds, run.dtype, run.until)
+            plan, seeds = plan_run(run.steps, run.every, run.seeds, run.dtype, run.until)
             if plan.until and run.settle is not None:
                 raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
             if tuning and max(seeds) >= FIRST_SEED:
@@ -283,7 +283,7 @@ def _build_problem(given: str, stamps: tuple[tuple[int, int], ...], own: tuple[A
 
 @lru_cache(maxsize=8)
 def _build_network(given: str, agents: int, own: tuple[Any, ...]) -> networks.Network:
-    with located("[network]"), blamed("the network"):
+    with located("[network]"), blame("the network"):
         return of_table(json.loads(given), agents)
 
 

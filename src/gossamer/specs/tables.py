@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 import pydantic
 
 from gossamer.core import InputError, brief, nearest
-from gossamer.engines.blame import blamed
+from gossamer.engines.blame import blame
 
 DEEPEST = 20
 """The most lists and tables inside each other."""
@@ -94,7 +94,7 @@ def build_object(
             raise InputError(f"{key} = {brief(name)} is not known; {hint}")
         make = registry[name]
         validate(_schema(make), options, f"{name}: ", otherwise)
-        with blamed(f"{name}"):
+        with blame(f"{name}"):
             return make(**options)
 
 

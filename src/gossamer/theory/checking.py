@@ -16,7 +16,7 @@ import polars as pl
 from gossamer.algorithms.biased_dmt import BiasedDMT
 from gossamer.basics.html import tag
 from gossamer.core import InputError
-from gossamer.engines.simulator import check, planned, simulate
+from gossamer.engines.simulator import check, plan_run, simulate
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Problem, Quadratic
@@ -158,7 +158,7 @@ def certify(
     check([rule], problem, network, oracle)
     if not isinstance(rule, BiasedDMT) or callable(rule.eta) or callable(rule.lam):
         raise InputError(f"the theory is about Biased-DMT with one η and one λ, but the rule is {rule!r}.")
-    plan, numbers = planned(steps, None, seeds, "float64")
+    plan, numbers = plan_run(steps, None, seeds, "float64")
     if isinstance(problem, Quadratic) and 3 * problem.agents * problem.dim <= LONGEST_STATE:
         affine = affine_of(oracle, problem, numbers[0])
         if affine is not None:

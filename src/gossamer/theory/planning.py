@@ -14,7 +14,7 @@ from typing import Any, Literal
 from gossamer.basics.html import tag
 from gossamer.basics.text import format_number
 from gossamer.core import InputError, Range
-from gossamer.engines.simulator import check, planned
+from gossamer.engines.simulator import check, plan_run
 from gossamer.networks import Network
 from gossamer.oracles import COVERED, Oracle, completed, exact
 from gossamer.problems import Problem
@@ -205,7 +205,7 @@ def plan(
     target = None if target is None else _ABOVE_0.check("plan(target=…)", target)
     oracle = completed(oracle or exact())
     check([], problem, network, oracle, tuned=1)
-    _, numbers = planned(1, None, seeds, "float64")
+    _, numbers = plan_run(1, None, seeds, "float64")
     c = constants_of(problem, network, oracle, seeds=numbers, warm=warm, **given)
     prescriptions = tuple(_prescribed(c, form, steps, target) for form in FORMS)
     tried = practical(problem, network, oracle, c.smoothness, warm=c.warm) if trial else None
