@@ -18,6 +18,7 @@ import gossamer as gs
 from gossamer.core import State
 from gossamer.engines import runs
 from gossamer.experiments.running import run
+from gossamer.results import provenance
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 from tests.paper.made_up_studies import fig2
@@ -90,13 +91,14 @@ def test_pieces_of_two_codes_are_never_joined(tmp_path, monkeypatch, capsys):
     run(spec, tmp_path / "out")
     old = gs.DPSGD.step
     monkeypatch.setattr(gs.DPSGD, "step", lambda self, s, agent: State(x=2 * old(self, s, agent).x))
+    monkeypatch.setitem(provenance._ROOMS, "algorithms", "other source")
     jax.clear_caches()
     longer = spec.model_copy(update={"run": spec.run.model_copy(update={"steps": 50})})
     computed, joined = rounds_run(longer, tmp_path / "out")
     said = capsys.readouterr().err
     whole = run(longer, tmp_path / "whole").result
     jax.clear_caches()  # for whoever comes after
-    assert {name: min(rounds) for name, rounds in computed.items()} == {"biased-dmt": 30, "d-psgd": 0}
+    assert {name: min(rounds) for name, rounds in computed.items()} == {"biased-dmt": 0, "d-psgd": 0}
     assert f"{tmp_path / 'out'}: the code changed since " in said
     assert said.count("\n") == 1
     assert joined.result.frame().equals(whole.frame())

@@ -18,7 +18,7 @@ from gossamer.basics.files import Damaged, atomic, checksum, seal, unseal
 from gossamer.core import InputError
 
 MADE_BY = "made by"
-"""The entry of a key's setting that holds the code and the machine; see `gossamer.results.cache_key.made_by`."""
+"""The entry of a key's setting that holds the code and the machine; see `gossamer.results.cache_key.describe_code`."""
 
 CellKey = Mapping[str, Any]
 
