@@ -331,10 +331,10 @@ def test_a_room_is_known_by_every_file_of_it(tmp_path):
     for file in ("core/rules.py", "core/deep/inner.py", "schedules.py", "cli/run.py"):
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / file).write_text("a = 1")
-    before = provenance._digests_by_room(tmp_path)
+    before = provenance.digest_rooms(tmp_path)
     assert {*before} == {"core", "schedules"}
     (tmp_path / "core" / "deep" / "inner.py").write_text("a = 2")
-    after = provenance._digests_by_room(tmp_path)
+    after = provenance.digest_rooms(tmp_path)
     assert [room for room in after if after[room] != before[room]] == ["core"]
     (tmp_path / "core" / "deep" / "inner.py").rename(tmp_path / "core" / "deep" / "other.py")
-    assert provenance._digests_by_room(tmp_path)["core"] != after["core"]
+    assert provenance.digest_rooms(tmp_path)["core"] != after["core"]

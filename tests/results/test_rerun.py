@@ -135,13 +135,15 @@ def test_two_commands_that_end_at_once_leave_one_whole_study(tmp_path):
     """Both write at the same moment, each its own seconds; the files that are left belong together."""
     study, start = fig2(), threading.Barrier(2)
 
-    def save(seconds):
+    def save(seconds, folder):
         own = {name: replace(one, manifest={"seconds": {"all": seconds}}) for name, one in study.results.items()}
         start.wait()
-        replace(study, results=own).save(tmp_path)
+        replace(study, results=own).save(folder)
 
     with ThreadPoolExecutor(2) as pool:
         for number in range(20):
-            list(pool.map(save, [number, number + 100]))
-            found = {result.manifest["seconds"]["all"] for result in Study.load(tmp_path).results.values()}
-            assert found in ({number}, {number + 100})
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            list(pool.map(save, [1, 2], [folder, folder]))
+            found = {result.manifest["seconds"]["all"] for result in Study.load(folder).results.values()}
+            assert found in ({1}, {2})

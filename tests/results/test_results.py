@@ -9,7 +9,7 @@ from scipy import stats
 
 import gossamer as gs
 from gossamer.report import figures
-from gossamer.results.summary import Summary
+from gossamer.results.result import Summary
 from tests import plain
 
 PROBLEM, E = plain.heterogeneous()

@@ -6,7 +6,7 @@ from typing import ClassVar
 from jaxtyping import Float
 
 from gossamer.basics.lazy_jax import Array
-from gossamer.basics.text import called, fields_of
+from gossamer.basics.text import fields_of, format_call
 
 
 class Aggregator(abc.ABC):
@@ -42,4 +42,4 @@ class Aggregator(abc.ABC):
 
     def __str__(self) -> str:
         """The call that makes it."""
-        return called(self.name, fields_of(self))
+        return format_call(self.name, fields_of(self))

@@ -66,7 +66,7 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     if not processes.is_first():
         return study
     try:
-        study.save(folder, anew=store.written > 0)
+        study.save(folder)
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
     return study if store.written else Study.load(folder)  # with the seconds and versions of the computation
@@ -170,7 +170,7 @@ def study(
             raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
         store = Store(folder / "cells")
         compared = run_experiments({"": experiment}, store, name, name, "", progress)
-    compared.save(folder, anew=store.written > 0)
+    compared.save(folder)
     return compared
 
 

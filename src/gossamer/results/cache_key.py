@@ -1,8 +1,8 @@
 """Cache keys: digests of values and of the code among them, so that two runs that could differ never share a key.
 
 - Gossamer is known by the source of its rooms as it was imported, other packages by their versions.
-- A user's function is known by the source of its file, by its place there, and by the values of its defaults, of what it
-  closes over and of the globals that it names; a user's class by its bases and attributes.
+- A user's function is known by the source of its file, by its place there, and by the values of its defaults, of its
+  closure and of the globals that it names; a user's class by its bases and attributes.
 - Every other value is known by its class and its state.
 
 Where source cannot be had, or is no longer what runs, there is no key: the run is not stored, and says so.
@@ -227,7 +227,7 @@ def _origin_of(value: Any) -> str:
 
 
 def _find_by_name(value: Any) -> str:
-    """Return the package in which a function stands under its name: "" for the user's own, or one made while running."""
+    """Return the package in which a function stands under its name: "" for a user's own, or one made while running."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(value, type) or not isinstance(module, str) or not isinstance(name, str):
         return ""

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.basics.files import write
-from gossamer.basics.json_values import finite
 from gossamer.basics.table import Table
+from gossamer.basics.text import json_ready
 from gossamer.core import InputError
 
 HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
@@ -92,7 +92,7 @@ class Recommendation:
 
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write(folder / "recommendation.json", json.dumps(finite(self.asdict()), indent=1).encode())
+            write(folder / "recommendation.json", json.dumps(json_ready(self.asdict()), indent=1).encode())
             write(folder / "winner.toml", self.winner.encode())
         except OSError as error:
             raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
