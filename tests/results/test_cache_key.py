@@ -160,6 +160,7 @@ IMPORTING = {
     "a name": "from mine_helpers import scale\ndef f(g): return scale(g)",
     "in two steps": "import mine_between\ndef f(g): return mine_between.scale(g)",
     "of a package": "from mine_package.inner import scale\ndef f(g): return scale(g)",
+    "of a namespace": "import mine_space.deep\ndef f(g): return mine_space.deep.scale(g)",
     "in an object": "import mine_helpers\nheld = [mine_helpers]\ndef f(g): return held[0].scale(g)",
 }
 
@@ -168,12 +169,13 @@ IMPORTING = {
 def test_functions_of_the_users_other_files_count(how, tmp_path, load, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "mine_between.py").write_text("from mine_helpers import *")
+    (tmp_path / "mine_space").mkdir()
     (tmp_path / "mine_package").mkdir()
     (tmp_path / "mine_package" / "__init__.py").touch()
     (tmp_path / "mine_package" / "inner.py").write_text("from .deep import scale")
 
     def found(factor):
-        for place in ("mine_helpers.py", "mine_package/deep.py"):
+        for place in ("mine_helpers.py", "mine_package/deep.py", "mine_space/deep.py"):
             (tmp_path / place).write_text(f"def scale(g): return {factor} * g")
         for name in [name for name in sys.modules if name.startswith("mine_")]:
             del sys.modules[name]

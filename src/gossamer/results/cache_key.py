@@ -84,21 +84,20 @@ def digest(*values: Any) -> str:
 def origin(module: str | None, file: str | None) -> str:
     """Return whose code a module is: "gossamer", a package with its version, or "" for the user's own."""
     top = (module or "").partition(".")[0]
-    if file is not None:
-        path = Path(file).resolve()
-        if path.is_relative_to(HERE):
-            return "gossamer"
-        is_installed = not {"site-packages", "dist-packages"}.isdisjoint(path.parts)
-        if not is_installed and not any(path.is_relative_to(folder) for folder in STDLIB):
-            return ""
-    elif top in ("", "__main__") or top not in sys.modules:  # code of a prompt or of a notebook
-        return ""
-    if not top or top in sys.stdlib_module_names:
+    if file is None and top != "__main__":  # a part of an extension module has no file of its own
+        file = getattr(sys.modules.get(top), "__file__", None)
+    path = Path(file).resolve() if file else Path()
+    if file and path.is_relative_to(HERE):
+        return "gossamer"
+    if top in sys.stdlib_module_names or any(path.is_relative_to(folder) for folder in STDLIB):
         return f"python {sys.version_info.major}.{sys.version_info.minor}"
-    if isinstance(known := getattr(sys.modules.get(top), "__version__", None), str):
-        return f"{top} {known}"
-    names = packages_distributions().get(top, [])  # takes a tenth of a second, so last
-    return " ".join([top, *(f"{name} {version(name)}" for name in sorted({*names}))])
+    if {"site-packages", "dist-packages"}.isdisjoint(path.parts):
+        return ""  # a namespace package, a prompt and a notebook have no file, either
+    known = getattr(sys.modules.get(top), "__version__", None)
+    if top and not isinstance(known, str):
+        names = packages_distributions().get(top, [])  # takes a tenth of a second, so last
+        known = " ".join(f"{name} {version(name)}" for name in sorted({*names}))
+    return f"package {top} {known}"
 
 
 class _Walk:
@@ -159,7 +158,8 @@ class _Walk:
             self.add(*value)
 
     def _add_function(self, function: types.FunctionType) -> None:
-        code, space, names = function.__code__, function.__globals__, _names(function.__code__)
+        code, space = function.__code__, function.__globals__
+        names = frozenset(name for inner in _inner(code) for name in inner.co_names)  # globals and attributes
         package = origin(space.get("__name__"), space.get("__file__"))
         self._note("function", package, space.get("__name__") if package else "", function.__qualname__)
         # functions of one name, such as lambdas, differ in their lines, and those of one line in their columns
@@ -216,7 +216,9 @@ class _Walk:
                 raise Unknown(f"{repr(value)[:80]} has neither code nor a state to be known by ({error})") from None
             for part in (state,) if isinstance(state, str) else state:
                 if isinstance(part, dict):  # what is computed lazily is no part of the state
-                    part = {name: own for name, own in part.items() if not _is_lazy(type(value), name)} or None
+                    held = {name: getattr(type(value), str(name), None) for name in part}
+                    lazy = [name for name in part if isinstance(held[name], functools.cached_property)]
+                    part = {name: own for name, own in part.items() if name not in lazy} or None
                 self.add(*part) if isinstance(part, Iterator) else self.add(part)
 
 
@@ -261,19 +263,12 @@ def _read_source(function: types.FunctionType) -> str:
 @functools.lru_cache(maxsize=256)
 def _parse(text: str) -> tuple[frozenset[types.CodeType], list[str]]:
     """Return the code of everything that a source defines, and the modules that its functions import."""
-
-    def inner(code: types.CodeType) -> Iterator[types.CodeType]:
-        yield code
-        for constant in code.co_consts:
-            if isinstance(constant, types.CodeType):
-                yield from inner(constant)
-
     tree = ast.parse(text)
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     nodes = [node for function in functions for node in ast.walk(function)]
     names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
     names += ["." * node.level + (node.module or "") for node in nodes if isinstance(node, ast.ImportFrom)]
-    return frozenset(inner(compile(text, "", "exec", dont_inherit=True))), names
+    return frozenset(_inner(compile(text, "", "exec", dont_inherit=True))), names
 
 
 def _is_own_module(name: str) -> bool:
@@ -288,11 +283,9 @@ def _is_own_module(name: str) -> bool:
     return False
 
 
-def _names(code: types.CodeType) -> frozenset[str]:
-    """Return the names of globals, modules and attributes in code, and in functions that it defines."""
-    inner = (_names(constant) for constant in code.co_consts if isinstance(constant, types.CodeType))
-    return frozenset(code.co_names).union(*inner)
-
-
-def _is_lazy(kind: type, name: Any) -> bool:
-    return isinstance(name, str) and isinstance(getattr(kind, name, None), functools.cached_property)
+def _inner(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield code, and the code of everything that it defines."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _inner(constant)
