@@ -1,4 +1,4 @@
-"""A recommendation: a ranking of methods with intervals, the reasons of eliminations, and the winner's spec."""
+"""Recommendations: a ranking of methods with intervals, the reasons of eliminations, and the winner's spec."""
 
 import json
 import math
@@ -9,7 +9,7 @@ from typing import Any
 
 from gossamer.basics.files import write
 from gossamer.basics.table import Table
-from gossamer.basics.text import json_ready
+from gossamer.basics.text import format_number, json_ready
 from gossamer.core import InputError
 
 HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
@@ -127,7 +127,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [
         row["method"],
         row["graph"],
-        f"{row['value']:.4g}" + (f" ± {half:.1g}" if math.isfinite(half) else ""),
+        format_number(row["value"], half if math.isfinite(half) else None),
         "" if row["verdict"] == "first" or not math.isfinite(row["worse_by"]) else apart,
         row["verdict"],
         f"{row['seconds']:,.4g}",
