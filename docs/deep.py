@@ -61,8 +61,8 @@ def page(study: Study) -> str:
         steps=spec["run"]["steps"],
         seeds=len(result.seeds),
     )
-    head, rows = study.summary().cells()
-    text += f"\n## At the end\n\n{table(head, [tuple(row) for row in rows])}\n"
+    ends = study.summary().layout()
+    text += f"\n## At the end\n\n{table(ends.head, [tuple(row) for row in ends.rows])}\n"
     text += "".join(f"![{what}](assets/deep/{metric}.png){{ width=450 }}\n" for metric, what in SHOWN.items())
     text += f"\n## Against the first\n\n{against(study)}"
     text += f"\n## How they were tuned\n\n{tuned(study)}"

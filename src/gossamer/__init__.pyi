@@ -72,10 +72,9 @@ from .experiments.running import study
 from .experiments.tuning import tune
 from .metrics import metric
 from .results.comparison import Comparison, compare
-from .results.concat import concat
 from .results.recommendation import Recommendation
 from .results.result import Result
-from .results.study import Study
+from .results.study import Study, concat
 
 __version__: str
 

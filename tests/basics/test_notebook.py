@@ -13,7 +13,8 @@ class Handle:
     def __init__(self, shown):
         self.pictures = [shown]
 
-    def update(self, shown):
+    def update(self, shown, *, raw):
+        assert raw
         self.pictures.append(shown)
 
 
@@ -21,8 +22,9 @@ def kernel(monkeypatch, shell_kind):
     """A false IPython whose shell is of this class; what is displayed is kept."""
     handles = []
 
-    def display(shown, *, display_id):
-        assert display_id is True
+    def display(shown, *, raw, display_id):
+        assert raw
+        assert display_id
         handles.append(Handle(shown))
         return handles[-1]
 
@@ -80,7 +82,7 @@ def test_a_bar_moves_in_its_place_and_is_gone_at_the_end(monkeypatch):
         report("biased-dmt", 250, 1000, 0.25)
         report("<script>alert(1)</script>", 0, 1000, None)
     (handle,) = handles
-    first, second, hostile, last = (picture._repr_html_() for picture in handle.pictures)
+    first, second, hostile, last = (picture["text/html"] for picture in handle.pictures)
     assert 'value="0" max="1000"' in first
     assert 'value="250" max="1000"' in second
     assert "250/1,000 rounds" in second
@@ -90,7 +92,7 @@ def test_a_bar_moves_in_its_place_and_is_gone_at_the_end(monkeypatch):
     assert "<script" not in hostile
     assert "F = " not in hostile
     assert last == ""
-    assert repr(handle.pictures[1]).startswith("biased-dmt: 250/1,000 rounds")
+    assert handle.pictures[1]["text/plain"].startswith("biased-dmt: 250/1,000 rounds")
 
 
 def test_a_short_run_shows_no_bar(monkeypatch):
@@ -107,7 +109,7 @@ def test_pictures_that_come_too_fast_are_left_out_but_the_last_one_of_a_run(monk
     with progress.reporting(True) as report:
         for done in (0, 10, 20, 30):
             report("gnsd", done, 30, 1.0)
-    assert [repr(picture).partition(" rounds")[0] for picture in handles[0].pictures] == [
+    assert [picture["text/plain"].partition(" rounds")[0] for picture in handles[0].pictures] == [
         "gnsd: 0/30",
         "gnsd: 30/30",
         "",

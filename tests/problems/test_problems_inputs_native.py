@@ -9,7 +9,7 @@ from gossamer.basics import cache
 from gossamer.data import load_a9a
 from gossamer.problems import logistic, native, sparse_rows
 from gossamer.problems.inputs import Bits, Rows, hold
-from gossamer.results.cache_key import made_by
+from gossamer.results.cache_key import describe_code
 from tests.seldom import seldom
 
 pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no C++ compiler")
@@ -138,9 +138,9 @@ def test_a_directory_that_others_can_write_is_not_used(monkeypatch, tmp_path):
 def test_a_stored_cell_knows_which_kernels_computed_it():
     sparse = logistic((matrix("ones", 60), np.arange(9) % 2), 3, split="iid")
     assert isinstance(sparse.inputs, Rows)
-    assert made_by((), str, sparse)["kernels"].startswith("c++ ")
+    assert describe_code((), str, sparse)["kernels"].startswith("c++ ")
     dense = logistic((3 * np.ones((4, 2)), [0, 1, 0, 1]), 2)
-    assert made_by((), str, dense)["kernels"] == "xla"
+    assert describe_code((), str, dense)["kernels"] == "xla"
 
 
 @pytest.mark.parametrize("kind", ["ones", "values"])

@@ -7,8 +7,7 @@ from scipy import stats
 import gossamer as gs
 from gossamer.core import InputError
 from gossamer.results.comparison import find_changes
-from gossamer.results.differences import flatten
-from gossamer.results.study import Study
+from gossamer.results.study import Study, flatten
 from tests.results.side_by_side import made_up
 
 BASE = np.array([1.0, 1.4, 0.7, 1.9, 1.2])

@@ -83,22 +83,6 @@ def test_any_changed_bit_is_found(run):
     Study.load(run)
 
 
-@pytest.mark.parametrize("name", ["result.parquet", "arrays.npz", "manifest.json", "spec.toml"])
-def test_a_result_of_its_own_is_guarded_as_well(tmp_path, name):
-    result = gs.Result(**{**vars(fig1().results[""]), "spec": SPEC})
-    result.save(tmp_path / "run")
-    assert gs.Result.load(tmp_path / "run").spec == SPEC
-    path = tmp_path / "run" / name
-    data = path.read_bytes()
-    rng = np.random.default_rng(0)
-    for bit in rng.integers(8 * len(data), size=10):
-        changed = bytearray(data)
-        changed[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(changed)
-        with pytest.raises(gs.InputError, match=r"is damaged|another version"):
-            gs.Result.load(tmp_path / "run")
-
-
 @pytest.mark.parametrize("how", ["missing", "directory", "empty", "garbage", "text", "broken link", "pipe"])
 def test_what_is_not_the_file_is_said(run, how):
     for path in files(run):

@@ -8,7 +8,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import gossamer as gs
-from gossamer.basics.json_values import finite
+from gossamer.basics.text import json_ready
 from gossamer.oracles import local_training, private
 from gossamer.results import privacy
 from gossamer.results.privacy import MissingAccounting, epsilon
@@ -142,7 +142,7 @@ def test_without_the_extra_runs_say_what_to_install(result, monkeypatch):
 def test_without_noise_it_is_infinite_and_null_in_json():
     found = gs.simulate(RULES[1], PROBLEM, NETWORK, private(1.0, 0.0, 0.5), steps=1).summary()
     assert found.table["epsilon"].to_list() == [np.inf]
-    assert finite(found.table.to_dicts())[0]["epsilon"] is None
+    assert json_ready(found.table.to_dicts())[0]["epsilon"] is None
 
 
 def test_a_result_that_is_not_private_says_so():

@@ -18,6 +18,7 @@ import gossamer as gs
 from gossamer.core import State
 from gossamer.engines import runs
 from gossamer.experiments.running import run
+from gossamer.results import provenance
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 from tests.paper.made_up_studies import fig2
@@ -90,13 +91,14 @@ def test_pieces_of_two_codes_are_never_joined(tmp_path, monkeypatch, capsys):
     run(spec, tmp_path / "out")
     old = gs.DPSGD.step
     monkeypatch.setattr(gs.DPSGD, "step", lambda self, s, agent: State(x=2 * old(self, s, agent).x))
+    monkeypatch.setitem(provenance._ROOMS, "algorithms", "other source")
     jax.clear_caches()
     longer = spec.model_copy(update={"run": spec.run.model_copy(update={"steps": 50})})
     computed, joined = rounds_run(longer, tmp_path / "out")
     said = capsys.readouterr().err
     whole = run(longer, tmp_path / "whole").result
     jax.clear_caches()  # for whoever comes after
-    assert {name: min(rounds) for name, rounds in computed.items()} == {"biased-dmt": 30, "d-psgd": 0}
+    assert {name: min(rounds) for name, rounds in computed.items()} == {"biased-dmt": 0, "d-psgd": 0}
     assert f"{tmp_path / 'out'}: the code changed since " in said
     assert said.count("\n") == 1
     assert joined.result.frame().equals(whole.frame())
@@ -133,13 +135,15 @@ def test_two_commands_that_end_at_once_leave_one_whole_study(tmp_path):
     """Both write at the same moment, each its own seconds; the files that are left belong together."""
     study, start = fig2(), threading.Barrier(2)
 
-    def save(seconds):
+    def save(seconds, folder):
         own = {name: replace(one, manifest={"seconds": {"all": seconds}}) for name, one in study.results.items()}
         start.wait()
-        replace(study, results=own).save(tmp_path)
+        replace(study, results=own).save(folder)
 
     with ThreadPoolExecutor(2) as pool:
         for number in range(20):
-            list(pool.map(save, [number, number + 100]))
-            found = {result.manifest["seconds"]["all"] for result in Study.load(tmp_path).results.values()}
-            assert found in ({number}, {number + 100})
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            list(pool.map(save, [1, 2], [folder, folder]))
+            found = {result.manifest["seconds"]["all"] for result in Study.load(folder).results.values()}
+            assert found in ({1}, {2})

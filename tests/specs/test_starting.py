@@ -73,11 +73,11 @@ def test_the_wheel_holds_the_examples_where_a_package_looks_for_them(tmp_path, m
 def test_examples_inside_a_package_do_not_change_its_digests(tmp_path):
     folder = tmp_path / "gossamer"
     shutil.copytree(ROOT / "src" / "gossamer" / "core", folder / "core")
-    alone = provenance._digests_by_room(folder)
+    alone = provenance.digest_rooms(folder)
     shutil.copytree(ROOT / "examples", folder / "examples")
-    assert provenance._digests_by_room(folder) == alone
+    assert provenance.digest_rooms(folder) == alone
     (folder / "core" / "new.py").write_text("")
-    assert provenance._digests_by_room(folder) != alone
+    assert provenance.digest_rooms(folder) != alone
 
 
 def test_nothing_is_overwritten_unless_it_is_forced(tmp_path):

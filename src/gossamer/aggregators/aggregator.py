@@ -6,7 +6,7 @@ from typing import ClassVar
 from jaxtyping import Float
 
 from gossamer.basics.lazy import Array
-from gossamer.basics.text import called, fields_of
+from gossamer.basics.text import fields_of, format_call
 
 
 class Aggregator(abc.ABC):
@@ -44,4 +44,4 @@ class Aggregator(abc.ABC):
 
     def __str__(self) -> str:
         """Return the call that makes the aggregator."""
-        return called(self.name, fields_of(self))
+        return format_call(self.name, fields_of(self))

@@ -35,19 +35,14 @@ def atomic(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """
     while True:
         part = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")
-        if folder:
-            part.mkdir()
-        try:
-            lock = os.open(part, os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
-        except FileNotFoundError:
-            if folder:
-                continue  # another process swept it before it was opened
-            raise
-        with suppress(OSError):  # a file system without locks, where nothing is swept
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        if part.exists():
-            break
-        os.close(lock)  # another process swept it before it was locked
+        part.mkdir() if folder else part.touch()
+        with suppress(FileNotFoundError):  # another process swept it before it was opened
+            lock = os.open(part, os.O_RDONLY if folder else os.O_RDWR)
+            with suppress(OSError):  # a file system without locks, where nothing is swept
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            if part.exists():
+                break
+            os.close(lock)  # another process swept it before it was locked
     try:
         yield part
         os.replace(part, path)

@@ -5,7 +5,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-__all__ = ["Markup", "joined", "panel", "tag"]
+__all__ = ["Markup", "join_markup", "panel", "tag"]
 
 VOID = ("meta", "input", "line", "rect", "circle", "path")
 
@@ -19,10 +19,10 @@ def tag(name: str, /, *children: Any, **attributes: Any) -> Markup:
     )
     if name in VOID and not children:
         return Markup(f"<{name}{given}/>")
-    return Markup(f"<{name}{given}>{joined(*children)}</{name}>")
+    return Markup(f"<{name}{given}>{join_markup(*children)}</{name}>")
 
 
-def joined(*children: Any) -> Markup:
+def join_markup(*children: Any) -> Markup:
     """Return several children as one piece of markup, without those that are None."""
     return Markup("".join(c if isinstance(c, Markup) else html.escape(str(c)) for c in children if c is not None))
 

@@ -3,7 +3,6 @@
 Nothing here imports IPython first: a notebook's kernel has it loaded, and elsewhere there is no notebook to draw in.
 """
 
-import abc
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as RichProgress
 
-from gossamer.basics.html import Markup, tag
+from gossamer.basics.html import tag
 from gossamer.basics.text import visible
 
 QUIET_FOR = 2.0
@@ -38,17 +37,18 @@ def reporting(wanted: bool | Report) -> Iterator[Report]:
     wait, such as that a run will take more than an hour. Where progress shows, it also says how long every run of more
     than some seconds will take.
     """
-    console = Console(file=sys.stderr)
     if callable(wanted):
         yield wanted
-    elif wanted and (in_notebook() or (console.is_terminal and not console.is_dumb_terminal)):
-        bar = NotebookBar() if in_notebook() else Bar(console)
-        try:
-            yield bar
-        finally:
-            bar.close()
+    elif not wanted:
+        yield lambda *_: None
     else:
-        yield Notices() if wanted else lambda *_: None
+        console = Console(file=sys.stderr)
+        is_drawable = console.is_terminal and not console.is_dumb_terminal
+        report = NotebookBar(console) if in_notebook() else Bar(console) if is_drawable else Notices()
+        try:
+            yield report
+        finally:
+            report.close()
 
 
 class Say(Protocol):
@@ -59,28 +59,15 @@ class Say(Protocol):
 
 def saying(report: Report, name: str) -> Say:
     """Return a function that prints a line about this algorithm where `report` reports; a user's own prints nothing."""
-    say = getattr(report, "say", lambda text: None)
 
-    def said(text: str, *, aside: bool = False) -> None:
-        if not aside or getattr(report, "watched", False):
-            say(f"{name}: {text}")
+    def say(text: str, *, aside: bool = False) -> None:
+        if hasattr(report, "say") and (not aside or getattr(report, "watched", False)):
+            report.say(f"{name}: {text}")
 
-    return said
-
-
-class Notices:
-    """A report that shows no progress, and prints only what must not wait."""
-
-    watched = False
-
-    def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
-        pass
-
-    def say(self, text: str) -> None:
-        print(text, file=sys.stderr, flush=True)
+    return say
 
 
-class Tally:
+class StudyProgress:
     """A count of the runs of a study that have ended, and an estimate of when the rest will have."""
 
     def __init__(self, study: str, runs: int, *, several: bool = True):
@@ -88,9 +75,10 @@ class Tally:
         self._began = time.monotonic()
 
     def add(self, runs: int) -> None:
+        """Count runs that have ended."""
         self.over += runs
 
-    def more(self, runs: int) -> None:
+    def extend(self, runs: int) -> None:
         """Add runs that go on because they have not settled."""
         self.runs += runs
 
@@ -101,6 +89,22 @@ class Tally:
         seconds = (time.monotonic() - self._began) / max(self.over, 1) * (self.runs - self.over)
         left = f", about {seconds:,.0f} s left" if self.over else ""
         return f"{self.study}: {what}, {self.over} of {self.runs} runs done{left}"
+
+
+class Notices:
+    """A report that shows no progress, and prints only lines that must not wait."""
+
+    watched = False
+    """True for a report that shows progress."""
+
+    def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
+        pass
+
+    def say(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
+
+    def close(self) -> None:
+        pass
 
 
 class Lines(Notices):
@@ -117,46 +121,18 @@ class Lines(Notices):
         if done < total or loss is None or (what == self._what and time.monotonic() - self._last < self.PAUSE):
             return
         self._last, self._what = time.monotonic(), what
-        print(f"{visible(name)}: {total:,} rounds, F = {loss:.5g}", file=sys.stderr, flush=True)
+        self.say(f"{visible(name)}: {total:,} rounds, F = {loss:.5g}")
 
 
-class Moving(abc.ABC):
-    """A bar for one algorithm after the other: its rounds, rounds a second and the latest loss.
+class Bar(Notices):
+    """A bar on a terminal for one algorithm after the other: its rounds, rounds a second and the latest loss.
 
     Names that agree up to the first comma are the same algorithm.
     """
 
     watched = True
 
-    def __init__(self) -> None:
-        self._began = time.monotonic()
-        self._name, self._since, self._loss, self._first, self._done = "", 0.0, "", 0, 0
-        self._moves = False
-
-    def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
-        now = time.monotonic()
-        if now - self._began < QUIET_FOR:
-            return
-        anew = name.partition(",")[0] != self._name.partition(",")[0] or done < self._done or not self._moves
-        if anew:
-            self._since, self._first, self._loss, self._moves = now, done, "", True
-        self._name, self._done = name, done
-        if loss is not None:
-            self._loss = f", F = {loss:.5g}"
-        rate = (done - self._first) / max(now - self._since, 1e-9)
-        details = f", {rate:,.0f} a second" if done > self._first else ""
-        self.draw(visible(name), done, total, details + self._loss, anew)
-
-    @abc.abstractmethod
-    def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
-        """Show the bar, from its start if `anew`."""
-
-
-class Bar(Moving):
-    """A bar on a terminal, for each algorithm in turn."""
-
     def __init__(self, console: Console):
-        super().__init__()
         self._bar = RichProgress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
@@ -166,9 +142,27 @@ class Bar(Moving):
             transient=True,
         )
         self._task: TaskID | None = None
+        self._visible_from = time.monotonic() + QUIET_FOR
+        self._what, self._loss, self._done = "", "", 0
+        self._start = 0.0, 0  # the time and the round at which the bar of this algorithm began
 
-    def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
-        if anew or self._task is None:
+    def __call__(self, name: str, done: int, total: int, loss: float | None) -> None:
+        now, what = time.monotonic(), name.partition(",")[0]
+        if now < self._visible_from:
+            return
+        is_new = what != self._what or done < self._done
+        if is_new:
+            self._start, self._loss = (now, done), ""
+        self._what, self._done = what, done
+        if loss is not None:
+            self._loss = f", F = {loss:.5g}"
+        since, first = self._start
+        rate = f", {(done - first) / max(now - since, 1e-9):,.0f} a second" if done > first else ""
+        self.draw(visible(name), done, total, rate + self._loss, is_new)
+
+    def draw(self, name: str, done: int, total: int, details: str, is_new: bool) -> None:
+        """Show the bar, from its start if the algorithm is new."""
+        if is_new or self._task is None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._bar.start()
@@ -182,52 +176,43 @@ class Bar(Moving):
         self._bar.stop()
 
 
-class NotebookBar(Moving, Notices):
-    """A bar in the output of a notebook's cell, which is updated in place and removed at the end."""
+class NotebookBar(Bar):
+    """A bar in the output of a notebook's cell, which is updated in place and removed at the end.
 
-    watched = True
+    Rich's own bar needs ipywidgets there, which many notebooks lack.
+    """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, console: Console):
+        super().__init__(console)
         self._handle: Any = None
         self._drawn = float("-inf")
 
-    def draw(self, name: str, done: int, total: int, details: str, anew: bool) -> None:
+    def draw(self, name: str, done: int, total: int, details: str, is_new: bool) -> None:
         now = time.monotonic()
-        if not anew and done < total and now - self._drawn < PAUSE_IN_NOTEBOOK:
+        if not is_new and done < total and now - self._drawn < PAUSE_IN_NOTEBOOK:
             return
         self._drawn = now
         text = f"{done:,}/{total:,} rounds{details}"
         bar = tag("progress", value=done, max=max(total, 1), style="vertical-align: middle")
-        picture = Picture(tag("div", f"{name} ", bar, f" {text}"), f"{name}: {text}")
+        # both forms: a front end without HTML shows the text
+        picture = {"text/html": tag("div", f"{name} ", bar, f" {text}"), "text/plain": f"{name}: {text}"}
         if self._handle is None:
             from IPython.display import display  # pyright: ignore[reportMissingImports]
 
-            self._handle = display(picture, display_id=True)
+            self._handle = display(picture, raw=True, display_id=True)
         else:
-            self._handle.update(picture)
+            self._handle.update(picture, raw=True)
+
+    def say(self, text: str) -> None:
+        Notices.say(self, text)
 
     def close(self) -> None:
         if self._handle is not None:
-            self._handle.update(Picture(Markup(""), ""))
-
-
-class Picture:
-    """Markup as a notebook asks for it, with text for a front end without HTML."""
-
-    def __init__(self, markup: Markup, text: str):
-        self._markup, self._text = markup, text
-
-    def _repr_html_(self) -> str:
-        return self._markup
-
-    def __repr__(self) -> str:
-        return self._text
+            self._handle.update({"text/html": "", "text/plain": ""}, raw=True)
 
 
 def in_notebook() -> bool:
     """Return True if a notebook shows what this process displays."""
-    ipython = sys.modules.get("IPython")
-    get_shell = getattr(ipython, "get_ipython", None)
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
     shell = get_shell() if callable(get_shell) else None
     return any(kind.__name__ == KERNEL for kind in type(shell).__mro__)

@@ -1,7 +1,8 @@
-"""Values, numbers and names as text: for a line of output, for a terminal, and for a paper."""
+"""Values, numbers and names as text: for a line of output, for a terminal, for JSON and for a paper."""
 
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,10 +26,8 @@ def visible(text: object, keep: str = "") -> str:
     Names come from spec files and paths, which may hold anything: escape sequences, line ends, text that runs from
     right to left, halves of characters. Characters in `keep` stay.
     """
-    return "".join(
-        letter if letter.isprintable() or letter in keep else letter.encode("unicode_escape").decode("ascii")
-        for letter in str(text)
-    )
+    hidden = {letter for letter in str(text) if not letter.isprintable() and letter not in keep}
+    return str(text).translate({ord(letter): letter.encode("unicode_escape").decode("ascii") for letter in hidden})
 
 
 def format_number(
@@ -74,18 +73,18 @@ def short(value: Any) -> str:
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 
-def called(name: str, given: Mapping[str, Any]) -> str:
+def format_call(name: str, given: Mapping[str, Any]) -> str:
     """Return the call that makes an object, without arguments that are None: ``top_k(share=0.1)``."""
     return f"{name}({', '.join(f'{key}={short(value)}' for key, value in given.items() if value is not None)})"
 
 
-def fields_of(made: Any, *but: str) -> dict[str, Any]:
+def fields_of(value: Any, *but: str) -> dict[str, Any]:
     """Return the fields of a dataclass, without the ones named; an empty dictionary for anything else."""
-    fields = dataclasses.fields(made) if dataclasses.is_dataclass(made) else ()
-    return {field.name: getattr(made, field.name) for field in fields if field.name not in but}
+    fields = dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
+    return {field.name: getattr(value, field.name) for field in fields if field.name not in but}
 
 
-def counted(number: int, what: str) -> str:
+def plural(number: int, what: str) -> str:
     """Return a count with its noun: ``1 seed``, ``3 seeds``."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
@@ -95,3 +94,12 @@ def some(names: Any, most: int = 4) -> str:
     names = [str(name) for name in names]
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
     return ", ".join(shown)
+
+
+def json_ready(value: Any) -> Any:
+    """Return a copy with None for numbers that are not finite, and `_ci95` for `_±` at the end of keys."""
+    if isinstance(value, dict):
+        return {re.sub("_±$", "_ci95", key): json_ready(inner) for key, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [json_ready(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

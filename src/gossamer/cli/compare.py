@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics.json_values import finite
-from gossamer.basics.text import visible
+from gossamer.basics.text import json_ready, visible
 from gossamer.cli.shared import AsJSON, app, check_directory, output_directory, say, say_json
 from gossamer.core import InputError
 
@@ -33,8 +32,7 @@ def compare(
         gossamer compare runs/ring runs/torus --out runs/both --json
     """
     from gossamer.results.comparison import compare as compared
-    from gossamer.results.concat import REFUSED, concat
-    from gossamer.results.study import Study
+    from gossamer.results.study import SHARED, Study, concat
 
     names = (str(first), str(second))
     studies = [Study.load(check_directory(folder)) for folder in (first, second)]
@@ -46,11 +44,11 @@ def compare(
         labels = (
             ("A", "B") if first.name == second.name or not (first.name and second.name) else (first.name, second.name)
         )
-        whole = concat(dict(zip(labels, studies, strict=True)), allow=REFUSED)  # all differences are printed here
+        whole = concat(dict(zip(labels, studies, strict=True)), allow=SHARED)  # all differences are printed here
         try:
             folder.mkdir(parents=True, exist_ok=True)
             whole.save(folder)
-            text = json.dumps(finite(comparison.asdict()), indent=2, ensure_ascii=False) + "\n"
+            text = json.dumps(json_ready(comparison.asdict()), indent=2, ensure_ascii=False) + "\n"
             (folder / "comparison.json").write_text(text, encoding="utf-8")
         except OSError as error:
             raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error

@@ -32,8 +32,7 @@ def report(
         gossamer report runs/ring runs/torus runs/path --out runs/together
     """
     from gossamer.report import write_all
-    from gossamer.results.concat import REFUSED, concat
-    from gossamer.results.study import Study
+    from gossamer.results.study import SHARED, Study, concat
 
     if len(directories) > 1 and out is None:
         raise InputError("a report on several runs belongs to none of them: give it a directory with --out.")
@@ -47,7 +46,7 @@ def report(
         names = [one.name for one in directories]
         labels = names if len({*names}) == len(names) and all(names) else list(studies)
         named = {label: replace(one, name=label) for label, one in zip(labels, studies.values(), strict=True)}
-        both = concat(named, allow=REFUSED, title="Side by side")
+        both = concat(named, allow=SHARED, title="Side by side")
         shown, title = {both.name: both, **named}, ", ".join(labels)
     if any(study.experiment for study in shown.values()):
         from gossamer import paper  # it imports everything: only a report on its experiments needs it

@@ -14,8 +14,7 @@ import typer
 
 import gossamer
 from gossamer.basics import cache
-from gossamer.basics.json_values import finite
-from gossamer.basics.text import visible
+from gossamer.basics.text import json_ready, visible
 from gossamer.cli import COMMANDS
 from gossamer.core import InputError, brief
 
@@ -199,7 +198,7 @@ def say_json(value: Any) -> None:
 
     Keys are names that jq takes without quotes: an interval's half-width ``loss_±`` is called ``loss_ci95``.
     """
-    text = json.dumps(finite(value), indent=2, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(json_ready(value), indent=2, ensure_ascii=False, allow_nan=False)
     shown = (letter if letter.isprintable() or letter == "\n" else json.dumps(letter)[1:-1] for letter in text)
     print("".join(shown))
 

@@ -18,7 +18,7 @@ import polars as pl
 from jaxtyping import Array, Float
 
 from gossamer.basics.progress import Report, reporting
-from gossamer.basics.text import counted
+from gossamer.basics.text import plural
 from gossamer.core import InputError, setting, whole
 from gossamer.engines import program
 from gossamer.engines.agents import StackedAgents
@@ -147,7 +147,7 @@ class Audit:
         return pl.DataFrame(rows, schema_overrides={name: pl.Float64 for name in list(rows[0])[3:]})
 
     def __repr__(self) -> str:
-        return f"Audit({counted(len(self.findings), 'finding')})"
+        return f"Audit({plural(len(self.findings), 'finding')})"
 
     def __str__(self) -> str:
         return "\n\n".join(map(str, self.findings))

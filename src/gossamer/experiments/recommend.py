@@ -20,7 +20,7 @@ import tomlkit
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.progress import Report, reporting, saying
-from gossamer.basics.text import counted
+from gossamer.basics.text import plural
 from gossamer.clocks import clock_of
 from gossamer.clocks.events import schedule
 from gossamer.clocks.rounds import seconds as seconds_of_rounds
@@ -952,12 +952,12 @@ class Search:
         heaviest = sorted((one.work for one in contenders), reverse=True)[:kept]
         work = sum(one.work for one in contenders) + sum(heaviest) / kept / SHARES[0] * (later + final)
         first, second, third, all_of_it = (f"{value * request.amount:,.4g} {request.paid}" for value in SHARES)
-        graphs, experiment = counted(len(self.graphs), "graph"), contenders[0].experiment
+        graphs, experiment = plural(len(self.graphs), "graph"), contenders[0].experiment
         return (
             f"sought: {request.sought}, {experiment.network.agents} agents; clock: {experiment.clock}\n"
             f"a difference matters from {request.threshold}; that is set before, and intervals are 95 %\n"
-            f"search: {counted(len(contenders), 'method')} in {first}, with {request.settings} settings each; the "
-            f"best {kept} in about {counted(more, 'form')} on {graphs} in {second}; the best {closer} in {third}, and "
+            f"search: {plural(len(contenders), 'method')} in {first}, with {request.settings} settings each; the "
+            f"best {kept} in about {plural(more, 'form')} on {graphs} in {second}; the best {closer} in {third}, and "
             f"{final} of these in {all_of_it}, and on {request.seeds} to {request.seeds << LOOKS - 1} other seeds\n"
             f"cost: about {rounds:,.0f} rounds, " + self._estimate(contenders, work, len(contenders) + more + final)
         )
@@ -975,7 +975,7 @@ class Search:
         minutes = (programs * compiling + work / max(1.0, tried.costs.queries) / speed) / WORKERS / 60
         kept = "the same command goes on" if self.store.keeps else "nothing is kept"
         return (
-            f"{minutes:.1f} minutes on {counted(WORKERS, 'core')} if the methods that compute most go on, and longer "
+            f"{minutes:.1f} minutes on {plural(WORKERS, 'core')} if the methods that compute most go on, and longer "
             f"where more seeds are needed to decide (a trial of {tried.form} took {compiling:.1f} s to compile one "
             f"program of {programs}, and then ran {speed * self.request.settings:,.0f} rounds a second); Ctrl-C "
             f"stops, and {kept}"

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 import polars as pl
 
-from gossamer.basics.progress import Report, Tally, reporting, saying
+from gossamer.basics.progress import Report, StudyProgress, reporting, saying
 from gossamer.core import InputError, Rule, is_rule, parts, setting
 from gossamer.engines import processes
 from gossamer.engines.devices import check_devices
@@ -66,7 +66,7 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     if not processes.is_first():
         return study
     try:
-        study.save(folder, anew=store.written > 0)
+        study.save(folder)
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
     return study if store.written else Study.load(folder)  # with the seconds and versions of the computation
@@ -170,7 +170,7 @@ def study(
             raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
         store = Store(folder / "cells")
         compared = run_experiments({"": experiment}, store, name, name, "", progress)
-    compared.save(folder, anew=store.written > 0)
+    compared.save(folder)
     return compared
 
 
@@ -217,7 +217,7 @@ def run_experiments(
         tasks = [task for label, one in experiments.items() for task in _tasks(label, one, tuned[label])]
         warn_of_drift([(task.rule, task.plan) for task in tasks])
         alone = list(experiments) == [""] and experiments[""].tuning is None
-        tally = Tally(name, sum(len(task.seeds) for task in tasks), several=not alone)
+        tally = StudyProgress(name, sum(len(task.seeds) for task in tasks), several=not alone)
         runs: dict[Place, dict[int, Row]] = {}
         going = tasks
         while going:
@@ -229,7 +229,7 @@ def run_experiments(
                 if task.plan.last * 2 <= (task.experiment.run.settle or 0)
                 and not _has_settled(runs[task.variant, task.number], task.experiment)
             ]
-            tally.more(sum(len(task.seeds) for task in going))
+            tally.extend(sum(len(task.seeds) for task in going))
     results, facts = {}, {}
     titles = _titles(tasks)
     for label, experiment in experiments.items():
@@ -256,7 +256,7 @@ def _tasks(label: str, experiment: Experiment, tuned: list[Tuned]) -> list[Task]
     return tasks
 
 
-def _compute(tasks: list[Task], store: Store, report: Report, tally: Tally) -> dict[Place, dict[int, Row]]:
+def _compute(tasks: list[Task], store: Store, report: Report, tally: StudyProgress) -> dict[Place, dict[int, Row]]:
     """Return the runs by seed. Tasks that differ in numbers only share compiled blocks."""
     groups: dict[tuple[Any, ...], list[Task]] = {}
     for task in tasks:

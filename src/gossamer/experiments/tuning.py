@@ -25,10 +25,10 @@ import numpy as np
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.basics.html import Markup, joined, panel, tag
+from gossamer.basics.html import Markup, join_markup, panel, tag
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.table import Table
-from gossamer.basics.text import counted
+from gossamer.basics.text import plural
 from gossamer.core import InputError, Range, Rule, Whole, hyperparameters, setting
 from gossamer.engines.runs import Row, RunPlan, Width, compute
 from gossamer.engines.simulator import apply_clock, check, network_for, plan_run
@@ -513,7 +513,7 @@ def tuning_line(table: pl.DataFrame) -> str:
     if table.is_empty():
         return "Tuned(nothing was left open)"
     chosen = ", ".join(f"{search.algorithm}({search.chosen['setting']})" for search in searches(table))
-    return f"Tuned({chosen}; by {table['criterion'][0]}, {counted(len(table), 'setting')} tried)"
+    return f"Tuned({chosen}; by {table['criterion'][0]}, {plural(len(table), 'setting')} tried)"
 
 
 def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Markup:
@@ -529,7 +529,7 @@ def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None 
     head = ["algorithm", "chosen", table["criterion"][0], "tried", "diverged"]
     notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates)]
     overview = Table(head, rows, [False, False, True, True, True]).html()
-    return panel(tag("code", tuning_line(table)), overview, joined(*notes, *folded))
+    return panel(tag("code", tuning_line(table)), overview, join_markup(*notes, *folded))
 
 
 def _cell(row: dict[str, Any], star: bool = True) -> str:

@@ -25,7 +25,7 @@ from gossamer.basics.cipher import MEASUREMENT, RUN
 from gossamer.basics.keys import keys_of, root
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.basics.text import counted
+from gossamer.basics.text import plural
 from gossamer.core import InputError, brief, whole
 from gossamer.oracles.constants import COVERED, ErrorBounds
 from gossamer.oracles.oracle import Oracle, Site
@@ -123,7 +123,7 @@ class Measured:
     def __repr__(self) -> str:
         points, agents = self.bias_sq.shape
         found = f"M_f={self.relative:.4g}, sigma_f_sq={self.absolute_at(0):.4g}, sigma_sq={self.variance:.4g}"
-        return f"Measured({found}; {counted(points, 'point')}, {counted(agents, 'agent')})"
+        return f"Measured({found}; {plural(points, 'point')}, {plural(agents, 'agent')})"
 
     def __str__(self) -> str:
         points, agents = self.bias_sq.shape
@@ -217,7 +217,7 @@ def drawn_constants(oracle: Oracle, problem: Problem, seeds: Sequence[int] = (0,
     largest = float(np.asarray(found).max())
     if np.isnan(largest):  # there is no constant bias
         return stated
-    note = stated.add_notes(f"Over the draws of {counted(len(seeds), 'seed')} it is {largest:.4g}.")
+    note = stated.add_notes(f"Over the draws of {plural(len(seeds), 'seed')} it is {largest:.4g}.")
     return dataclasses.replace(stated, absolute=largest, note=note)
 
 

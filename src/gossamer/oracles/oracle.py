@@ -8,8 +8,7 @@ from jaxtyping import Array, Float, Key
 
 from gossamer.attacks import Attack
 from gossamer.basics.keys import of_stage
-from gossamer.basics.privacy import Privacy
-from gossamer.basics.text import called, fields_of
+from gossamer.basics.text import fields_of, format_call
 from gossamer.core import InputError
 from gossamer.oracles.constants import ErrorBounds
 from gossamer.problems import Problem
@@ -26,6 +25,18 @@ class Site(NamedTuple):
     round: Array
 
 
+class Privacy(NamedTuple):
+    """Parameters that decide the (ε, δ) of a private oracle, together with the number of its releases."""
+
+    clip: float
+    noise: float
+    """The noise multiplier σ: the deviation of the noise over `clip`."""
+    rate: float
+    """The probability with which each row is taken."""
+    delta: float
+    """The δ at which ε is stated."""
+
+
 class Oracle(abc.ABC):
     """A gradient oracle, written for one agent; the engine maps it over all. ``a | b`` puts stage b around oracle a.
 
@@ -38,7 +49,7 @@ class Oracle(abc.ABC):
             cls.__repr__ = Oracle.__repr__  # so that no dataclass writes one that prints arrays
 
     def __repr__(self) -> str:
-        own = called(type(self).__name__, fields_of(self, "inner"))
+        own = format_call(type(self).__name__, fields_of(self, "inner"))
         inner = getattr(self, "inner", None)
         return own if inner is None else f"{inner} | {own}"
 

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, UInt
 from gossamer.basics.arrays import LARGEST
 from gossamer.basics.keys import draw_once
 from gossamer.basics.pytrees import pytree
-from gossamer.basics.text import called, fields_of
+from gossamer.basics.text import fields_of, format_call
 from gossamer.core import InputError, Range
 from gossamer.oracles.constants import ErrorBounds
 from gossamer.oracles.oracle import Oracle, Privacy, Site, Stage
@@ -42,7 +42,7 @@ class Private(Stage):
     inner: Oracle | None = None
 
     def __repr__(self) -> str:
-        return called("Private", fields_of(self, "inner", "last"))
+        return format_call("Private", fields_of(self, "inner", "last"))
 
     def around(self, source: Oracle) -> Stage:
         if not isinstance(source, Exact):

@@ -9,7 +9,7 @@ import numpy as np
 
 from gossamer.basics.html import panel, tag
 from gossamer.basics.table import Table
-from gossamer.basics.text import counted, short
+from gossamer.basics.text import plural, short
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
@@ -102,7 +102,7 @@ class Verdicts(list[Verdict]):
     def __repr__(self) -> str:
         words = [verdict.verdict for verdict in self]
         told = ", ".join(f"{words.count(word)} {word}" for word in WORDS if word in words)
-        return f"Verdicts({counted(len(self), 'claim')}: {told or 'none'})"
+        return f"Verdicts({plural(len(self), 'claim')}: {told or 'none'})"
 
     def _repr_html_(self) -> str:
         head = ["experiment", "claim", "measured", "verdict"]

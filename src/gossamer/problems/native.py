@@ -10,16 +10,17 @@ import hashlib
 import os
 import shutil
 import subprocess
+import threading
 import warnings
+from collections.abc import Callable, Hashable
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import jax
 
 from gossamer.basics import cache
-from gossamer.basics.once import once
 
 SWITCH = "GOSSAMER_NATIVE"
 SOURCE = Path(__file__).with_name("kernels.cc")
@@ -31,6 +32,24 @@ TYPES = {"float32": "float", "float64": "double"} | {
     f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)
 }
 """C++ types by the names of dtypes."""
+
+T = TypeVar("T")
+
+
+class once(Generic[T]):
+    """A `functools.cache` that computes each answer once, however many threads ask at the same time.
+
+    A kernel must not be compiled or registered twice.
+    """
+
+    def __init__(self, function: Callable[..., T]):
+        self._known, self._lock = functools.cache(function), threading.RLock()
+        self.cache_clear = self._known.cache_clear
+        functools.update_wrapper(self, function)
+
+    def __call__(self, *given: Hashable) -> T:
+        with self._lock:
+            return self._known(*given)
 
 
 @functools.cache

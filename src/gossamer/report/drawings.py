@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from matplotlib import colormaps
 from matplotlib.colors import to_hex
 
-from gossamer.basics.html import Markup, joined, tag
+from gossamer.basics.html import Markup, join_markup, tag
 from gossamer.basics.text import format_number
 from gossamer.report.styles import COLORS
 
@@ -42,7 +42,7 @@ def draw_network(facts: dict[str, Any]) -> Markup:
         tag("circle", tag("title", f"agent {k}: {degree} neighbours"), cx=f"{x:g}", cy=f"{y:g}", r=f"{size:g}")
         for k, ((x, y), degree) in enumerate(zip(places, degrees, strict=True))
     ]
-    drawn = joined(tag("path", d=lines, stroke_opacity=f"{faint:.2f}"), *dots)
+    drawn = join_markup(tag("path", d=lines, stroke_opacity=f"{faint:.2f}"), *dots)
     about = f"network of {agents} agents with {len(links)} links"
     return tag("svg", drawn, viewBox="0 0 240 240", class_="network", role="img", aria_label=about)
 
@@ -85,7 +85,7 @@ def draw_split(facts: dict[str, Any]) -> Markup | None:
         for color, name in zip(colors, classes, strict=True)
     ]
     picture = tag("svg", *parts, viewBox=box, class_="split", role="img", aria_label=about)
-    return joined(picture, tag("p", *key, class_="key"))
+    return join_markup(picture, tag("p", *key, class_="key"))
 
 
 def palette(classes: int) -> list[str]:

@@ -16,15 +16,14 @@ from jinja2 import Environment, StrictUndefined
 
 from gossamer.basics.html import Markup
 from gossamer.basics.table import Table
-from gossamer.basics.text import counted, format_duration, format_number, format_value
+from gossamer.basics.text import format_duration, format_number, format_value, plural
 from gossamer.core import InputError, nearest
 from gossamer.report import page_data
 from gossamer.report.drawings import draw_claim, draw_network, draw_split, format_ends, short
 from gossamer.report.figures import FLOORED, bias_floors
 from gossamer.report.names import display_name, rename_variants, variant_texts
 from gossamer.report.tables import HALF
-from gossamer.results.concat import SIDE_BY_SIDE
-from gossamer.results.study import Study
+from gossamer.results.study import SIDE_BY_SIDE, Study
 
 ROOM = 7_800_000
 """The bytes that a report may have; curves are thinned until it fits."""
@@ -78,7 +77,7 @@ def render(
         extras.append({"tuning": grids, "steps": steps, "profile": page_data.profile(study, metric)})
     anchors = {study.name: (f"study-{number}", study.title or study.name) for number, study in enumerate(studies)}
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"signs": SIGNS, "count": counted}
+    environment.globals |= {"signs": SIGNS, "count": plural}
     page = environment.from_string(_read_resource("page.html")).render(
         title=title,
         policy=_policy(library, script),
@@ -123,7 +122,7 @@ def _lead(studies: list[Study]) -> str:
     count = sum(study.name != SIDE_BY_SIDE for study in studies) or 1
     few_to_many = " to ".join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))
     return (
-        f"{count} {'study' if count == 1 else 'studies'}, {counted(methods, 'method')}, "
+        f"{count} {'study' if count == 1 else 'studies'}, {plural(methods, 'method')}, "
         f"{few_to_many} {'seed' if seeds == [1] else 'seeds'} for each"
     )
 

@@ -12,10 +12,9 @@ from gossamer.basics.text import SYMBOLS, format_number
 from gossamer.metrics import AXES
 from gossamer.report import names, styles
 from gossamer.report.figures import FLOORED, band, bias_floors, needs_log, order_methods
-from gossamer.results.concat import SIDE_BY_SIDE
 from gossamer.results.result import Result
 from gossamer.results.statistics import interval
-from gossamer.results.study import TUNING, Study
+from gossamer.results.study import SIDE_BY_SIDE, TUNING, Study
 
 POINTS = 1000
 """The most points of a curve."""

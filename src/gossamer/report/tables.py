@@ -19,7 +19,7 @@ from gossamer.report.names import display_name
 from gossamer.results.statistics import LEVEL, difference
 
 if TYPE_CHECKING:
-    from gossamer.results.summary import Summary
+    from gossamer.results.result import Summary
 
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""

@@ -3,35 +3,30 @@
 import math
 import tomllib
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
 
 from gossamer.basics.html import tag
 from gossamer.basics.table import Table
-from gossamer.basics.text import some
+from gossamer.basics.text import format_number, some
 from gossamer.core import InputError, brief
-from gossamer.results.differences import ROUNDING, describe_differences, find_differences, flatten
 from gossamer.results.result import Key, Result
 from gossamer.results.statistics import LEVEL, by_replicate, difference, interval
-from gossamer.results.study import Study, study_of
+from gossamer.results.study import ROUNDING, Study, describe_differences, find_differences, flatten, study_of
 
 LEFT_OUT = ("consensus",)
 """Metrics of a summary that do not measure how good a model is."""
 
-Pair = tuple[str, tuple[str, Key], tuple[str, Key]]
-"""The name of a comparison, and the variant and method of each side."""
 
-
-@dataclass(frozen=True)
-class Ends:
+class Ends(NamedTuple):
     """The ends of the runs of one method, for one metric."""
 
     values: dict[int, float]
     """By replicate; seeds that diverged have none."""
-    seeds: dict[int, frozenset[int]]
-    """The seeds of each replicate."""
+    replicates: dict[int, int]
+    """The replicate of each seed."""
     last: int
     """The last measured round."""
     diverged: int
@@ -40,16 +35,10 @@ class Ends:
     def of(result: Result, key: Key, metric: str) -> "Ends":
         own = result.table.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
         last = own.group_by("seed", maintain_order=True).last()
+        alive = last.filter((pl.col("status") != "diverged") & pl.col(metric).is_finite())
         replicates = dict(last.select("seed", "replicate").iter_rows())
-        alive = last.filter(
-            (pl.col("status") != "diverged") & pl.col(metric).is_not_null() & pl.col(metric).is_finite()
-        )
-        seeds: dict[int, set[int]] = {}
-        for seed, replicate in replicates.items():
-            seeds.setdefault(replicate, set()).add(seed)
         values = by_replicate(dict(alive.select("seed", metric).iter_rows()), replicates)
-        most: Any = last["round"].max()
-        return Ends(values, {k: frozenset(v) for k, v in seeds.items()}, int(most), len(last) - len(alive))
+        return Ends(values, replicates, int(last["round"].to_numpy().max()), len(last) - len(alive))
 
 
 @dataclass(frozen=True)
@@ -81,7 +70,6 @@ class Comparison:
     def asdict(self) -> dict[str, Any]:
         """Return all fields, for a JSON file."""
         keys = None if self.spec is None else [{"key": key, "first": a, "second": b} for key, a, b in self.spec]
-        made_by = [{"what": what, "first": first, "second": second} for what, first, second in self.made_by]
         return {
             "labels": list(self.labels),
             "level": self.level,
@@ -89,7 +77,7 @@ class Comparison:
             "comparisons": self.table.to_dicts(),
             "only": dict(zip(("first", "second"), self.only, strict=True)),
             "spec": keys,
-            "made_by": made_by,
+            "made_by": [{"what": what, "first": first, "second": second} for what, first, second in self.made_by],
             "settings": self.settings,
         }
 
@@ -101,26 +89,18 @@ class Comparison:
         return tag("pre", str(self))
 
     def __str__(self) -> str:
-        def number(value: float | None, half: float | None) -> str:
-            if value is None:
-                return "–"
-            return f"{value:.4g}" if half is None else f"{value:.4g} ± {half:.2g}"
-
-        def lines(changes: list[tuple[str, Any, Any]]) -> list[str]:
+        def list_changes(changes: list[tuple[str, Any, Any]]) -> list[str]:
             shown = ([what, *("not given" if one is None else brief(one) for one in both)] for what, *both in changes)
             return [f"  {what}: {first} | {second}" for what, first, second in shown]
 
-        names = [
-            letter if label == letter else f"{letter} = {label}"
-            for letter, label in zip("AB", self.labels, strict=True)
-        ]
+        named = zip("AB", self.labels, strict=True)
+        names = [letter if label == letter else f"{letter} = {label}" for letter, label in named]
+        sides = ("first", "second", "difference")
         body = [
             [
-                row["method"],
-                row["metric"],
-                *(number(row[side], row[f"{side}_±"]) for side in ("first", "second", "difference")),
-                row["paired"],
-                row["verdict"],
+                *(row["method"], row["metric"]),
+                *(format_number(row[side], row[f"{side}_±"], half_digits=2) for side in sides),
+                *(row["paired"], row["verdict"]),
             ]
             for row in self.table.iter_rows(named=True)
         ]
@@ -130,9 +110,9 @@ class Comparison:
         parts = [[table, note]]
         parts += [[f"only in {name}: {some(names, 20)}"] for name, names in zip("AB", self.only, strict=True) if names]
         alike = "the specs are the same" if self.spec is not None else "no specs: an oracle is known by a spec only"
-        parts += [["specs differ (A | B):", *lines(self.spec)]] if self.spec else [[alike]]
+        parts += [["specs differ (A | B):", *list_changes(self.spec)]] if self.spec else [[alike]]
         same = ["the same code, versions and machine"]
-        parts += [["made by (A | B):", *lines(self.made_by)] if self.made_by else same]
+        parts += [["made by (A | B):", *list_changes(self.made_by)] if self.made_by else same]
         parts += [self.settings] if self.settings else []
         return "\n\n".join("\n".join(part) for part in parts)
 
@@ -145,33 +125,46 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
     such that all intervals hold simultaneously at 95 %. Differences that rounding can make count as none.
     """
     first, second = (study_of(given, label) for given, label in zip((first, second), labels, strict=True))
-    pairs, only = _pairs(first, second)
+    is_single = len(first.results) == len(second.results) == 1
+    if is_single:  # two results are compared whatever their variants are called
+        first, second = (Study("", "", one.spec, {"": one.result}, None) for one in (first, second))
+    pairs = _match_methods(first, second)
+    only = [
+        [
+            f"{variant}: {label}" if variant else label
+            for variant, result in study.results.items()
+            for label, key in result.labels.items()
+            if (variant, key) not in matched
+        ]
+        for study, matched in ((first, {*pairs}), (second, {*pairs.values()}))
+    ]
     if not pairs:
         raise InputError(
             f"nothing can be compared: the first runs {some(only[0], 8)}, the second {some(only[1], 8)}, and no method "
             "is in both. `gossamer.concat` puts results side by side."
         )
-    compared: list[tuple[dict[str, Any], tuple[Ends, Ends], float]] = []
-    for name, (variant, key), (other_variant, other_key) in pairs:
-        sides = first.results[variant], second.results[other_variant]
-        rounding = max(ROUNDING.get(str(side.manifest.get("dtype")), 1e-5) for side in sides)
-        for metric, label in sides[0].metrics.items():
-            if label.summary and metric not in LEFT_OUT and all(side.has(metric) for side in sides):
-                ends = Ends.of(sides[0], key, metric), Ends.of(sides[1], other_key, metric)
-                compared.append(({"method": name, "metric": metric}, ends, rounding))
+    compared: list[tuple[dict[str, Any], Ends, Ends, float]] = []
+    for (variant, key), (_, other_key) in pairs.items():
+        one, other = first.results[variant], second.results[variant]
+        label = next(label for label, own in one.labels.items() if own == key)
+        rounding = max(ROUNDING.get(str(side.manifest.get("dtype")), 1e-5) for side in (one, other))
+        for metric, shown in one.metrics.items():
+            if shown.summary and metric not in LEFT_OUT and one.has(metric) and other.has(metric):
+                row = {"method": f"{variant}: {label}" if variant else label, "metric": metric}
+                compared.append((row, Ends.of(one, key, metric), Ends.of(other, other_key, metric), rounding))
     level = 1 - (1 - LEVEL) / max(1, len(compared))
-    rows = [names | _judge(*ends, level, rounding) for names, ends, rounding in compared]
+    rows = [row | _judge(*ends, level, rounding) for row, *ends, rounding in compared]
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
     left, right = next(iter(first.results.values())), next(iter(second.results.values()))
-    single = len(first.results) == len(second.results) == 1
+    origins = [(side.manifest.get("versions") or {}) | (side.manifest.get("machine") or {}) for side in (left, right)]
     return Comparison(
         labels=labels,
         table=pl.DataFrame(rows, schema_overrides=floats),
         level=level,
-        spec=find_changes(_keys(first.spec), _keys(second.spec)) if first.spec and second.spec else None,
-        made_by=find_changes(_made_by(left), _made_by(right)),
-        settings=describe_differences(find_differences({"A": left, "B": right})) if single else [],
-        only=only,
+        spec=find_changes(*map(_flatten_spec, (first.spec, second.spec))) if first.spec and second.spec else None,
+        made_by=find_changes(*origins),
+        settings=describe_differences(find_differences({"A": left, "B": right})) if is_single else [],
+        only=(only[0], only[1]),
     )
 
 
@@ -181,38 +174,20 @@ def find_changes(first: dict[str, Any], second: dict[str, Any]) -> list[tuple[st
     return [(key, first.get(key), second.get(key)) for key in keys if first.get(key) != second.get(key)]
 
 
-def _pairs(first: Study, second: Study) -> tuple[list[Pair], tuple[list[str], list[str]]]:
-    """Return the methods that both ran, and those that only one of them ran.
+def _match_methods(first: Study, second: Study) -> dict[tuple[str, Key], tuple[str, Key]]:
+    """Return the variants and methods that both ran, by those of the first.
 
     A method has a partner of the same setting, or, where each side has the algorithm once, of the same algorithm.
     """
-    single = len(first.results) == len(second.results) == 1
-    pairs: list[Pair] = []
-    matched: tuple[set[tuple[str, Key]], set[tuple[str, Key]]] = set(), set()
-    for variant, result in first.results.items():
-        other_variant = next(iter(second.results)) if single else variant
-        if other_variant not in second.results:
-            continue
-        other = second.results[other_variant]
-        for label, key in result.labels.items():
-            namesakes = [other_key for other_key in other.states if other_key[0] == key[0]]
-            alone = sum(own[0] == key[0] for own in result.states) == 1
-            partner = key if key in other.states else namesakes[0] if alone and len(namesakes) == 1 else None
-            if partner is not None:
-                name = label if single or not variant else f"{variant}: {label}"
-                pairs.append((name, (variant, key), (other_variant, partner)))
-                matched[0].add((variant, key))
-                matched[1].add((other_variant, partner))
-    left = [
-        [
-            f"{variant}: {label}" if variant else label
-            for variant, result in study.results.items()
-            for label, key in result.labels.items()
-            if (variant, key) not in done
-        ]
-        for study, done in zip((first, second), matched, strict=True)
-    ]
-    return pairs, (left[0], left[1])
+    pairs = {}
+    for variant in (variant for variant in first.results if variant in second.results):
+        own, others = first.results[variant].states, second.results[variant].states
+        for key in own:
+            namesakes = [other for other in others if other[0] == key[0]]
+            is_alone = len(namesakes) == sum(other[0] == key[0] for other in own) == 1
+            if key in others or is_alone:
+                pairs[variant, key] = variant, key if key in others else namesakes[0]
+    return pairs
 
 
 def _judge(first: Ends, second: Ends, level: float, rounding: float) -> dict[str, Any]:
@@ -220,15 +195,15 @@ def _judge(first: Ends, second: Ends, level: float, rounding: float) -> dict[str
     row: dict[str, Any] = {}
     for side, ends in (("first", first), ("second", second)):
         mean, half = interval(np.array(list(ends.values.values()))) if ends.values else (math.nan, math.nan)
-        row |= {side: _finite(mean), f"{side}_±": _finite(half)}
+        row |= {side: _finite_or_none(mean), f"{side}_±": _finite_or_none(half)}
     row |= {"difference": None, "difference_±": None, "paired": "", "rounds": [first.last, second.last]}
     lost = [f"{ends.diverged} in {name}" for ends, name in ((first, "A"), (second, "B")) if ends.diverged]
     if lost:
         return row | {"verdict": f"undecided: runs diverged, {' and '.join(lost)}"}
-    paired = first.seeds == second.seeds
+    paired = first.replicates == second.replicates
     sides = [np.array([ends.values[k] for k in sorted(ends.values)]) for ends in (first, second)]
     mean, half = difference(sides[0], sides[1], paired=paired, level=level)
-    row |= {"difference": mean, "difference_±": _finite(half), "paired": "by seed" if paired else "no (Welch)"}
+    row |= {"difference": mean, "difference_±": _finite_or_none(half), "paired": "by seed" if paired else "no (Welch)"}
     if paired and (sides[0] == sides[1]).all():
         return row | {"verdict": "identical"}
     if math.isnan(half):
@@ -239,17 +214,12 @@ def _judge(first: Ends, second: Ends, level: float, rounding: float) -> dict[str
     return row | {"verdict": "lower in B" if mean < 0 else "lower in A"}
 
 
-def _keys(spec: str) -> dict[str, Any]:
+def _flatten_spec(spec: str) -> dict[str, Any]:
     try:
         return dict(flatten(tomllib.loads(spec)))
-    except (tomllib.TOMLDecodeError, RecursionError):
+    except (tomllib.TOMLDecodeError, RecursionError):  # a result may hold any text as its spec
         return {}
 
 
-def _made_by(result: Result) -> dict[str, Any]:
-    parts = (result.manifest.get(part) or {} for part in ("versions", "machine"))
-    return {name: value for part in parts for name, value in part.items()}
-
-
-def _finite(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None

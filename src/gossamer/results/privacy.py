@@ -1,12 +1,12 @@
 """Privacy accounting: the (ε, δ) that runs of a private oracle spent, by Google's dp-accounting."""
 
+from collections.abc import Mapping
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any
 
 import polars as pl
 
-from gossamer.basics.privacy import Privacy
 from gossamer.core import InputError, Range, whole
 
 RELEASES = "releases"
@@ -14,15 +14,12 @@ RELEASES = "releases"
 
 INSTALL = 'dp-accounting is not installed: `pip install "gossamer[privacy]"`'
 
-COARSE, FINE = 2e5, 1e6
-"""The most steps of the losses' distribution in the first pass and in the second."""
-
 
 class MissingAccounting(InputError, ImportError):
-    """The package dp-accounting is missing."""
+    """The error of ε without the package dp-accounting."""
 
 
-def installed() -> bool:
+def is_installed() -> bool:
     """Return whether ε can be computed."""
     return find_spec("dp_accounting") is not None
 
@@ -43,28 +40,28 @@ def epsilon(noise: float, rate: float, releases: int, delta: float = 1e-5) -> fl
     rate = Range(0, 1, True, False).check("rate", rate)
     delta = Range(0, 1, True, True).check("delta", delta)
     releases = whole("releases", releases, least=0)
-    if not installed():
+    if not is_installed():
         raise MissingAccounting(f"ε is computed by Google's dp-accounting, but {INSTALL}.")
-    return _composed(noise, rate, releases, delta)
+    return _compose(noise, rate, releases, delta)
 
 
-def spent(table: pl.DataFrame, known: Privacy, delta: float | None = None) -> pl.DataFrame:
+def spend(table: pl.DataFrame, private: Mapping[str, float], delta: float | None = None) -> pl.DataFrame:
     """Return the ε that an agent spent at most by the last round of each algorithm's runs."""
-    delta = known.delta if delta is None else delta
+    delta = private["delta"] if delta is None else delta
     last = table.group_by("algorithm", "setting", maintain_order=True).agg(pl.col(RELEASES).max())
-    spent_by_run = [epsilon(known.noise, known.rate, round(count), delta) for count in last[RELEASES]]
-    return last.with_columns(epsilon=pl.Series(spent_by_run, dtype=pl.Float64), delta=pl.lit(delta))
+    spent = [epsilon(private["noise"], private["rate"], round(count), delta) for count in last[RELEASES]]
+    return last.with_columns(epsilon=pl.Series(spent, dtype=pl.Float64), delta=pl.lit(delta))
 
 
-def note(known: Privacy) -> str:
+def describe(private: Mapping[str, float]) -> str:
     """Return the note below a summary: the meaning of its ε, or how to see one."""
-    if not installed():
+    if not is_installed():
         return f"private, but to see ε: {INSTALL}."
-    return f"ε at δ = {known.delta:g}: what an agent spent, for adding or removing one of its rows."
+    return f"ε at δ = {private['delta']:g}: what an agent spent, for adding or removing one of its rows."
 
 
 @lru_cache(maxsize=256)
-def _composed(noise: float, rate: float, releases: int, delta: float) -> float:
+def _compose(noise: float, rate: float, releases: int, delta: float) -> float:
     if not releases:
         return 0.0
     if not noise:
@@ -73,21 +70,22 @@ def _composed(noise: float, rate: float, releases: int, delta: float) -> float:
     from dp_accounting import pld
 
     whole_noise = noise / releases**0.5
-    plain = float(dp_accounting.get_epsilon_gaussian(whole_noise, delta))
+    unsampled = float(dp_accounting.get_epsilon_gaussian(whole_noise, delta))
     if rate == 1:
-        return plain
+        return unsampled
 
-    def sampled(step: float) -> float:
+    def compose_on_grid(step: float) -> float:
         event: Any = dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(noise))
         relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
         accountant = pld.PLDAccountant(relation, value_discretization_interval=step)
         return float(accountant.compose(event, releases).get_epsilon(delta))
 
-    # The error grows as releases · step²; the second step is as small as it must be, or as ε lets it.
-    coarse = max(1e-4, float(dp_accounting.get_epsilon_gaussian(whole_noise, 1e-12)) / COARSE)
+    # The error grows as releases · step². The first pass finds the size of ε with at most 200,000 steps; the second has
+    # a step as small as the error asks for, or as a million steps allow.
+    coarse = max(1e-4, float(dp_accounting.get_epsilon_gaussian(whole_noise, 1e-12)) / 2e5)
     try:
-        first = sampled(coarse)
-        fine = max(0.01 / releases**0.5, first / FINE)
-        return min(first, sampled(fine)) if fine < coarse else first
+        first = compose_on_grid(coarse)
+        fine = max(0.01 / releases**0.5, first / 1e6)
+        return min(first, compose_on_grid(fine)) if fine < coarse else first
     except OverflowError:  # there is next to no noise: sampling makes ε smaller, but by how much is not computed
-        return plain
+        return unsampled

@@ -1,4 +1,4 @@
-"""A recommendation: a ranking of methods with intervals, the reasons of eliminations, and the winner's spec."""
+"""Recommendations: a ranking of methods with intervals, the reasons of eliminations, and the winner's spec."""
 
 import json
 import math
@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from gossamer.basics.files import write
-from gossamer.basics.json_values import finite
 from gossamer.basics.table import Table
+from gossamer.basics.text import format_number, json_ready
 from gossamer.core import InputError
 
 HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
@@ -92,7 +92,7 @@ class Recommendation:
 
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write(folder / "recommendation.json", json.dumps(finite(self.asdict()), indent=1).encode())
+            write(folder / "recommendation.json", json.dumps(json_ready(self.asdict()), indent=1).encode())
             write(folder / "winner.toml", self.winner.encode())
         except OSError as error:
             raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
@@ -127,7 +127,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     return [
         row["method"],
         row["graph"],
-        f"{row['value']:.4g}" + (f" ± {half:.1g}" if math.isfinite(half) else ""),
+        format_number(row["value"], half if math.isfinite(half) else None),
         "" if row["verdict"] == "first" or not math.isfinite(row["worse_by"]) else apart,
         row["verdict"],
         f"{row['seconds']:,.4g}",

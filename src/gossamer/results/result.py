@@ -1,12 +1,12 @@
-"""A result: the tidy table of runs, the final iterates, the biases as drawn, and their provenance."""
+"""A result: the tidy table of runs, the final iterates, the biases as drawn, and their provenance; and its summary."""
 
 import glob
+import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
-from functools import reduce
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,20 +15,118 @@ import numpy as np
 import polars as pl
 
 from gossamer.basics.files import Damaged, OtherFormat, atomic, read, seal, sweep, unseal, write
-from gossamer.basics.html import panel, tag
-from gossamer.basics.privacy import Privacy
-from gossamer.basics.text import counted, some
+from gossamer.basics.html import Markup, panel, tag
+from gossamer.basics.table import Table
+from gossamer.basics.text import format_number, plural, some
 from gossamer.core import InputError, nearest
-from gossamer.metrics import AXES, OURS, Label
+from gossamer.metrics import AXES, COLUMNS, OURS, Label
 from gossamer.results import privacy
+from gossamer.results.statistics import interval
 from gossamer.results.store import pack, unpack
-from gossamer.results.summary import Summary
 
 LARGEST_METRIC = 1e250
 """The largest value of a metric that a table holds: a figure can still show it, and a run diverges long before."""
 
+TEXTS = ("variant", "algorithm", "setting")
+"""Columns of a summary that are aligned to the left."""
+
+TOTALS = [column for column in COLUMNS if column.total is not None]
+"""Columns of a result whose last value a summary shows."""
+
 Key = tuple[str, str]
 """An algorithm and its setting."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table of the last measured round: means over the runs that did not diverge, with 95 % intervals.
+
+    Intervals are over replicates: seeds, or tunings with their seeds.
+
+    Printed it is text for a terminal; `table` is the same as a polars frame.
+    """
+
+    table: pl.DataFrame
+    metrics: Mapping[str, Label] = field(default_factory=OURS.copy)
+    """The labels of the metrics."""
+    ends: pl.DataFrame | None = None
+    """The last row of every run, which the table is made of."""
+    notes: tuple[str, ...] = ()
+    """Differences between the runs besides their methods, one line each."""
+
+    @staticmethod
+    def of(
+        frame: pl.DataFrame, metrics: Mapping[str, Label] = OURS, private: Mapping[str, float] | None = None
+    ) -> "Summary":
+        """Return the summary of a result's table. The manifest's privacy, where the oracle has one, decides ε."""
+        names, rows = [name for name, label in metrics.items() if label.summary or label.end], []
+        ends = frame.group_by("algorithm", "setting", "seed", maintain_order=True).last()
+        for (algorithm, setting), last in ends.group_by("algorithm", "setting", maintain_order=True):
+            alive = last.filter(pl.col("status") != "diverged")
+            reached = last.filter(pl.col("status") == "reached").height
+            row: dict[str, Any] = {"algorithm": algorithm, "setting": setting, "round": last["round"].max()}
+            for name in names:
+                mean, half = _over_replicates(alive, name)
+                row |= {name: mean, f"{name}_±": half}
+            row |= {column.name: last[column.name].max() for column in TOTALS}
+            if "seconds" in last.columns:
+                mean, half = _over_replicates(last, "seconds")
+                # the interval over the clock's seeds; where each run has a schedule of its own, over runs
+                wide = (last["seconds_high"] - last["seconds_low"]).mean()
+                row |= {"seconds": mean, "seconds_±": wide / 2 or None if isinstance(wide, float) else half}
+            row |= {"seeds": len(last), "diverged": len(last) - len(alive), "reached": reached or None}
+            rows.append(row)
+        kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
+        table = pl.DataFrame(rows, schema_overrides=kinds | {"reached": pl.Int64})
+        if private is None:
+            return Summary(table, dict(metrics), ends)
+        if privacy.is_installed():
+            table = table.with_columns(privacy.spend(frame, private).select("epsilon", "delta"))
+        return Summary(table, dict(metrics), ends, (privacy.describe(private),))
+
+    def layout(self) -> Table:
+        """Return the columns that a reader needs, as text."""
+        table = self.table
+        shown = [name for name, label in self.metrics.items() if label.summary and name in table.columns]
+        names = [name for name in shown if table[name].null_count() < len(table)]
+        texts = [name for name in TEXTS if name in table.columns]
+        timed, private = "seconds" in table.columns, "epsilon" in table.columns
+        has_targets = table["reached"].null_count() < len(table)
+        head = [*texts, *names, *(column.short for column in TOTALS)]
+        head += [*["seconds"] * timed, "diverged", *["reached"] * has_targets, *["ε"] * private]
+        body = []
+        for row in table.iter_rows(named=True):
+            cells = [row[name] for name in texts]
+            cells += [format_number(row[name], row[f"{name}_±"], missing="-") for name in names]
+            cells += [format(row[column.name] / column.unit, column.total or "") for column in TOTALS]
+            cells += [format_number(row["seconds"], row["seconds_±"], missing="-")] if timed else []
+            cells += [f"{row['diverged']} of {row['seeds']}"]
+            cells += [f"{row['reached'] or 0} of {row['seeds']}"] if has_targets else []
+            cells += [format_number(row["epsilon"], missing="-")] if private else []
+            body.append(cells)
+        return Table(head, body, [name not in TEXTS for name in head])
+
+    def __str__(self) -> str:
+        table = self.layout()
+        keys = table.head.index("setting")
+        is_unique = len({tuple(row[:keys]) for row in table.rows}) == len(table.rows)
+        # where algorithms do not tell rows apart, their settings do; text is aligned to the left
+        shown = replace(table, numeric=()).text(keys if is_unique else keys + 1)
+        return "\n".join([shown, *self.notes])
+
+    __repr__ = __str__
+
+    def html(self) -> Markup:
+        """Return the table and its notes for a notebook."""
+        return tag("div", self.layout().html(), *(tag("div", note, style="margin-top: 4px") for note in self.notes))
+
+    _repr_html_ = html
+
+    def to_latex(self, *metrics: str) -> str:
+        """Return a table for a paper, in LaTeX's booktabs: see `gossamer.report.tables.paper_table`."""
+        from gossamer.report.tables import paper_table
+
+        return paper_table(self, metrics)
 
 
 @dataclass(frozen=True)
@@ -51,9 +149,12 @@ class Result:
 
     def __repr__(self) -> str:
         rounds: Any = self.table["round"].max()
-        about = [some(self.labels), f"{counted(len(self.seeds), 'seed')}, {counted(int(rounds or 0), 'round')}"]
+        about = [
+            some(self.labels),
+            f"{plural(len(self.seeds), 'seed')}, {plural(int(rounds or 0), 'round')}",
+        ]
         if network := self.manifest.get("network"):
-            about.append(f"{network.get('name')}, {counted(int(network.get('agents') or 0), 'agent')}")
+            about.append(f"{network.get('name')}, {plural(int(network.get('agents') or 0), 'agent')}")
         if data := self.manifest.get("data"):
             about.append(str(data.get("name")))
         return f"Result({'; '.join(about)})"
@@ -123,12 +224,11 @@ class Result:
         """
         if self._privacy is None:
             raise InputError("the oracle of this result protects nothing: begin it with oracles.private(…).")
-        return privacy.spent(self.table, self._privacy, delta)
+        return privacy.spend(self.table, self._privacy, delta)
 
     @property
-    def _privacy(self) -> Privacy | None:
-        known = self.manifest.get("privacy")
-        return Privacy(**known) if known and privacy.RELEASES in self.table.columns else None
+    def _privacy(self) -> dict[str, float] | None:
+        return self.manifest.get("privacy") if privacy.RELEASES in self.table.columns else None
 
     def plot(self, metric: str = "loss", x: str = "rounds", **options: Any) -> Any:
         """Draw a metric against what was paid ("rounds", "queries", "bytes", "messages" or, with a clock, "seconds"):
@@ -157,11 +257,11 @@ class Result:
     def join(results: "list[Result]") -> "Result":
         """Return the results of several algorithms on one problem as one."""
         first = results[0]
-        seconds = reduce(lambda a, b: a | b, (result.manifest["seconds"] for result in results))
+        seconds = {key: value for result in results for key, value in result.manifest["seconds"].items()}
         return replace(
             first,
             table=pl.concat([result.table for result in results]),
-            states=reduce(lambda a, b: a | b, (result.states for result in results)),
+            states={key: models for result in results for key, models in result.states.items()},
             manifest=first.manifest | {"seconds": seconds},
         )
 
@@ -182,11 +282,11 @@ class Result:
             raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
         return target
 
-    def write_into(self, directory: Path, *, anew: bool = True) -> dict[str, Any]:
+    def write_into(self, directory: Path) -> dict[str, Any]:
         """Write the files into a directory that exists, the manifest last. Return the manifest's checksum.
 
-        Files that hold the right bytes are not touched. Where nothing was computed `anew`, a manifest of the same
-        files keeps its seconds and versions, which are those of the computation.
+        Files that hold the right bytes are not touched. Beside the same files, the manifest that is there stays: it
+        says when, by which versions and in how many seconds they were computed.
         """
         arrays = {f"iterates/{i}": array for i, array in enumerate(self.states.values())}
         if self.biases is not None:
@@ -197,16 +297,15 @@ class Result:
         if self.spec is not None:
             files["spec.toml"] = self.spec.encode()
         checksums = {name: write(directory / name, data) for name, data in files.items()}
-        path = directory / "manifest.json"
         record = {"files": checksums, "algorithms": list(self.states), "seeds": self.seeds}
         # a result that was read from files has its date in its manifest
         record |= {"date": datetime.now(UTC).isoformat(" ", "minutes"), **self.manifest}
-        if not anew:
-            try:
-                before = unseal(path.name, read(path))
-                record = before if before["files"] == checksums else record
-            except (OSError, Damaged):
-                pass  # the manifest is not there, or damaged
+        path = directory / "manifest.json"
+        try:
+            before = unseal(path.name, read(path))
+            record = before if before["files"] == checksums else record
+        except (OSError, Damaged):
+            pass  # there is no manifest, or it is damaged
         labels = {name: asdict(label) for name, label in self.metrics.items()}
         return write(path, seal(record | {"metrics": labels}))
 
@@ -273,25 +372,34 @@ def runs_frame(
     """
     parts = []
     for seed, run in runs.items():
-        alive = (run.rounds < run.diverged) | (run.diverged < 0)
-        lost = [] if run.diverged < 0 else [run.diverged]
-        columns: dict[str, Any] = {"round": [*run.rounds[alive].tolist(), *lost]}
-        end = "diverged" if lost else "reached" if run.reached >= 0 else "stopped" if run.stopped >= 0 else "ok"
-        columns["status"] = ["ok"] * (len(columns["round"]) - 1) + [end]
+        has_diverged = run.diverged >= 0
+        alive = run.rounds < run.diverged if has_diverged else slice(None)
+        columns: dict[str, Any] = {"round": run.rounds[alive].tolist() + [run.diverged] * has_diverged}
+        height = len(columns["round"])
+        end = "diverged" if has_diverged else "reached" if run.reached >= 0 else "stopped" if run.stopped >= 0 else "ok"
+        columns["status"] = ["ok"] * (height - 1) + [end]
         for name, label in metrics.items():
             if label.end:
-                columns[name] = [None] * (len(columns["round"]) - 1) + [None if lost else run.worst]
+                columns[name] = [None] * (height - 1) + [None if has_diverged else run.worst]
             elif name in run.metrics:
                 values = run.metrics[name][alive].astype(float).tolist()
-                columns[name] = [value if abs(value) <= LARGEST_METRIC else None for value in values] + [None] * len(
-                    lost
-                )
+                shown = [value if abs(value) <= LARGEST_METRIC else None for value in values]
+                columns[name] = shown + [None] * has_diverged
             else:
-                columns[name] = [None] * len(columns["round"])
-        floats = {name: pl.Float64 for name in metrics}
-        frame = pl.DataFrame(columns, schema_overrides=floats | {"round": pl.Int64})
+                columns[name] = [None] * height
+        frame = pl.DataFrame(columns, schema_overrides={"round": pl.Int64} | dict.fromkeys(metrics, pl.Float64))
+        keys = [pl.lit(algorithm).alias("algorithm"), pl.lit(setting).alias("setting")]
+        keys += [pl.lit(replicates[seed], pl.Int64).alias("replicate"), pl.lit(seed, pl.Int64).alias("seed")]
         counts = [(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()]
-        label = [pl.lit(algorithm).alias("algorithm"), pl.lit(setting).alias("setting")]
-        label += [pl.lit(replicates[seed], pl.Int64).alias("replicate"), pl.lit(seed, pl.Int64).alias("seed")]
-        parts.append(frame.select(*label, pl.all(), *counts))
+        parts.append(frame.select(*keys, pl.all(), *counts))
     return pl.concat(parts)
+
+
+def _over_replicates(rows: pl.DataFrame, name: str) -> tuple[float | None, float | None]:
+    """Return the mean of a column and the half-width of its interval, where there is one."""
+    known = rows.filter(pl.col(name).is_not_null())
+    means = known.group_by("replicate", maintain_order=True).agg(pl.col(name).mean())[name].to_numpy()
+    if not len(means):
+        return None, None
+    mean, half = interval(means)
+    return mean, None if math.isnan(half) else half

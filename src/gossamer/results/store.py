@@ -18,7 +18,7 @@ from gossamer.basics.files import Damaged, atomic, checksum, seal, unseal
 from gossamer.core import InputError
 
 MADE_BY = "made by"
-"""The entry of a key's setting that holds the code and the machine; see `gossamer.results.cache_key.made_by`."""
+"""The entry of a key's setting that holds the code and the machine; see `gossamer.results.cache_key.describe_code`."""
 
 CellKey = Mapping[str, Any]
 
@@ -45,17 +45,17 @@ class Store:
 
     def get(self, key: CellKey) -> dict[str, np.ndarray] | None:
         """Return the arrays of a cell, or None. Say so if the cell is damaged or was computed by other code."""
-        if unknown := _made_by(key).get("unknown"):
+        if unknown := _code_of(key).get("unknown"):
             self._say_once(unknown, f"not stored, because {unknown}")
             return None
-        path = self._path(key)
+        request, path = self._locate(key)
         try:
             stored, arrays = read_cell(path)
-            if stored != json.loads(_text(key)):
+            if stored != json.loads(json.dumps(key)):
                 raise Damaged("it is the cell of another run")
             return arrays
         except FileNotFoundError:
-            self._explain(key)
+            self._explain(request, _code_of(key))
         except OSError as error:
             raise InputError(f"cannot read {path}: {error.strerror or error}.") from error
         except Exception as error:  # whatever a damaged file leads to
@@ -65,9 +65,9 @@ class Store:
     def put(self, key: CellKey, arrays: Mapping[str, np.ndarray]) -> None:
         """Write a cell."""
         self.written += 1
-        if "unknown" in _made_by(key):
+        if "unknown" in _code_of(key):
             return
-        path, body = self._path(key), pack(arrays)
+        (_, path), body = self._locate(key), pack(arrays)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with atomic(path) as part:
@@ -78,24 +78,27 @@ class Store:
                 "goes on from there."
             ) from error
 
-    def _path(self, key: CellKey) -> Path:
-        return self.folder / f"{_request(key)}-{_hash(_text(key))}.cell"
+    def _locate(self, key: CellKey) -> tuple[str, Path]:
+        """Return the hash of what was asked for, and the file of the cell."""
+        asked = {name: value for name, value in key.get("setting", {}).items() if name != MADE_BY}
+        texts = [json.dumps(part, sort_keys=True, allow_nan=False) for part in ({**key, "setting": asked}, key)]
+        request, whole = [hashlib.sha256(text.encode()).hexdigest()[:24] for text in texts]
+        return request, self.folder / f"{request}-{whole}.cell"
 
-    def _explain(self, key: CellKey) -> None:
+    def _explain(self, request: str, now: Mapping[str, Any]) -> None:
         """Say so if there is a cell for the same request that other code, or another version, computed."""
-        if self._before is None:
+        if self._before is None:  # listed once: a directory may hold thousands of cells
             cells = sorted(self.folder.glob("*.cell")) if self.folder.is_dir() else []
             self._before = {path.name.partition("-")[0]: path for path in cells}
-        if (other := self._before.get(_request(key))) is None:
+        if (other := self._before.get(request)) is None:
             return
         try:
             since = datetime.fromtimestamp(other.stat().st_mtime).isoformat(" ", "minutes")
             with other.open("rb") as file:
-                was = _made_by(unseal(other.name, file.readline())["key"])
+                was = _code_of(unseal(other.name, file.readline())["key"])
         except (OSError, Damaged):
             self._say_once("version", "its cells are damaged, or of another version of Gossamer: computed anew")
             return
-        now = _made_by(key)
         changed = [name for name in {**was, **now} if was.get(name) != now.get(name)]
         by_code = all(name in ("yours", "parts") or name.startswith("gossamer.") for name in changed)
         what, names = "the code" if by_code else "what computes it", ", ".join(changed)
@@ -145,19 +148,5 @@ def unpack(data: bytes) -> dict[str, np.ndarray]:
         return dict(arrays)
 
 
-def _made_by(key: CellKey) -> Mapping[str, Any]:
+def _code_of(key: CellKey) -> Mapping[str, Any]:
     return key.get("setting", {}).get(MADE_BY, {})
-
-
-def _request(key: CellKey) -> str:
-    """Return the hash of a key without the code and the machine."""
-    setting = {name: value for name, value in key.get("setting", {}).items() if name != MADE_BY}
-    return _hash(_text({**key, "setting": setting}))
-
-
-def _text(key: CellKey) -> str:
-    return json.dumps(key, sort_keys=True, allow_nan=False)
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:24]

@@ -1,7 +1,9 @@
-"""A study: one experiment under several variants, such as networks, splits or biases, each with a result."""
+"""A study: results under several variants, such as networks, splits or biases; runs side by side; and what differs."""
 
+import math
 import os
 import tomllib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -11,17 +13,63 @@ import polars as pl
 
 from gossamer.basics.files import exclusive, read, seal, unseal, write
 from gossamer.basics.html import panel, tag
-from gossamer.basics.text import counted, some
+from gossamer.basics.table import Table
+from gossamer.basics.text import format_number, plural, some
 from gossamer.core import InputError, brief, nearest
-from gossamer.results.differences import describe_differences, find_differences
-from gossamer.results.result import Result, reading
-from gossamer.results.summary import Across, Summary
+from gossamer.results.result import Result, Summary, reading
 
 TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
 """The columns of a tuning table that are not hyper-parameters."""
 
 TUNED = "tuned in each of"
 """The first words of a setting whose hyper-parameters were tuned anew in every replicate."""
+
+SIDE_BY_SIDE = "side-by-side"
+"""The name of a study that puts others together."""
+
+ROUNDING = {"float32": 1e-5, "float64": 1e-10}
+"""The relative difference that arithmetic alone can make."""
+
+SHARED = {"problem": ("data", "dimension", "F at the start", "problem"), "agents": ("agents",), "dtype": ("dtype",)}
+"""Conditions that results must share unless they are allowed to differ, and the settings that show each."""
+
+Differences = dict[str, dict[str, Any]]
+"""By setting: the value of each result, by its label; None where the value is not known."""
+
+
+@dataclass(frozen=True)
+class Across:
+    """The ends of the runs of all methods in all variants, by one metric. Printed it is text for a terminal."""
+
+    metric: str
+    table: pl.DataFrame
+    """A row for each variant and method: variant, algorithm, setting, the metric's mean and its `half` width (over
+    the replicates that did not diverge), diverged and seeds."""
+
+    @staticmethod
+    def of(summary: Summary, metric: str) -> "Across":
+        """Return the metric's part of a study's summary."""
+        known = [name for name in summary.metrics if name in summary.table.columns]
+        if not isinstance(metric, str) or metric not in known:
+            raise InputError(f"no metric {brief(metric)} was measured; {nearest(metric, known)}")
+        rows = summary.table
+        if "variant" not in rows.columns:
+            rows = rows.with_columns(variant=pl.lit(""))
+        mean, half = pl.col(metric).alias("mean"), pl.col(f"{metric}_±").alias("half")
+        return Across(metric, rows.select("variant", "algorithm", "setting", mean, half, "diverged", "seeds"))
+
+    def __str__(self) -> str:
+        variants = self.table["variant"].unique(maintain_order=True).to_list()
+        cells = {}
+        for variant, algorithm, setting, mean, half, diverged, seeds in self.table.iter_rows():
+            text = format_number(mean, half, digits=3, missing="broke" if seeds and diverged == seeds else "-")
+            text += f", {diverged} of {seeds} broke" if diverged and mean is not None else ""
+            cells[variant, algorithm, setting] = text
+        methods = list(dict.fromkeys(self.table.select("algorithm", "setting").iter_rows()))
+        body = [[*method, *(cells.get((variant, *method), "-") for variant in variants)] for method in methods]
+        return f"{self.metric} at the end\n{Table(['algorithm', 'setting', *variants], body).text(keys=2)}"
+
+    __repr__ = __str__
 
 
 @dataclass(frozen=True)
@@ -46,9 +94,9 @@ class Study:
         algorithms = dict.fromkeys(label for result in self.results.values() for label in result.labels)
         about = [repr(self.name), some(algorithms)]
         if list(self.results) != [""]:
-            about.insert(1, f"{counted(len(self.results), 'variant')}: {some(self.results)}")
+            about.insert(1, f"{plural(len(self.results), 'variant')}: {some(self.results)}")
         if self.tuning is not None:
-            about.append(f"tuned over {counted(len(self.tuning), 'setting')}")
+            about.append(f"tuned over {plural(len(self.tuning), 'setting')}")
         return f"Study({'; '.join(about)})"
 
     def _repr_html_(self) -> str:
@@ -89,12 +137,13 @@ class Study:
             return self.result.summary()
         parts = {variant: result.summary() for variant, result in self.results.items()}
 
-        def stacked(frames: dict[str, Any]) -> pl.DataFrame:
-            named = [frame.select(pl.lit(name).alias("variant"), pl.all()) for name, frame in frames.items()]
-            return pl.concat(named, how="diagonal_relaxed")
+        def stack(frames: Iterable[Any]) -> pl.DataFrame:
+            named = zip(self.results, frames, strict=True)
+            variants = [frame.select(pl.lit(variant).alias("variant"), pl.all()) for variant, frame in named]
+            return pl.concat(variants, how="diagonal_relaxed")
 
-        table = stacked({variant: part.table for variant, part in parts.items()})
-        ends = stacked({variant: part.ends for variant, part in parts.items()})
+        table = stack(part.table for part in parts.values())
+        ends = stack(part.ends for part in parts.values())
         labels = {name: label for part in parts.values() for name, label in part.metrics.items()}
         notes = dict.fromkeys(note for part in parts.values() for note in part.notes)
         return Summary(table, labels, ends, (*describe_differences(find_differences(self.results)), *notes))
@@ -156,10 +205,10 @@ class Study:
         columns = "replicate", "algorithm", "eta", "value", "stable"
         return pl.concat(parts).select(*columns).sort("replicate", "algorithm", "eta", maintain_order=True)
 
-    def save(self, folder: Path, *, anew: bool = True) -> None:
+    def save(self, folder: Path) -> None:
         """Write the study into a directory that exists: a directory for each variant, and `study.json` last.
 
-        Files that hold the right bytes are not touched; see `Result.write_into` for `anew`.
+        Files that hold the right bytes are not touched.
         """
         places = {variant: place(variant, number) for number, variant in enumerate(self.results)}
         checksums = {}
@@ -168,7 +217,7 @@ class Study:
                 target = folder / places[variant]
                 target.mkdir(exist_ok=True)
                 own = replace(result, spec=self.spec) if target == folder else result
-                checksums[f"{places[variant]}/manifest.json"] = own.write_into(target, anew=anew)
+                checksums[f"{places[variant]}/manifest.json"] = own.write_into(target)
             if self.tuning is not None:
                 tuning = BytesIO()
                 self.tuning.write_parquet(tuning)
@@ -222,3 +271,167 @@ def study_of(given: Any, name: str) -> Study:
     if not isinstance(given, Result):
         raise InputError(f"{brief(name)} must be a Result or a Study, but is {brief(given)}.")
     return Study(name, name, given.spec or "", {"": given}, None)
+
+
+def concat(
+    results: Mapping[str, Result | Study] | Iterable[tuple[str, Result | Study]],
+    *,
+    allow: str | Iterable[str] = (),
+    title: str = "",
+) -> Study:
+    """Put the results of several runs side by side, as the variants of one study.
+
+    Numbers that were not made under the same conditions are not put into one table unawares: results on different
+    problems (other data by their checksum, another dimension, another F at the start or another [problem] in the spec),
+    with different numbers of agents or in different precisions are refused. Whatever else differs and is known (the
+    network, steps, seeds, the code) stands below the study's summary. An oracle is known only by the specs of runs.
+
+    Args:
+        results: by label, or as pairs of a label and a result. A study with variants brings each as "label: variant".
+        allow: what may differ nevertheless: "problem", "agents", "dtype".
+        title: of the study; the labels if it is not given.
+    """
+    allowed = [allow] if isinstance(allow, str) else list(allow)
+    for word in allowed:
+        if word not in SHARED:
+            raise InputError(f"concat(allow=…) does not know {brief(word)}; {nearest(word, SHARED)}")
+    studies: dict[str, Study] = {}
+    for pair in list(results.items() if isinstance(results, Mapping) else results):
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise InputError(f"concat takes a dictionary of results, or pairs (label, result), but got {brief(pair)}.")
+        label, given = pair
+        if not isinstance(label, str) or not label.strip():
+            raise InputError(f"a label must be text that says what a result is, but is {brief(label)}.")
+        if label in studies:
+            raise InputError(f"two results are called {brief(label)}: give each a label of its own.")
+        studies[label] = study_of(given, label)
+    if len(studies) < 2:
+        raise InputError(f"concat puts several results side by side, but got {len(studies)}.")
+    labelled: dict[str, tuple[Study, str]] = {}
+    for label, study in studies.items():
+        for variant in study.results:
+            name = label if len(study.results) == 1 else f"{label}: {variant}"
+            if name in labelled:
+                raise InputError(f"two results are called {brief(name)}: give each a label of its own.")
+            labelled[name] = study, variant
+    by_label = {label: study.results[variant] for label, (study, variant) in labelled.items()}
+    problems = {label: problem_of(study.spec, variant) for label, (study, variant) in labelled.items()}
+    differences = find_differences(by_label, problems)
+    for word, keys in SHARED.items():
+        shown = {key: differences[key] for key in keys if key in differences}
+        if shown and word not in allowed:
+            raise InputError(
+                f"these results differ in what they should share: {'; '.join(describe_differences(shown))}. If that is "
+                f'what you compare, say so: allow=["{word}"].'
+            )
+    facts, tuning = {}, []
+    for label, (study, variant) in labelled.items():
+        own = {key: values[label] for key, values in differences.items()}
+        plain = {key: value for key, value in own.items() if isinstance(value, (str, int, float))}
+        facts[label] = plain | study.facts.get(variant, {})
+        if study.tuning is not None:
+            tuning.append(study.tuning.filter(pl.col("variant") == variant).with_columns(variant=pl.lit(label)))
+    # as comments: the specs are several, and none describes the whole
+    spec = ["# Results of several runs, side by side."]
+    for label, study in studies.items():
+        spec += ["#", f"# {' '.join(label.split())}:", *(f"#   {line}" for line in study.spec.splitlines())]
+    return Study(
+        name=SIDE_BY_SIDE,
+        title=title or ", ".join(studies),
+        spec="\n".join(line.rstrip() for line in spec) + "\n",
+        results={label: replace(by_label[label], spec=study.spec or None) for label, (study, _) in labelled.items()},
+        tuning=pl.concat(tuning, how="diagonal_relaxed") if tuning else None,
+        facts=facts,
+    )
+
+
+def find_differences(results: Mapping[str, Result], problems: Mapping[str, Any] | None = None) -> Differences:
+    """Return the settings that are known of at least two results and not the same in all.
+
+    `problems` holds the [problem] of the spec of each result, by its label.
+    """
+    settings = {label: _settings(result, (problems or {}).get(label)) for label, result in results.items()}
+    rounding = max((ROUNDING.get(str(setting["dtype"]), 1e-5) for setting in settings.values()), default=0.0)
+
+    def is_same(first: Any, second: Any) -> bool:
+        if isinstance(first, float) and isinstance(second, float):
+            return math.isclose(first, second, rel_tol=rounding, abs_tol=1e-300)
+        return first == second
+
+    differences: Differences = {}
+    for key in next(iter(settings.values()), {}):
+        values = {label: setting[key] for label, setting in settings.items()}
+        known = [value for value in values.values() if value is not None]
+        if known and not all(is_same(value, known[0]) for value in known):
+            differences[key] = values
+    return differences
+
+
+def _settings(result: Result, problem: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what is known of a result besides its methods."""
+    manifest, seeds = result.manifest, result.seeds
+    data, network, versions = (manifest.get(part) or {} for part in ("data", "network", "versions"))
+    iterates = next(iter(result.states.values()), None)
+    digest = data.get("sha256")
+    if problem is not None:  # data with a checksum are known by it, wherever their files are
+        by_digest = ("data", "test") if digest is not None else ()
+        problem = dict(flatten({key: value for key, value in problem.items() if key not in by_digest}))
+    losses = result.table.filter(result.table["round"] == 0)["loss"].drop_nulls()
+    in_a_row = seeds == list(range(seeds[0], seeds[0] + len(seeds))) and len(seeds) > 2
+    return {
+        "data": f"{data.get('name')} ({str(digest)[:12]})" if digest else None,
+        "problem": problem,
+        "dimension": None if iterates is None else int(iterates.shape[-1]),
+        "F at the start": float(losses[0]) if len(losses) else None,
+        "agents": network.get("agents"),
+        "network": network.get("name"),
+        "clock": manifest.get("clock"),
+        "dtype": manifest.get("dtype"),
+        "steps": manifest.get("steps"),
+        "seeds": f"{seeds[0]} … {seeds[-1]}" if in_a_row else ", ".join(map(str, seeds[:20])),
+        "code": versions.get("code"),
+        "jax": versions.get("jax"),
+    }
+
+
+def describe_differences(differences: Differences) -> list[str]:
+    """Return a line of text for each difference, in which equal values stand once."""
+
+    def text(value: Any) -> str:
+        if isinstance(value, dict):
+            return ", ".join(f"{key} = {inner}" for key, inner in value.items())
+        return "not known" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+    lines = []
+    for key, values in differences.items():
+        labels: dict[str, list[str]] = {}
+        for label, value in values.items():
+            labels.setdefault(text(value), []).append(label)
+        lines.append(f"{key} differs: " + "; ".join(f"{value} ({some(own)})" for value, own in labels.items()))
+    return lines
+
+
+def problem_of(spec: str | None, variant: str = "") -> dict[str, Any] | None:
+    """Return the [problem] that a spec's text states for a variant; None where it cannot be read."""
+    try:
+        given = tomllib.loads(spec or "")
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return None
+    if not isinstance(given.get("problem"), dict):
+        return None
+    own = next((table for table in given.get("variant", []) if table.get("name") == variant), {})
+    return given["problem"] | own.get("problem", {})
+
+
+def flatten(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the leaves of a spec by their path; tables of a list by their names, if all have different ones."""
+    if isinstance(value, dict) and value:
+        for key, inner in value.items():
+            yield from flatten(inner, f"{where}.{key}" if where else str(key))
+    elif isinstance(value, list) and value and all(isinstance(inner, dict) for inner in value):
+        names = [inner.get("name") for inner in value]
+        named = all(isinstance(name, str) for name in names) and len({*names}) == len(names)
+        for number, inner in enumerate(value):
+            yield from flatten(inner, f"{where}[{names[number] if named else number}]")
+    else:
+        yield where, value

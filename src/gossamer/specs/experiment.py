@@ -16,7 +16,7 @@ from gossamer.metrics import own
 from gossamer.networks import NETWORKS, Network
 from gossamer.oracles import STAGES, Oracle
 from gossamer.problems import PROBLEMS, Problem
-from gossamer.results.cache_key import digest, made_by
+from gossamer.results.cache_key import describe_code, digest
 from gossamer.results.store import MADE_BY
 from gossamer.schedules import Schedule
 from gossamer.specs.sections import RunSection, TuningSection
@@ -204,7 +204,7 @@ class Experiment:
             "algorithm": rule.name,
             "hyper": {name: _stored(getattr(rule, name)) for name in hyperparameters(type(rule))},
             "parts": {name: str(part) for name, part in parts(rule).items()},
-            MADE_BY: made_by((rule, self.makers, own()), lambda: self.contents, self.problem),
+            MADE_BY: describe_code((rule, self.makers, own()), lambda: self.contents, self.problem),
         }
 
 

@@ -3,7 +3,7 @@
 import threading
 import time
 
-from gossamer.basics.once import once
+from gossamer.problems.native import once
 
 
 def test_threads_that_ask_at_once_get_one_answer():
