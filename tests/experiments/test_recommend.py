@@ -32,7 +32,7 @@ from gossamer.experiments.recommend import (
     score_run,
 )
 from gossamer.results.recommendation import Recommendation
-from gossamer.specs.experiment import Candidate
+from gossamer.specs.setup import Candidate
 from gossamer.specs.spec import Spec
 from tests.commands import gossamer
 

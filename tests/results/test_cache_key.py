@@ -23,8 +23,8 @@ from gossamer.core import State
 from gossamer.engines.simulator import planned
 from gossamer.results import provenance
 from gossamer.results.cache_key import Unknown, digest
-from gossamer.specs.experiment import Experiment
-from gossamer.specs.sections import RunSection
+from gossamer.specs.schema import RunSection
+from gossamer.specs.setup import Setup
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(gs.__file__).resolve().parent
@@ -285,7 +285,7 @@ def key_of(rule, oracle=None, problem=None):
     network = gs.networks.ring(4)
     plan, seeds = planned(1, None, 1, "float32")
     parts = problem, network, oracle or gs.oracles.exact()
-    return Experiment([], *parts, plan, seeds, RunSection(steps=1)).key_of(rule)
+    return Setup([], *parts, plan, seeds, RunSection(steps=1)).key_of(rule)
 
 
 def test_a_key_holds_all_that_computes():

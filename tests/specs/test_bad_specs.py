@@ -11,7 +11,7 @@ import pytest
 import gossamer as gs
 from gossamer import cli
 from gossamer.core import InputError
-from gossamer.experiments.running import build_experiment
+from gossamer.experiments.running import build_setup
 from gossamer.specs.spec import Spec
 
 GOOD = """
@@ -99,8 +99,12 @@ BAD = {
     "hexadecimal": ("steps = 30", f"steps = 0x{'f' * 5000}", "a whole number of about 6,021 digits"),
     "digits": ("steps = 30", f"steps = {'9' * 5000}", "is not TOML"),
     "levels": ('"clip", threshold = 1.0', '"qsgd", levels = 9000000000000000000', "levels.* of at most 2,147,483,647"),
-    "nesting": ("[[1.0, 0.0], [0.0, 2.0]]", "[" * 400 + "]" * 400, "nests"),
-    "nesting of tables": ("threshold = 1.0", "threshold = " + "{ a = " * 100 + "1" + " }" * 100, "nests more than 20"),
+    "nesting": ("[[1.0, 0.0], [0.0, 2.0]]", "[" * 400 + "]" * 400, "nest at most 20 deep"),
+    "nesting of tables": (
+        "threshold = 1.0",
+        "threshold = " + "{ a = " * 100 + "1" + " }" * 100,
+        "nest at most 20 deep",
+    ),
     "huge entry": ("[[1.0, 0.0]", "[[1e300, 0.0]", r"A must be of size 1e\+100 at most"),
     "overflow": ("eta = 0.1", "eta = 1e400", "must be a number in"),
     # types
@@ -185,7 +189,7 @@ def test_a_bad_spec_ends_with_2_and_writes_nothing(case, tmp_path, monkeypatch, 
     (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        Spec.read("spec.toml").each(build_experiment)
+        Spec.read("spec.toml").each(build_setup)
     code, said = gossamer("run", "spec.toml", monkeypatch=monkeypatch, capsys=capsys)
     assert code == 2
     assert said.startswith("error: ")

@@ -26,7 +26,7 @@ from gossamer.engines.block import Block
 from gossamer.engines.runs import Width
 from gossamer.oracles import COVERED, ErrorBounds, Measured, Oracle, drawn_constants, measure
 from gossamer.oracles.measuring import count_of
-from gossamer.specs.experiment import Experiment
+from gossamer.specs.setup import Setup
 from gossamer.specs.spec import Spec
 
 WIDTH = 100
@@ -166,20 +166,20 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
     rounds = whole("rounds", rounds)
     queries = count_of(queries)
     tasks = []
-    for variant, experiment in spec.each(Spec.parts).items():
-        for candidate in experiment.candidates:
+    for variant, setup in spec.each(Spec.parts).items():
+        for candidate in setup.candidates:
             if candidate.open:
                 raise InputError(
                     f"an audit follows one run, but {candidate.name} has no {' and no '.join(candidate.open)}: give "
                     "what [tuning] would choose (`gossamer tune --write` does it)."
                 )
-            experiment.check_memory([candidate.whole], experiment.seeds[:1], experiment.plan, Width(1, 1))
-            tasks.append((variant, experiment, candidate.whole))
+            setup.check_memory([candidate.whole], setup.seeds[:1], setup.plan, Width(1, 1))
+            tasks.append((variant, setup, candidate.whole))
     with reporting(progress) as report:
         return Audit([_follow(variant, one, rule, rounds, queries, seed, report) for variant, one, rule in tasks])
 
 
-def _follow(variant: str, one: Experiment, rule: Any, count: int, queries: int, seed: int, report: Report) -> Finding:
+def _follow(variant: str, one: Setup, rule: Any, count: int, queries: int, seed: int, report: Report) -> Finding:
     """Run a rule on the first seed, and measure the oracle at `count` rounds of the run."""
     plan, seeds = one.plan, one.seeds[:1]
     block = Block([rule], one.problem, one.network, [one.oracle], seeds=seeds, steps=plan.steps, dtype=plan.dtype)

@@ -43,10 +43,9 @@ from gossamer.networks.registry import COMMON, make
 from gossamer.results.recommendation import Recommendation, title
 from gossamer.results.statistics import arrival, difference, ending, interval
 from gossamer.results.store import NullStore, Store
-from gossamer.specs.experiment import PART_REGISTRIES, Candidate, Experiment, Values
-from gossamer.specs.sections import FIRST_SEED
-from gossamer.specs.spec import Spec
-from gossamer.specs.tables import build_parts, located
+from gossamer.specs.schema import FIRST_SEED, build_parts
+from gossamer.specs.setup import Candidate, Setup, Values
+from gossamer.specs.spec import PART_REGISTRIES, Spec
 
 STEPS = (1e-3, 3.0)
 """The ends of the step sizes that are tried first, times 1/L."""
@@ -287,7 +286,7 @@ def _spec_with_clock(spec: Spec, clock: Any) -> Spec:
 
 def _check_names(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
     names = tuple(given or ())
-    with located(f"{what}:"):
+    with errors_at(f"{what}:"):
         if isinstance(given, str) or not all(isinstance(name, str) for name in names):
             raise InputError(f"they must be a list of names, but are {brief(given)}.")
         if len(set(names)) < len(names):
@@ -397,7 +396,7 @@ class Contender:
     algorithm: dict[str, Any]
     """The table of a spec, with parts and whole numbers; the other numbers are open."""
     network: dict[str, Any]
-    experiment: Experiment
+    experiment: Setup
     costs: Costs = field(default_factory=lambda: Costs(np.zeros(2), (0.0, 0.0)))
     settings: list[Values] = field(default_factory=list)
     """The settings of the stage; after it, the best first."""
