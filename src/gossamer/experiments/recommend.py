@@ -23,7 +23,7 @@ from gossamer.basics.text import counted
 from gossamer.clocks import clock_of
 from gossamer.clocks.recursion import seconds as seconds_of_rounds
 from gossamer.clocks.schedule import schedule
-from gossamer.core import InputError, Range, Rule, Whole, brief, kinds_of_parts, nearest, setting, whole
+from gossamer.core import InputError, Range, Whole, brief, kinds_of_parts, nearest, setting, whole
 from gossamer.engines.costs import orders, paid, work_of
 from gossamer.engines.runs import Row, RunPlan, Width
 from gossamer.experiments.directory import open_directory
@@ -322,6 +322,24 @@ def compare(
     return Difference(shares[0], low, high, verdict)
 
 
+def time_rounds(setup: Setup, rounds: int = PROBE, seeds: tuple[int, ...] = (0,)) -> Costs:
+    """Return the costs of the setup's rule, timed exactly for so many rounds.
+
+    An asynchronous run has the schedules of the seeds.
+    """
+    rule, network = setup.candidates[0].whole, setup.network
+    made_of = rule, setup.problem, network, setup.oracle, setup.plan.dtype
+    pays = paid(*made_of)
+    assert setup.clock is not None
+    if network.asynchronous:
+        work, agents = work_of(*made_of), network.agents
+        several = [schedule(network, setup.clock, work, seed, rounds) for seed in seeds]
+        ends = np.mean([np.append(each.begin, each.ends[agents - 1 :: agents]) for each in several], axis=0)
+    else:
+        ends = seconds_of_rounds(orders(*made_of), network, setup.clock, range(rounds + 1)).mean(0)
+    return Costs(ends, pays["bytes_sent"], pays["queries"][1])
+
+
 @dataclass(eq=False)
 class Contender:
     """A method in one form on one graph, with its costs, its settings of the stage, and how well they did."""
@@ -331,7 +349,7 @@ class Contender:
     network: dict[str, Any]
     candidate: Candidate
     setup: Setup
-    costs: Costs = field(default_factory=lambda: Costs(np.zeros(2), (0.0, 0.0)))
+    costs: Costs
     settings: list[Values] = field(default_factory=list)
     """The settings of the stage; after it, the best first."""
     rounds: int = 0
@@ -350,7 +368,7 @@ class Contender:
         _ = candidate.step  # without a step size it cannot be tuned
         example = algorithm | {key: allowed.example for key, allowed in candidate.open.items()}
         setup = spec.model_copy(update={"algorithm": [example], "network": network}).parts()
-        return Contender(algorithm, network, candidate, setup)
+        return Contender(algorithm, network, candidate, setup, time_rounds(setup))
 
     @property
     def form(self) -> str:
@@ -380,20 +398,6 @@ class Contender:
         """The score of a finalist over its seeds."""
         return mean_score([*self.by_seed.values()])
 
-    def time_rounds(self, rule: Rule, rounds: int = PROBE, seeds: tuple[int, ...] = (0,)) -> Costs:
-        """Return the costs, timed exactly for so many rounds; an asynchronous run has the schedules of the seeds."""
-        one = self.setup
-        made_of = rule, one.problem, one.network, one.oracle, one.plan.dtype
-        pays = paid(*made_of)
-        assert one.clock is not None
-        if one.network.asynchronous:
-            work, agents = work_of(*made_of), one.network.agents
-            several = [schedule(one.network, one.clock, work, seed, rounds) for seed in seeds]
-            ends = np.mean([np.append(each.begin, each.ends[agents - 1 :: agents]) for each in several], axis=0)
-        else:
-            ends = seconds_of_rounds(orders(*made_of), one.network, one.clock, range(rounds + 1)).mean(0)
-        return Costs(ends, pays["bytes_sent"], pays["queries"][1])
-
     def set_rounds(self, goal: Goal, share: float) -> None:
         """Set the rounds that a share of the budget pays for: one at least, if the whole budget pays for one."""
         most = self.costs.within(goal.paid, goal.amount)
@@ -402,10 +406,9 @@ class Contender:
     def become_finalist(self, goal: Goal, seeds: tuple[int, ...]) -> None:
         """Keep the best setting, with all rounds that the budget pays for, timed exactly."""
         self.settings = self.settings[:1]
-        rule = self.candidate.rule(self.settings[0])
         rounds = max(PROBE, math.ceil(1.02 * self.costs.within(goal.paid, goal.amount)) + 2)
         while True:
-            self.costs = self.time_rounds(rule, rounds, seeds)
+            self.costs = time_rounds(self.setup, rounds, seeds)
             if self.costs.within(goal.paid, goal.amount) < len(self.costs.ends):
                 break
             rounds *= 2
@@ -531,10 +534,6 @@ def rank(goal: Goal, finalists: list[Contender]) -> list[tuple[Difference, Conte
     return [(Difference(0.0, 0.0, 0.0, "first"), first), *ranked]
 
 
-class Interrupted(Exception):
-    """Another thread was interrupted, and this one ends too."""
-
-
 class Search:
     """A search, from all methods and graphs that suit to the answer."""
 
@@ -564,7 +563,7 @@ class Search:
         """The methods and graphs that are not tried at all, and why."""
         self.dropped: list[dict[str, str]] = []
         self.points: list[dict[str, Any]] = []
-        self._began, self._stop = time.monotonic(), False
+        self._began = time.monotonic()
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
         self._problem = spec.model_copy(update=example).parts().problem
         scale = 1 / (self._problem.smoothness or 1.0)
@@ -664,7 +663,7 @@ class Search:
         if not contenders:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
             raise InputError(f"no method suits this problem and these graphs. {reasons}")
-        affordable = self._price(contenders, SHARES[0])
+        affordable = self._set_out(contenders, SHARES[0], {})
         if not affordable:
             least = min(contenders, key=lambda one: one.costs.at(goal.paid, 1))
             price = least.costs.at(goal.paid, 1)
@@ -680,33 +679,26 @@ class Search:
         longest.setup.check_memory(rules, [0], self._plan(longest.rounds), Width(self.settings, 1))
         return affordable
 
-    def _price(
-        self, contenders: list[Contender], share: float, designs: dict[str, list[Values]] | None = None
+    def _set_out(
+        self, contenders: list[Contender], share: float, designs: Mapping[str, list[Values]]
     ) -> list[Contender]:
-        """Set the costs, settings and rounds of contenders, and return those of which the budget pays for a round.
+        """Set the settings and rounds of contenders, and return those of which the budget pays for a round.
 
         A budget that is never used up raises InputError.
         """
         goal = self.goal
-
-        def price(one: Contender) -> None:
-            first = first_design(one.candidate, self.ends, self.settings)
-            one.costs = one.time_rounds(one.candidate.rule(first[0]))
+        for one in contenders:
+            start, each = one.costs.at(goal.paid, 0), one.costs.at(goal.paid, 1)
             if one.costs.within(goal.paid, goal.amount) >= MOST:
-                each = one.costs.at(goal.paid, 1) - one.costs.at(goal.paid, 0)
                 with_times = "a clock with times" if goal.paid == "seconds" else "a network over which agents send"
                 raise InputError(
-                    f"{goal.paid} = {goal.amount:g} pay for {MOST:,} rounds of {one.name} and more, at {each:.3g} "
-                    f"each: give less, or {with_times}."
+                    f"{goal.paid} = {goal.amount:g} pay for {MOST:,} rounds of {one.name} and more, at "
+                    f"{each - start:.3g} each: give less, or {with_times}."
                 )
-            one.settings = first if designs is None else designs[one.algorithm["name"]]
+            one.settings = designs.get(one.algorithm["name"]) or first_design(one.candidate, self.ends, self.settings)
             one.set_rounds(goal, share)
-
-        self._run_parallel(price, contenders)
-        for one in contenders:
             if one.rounds < 1:
-                price_of_one = one.costs.at(goal.paid, 1)
-                why = f"one round takes {price_of_one:.3g} {goal.paid}, and the budget is {goal.amount:g}"
+                why = f"one round takes {each:.3g} {goal.paid}, and the budget is {goal.amount:g}"
                 self.dropped.append({"what": one.name, "stage": "before", "why": why})
         return [one for one in contenders if one.rounds >= 1]
 
@@ -717,7 +709,7 @@ class Search:
         kept = self._run_stage(0, contenders)
         designs = {one.algorithm["name"]: self._next_design(one) for one in kept}
         further = [form for one in kept for form in self.all_forms(one)]
-        kept = self._run_stage(1, self._price(further, SHARES[1], designs))
+        kept = self._run_stage(1, self._set_out(further, SHARES[1], designs))
         for stage in (2, 3):
             for one in kept:
                 one.settings = self._next_design(one)
@@ -823,17 +815,12 @@ class Search:
 
     def _compute(self, one: Contender, seeds: list[int], *, finals: bool = False, trial: int = 0) -> list[list[Row]]:
         """Return the runs of a contender's settings; of a `trial`, so many rounds that are not stored."""
-
-        def end_if_stopped(done: int, loss: float | None) -> None:
-            if self._stop:
-                raise Interrupted
-
         plan = self._plan(trial or one.rounds, finals)
         width = Width(1, self.seeds) if finals else Width(self.settings, 1)
         store = NullStore() if trial else self.store
-        return run_settings(one.setup, one.candidate, one.settings, seeds, plan, width, store, end_if_stopped)
+        return run_settings(one.setup, one.candidate, one.settings, seeds, plan, width, store)
 
-    def _run_parallel(self, work: Callable[[Contender], None], contenders: list[Contender], what: str = "") -> None:
+    def _run_parallel(self, work: Callable[[Contender], None], contenders: list[Contender], what: str) -> None:
         """Apply `work` to each contender, as many at a time as there are cores, and report the rounds that are done."""
         longest = sorted(contenders, key=lambda one: -one.work)  # first, so that no core waits for it at the end
         done, total = 0, sum(one.rounds for one in longest)
@@ -843,13 +830,9 @@ class Search:
             for future in as_completed(futures):
                 future.result()
                 done += futures[future].rounds
-                if what:
-                    self.report(what, done, max(1, total), None)
-        except BaseException:
-            self._stop = True  # the others end at their next report
-            raise
+                self.report(what, done, total, None)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for the blocks that run
 
     def _describe(self, contenders: list[Contender]) -> str:
         """Return what is sought and how it is judged, the stages, and their cost."""
@@ -865,9 +848,9 @@ class Search:
         return (
             f"sought: {goal.sought}, {setup.network.agents} agents; clock: {setup.clock}\n"
             f"a difference matters from {goal.threshold}; that is set before, and intervals are 95 %\n"
-            f"search: {counted(counts[0], 'method')} in {first}, with {self.settings} settings each; the best {kept} in "
-            f"about {counted(more, 'form')} on {counted(len(self.graphs), 'graph')} in {second}; the best {closer} in "
-            f"{third}, and {final} of these in {all_of_it}, and on {self.seeds} to {self.seeds << LOOKS - 1} other "
+            f"search: {counted(counts[0], 'method')} in {first}, with {self.settings} settings each; the best {kept} "
+            f"in about {counted(more, 'form')} on {counted(len(self.graphs), 'graph')} in {second}; the best {closer} "
+            f"in {third}, and {final} of these in {all_of_it}, and on {self.seeds} to {self.seeds << LOOKS - 1} other "
             f"seeds\ncost: {self._estimate(contenders, counts)}"
         )
 

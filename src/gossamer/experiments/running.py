@@ -198,11 +198,11 @@ def _tasks(label: str, setup: Setup, tuned: list[Tuned]) -> list[Task]:
     tasks = []
     choices = [choice.chosen for choice in tuned]
     for number, candidate in enumerate(setup.candidates):
-        pairs = [(candidate.whole, setup.seeds)]
         if candidate.open:
-            pairs = [
-                (candidate.rule(chosen[number]), share) for chosen, share in zip(choices, setup.shares, strict=True)
-            ]
+            rules, shares = [candidate.rule(chosen[number]) for chosen in choices], setup.shares
+        else:
+            rules, shares = [candidate.whole], [setup.seeds]
+        pairs = zip(rules, shares, strict=True)
         tasks += [Task(label, number, rule, seeds, setup.plan, setup) for rule, seeds in pairs]
     return tasks
 

@@ -195,7 +195,7 @@ def run_settings(
     plan: RunPlan,
     width: Width,
     store: Store,
-    report: Callable[[int, float | None], None],
+    report: Callable[[int, float | None], None] = lambda done, loss: None,
     say: Say = lambda text, *, aside=False: None,
 ) -> list[list[Row]]:
     """Run a candidate with each setting under each seed, and return the runs by setting."""

@@ -200,9 +200,9 @@ def plain(value: Any, where: str = "", depth: int = 0) -> Any:
                 if inner is not None
             }
     raise InputError(
-        f"key {where!r} is {brief(value)}, of the type {type(value).__name__}, but a spec holds text without zero bytes, "
-        f"numbers (whole ones of at most 64 bits), true, false, and lists and tables of them that nest at most {DEEPEST} "
-        "deep, with keys that are text."
+        f"key {where!r} is {brief(value)}, of the type {type(value).__name__}, but a spec holds text without zero "
+        "bytes, numbers (whole ones of at most 64 bits), true, false, and lists and tables of them that nest at most "
+        f"{DEEPEST} deep, with keys that are text."
     )
 
 
