@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import polars as pl
 from jaxtyping import Array, Float
 
 from gossamer.basics.progress import Report, reporting
@@ -125,26 +124,6 @@ class Audit:
     def asdict(self) -> dict[str, Any]:
         """Return the findings for a JSON file."""
         return {"findings": [finding.asdict() for finding in self.findings]}
-
-    @property
-    def table(self) -> pl.DataFrame:
-        """A row for each finding: the stated constants and the largest measured ones."""
-        rows = [
-            {
-                "variant": finding.variant,
-                "algorithm": finding.algorithm,
-                "setting": finding.setting,
-                "stated M_f": finding.stated.relative,
-                "M_f": finding.measured.relative,
-                "stated σ_f²": finding.stated.absolute,
-                "σ_f² at M_f = 0": finding.measured.absolute_at(0),
-                "σ_f² at M_f = 1/256": finding.measured.absolute_at(COVERED),
-                "stated σ²": finding.stated.variance,
-                "σ²": finding.measured.variance,
-            }
-            for finding in self.findings
-        ]
-        return pl.DataFrame(rows, schema_overrides={name: pl.Float64 for name in list(rows[0])[3:]})
 
     def __repr__(self) -> str:
         return f"Audit({counted(len(self.findings), 'finding')})"

@@ -158,7 +158,7 @@ def recommend(
         search = Search(asked, goal, **tries, seeds=seeds, seed=seed, store=store, report=report, say=say)
         if given.tuning is not None:
             search.ends = given.tuning.eta[0], given.tuning.eta[1]
-        found = search.run(search.enter())
+        found = search.run()
         if folder is not None:
             found.save(folder)
     return found
@@ -562,6 +562,7 @@ class Search:
         self.left_out: dict[str, str] = {}
         """The methods and graphs that are not tried at all, and why."""
         self.dropped: list[dict[str, str]] = []
+        """The contenders that did not go on, the stage in which each was dropped, and why."""
         self.points: list[dict[str, Any]] = []
         self._began = time.monotonic()
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
@@ -577,13 +578,14 @@ class Search:
         return self.keep if stage < 2 else min(self.keep, FINALISTS)
 
     def _choose_graphs(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the networks of these names; without names, the spec's own and those of `GRAPHS` that suit."""
         own = self.spec.network
         shared = {key: own[key] for key in COMMON if key in own and key != "asynchronous"}
+        others = {table["name"]: table | shared for table in GRAPHS if table["name"] != own.get("name")}
         for name in names:
             if name not in NETWORKS:
                 raise InputError(f"graphs: {name!r} is not a network; {nearest(name, NETWORKS)}")
-            table = next((table for table in GRAPHS if table["name"] == name), {"name": name}) | shared
-            given = table if own.get("name") != name else own
+            given = own if own.get("name") == name else others.get(name, {"name": name} | shared)
             self._make_network(given)
             yield given
         if names:
@@ -594,19 +596,16 @@ class Search:
             why = f"the spec says which links there are ({network.name}); --graph NAME tries others"
             self.left_out["other graphs"] = why
             return
-        for table in GRAPHS:
-            if table["name"] != own.get("name"):
-                try:
-                    traffic = self._make_network(table | shared).traffic
-                except InputError as error:
-                    self.left_out[table["name"]] = str(error)
-                    continue
-                if traffic <= self.degree:
-                    yield table | shared
-                else:
-                    self.left_out[table["name"]] = (
+        for name, table in others.items():
+            try:
+                traffic = self._make_network(table).traffic
+                if traffic > self.degree:
+                    raise InputError(
                         f"an agent sends to {traffic:g} others in a round, and degree = {self.degree} is the most"
                     )
+                yield table
+            except InputError as error:
+                self.left_out[name] = str(error)
 
     def _make_network(self, table: Mapping[str, Any]) -> Any:
         options = dict(table)
@@ -702,9 +701,9 @@ class Search:
                 self.dropped.append({"what": one.name, "stage": "before", "why": why})
         return [one for one in contenders if one.rounds >= 1]
 
-    def run(self, contenders: list[Contender]) -> Recommendation:
+    def run(self) -> Recommendation:
         """Run all stages and the finals, and return the answer."""
-        goal = self.goal
+        goal, contenders = self.goal, self.enter()
         self.say(self._describe(contenders))
         kept = self._run_stage(0, contenders)
         designs = {one.algorithm["name"]: self._next_design(one) for one in kept}
@@ -757,26 +756,23 @@ class Search:
                 "range in the spec, as [tuning] eta = [lowest, highest]."
             )
         going = tried[: self.count_kept(stage)]
+        last, within = going[-1].scores[0], f"in {SHARES[stage] * goal.amount:,.4g} {goal.paid}"
         for number, one in enumerate(tried):
-            if one.scores[0].failed == 0 and goal.target is None:
+            best = one.scores[0]
+            if best.failed == 0 and goal.target is None:
                 costs = {"seconds": one.costs.at("seconds", one.rounds), "bytes": one.costs.at("bytes", one.rounds)}
-                self.points.append({"what": one.name, "value": one.scores[0].value, **costs})
+                self.points.append({"what": one.name, "value": best.value, **costs})
             if number >= len(going):
-                why = self._explain(one.scores, going[-1].scores[0], SHARES[stage] * goal.amount)
+                what = goal.criterion if best.failed or goal.target is None else goal.paid
+                why = f"{what} {best.value:.6g} {within}; the last that went on: {last.value:.6g}"
+                if best.failed == 2:
+                    why = f"all {len(one.scores)} settings diverged"
+                elif best.failed > last.failed:
+                    why = f"it did not reach the target {within}"
                 self.dropped.append({"what": one.name, "stage": STAGES[stage], "why": why})
         names = "; ".join(one.name for one in going)
         self.say(f"{STAGES[stage]}: {len(tried)} tried, {len(going)} go on: {names}")
         return going
-
-    def _explain(self, scores: list[Score], last: Score, amount: float) -> str:
-        """Return the reason why a contender with these scores is dropped; `last` is the worst that goes on."""
-        best, paid = scores[0], self.goal.paid
-        if best.failed == 2:
-            return f"all {len(scores)} settings diverged"
-        if best.failed > last.failed:
-            return f"it did not reach the target in {amount:,.4g} {paid}"
-        what = self.goal.criterion if best.failed or self.goal.target is None else paid
-        return f"{what} {best.value:.6g} in {amount:,.4g} {paid}; the last that went on: {last.value:.6g}"
 
     def run_finals(self, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
         """Run the finalists on seeds that the search has not seen, and rank them.

@@ -7,7 +7,6 @@ import importlib.util
 import inspect
 import re
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NotRequired, TypedDict
@@ -22,79 +21,52 @@ class Entry(TypedDict):
     needs: NotRequired[str]
 
 
-def _list_functions(registry: Mapping[str, Callable[..., Any]]) -> list[Entry]:
-    """Return an entry for each function, with the first sentence of its docstring."""
-    entries = []
-    for name, make in registry.items():
-        about = (inspect.getdoc(make) or "").split("\n")[0].split(". ")[0].rstrip(".")
-        entries.append(Entry(name=name, about=about, options=list(inspect.signature(make).parameters)))
-    return entries
-
-
-def _list_algorithms() -> list[Entry]:
-    from gossamer.algorithms import ALGORITHMS
-
-    entries = []
-    for name, kind in ALGORITHMS.items():
-        options = [f"{key} in {allowed}" for key, allowed in hyperparameters(kind).items()] + list(parts(kind))
-        about = kind.title
-        if hasattr(kind, "wake"):  # the name of the asynchronous form opens its docstring, if it has one
-            named = re.match("([^,:.]+)[,:]", inspect.getdoc(kind.wake) or "")
-            about += "; also asynchronous" + (f", as {named[1]}" if named else "")
-        entries.append(Entry(name=name, about=about, options=options, needs=kind.needs))
-    return entries
-
-
-def _list_networks() -> list[Entry]:
-    from gossamer.networks import NETWORKS, options
-
-    return [Entry(**entry | {"options": list(options(entry["name"]))}) for entry in _list_functions(NETWORKS)]
-
-
-def _list_oracles() -> list[Entry]:
-    from gossamer.oracles import STAGES, exact, minibatch
-
-    return _list_functions({"exact": exact, "minibatch": minibatch, **STAGES})
-
-
-def _list_datasets() -> list[Entry]:
-    from gossamer.data import DATASETS
-
-    return [Entry(**entry | {"options": []}) for entry in _list_functions(DATASETS)]
-
-
-def _list_metrics() -> list[Entry]:
-    from gossamer.metrics import METRICS
-
-    return [Entry(name=name, about=metric.label.about, options=[]) for name, metric in METRICS.items()]
-
-
-def _list_links() -> list[Entry]:
-    from gossamer.clocks import LINKS, REGIONS
-
-    presets = [Entry(name=name, about=region.source, options=[]) for name, region in REGIONS.items()]
-    return [*_list_functions(LINKS), *presets]
-
-
-def _lister(module: str, name: str) -> Callable[[], list[Entry]]:
-    """Return a function that lists a registry, whose module is imported then."""
-    return lambda: _list_functions(getattr(importlib.import_module(module), name))
-
-
-CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
-    "algorithms": _list_algorithms,
-    "networks": _list_networks,
-    "oracles": _list_oracles,
-    "compressors": _lister("gossamer.compressors", "COMPRESSORS"),
-    "aggregators": _lister("gossamer.aggregators", "AGGREGATORS"),
-    "schedules": _lister("gossamer.schedules", "SCHEDULES"),
-    "problems": _lister("gossamer.problems", "PROBLEMS"),
-    "datasets": _list_datasets,
-    "metrics": _list_metrics,
-    "links": _list_links,
-    "compute-times": _lister("gossamer.clocks", "COMPUTE"),
+REGISTRIES = {
+    "algorithms": ("gossamer.algorithms", "ALGORITHMS"),
+    "networks": ("gossamer.networks", "NETWORKS"),
+    "oracles": ("gossamer.oracles", "STAGES"),
+    "compressors": ("gossamer.compressors", "COMPRESSORS"),
+    "aggregators": ("gossamer.aggregators", "AGGREGATORS"),
+    "schedules": ("gossamer.schedules", "SCHEDULES"),
+    "problems": ("gossamer.problems", "PROBLEMS"),
+    "datasets": ("gossamer.data", "DATASETS"),
+    "metrics": ("gossamer.metrics", "METRICS"),
+    "links": ("gossamer.clocks", "LINKS"),
+    "compute-times": ("gossamer.clocks", "COMPUTE"),
 }
-"""The kinds of things that have names."""
+"""The kinds of things that have names, and the registry of each."""
+
+
+def list_kind(kind: str) -> list[Entry]:
+    """Return an entry for each thing of a kind."""
+    name = REGISTRIES[kind][1]
+    module = importlib.import_module(REGISTRIES[kind][0])
+    things = dict(getattr(module, name))
+    if kind == "oracles":  # where gradients come from; the stages change them
+        things = {"exact": module.exact, "minibatch": module.minibatch} | things
+    entries = [_describe(kind, name, thing) for name, thing in things.items()]
+    if kind == "links":
+        entries += [Entry(name=name, about=region.source, options=[]) for name, region in module.REGIONS.items()]
+    return entries
+
+
+def _describe(kind: str, name: str, thing: Any) -> Entry:
+    if kind == "algorithms":
+        options = [f"{key} in {allowed}" for key, allowed in hyperparameters(thing).items()] + list(parts(thing))
+        about = thing.title
+        if hasattr(thing, "wake"):  # the name of the asynchronous form opens its docstring, if it has one
+            named = re.match("([^,:.]+)[,:]", inspect.getdoc(thing.wake) or "")
+            about += "; also asynchronous" + (f", as {named[1]}" if named else "")
+        return Entry(name=name, about=about, options=options, needs=thing.needs)
+    if kind == "metrics":
+        return Entry(name=name, about=thing.label.about, options=[])
+    options = [] if kind == "datasets" else list(inspect.signature(thing).parameters)
+    if kind == "networks":  # an option may belong to all networks, and not be an argument of the function
+        from gossamer.networks import options as options_of
+
+        options = list(options_of(name))
+    about = (inspect.getdoc(thing) or "").split("\n")[0].split(". ")[0].rstrip(".")
+    return Entry(name=name, about=about, options=options)
 
 
 def load_file(file: str | Path) -> ModuleType:
