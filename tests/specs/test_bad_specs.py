@@ -84,6 +84,14 @@ BAD = {
     "step sizes that overflow": ("[0.01, 0.1]", "[1e300, 1e308]", r"eta must lie between 1e-30 and 1e\+30, but is"),
     "wide grid": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 1000000000", "less than or equal to 100000"),
     "target": ("0.01, 0.1]", '0.01, 0.1]\ncriterion = "rounds"\ntarget = nan', "finite number"),
+    "criterion of another problem": (
+        *(B, '"d-psgd"', "0.01, 0.1]", '0.01, 0.1]\ncriterion = "accuracy"'),
+        "the criterion accuracy is not measured in these runs .* take one of .*grad_norm_sq",
+    ),
+    "criterion without a constant bias": (
+        *(B, '"d-psgd"', "0.01, 0.1]", '0.01, 0.1]\ncriterion = "stationarity"'),
+        "the criterion stationarity is not measured",
+    ),
     "unknown key of tuning": ("0.01, 0.1]", "0.01, 0.1]\nbugdet = 8", "did you mean 'budget'"),
     "tuning's seeds": ("steps = 30", "steps = 30\nseeds = [1000000]", "are for tuning"),
     # sizes
@@ -122,6 +130,11 @@ BAD = {
     "compressor as text": ('"d-psgd"', '"choco-sgd"\ngamma = 0.5\ncompressor = "top-k"', "must be a table"),
     "date": ("threshold = 1.0", "threshold = 2020-01-01", "of the type date"),
     "time": ("steps = 30", "steps = 12:30:00", "of the type time"),
+    "number for a file": (
+        "[run]",
+        '[clock]\nlinks = { kind = "file", file = 3 }\n[run]',
+        r"\[clock\] links: file: it cannot be made of",
+    ),
     "true for a number": ("eta = 0.1", "eta = true", "must be a number"),
     "true in a list": ("[[1.0, 0.0]", "[[true, 0.0]", "A must be numbers"),
     "ragged": ("[0.0, 1.0]", "[0.0]", "b must be numbers"),

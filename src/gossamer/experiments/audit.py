@@ -54,6 +54,7 @@ class Finding:
     def exceeded(self) -> list[str]:
         """The stated bounds that were exceeded by more than chance: a bias by the lower end of its interval."""
         stated, measured, exceeded = self.stated, self.measured, []
+        # a constant of 0 is exceeded by rounding errors alone
         rounding = 1e-9 * float(measured.grad_sq.max())
         if stated.relative is not None and stated.absolute is not None:
             least = measured.absolute_interval(stated.relative)[0]
@@ -173,6 +174,7 @@ def _follow(variant: str, one: Setup, rule: Any, count: int, queries: int, seed:
         x, memory = _query(block, t)
         if not np.isfinite(x).all():
             break
+        # another seed at each round, so that the errors of the measurements are independent
         at_round = measure(one.oracle, one.problem, x[None], memory=memory, queries=queries, seed=seed + t, round=t)
         asked.append(t)
         measured.append(at_round)

@@ -27,6 +27,7 @@ def open_directory(folder: Path | None, spec: Spec | None) -> Iterator[Store]:
         yield NullStore()
         return
     stored, cells = folder / "spec.toml", folder / "cells"
+    # a directory that another call made stays, whatever goes wrong here
     is_new = not os.path.lexists(stored) and not os.path.lexists(cells)
     missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     try:
@@ -64,7 +65,7 @@ def claim(folder: Path, spec: Spec | None) -> None:
             )
         _check_format(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    sweep(folder)
+    sweep(folder)  # what a killed process left half written
     if spec is not None:
         write(folder / "spec.toml", spec.toml().encode())
 

@@ -275,6 +275,7 @@ class Costs(NamedTuple):
 
     def within(self, currency: Currency, amount: float) -> int:
         """Return how many whole rounds a budget pays for, `MOST` at most; −1 if it does not even pay for the start."""
+        # costs grow with the rounds, so that bisection finds the last one that is paid
         return bisect_right(range(MOST + 1), amount, key=lambda rounds: self.at(currency, rounds)) - 1
 
 
@@ -334,6 +335,7 @@ def time_rounds(setup: Setup, rounds: int = PROBE, seeds: tuple[int, ...] = (0,)
     if network.asynchronous:
         work, agents = work_of(*made_of), network.agents
         several = [schedule(network, setup.clock, work, seed, rounds) for seed in seeds]
+        # a round of an asynchronous run is as many events as there are agents
         ends = np.mean([np.append(each.begin, each.ends[agents - 1 :: agents]) for each in several], axis=0)
     else:
         ends = seconds_of_rounds(orders(*made_of), network, setup.clock, range(rounds + 1)).mean(0)
@@ -365,7 +367,7 @@ class Contender:
         """Build a contender, or raise InputError if the method does not suit the problem or the graph."""
         options = build_parts(f"{algorithm['name']}:", algorithm, PART_REGISTRIES)
         candidate = Candidate(ALGORITHMS[options.pop("name")], options)
-        _ = candidate.step  # without a step size it cannot be tuned
+        _ = candidate.step  # it raises for a method without a step size, which cannot be tuned
         example = algorithm | {key: allowed.example for key, allowed in candidate.open.items()}
         setup = spec.model_copy(update={"algorithm": [example], "network": network}).parts()
         return Contender(algorithm, network, candidate, setup, time_rounds(setup))
@@ -406,6 +408,7 @@ class Contender:
     def become_finalist(self, goal: Goal, seeds: tuple[int, ...]) -> None:
         """Keep the best setting, with all rounds that the budget pays for, timed exactly."""
         self.settings = self.settings[:1]
+        # two rounds and 2 % more, since the probe only estimates the pace of later rounds
         rounds = max(PROBE, math.ceil(1.02 * self.costs.within(goal.paid, goal.amount)) + 2)
         while True:
             self.costs = time_rounds(self.setup, rounds, seeds)
@@ -472,7 +475,7 @@ def first_design(candidate: Candidate, ends: tuple[float, float], count: int) ->
     """Return settings at equal ratios of the step size; each other number takes its values equally often, in an order
     that is drawn."""
     settings: list[Values] = [{candidate.step: float(eta)} for eta in np.geomspace(*ends, count)]
-    rng = np.random.default_rng(count)
+    rng = np.random.default_rng(count)  # the same in every search, so that a search can be repeated
     for key, allowed in candidate.open.items():
         if key != candidate.step:
             values = np.resize(grid_of(allowed), count)
@@ -565,6 +568,7 @@ class Search:
         """The contenders that did not go on, the stage in which each was dropped, and why."""
         self.points: list[dict[str, Any]] = []
         self._began = time.monotonic()
+        # any method and graph do to build the problem
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
         self._problem = spec.model_copy(update=example).parts().problem
         scale = 1 / (self._problem.smoothness or 1.0)
@@ -575,6 +579,7 @@ class Search:
 
     def count_kept(self, stage: int) -> int:
         """Return how many contenders go on from a stage of the search, at most."""
+        # whole budgets cost most, and every pair of finalists widens the intervals of all
         return self.keep if stage < 2 else min(self.keep, FINALISTS)
 
     def _choose_graphs(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -740,6 +745,7 @@ class Search:
 
     def _run_stage(self, stage: int, contenders: list[Contender]) -> list[Contender]:
         """Run a stage on one seed that all share, and return the contenders that go on, the best first."""
+        # a seed for each stage: what was lucky on the samples of one is tried on others
         goal, seed = self.goal, FIRST_SEED + self.first_seed + stage
 
         def try_settings(one: Contender) -> None:
@@ -820,7 +826,7 @@ class Search:
         """Apply `work` to each contender, as many at a time as there are cores, and report the rounds that are done."""
         longest = sorted(contenders, key=lambda one: -one.work)  # first, so that no core waits for it at the end
         done, total = 0, sum(one.rounds for one in longest)
-        pool = ThreadPoolExecutor(WORKERS)
+        pool = ThreadPoolExecutor(WORKERS)  # threads, because compiled blocks and compilation run without the GIL
         try:
             futures = {pool.submit(work, one): one for one in longest}
             for future in as_completed(futures):

@@ -212,6 +212,7 @@ def _compute(tasks: list[Task], store: Store, report: Report, tally: Tally) -> d
     groups: dict[tuple[Any, ...], list[Task]] = {}
     for task in tasks:
         one = task.setup
+        # oracles and parts of equal structure differ in numbers only, which are arguments of the program
         structure = str(jax.tree.structure((one.oracle, parts(task.rule))))
         same = structure, id(one.problem), id(one.network), Form.of(task.rule), tuple(task.seeds), task.plan, one.width
         groups.setdefault(same, []).append(task)
@@ -246,7 +247,7 @@ def is_settled(runs: dict[int, Row], setup: Setup) -> bool:
     Where the agents' mean bias ē is constant, ‖ē‖² + ‖∇F + ē‖² must have settled as well: floors are read from it.
     """
     if any(run.diverged >= 0 for run in runs.values()):
-        return True
+        return True  # more rounds would bring nothing
     first = next(iter(runs.values()))
     rounds = first.rounds
     shares = setup.shares if len(setup.shares) > 1 else [[seed] for seed in setup.seeds]

@@ -320,18 +320,19 @@ def extension_grid(candidate: Candidate, trials: Sequence[Trial], count: int) ->
     values = sorted({trial.values[second] for trial in trials}) if second else []
     allowed = candidate.open[second] if second else None
     if second and grown == second and isinstance(allowed, Range):
+        # two values more, each half a decade nearer to the end of the range
         nearest = min(map(allowed.distance, values))
         more = [allowed.at_distance(nearest / 10 ** (k / 2)) for k in (1, 2)]
         columns = np.geomspace(etas[0], etas[-1], count // 2).tolist()
         return [top | {step: eta, second: value} for value in more for eta in columns]
     if isinstance(allowed, Range) and allowed.beyond:
         values = sorted(sorted(values, key=allowed.distance)[:4])
-    values = values[:4]
+    values = values[:4]  # so that each value keeps some step sizes of the count
     number, place = count // max(1, len(values)), etas.index(top[step])
-    if grown != step:
+    if grown != step:  # it lies inside: between its neighbours
         around = etas[max(0, place - 1)], etas[min(place + 1, len(etas) - 1)]
         new = np.geomspace(*around, number + 2)[1:-1].tolist()
-    elif place == 0:
+    elif place == 0:  # beyond the edge the ratio is that of the grid
         ratio = etas[1] / etas[0]
         new = [etas[0] / ratio**k for k in range(1, number + 1)]
     else:
@@ -403,7 +404,7 @@ def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> 
             f"[tuning] no setting of {candidate.name} can be chosen: beside each that did well, at a step size larger "
             f"by at most the factor safety = {safety:g}, one failed: lower the range of eta."
         )
-    return min(safe, key=lambda trial: trial.cost)
+    return min(safe, key=lambda trial: trial.cost)  # the first of equals, whatever was tried after it
 
 
 class TrialTable(NamedTuple):

@@ -85,7 +85,7 @@ def load_file(file: str | Path) -> ModuleType:
     if known is None or known.loader is None:
         raise InputError(f"{path} is no Python file: its name must end in .py.")
     module = importlib.util.module_from_spec(known)
-    sys.modules[name] = module
+    sys.modules[name] = module  # before it runs, since dataclasses look their module up
     try:
         with blamed(f"{path}"):
             known.loader.exec_module(module)

@@ -40,6 +40,7 @@ S = TypeVar("S", bound="Section")
 
 
 class Section(pydantic.BaseModel):
+    # strict, because TOML has types: "3" is no number, and 1 is not true
     model_config = pydantic.ConfigDict(extra="forbid", strict=True, frozen=True)
 
     @pydantic.model_validator(mode="before")

@@ -138,7 +138,7 @@ class Candidate:
         settings = [{self.step: eta} for eta in section.eta]
         if self.second is not None:
             settings = [{**first, self.second: value} for value in self.second_values(section) for first in settings]
-        corners = [self.rule(setting) for setting in settings]
+        corners = [self.rule(setting) for setting in settings]  # each is checked when it is made
         return corners[0]
 
 
@@ -196,6 +196,7 @@ class Setup:
         with errors_at("[run]"):
             if self.plan.until and run.settle is not None:
                 raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
+            # a final run on samples that chose its numbers would look better than it is
             if tuning and max(seeds) >= FIRST_SEED:
                 raise InputError(f"seeds from {FIRST_SEED:,} on are for tuning: choose others.")
             if run.settle is not None and run.settle < self.plan.steps:
@@ -234,7 +235,7 @@ class Setup:
         Rules are traced here for the first time, so that those which break the contract are refused, too.
         """
         tuning = self.tuning
-        settings = tuning.budget if tuning else len(self.candidates)
+        settings = tuning.budget if tuning else len(self.candidates)  # of the widest grid
         check_devices(settings * len(self.seeds), self.problem, self.network)
         for candidate in self.candidates:
             rule = candidate.example(tuning) if tuning and candidate.open else candidate.whole

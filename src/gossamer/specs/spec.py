@@ -136,6 +136,7 @@ class Spec(Section):
                 for key in ("oracle", "run", "clock", "tuning"):
                     section, changes = getattr(self, key), getattr(variant, key)
                     if changes:
+                        # without defaults, so that a stored spec has only the keys that were given
                         changed = section.model_dump(exclude_unset=True) | changes
                         update[key] = validate(type(section), changed, f"{key} ")
             specs[variant.name] = self.model_copy(update=update)
@@ -152,6 +153,7 @@ class Spec(Section):
     def parts(self) -> Setup:
         """Build and check everything that the spec names. No run begins."""
         made_by = tuple(find_own(self.problem))
+        # as JSON with sorted keys, because the arguments of a cached function must be hashable and equal
         problem = _build_problem(json.dumps(self.problem, sort_keys=True), _stamps(self.problem), made_by)
         with errors_at("[network]"):
             digests = digests_of(self.network)
