@@ -867,13 +867,13 @@ class Search:
             took.append(time.monotonic() - began)
         compiling, speed = max(took[0] - took[1], 0.0), TRIAL[1] / took[1]
         # the blocks of the finals are about as large as those of a stage
-        stages = [count * share for count, share in zip((*counts, counts[-1]), (*SHARES, 1.0), strict=True)]
-        rounds = tried.rounds / SHARES[0] * sum(stages)
-        minutes = (sum(counts) * compiling + rounds / speed) / WORKERS / 60
+        later = sum(count * share for count, share in zip(counts[1:], SHARES[1:], strict=True)) + counts[-1]
+        work = sum(one.work for one in contenders) + tried.work / SHARES[0] * later
+        minutes = (sum(counts) * compiling + work / max(1.0, tried.costs.queries) / speed) / WORKERS / 60
         kept = "the same command goes on" if self.store.keeps else "nothing is kept"
         return (
-            f"up to {minutes:.1f} minutes on {counted(WORKERS, 'core')}, by a trial of {tried.form}, and longer where "
-            f"more seeds are needed to decide; Ctrl-C stops, and {kept}"
+            f"about {minutes:.1f} minutes on {counted(WORKERS, 'core')} if methods that compute as much as {tried.form}, "
+            f"which was tried, go on, and longer where more seeds are needed to decide; Ctrl-C stops, and {kept}"
         )
 
     def _winner(self, first: Contender, row: dict[str, Any]) -> str:
