@@ -872,8 +872,9 @@ class Search:
         minutes = (sum(counts) * compiling + work / max(1.0, tried.costs.queries) / speed) / WORKERS / 60
         kept = "the same command goes on" if self.store.keeps else "nothing is kept"
         return (
-            f"about {minutes:.1f} minutes on {counted(WORKERS, 'core')} if methods that compute as much as {tried.form}, "
-            f"which was tried, go on, and longer where more seeds are needed to decide; Ctrl-C stops, and {kept}"
+            f"about {minutes:.1f} minutes on {counted(WORKERS, 'core')} if methods that compute as much as "
+            f"{tried.form}, which was tried, go on, and longer where more seeds are needed to decide; "
+            f"Ctrl-C stops, and {kept}"
         )
 
     def _winner(self, first: Contender, row: dict[str, Any]) -> str:
