@@ -16,9 +16,9 @@ from pathlib import Path
 from unittest import mock
 
 from gossamer import cli
+from gossamer.cli.init import comment, examples
 from gossamer.report import figures
 from gossamer.results.study import Study
-from gossamer.specs.starting import comment, examples
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

@@ -47,7 +47,7 @@ def metrics() -> str:
 
 
 def networks() -> str:
-    return _entries(catalogue.CATALOGUE["networks"]())
+    return _entries(catalogue.list_kind("networks"))
 
 
 def compared() -> str:
@@ -89,7 +89,7 @@ def sizes() -> str:
 
 
 def datasets() -> str:
-    entries = catalogue.CATALOGUE["datasets"]()
+    entries = catalogue.list_kind("datasets")
     return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
 
 
@@ -114,15 +114,15 @@ def _signatures(registry: dict[str, Any]) -> str:
 
 
 def compressors() -> str:
-    return _entries(catalogue.CATALOGUE["compressors"]())
+    return _entries(catalogue.list_kind("compressors"))
 
 
 def aggregators() -> str:
-    return _entries(catalogue.CATALOGUE["aggregators"]())
+    return _entries(catalogue.list_kind("aggregators"))
 
 
 def schedules() -> str:
-    return _entries(catalogue.CATALOGUE["schedules"]())
+    return _entries(catalogue.list_kind("schedules"))
 
 
 TOLD_IN = {
@@ -140,7 +140,7 @@ TOLD_IN = {
 
 def surroundings() -> str:
     """All that a method runs with, by name."""
-    made = {kind: [entry["name"] for entry in catalogue.CATALOGUE[kind]()] for kind in TOLD_IN}
+    made = {kind: [entry["name"] for entry in catalogue.list_kind(kind)] for kind in TOLD_IN}
     return _table(["kind", "names"], [(f"[{kind}]({TOLD_IN[kind]})", _codes(names)) for kind, names in made.items()])
 
 

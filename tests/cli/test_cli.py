@@ -14,7 +14,7 @@ import pytest
 from gossamer.algorithms import ALGORITHMS
 from gossamer.cli.list import Kind
 from gossamer.networks import NETWORKS
-from gossamer.specs.catalogue import CATALOGUE
+from gossamer.specs.catalogue import REGISTRIES
 from gossamer.specs.spec import Spec
 from tests.commands import gossamer
 
@@ -54,7 +54,7 @@ def test_list_names_everything():
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_library():
-    assert list(get_args(Kind)) == list(CATALOGUE)
+    assert list(get_args(Kind)) == list(REGISTRIES)
 
 
 @pytest.mark.parametrize(

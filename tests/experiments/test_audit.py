@@ -98,8 +98,8 @@ def test_variants_words_and_tables():
     )
     assert all(finding.exceeded == [] for finding in found.findings)
     assert {args[0] for args in told} == {"small: d-psgd", "large: d-psgd", "random: d-psgd"}
-    assert found.table["stated M_f"].to_list() == [pytest.approx(0.0025), 0.5, 0.0]
-    assert found.table["stated σ²"].to_list() == [0, 0, None]
+    assert [finding.stated.relative for finding in found.findings] == [pytest.approx(0.0025), 0.5, 0.0]
+    assert [finding.stated.variance for finding in found.findings] == [0, 0, None]
     text = str(found)
     assert "small: d-psgd (eta=0.1), rounds 0, 6" in text
     assert "stated   M_f = 0, σ_f² = 0, σ² = –" in text

@@ -18,9 +18,10 @@ from gossamer.experiments.recommend import (
     LOOKS,
     Contender,
     Costs,
-    Request,
+    Goal,
     Score,
     Search,
+    add_clock,
     compare,
     first_design,
     forms,
@@ -29,10 +30,9 @@ from gossamer.experiments.recommend import (
     next_design,
     rank,
     recommend,
-    score_run,
 )
 from gossamer.results.recommendation import Recommendation
-from gossamer.specs.experiment import Candidate
+from gossamer.specs.setup import Candidate
 from gossamer.specs.spec import Spec
 from tests.commands import gossamer
 
@@ -47,8 +47,10 @@ GIVEN = {
 }
 
 
-def spec(**changes):
-    return Spec.of(GIVEN | changes)
+def search(degree=4, graphs=None, matters=None, **changes):
+    """A search of a budget of one second."""
+    given = Spec.of(GIVEN | changes)
+    return Search(add_clock(given), Goal.of(given, seconds=1.0, matters=matters), degree=degree, graphs=graphs)
 
 
 @pytest.fixture(scope="module")
@@ -183,8 +185,8 @@ def test_variants_are_refused():
 
 def test_a_budget_is_counted_by_the_closed_form_of_its_clock():
     """D-PSGD computes 0.5 s while its message of 2 numbers travels 0.25 s, and an agent of a ring sends to two."""
-    way = Contender.of(Request(spec(), seconds=1.0).spec, {"name": "d-psgd"}, {"name": "ring"})
-    costs = way.time_rounds(way.candidate.rule({"eta": 0.1}))
+    way = Contender.of(Spec.of(GIVEN), {"name": "d-psgd"}, {"name": "ring"})
+    costs = way.costs
     np.testing.assert_array_equal(costs.ends, 0.5 * np.arange(129))
     assert costs.sent == (0.0, 2 * 2 * 8)
     assert [costs.within("seconds", amount) for amount in (0.4, 0.5, 63.9, 64.0, 100.2)] == [0, 1, 127, 128, 200]
@@ -204,7 +206,7 @@ def test_a_budget_pays_for_its_rounds_and_not_for_one_more(steps, amount):
 @pytest.mark.parametrize("name", ["d-psgd", "biased-dmt", "docom", "local-biased-dmt", "gt-adam", "gt-sarah"])
 def test_every_way_gets_as_many_settings_all_different_and_allowed(name):
     form = next(forms(name))
-    way = Contender.of(Request(spec(), seconds=1.0).spec, form, {"name": "ring", "weights": "lazy"})
+    way = Contender.of(Spec.of(GIVEN), form, {"name": "ring", "weights": "lazy"})
     design = first_design(way.candidate, (0.01, 1.0), 12)
     further = next_design(way.candidate, design[3:6], 1.5, 12)
     for several in (design, further):
@@ -219,17 +221,17 @@ def test_every_way_gets_as_many_settings_all_different_and_allowed(name):
 
 
 def test_methods_that_do_not_suit_are_left_out_with_the_reason():
-    choices = Search(Request(spec(), seconds=1.0, degree=2))
+    choices = search(degree=2)
     named = {name for name in choices.methods if name in choices.left_out}
     assert not named
     assert "directed graphs" in choices.left_out["push-pull"]
     assert "attackers" in choices.left_out["robust-dsgd"]
     assert "that of d-psgd" in choices.left_out["biased-dsgd"]
     assert {graph["name"] for graph in choices.graphs} >= {"ring", "base-graph"}
-    attacked = GIVEN | {"network": {"name": "complete", "attack": {"agents": [0]}}}
-    assert "robust-dsgd" in Search(Request(Spec.of(attacked), seconds=1.0)).methods
-    directed = GIVEN | {"network": {"name": "directed-ring"}}
-    choices = Search(Request(Spec.of(directed), seconds=1.0))
+    attacked = {"network": {"name": "complete", "attack": {"agents": [0]}}}
+    assert "robust-dsgd" in search(**attacked).methods
+    directed = {"network": {"name": "directed-ring"}}
+    choices = search(**directed)
     assert [graph["name"] for graph in choices.graphs] == ["directed-ring"]
     assert "push-pull" in choices.methods
     first = {way.algorithm["name"] for name in choices.methods if (way := choices.first_form(name)) is not None}
@@ -239,7 +241,7 @@ def test_methods_that_do_not_suit_are_left_out_with_the_reason():
 
 
 def test_a_method_that_went_on_is_tried_in_all_forms_on_all_graphs():
-    choices = Search(Request(spec(), seconds=1.0, graphs=["ring", "complete"]))
+    choices = search(graphs=["ring", "complete"])
     names = {"d-psgd": 4, "choco-sgd": 4, "dsgt": 2}
     for name, count in names.items():
         way = choices.first_form(name)
@@ -280,27 +282,26 @@ def test_equal_methods_are_called_worse_in_at_most_one_search_of_twenty(monkeypa
     in 1,000.
     """
     draws, looks = np.random.default_rng(11), []
-    request = Request(spec(), seconds=10.0, matters=1e-9)
 
-    def run_seeds(search, entered, seeds):
+    def run_seeds(finals, entered, seeds):
         for one in entered:
             for seed in seeds[len(one.by_seed) :]:
                 value = 1 + 0.01 * draws.normal()
                 one.runs[seed] = Row(np.arange(2), {"loss": np.array([2.0, value])}, -1, 1.0, np.zeros((4, 2)), None)
                 one.by_seed[seed] = Score(0, value)
 
-    def watched_rank(request, finalists):
-        ranked = rank(request, finalists)
+    def watched_rank(goal, finalists):
+        ranked = rank(goal, finalists)
         looks.append("worse" in {apart.verdict for apart, _ in ranked})
         return ranked
 
-    monkeypatch.setattr(Contender, "become_finalist", lambda one, request, seeds: None)
+    monkeypatch.setattr(Contender, "become_finalist", lambda one, goal, seeds: None)
     monkeypatch.setattr(Search, "_run_seeds", run_seeds)
     monkeypatch.setattr("gossamer.experiments.recommend.rank", watched_rank)
-    search, wrong = Search(request), 0
+    finals, wrong = search(matters=1e-9), 0
     for _ in range(1_500):
         looks.clear()
-        search.run_finals([Contender({}, {}, None) for _ in range(6)])
+        finals.run_finals([Contender({}, {}, None, None, None) for _ in range(6)])
         wrong += any(looks)
     assert binom.sf(103, 1_500, 0.05) < 1e-3
     assert wrong <= 103
@@ -332,18 +333,16 @@ def made_up(*verdicts):
 
 def test_a_target_is_scored_by_what_was_paid_until_the_criterion_stays_there():
     """The loss falls from 4 to 1 by one a round, and is at 2.5 half way between rounds 1 and 2."""
-    request = Request(spec(), seconds=10.0, target=2.5)
-    costs = Costs(np.array([0.0, 2.0, 6.0, 7.0]), (1.0, 3.0))
+    spec, costs = Spec.of(GIVEN), Costs(np.array([0.0, 2.0, 6.0, 7.0]), (1.0, 3.0))
     run = Row(np.arange(4), {"loss": np.array([4.0, 3.0, 2.0, 1.0])}, -1, 1.0, np.zeros((4, 2)), None)
-    assert score_run(run, request, costs) == Score(0, 4.0)
-    assert score_run(run, Request(spec(), bytes=10.0, target=2.5), costs) == Score(0, 1.0 + 3.0 * 1.5)
-    assert score_run(run, Request(spec(), target=2.5), costs) == Score(
-        0, 4.0
-    )  # no budget: seconds, in the spec's rounds
-    assert score_run(run, Request(spec(), seconds=10.0, target=0.5), costs) == Score(1, 1.0)
-    assert score_run(replace(run, diverged=2), request, costs).failed == 2
-    assert score_run(run, Request(spec(), seconds=10.0), costs) == Score(0, 1.0)
-    assert "until loss stays at 2.5, in 10 seconds at most" in request.sought
+    goal = Goal.of(spec, seconds=10.0, target=2.5)
+    assert goal.score(run, costs) == Score(0, 4.0)
+    assert Goal.of(spec, bytes=10.0, target=2.5).score(run, costs) == Score(0, 1.0 + 3.0 * 1.5)
+    assert Goal.of(spec, target=2.5).score(run, costs) == Score(0, 4.0)  # no budget: seconds, in the spec's rounds
+    assert Goal.of(spec, seconds=10.0, target=0.5).score(run, costs) == Score(1, 1.0)
+    assert goal.score(replace(run, diverged=2), costs).failed == 2
+    assert Goal.of(spec, seconds=10.0).score(run, costs) == Score(0, 1.0)
+    assert "until loss stays at 2.5, in 10 seconds at most" in goal.sought
 
 
 def test_ties_and_what_is_undecided_are_said():

@@ -215,7 +215,7 @@ BAD = {
     "no problem name": ('name = "logistic"', "", r"\[problem\] name is missing. Known: .*logistic"),
     "problem": ('"logistic"', '"logistics"', r"\[problem\] name = 'logistics' is not known; did you mean 'logistic'"),
     "option": ("agents = 6", "agents = 6\nalhpa = 1", r"\[problem\] logistic: key 'alhpa' is not known; did you mean"),
-    "option type": ("agents = 6", 'agents = "six"', r"\[problem\] logistic: key 'agents' is 'six': input should be"),
+    "option type": ("agents = 6", 'agents = "six"', r"\[problem\] the number of agents must be a whole number"),
     "alpha": ("agents = 6", "agents = 6\nalpha = -1", r"\[problem\] logistic\(alpha=…\) must be a number in \[0, ∞\)"),
     "split": ("agents = 6", 'agents = 6\nsplit = "lables:2"', r"\[problem\].*labels"),
     "agents": ("agents = 6", "agents = 600", r"\[problem\].*600"),

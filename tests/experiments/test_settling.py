@@ -7,7 +7,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.engines import runs
-from gossamer.experiments.running import _has_settled, run
+from gossamer.experiments.running import is_settled, run
 from gossamer.results.statistics import unsettled
 from gossamer.specs.spec import Spec
 
@@ -79,4 +79,4 @@ def test_what_floors_are_read_from_must_have_settled_too(drift):
         )
         for seed in seeds
     }
-    assert _has_settled(rows, shares) is (drift == 0.0)
+    assert is_settled(rows, shares) is (drift == 0.0)

@@ -8,7 +8,7 @@ import pytest
 import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError
-from gossamer.experiments import tuned_spec, tuning
+from gossamer.experiments import tuning
 from gossamer.specs.spec import Spec
 
 SPEC = {
@@ -43,7 +43,7 @@ BOTH = table(("", 0, "d-psgd", LINE), ("", 0, "biased-dmt", GRID))
 
 
 def test_the_numbers_stand_where_they_were_open_and_the_tuning_is_gone():
-    given = tuned_spec.tuned_spec(Spec.of(SPEC), BOTH)
+    given = tuning.apply_tuning(Spec.of(SPEC), BOTH)
     assert given["algorithm"] == [
         {"name": "d-psgd", "eta": 0.1}, {"name": "biased-dmt", "eta": 0.1, "lam": 0.3}, {"name": "gnsd", "eta": 0.1},
     ]  # fmt: skip
@@ -55,7 +55,7 @@ def test_the_numbers_stand_where_they_were_open_and_the_tuning_is_gone():
 
 def test_what_is_given_stays_as_it_is():
     spec = Spec.of(SPEC | {"algorithm": [{"name": "biased-dmt", "lam": 0.5}]})
-    given = tuned_spec.tuned_spec(spec, table(("", 0, "biased-dmt", {(0.1, 0.5): 2.0, (0.2, 0.5): 1.0})))
+    given = tuning.apply_tuning(spec, table(("", 0, "biased-dmt", {(0.1, 0.5): 2.0, (0.2, 0.5): 1.0})))
     assert given["algorithm"] == [{"name": "biased-dmt", "lam": 0.5, "eta": 0.2}]
 
 
@@ -63,14 +63,14 @@ def test_the_file_says_where_its_numbers_come_from_and_finds_its_data(tmp_path):
     (tmp_path / "inner").mkdir()
     (tmp_path / "inner" / "d.csv").write_text("a,label\n1,0\n2,1\n")
     spec = Spec.of(SPEC | {"problem": {"name": "logistic", "data": "inner/d.csv", "label": "label"}}, tmp_path)
-    given = tuned_spec.tuned_spec(spec, BOTH)
-    text = tuned_spec.text_of(given, tmp_path / "tuned.toml", "my\nspec.toml", BOTH)
+    given = tuning.apply_tuning(spec, BOTH)
+    text = tuning.format_spec(given, tmp_path / "tuned.toml", "my\nspec.toml", BOTH)
     assert text.startswith("# Tuned by `gossamer tune my\\nspec.toml`")
     assert "#   biased-dmt: eta=0.1, lam=0.3, loss 0\n" in text
     back = tomllib.loads(text)
     assert back["problem"]["data"] == "inner/d.csv"
-    elsewhere = tuned_spec.tuned_spec(spec, BOTH)
-    apart = tomllib.loads(tuned_spec.text_of(elsewhere, tmp_path / "other" / "t.toml", "s", BOTH))
+    elsewhere = tuning.apply_tuning(spec, BOTH)
+    apart = tomllib.loads(tuning.format_spec(elsewhere, tmp_path / "other" / "t.toml", "s", BOTH))
     assert apart["problem"]["data"] == str(tmp_path / "inner" / "d.csv")
 
 
@@ -84,15 +84,15 @@ OTHER = {(0.01, None): 1.0, (0.1, None): 2.0}
 
 def test_variants_that_agree_share_the_numbers_and_lose_their_tuning():
     both = table(*((name, 0, "d-psgd", LINE) for name in "xy"), *((name, 0, "biased-dmt", GRID) for name in "xy"))
-    given = tuned_spec.tuned_spec(variants("x", "y"), both)
+    given = tuning.apply_tuning(variants("x", "y"), both)
     assert given["algorithm"][0] == {"name": "d-psgd", "eta": 0.1}
-    assert given["variant"] == [{"name": "x", "problem": {}}, {"name": "y", "problem": {}}]
+    assert given["variant"] == [{"name": "x"}, {"name": "y"}]
     Spec.of(given).each(Spec.parts)
 
 
 def test_variants_that_differ_carry_the_numbers_of_an_only_algorithm():
     spec = variants("x", "y", algorithms=[{"name": "d-psgd"}])
-    given = tuned_spec.tuned_spec(spec, table(("x", 0, "d-psgd", LINE), ("y", 0, "d-psgd", OTHER)))
+    given = tuning.apply_tuning(spec, table(("x", 0, "d-psgd", LINE), ("y", 0, "d-psgd", OTHER)))
     assert [one["algorithm"] for one in given["variant"]] == [{"eta": 0.1}, {"eta": 0.01}]
     rules = Spec.of(given).each(lambda one: one.parts().candidates[0].whole)
     assert rules == {"x": gs.DPSGD(0.1), "y": gs.DPSGD(0.01)}
@@ -105,26 +105,26 @@ def test_variants_that_differ_in_one_of_several_algorithms_must_be_named():
     with pytest.raises(
         InputError, match=r"the variants chose different numbers for d-psgd.* name one of them, 'x', 'y'"
     ):
-        tuned_spec.tuned_spec(variants("x", "y"), found)
-    given = tuned_spec.tuned_spec(variants("x", "y"), found, variant="y")
+        tuning.apply_tuning(variants("x", "y"), found)
+    given = tuning.apply_tuning(variants("x", "y"), found, variant="y")
     assert given["algorithm"][0] == {"name": "d-psgd", "eta": 0.01}
     assert "variant" not in given
     Spec.of(given).parts()
     with pytest.raises(InputError, match="the spec has no variant 'z'"):
-        tuned_spec.tuned_spec(variants("x", "y"), found, variant="z")
+        tuning.apply_tuning(variants("x", "y"), found, variant="z")
 
 
 def test_replicates_that_differ_must_be_named_and_bring_their_seeds():
     spec = Spec.of(SPEC | {"tuning": {"eta": [0.01, 1.0], "replicates": 2}, "algorithm": [{"name": "d-psgd"}]})
     found = table(("", 0, "d-psgd", LINE), ("", 1, "d-psgd", OTHER))
     with pytest.raises(InputError, match="the replicates of the tuning chose different numbers for d-psgd"):
-        tuned_spec.tuned_spec(spec, found)
-    given = tuned_spec.tuned_spec(spec, found, replicate=1)
+        tuning.apply_tuning(spec, found)
+    given = tuning.apply_tuning(spec, found, replicate=1)
     assert given["algorithm"] == [{"name": "d-psgd", "eta": 0.01}]
     assert given["run"]["seeds"] == [2, 3]
     with pytest.raises(InputError, match="there is no replicate 2: the tuning has 2, counted from 0"):
-        tuned_spec.tuned_spec(spec, found, replicate=2)
-    same = tuned_spec.tuned_spec(spec, table(("", 0, "d-psgd", LINE), ("", 1, "d-psgd", LINE)))
+        tuning.apply_tuning(spec, found, replicate=2)
+    same = tuning.apply_tuning(spec, table(("", 0, "d-psgd", LINE), ("", 1, "d-psgd", LINE)))
     assert same["run"]["seeds"] == 4
 
 
@@ -148,7 +148,7 @@ def test_a_step_size_and_a_count_of_other_names_come_back_under_their_own(monkey
     row = {"variant": "", "replicate": 0, "algorithm": Own.name, "setting": "", "eta": 0.25, "value_": 5.0}
     row |= {"criterion": "loss", "value": 1.0, "diverged": 0, "extension": 0, "chosen": True}
     spec = Spec.of(SPEC | {"algorithm": [{"name": Own.name}]})
-    (filled,) = tuned_spec.tuned_spec(spec, pl.DataFrame([row]))["algorithm"]
+    (filled,) = tuning.apply_tuning(spec, pl.DataFrame([row]))["algorithm"]
     assert filled == {"name": Own.name, "alpha": 0.25, "value": 5}
     assert type(filled["value"]) is int
 

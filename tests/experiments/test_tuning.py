@@ -10,10 +10,10 @@ import pytest
 import gossamer as gs
 from gossamer.engines.runs import Row
 from gossamer.experiments import running as experiment
-from gossamer.experiments.tuned_spec import tuned_spec
 from gossamer.experiments.tuning import (
     Trial,
     Tuned,
+    apply_tuning,
     best,
     edges_of,
     extension_grid,
@@ -23,8 +23,8 @@ from gossamer.experiments.tuning import (
     refinement_grid,
 )
 from gossamer.report import names
-from gossamer.specs.experiment import Candidate
-from gossamer.specs.sections import FIRST_SEED, TuningSection
+from gossamer.specs.schema import FIRST_SEED, TuningSection
+from gossamer.specs.setup import Candidate
 from gossamer.specs.spec import Spec
 
 SECTION = TuningSection(eta=[0.01, 1.0])
@@ -348,6 +348,8 @@ def test_one_algorithm_from_several_starts_is_tuned_for_each_and_told_apart(repl
     assert all(text.startswith("Biased-DMT (") for text in shown.values())
     assert len(study.summary().table) == 4
     if replicates == 1:
-        fixed = tuned_spec(Spec.of(given | {"algorithm": [{"name": "biased-dmt"} | start for start in starts]}), table)
+        fixed = apply_tuning(
+            Spec.of(given | {"algorithm": [{"name": "biased-dmt"} | start for start in starts]}), table
+        )
         again = experiment.run(Spec.of(fixed), progress=False)
         assert [setting for _, setting in again.result.states] == settings

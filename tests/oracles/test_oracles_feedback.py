@@ -119,7 +119,7 @@ def test_what_is_refused():
             {"kind": "error-feedback", "compressor": {"kind": "topk"}},
             r"stage 1: compressor: kind = 'topk' is not known",
         ),
-        ({"kind": "error-feedback", "compressor": {"kind": "top-k", "k": 1}, "method": "ef"}, r"key 'method' is 'ef'"),
+        ({"kind": "error-feedback", "compressor": {"kind": "top-k", "k": 1}, "method": "ef"}, "did you mean 'ef21'"),
         ({"kind": "private", "clip": 1.0, "noise": 1.0, "rate": 0.1}, r"stage 1: private draws its own rows"),
     ],
 )

@@ -22,8 +22,8 @@ import gossamer as gs
 from gossamer.engines.simulator import plan_run
 from gossamer.results import provenance
 from gossamer.results.cache_key import Unknown, digest
-from gossamer.specs.experiment import Experiment
-from gossamer.specs.sections import RunSection
+from gossamer.specs.schema import RunSection
+from gossamer.specs.setup import Setup
 
 ROOT = Path(__file__).parents[2]
 SOURCE = Path(gs.__file__).resolve().parent
@@ -292,7 +292,7 @@ def key_of(rule, oracle=None, problem=None):
     network = gs.networks.ring(4)
     plan, seeds = plan_run(1, None, 1, "float32")
     parts = problem, network, oracle or gs.oracles.exact()
-    return Experiment([], *parts, plan, seeds, RunSection(steps=1)).key_of(rule)
+    return Setup([], *parts, plan, seeds, RunSection(steps=1)).key_of(rule)
 
 
 def test_a_key_holds_all_that_computes():

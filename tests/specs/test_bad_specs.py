@@ -11,7 +11,7 @@ import pytest
 import gossamer as gs
 from gossamer import cli
 from gossamer.core import InputError
-from gossamer.experiments.running import build_experiment
+from gossamer.experiments.running import build_setup
 from gossamer.specs.spec import Spec
 
 GOOD = """
@@ -84,6 +84,14 @@ BAD = {
     "step sizes that overflow": ("[0.01, 0.1]", "[1e300, 1e308]", r"eta must lie between 1e-30 and 1e\+30, but is"),
     "wide grid": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 1000000000", "less than or equal to 100000"),
     "target": ("0.01, 0.1]", '0.01, 0.1]\ncriterion = "rounds"\ntarget = nan', "finite number"),
+    "criterion of another problem": (
+        *(B, '"d-psgd"', "0.01, 0.1]", '0.01, 0.1]\ncriterion = "accuracy"'),
+        "the criterion accuracy is not measured in these runs .* take one of .*grad_norm_sq",
+    ),
+    "criterion without a constant bias": (
+        *(B, '"d-psgd"', "0.01, 0.1]", '0.01, 0.1]\ncriterion = "stationarity"'),
+        "the criterion stationarity is not measured",
+    ),
     "unknown key of tuning": ("0.01, 0.1]", "0.01, 0.1]\nbugdet = 8", "did you mean 'budget'"),
     "tuning's seeds": ("steps = 30", "steps = 30\nseeds = [1000000]", "are for tuning"),
     # sizes
@@ -99,8 +107,12 @@ BAD = {
     "hexadecimal": ("steps = 30", f"steps = 0x{'f' * 5000}", "a whole number of about 6,021 digits"),
     "digits": ("steps = 30", f"steps = {'9' * 5000}", "is not TOML"),
     "levels": ('"clip", threshold = 1.0', '"qsgd", levels = 9000000000000000000', "levels.* of at most 2,147,483,647"),
-    "nesting": ("[[1.0, 0.0], [0.0, 2.0]]", "[" * 400 + "]" * 400, "nests"),
-    "nesting of tables": ("threshold = 1.0", "threshold = " + "{ a = " * 100 + "1" + " }" * 100, "nests more than 20"),
+    "nesting": ("[[1.0, 0.0], [0.0, 2.0]]", "[" * 400 + "]" * 400, "nest at most 20 deep"),
+    "nesting of tables": (
+        "threshold = 1.0",
+        "threshold = " + "{ a = " * 100 + "1" + " }" * 100,
+        "nest at most 20 deep",
+    ),
     "huge entry": ("[[1.0, 0.0]", "[[1e300, 0.0]", r"A must be of size 1e\+100 at most"),
     "overflow": ("eta = 0.1", "eta = 1e400", "must be a number in"),
     # types
@@ -118,6 +130,11 @@ BAD = {
     "compressor as text": ('"d-psgd"', '"choco-sgd"\ngamma = 0.5\ncompressor = "top-k"', "must be a table"),
     "date": ("threshold = 1.0", "threshold = 2020-01-01", "of the type date"),
     "time": ("steps = 30", "steps = 12:30:00", "of the type time"),
+    "number for a file": (
+        "[run]",
+        '[clock]\nlinks = { kind = "file", file = 3 }\n[run]',
+        r"\[clock\] links: file: it cannot be made of",
+    ),
     "true for a number": ("eta = 0.1", "eta = true", "must be a number"),
     "true in a list": ("[[1.0, 0.0]", "[[true, 0.0]", "A must be numbers"),
     "ragged": ("[0.0, 1.0]", "[0.0]", "b must be numbers"),
@@ -185,7 +202,7 @@ def test_a_bad_spec_ends_with_2_and_writes_nothing(case, tmp_path, monkeypatch, 
     (tmp_path / "spec.toml").write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=message):
-        Spec.read("spec.toml").each(build_experiment)
+        Spec.read("spec.toml").each(build_setup)
     code, said = gossamer("run", "spec.toml", monkeypatch=monkeypatch, capsys=capsys)
     assert code == 2
     assert said.startswith("error: ")

@@ -17,7 +17,7 @@ from gossamer.oracles import STAGES
 from gossamer.problems import PROBLEMS
 from gossamer.results.store import Store
 from gossamer.results.study import Study
-from gossamer.specs import own_code
+from gossamer.specs.catalogue import load_file
 from tests.commands import gossamer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -150,13 +150,13 @@ def test_without_its_file_a_spec_says_what_it_does_not_know(files, tmp_path):
 def test_a_file_that_fails_is_told_with_its_line(text, message, tmp_path):
     (tmp_path / "mine.py").write_text(text, encoding="utf-8")
     with pytest.raises(gs.InputError, match=message):
-        own_code.load(tmp_path / "mine.py")
+        load_file(tmp_path / "mine.py")
     assert "gossamer_own_mine" not in sys.modules
 
 
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(gs.InputError, match=r"there is no file .*mine\.py to take code from"):
-        own_code.load(tmp_path / "mine.py")
+        load_file(tmp_path / "mine.py")
 
 
 def test_an_installed_package_offers_its_own(monkeypatch):

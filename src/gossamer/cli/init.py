@@ -1,5 +1,8 @@
 """gossamer init."""
 
+import os
+import re
+import shutil
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -7,9 +10,14 @@ import typer
 
 from gossamer.basics.text import visible
 from gossamer.cli.shared import AsJSON, app, flag, say, say_json, show
-from gossamer.core import InputError
+from gossamer.core import InputError, brief, nearest
 
 Start = Literal["logistic", "quadratic", "neural"]
+
+PACKAGE = Path(__file__).resolve().parents[1]
+
+TEMPLATES = PACKAGE / "specs" / "templates"
+"""The commented specs, one for each kind of problem."""
 
 
 @app.command()
@@ -35,26 +43,18 @@ def init(
 
         gossamer init --example own-data
     """
-    from gossamer.specs import starting
-
     if list_:
-        rows = [
-            {"name": name, "file": path.name, "about": starting.about(path)}
-            for name, path in starting.examples().items()
-        ]
+        rows = [{"name": name, "file": path.name, "about": about(path)} for name, path in examples().items()]
         if as_json:
             say_json(rows)
         else:
             show(("name", "about"), [(row["name"], row["about"]) for row in rows], whole=["name"])
         return
-    if example is not None:
-        source = starting.named(starting.examples(), example, "example")
-    else:
-        source = starting.named(starting.templates(), problem, "problem")
+    source = TEMPLATES / f"{problem}.toml" if example is None else find_example(example)
     target = Path(source.name) if file is None else file
     if target.suffix != source.suffix:
         raise InputError(f"{visible(target)} should end with {source.suffix}, as what is written is such a file.")
-    written = starting.start(source, target, force=force)
+    written = copy_spec(source, target, force=force)
     if as_json:
         say_json({"written": [str(path) for path in written]})
         return
@@ -63,3 +63,60 @@ def init(
     runs = "gossamer run" if target.suffix == ".toml" else "python"
     code = "".join(f" --with {visible(path)}" for path in written[1:] if path.suffix == ".py")
     say(f"next: {runs} {visible(target)}{code}")
+
+
+def examples() -> dict[str, Path]:
+    """Return the examples by name: those inside an installed package, or beside the sources in a clone."""
+    for folder in (PACKAGE / "examples", PACKAGE.parents[1] / "examples"):
+        if paths := sorted(path for path in folder.glob("*") if path.suffix in (".toml", ".py")):
+            return {path.stem: path for path in paths}
+    raise InputError(f"the examples are not at {PACKAGE / 'examples'}: this installation left them out.")
+
+
+def find_example(name: str) -> Path:
+    """Return the file of an example, or raise InputError with all names."""
+    if name not in (known := examples()):
+        raise InputError(f"there is no example {brief(name)}; {nearest(name, known)}")
+    return known[name]
+
+
+def about(path: Path) -> str:
+    """Return the first sentence at the top of a spec or a script."""
+    if path.suffix == ".py":
+        return path.read_text(encoding="utf-8").splitlines()[0].strip('" ').rstrip(".")
+    return comment(path).split(". ")[0].rstrip(".")
+
+
+def comment(path: Path) -> str:
+    """Return the comment at the top of a spec, up to a line that has nothing but a #."""
+    top = []
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if not line.lstrip("# ") or not line.startswith("#"):
+            break
+        top.append(line.lstrip("# "))
+    return " ".join(top)
+
+
+def copy_spec(source: Path, file: Path, *, force: bool = False) -> list[Path]:
+    """Copy a spec to `file`, with the files beside it that it names, and return the files that were written.
+
+    Those files are data, links, and code that the spec's comment says to bring. Nothing is written if one of them
+    exists, unless it is forced.
+    """
+    copies = {source: file}
+    if source.suffix == ".toml":
+        named = set(re.findall(r"[\w-]+\.\w+", source.read_text(encoding="utf-8"))) - {source.name}
+        beside = [path for path in sorted(source.parent.iterdir()) if path.name in named and path.is_file()]
+        copies |= {path: file.parent / path.name for path in beside}
+    for target in copies.values():
+        if os.path.isdir(target):  # unlike Path.is_dir, it takes names that are too long for a file
+            raise InputError(f"{brief(str(target))} is a directory: name the file to write.")
+        if os.path.lexists(target) and not force:
+            raise InputError(f"{brief(str(target))} exists: choose another name, or overwrite it with --force.")
+    try:
+        for path, target in copies.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {brief(str(file))}: {getattr(error, 'strerror', None) or error}.") from error
+    return list(copies.values())

@@ -36,10 +36,10 @@ def list_(
         gossamer list --json
     """
     load_own(own)
-    from gossamer.specs.catalogue import CATALOGUE
+    from gossamer.specs.catalogue import REGISTRIES, list_kind
 
-    kinds = [kind] if kind else list(CATALOGUE)
-    found = {name: CATALOGUE[name]() for name in kinds}
+    kinds = [kind] if kind else list(REGISTRIES)
+    found = {name: list_kind(name) for name in kinds}
     if as_json:
         say_json(found[kinds[0]] if kind else {name.replace("-", "_"): entries for name, entries in found.items()})
         return

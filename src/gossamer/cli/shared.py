@@ -97,10 +97,10 @@ Out = Annotated[Path | None, typer.Option(help="The run's directory [default: ru
 def load_own(files: list[Path] | None) -> None:
     """Run a user's own files, so that specs can name what the files define."""
     if files:
-        from gossamer.specs import own_code  # it imports all that a spec can name
+        from gossamer.specs.catalogue import load_file
 
         for file in files:
-            own_code.load(file)
+            load_file(file)
 
 
 def print_error(error: InputError) -> None:

@@ -61,7 +61,7 @@ def tune(
     import polars as pl
 
     from gossamer.basics.files import write as write_file
-    from gossamer.experiments import running, tuned_spec, tuning
+    from gossamer.experiments import running, tuning
     from gossamer.specs.spec import Spec
 
     if write is None and (variant is not None or replicate is not None):
@@ -73,12 +73,12 @@ def tune(
     with use_devices(devices, split):
         table = running.tune_spec(given, folder, progress=progress())
     if write is not None:
-        chosen = tuned_spec.tuned_spec(given, table, variant=variant, replicate=replicate)
+        chosen = tuning.apply_tuning(given, table, variant=variant, replicate=replicate)
         rows = table if variant is None else table.filter(pl.col("variant") == variant)
         rows = rows if replicate is None else rows.filter(pl.col("replicate") == replicate)
         try:
             write.parent.mkdir(parents=True, exist_ok=True)
-            write_file(write, tuned_spec.text_of(chosen, write, str(spec), rows).encode())
+            write_file(write, tuning.format_spec(chosen, write, str(spec), rows).encode())
         except OSError as error:
             raise InputError(f"cannot write {visible(write)}: {error.strerror or error}.") from error
     if as_json:

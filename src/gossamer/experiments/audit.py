@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import polars as pl
 from jaxtyping import Array, Float
 
 from gossamer.basics.progress import Report, reporting
@@ -26,7 +25,7 @@ from gossamer.engines.block import Block
 from gossamer.engines.runs import Width
 from gossamer.oracles import COVERED, ErrorBounds, Measured, Oracle, drawn_constants, measure
 from gossamer.oracles.measuring import count_of
-from gossamer.specs.experiment import Experiment
+from gossamer.specs.setup import Setup
 from gossamer.specs.spec import Spec
 
 WIDTH = 100
@@ -55,6 +54,7 @@ class Finding:
     def exceeded(self) -> list[str]:
         """The stated bounds that were exceeded by more than chance: a bias by the lower end of its interval."""
         stated, measured, exceeded = self.stated, self.measured, []
+        # a constant of 0 is exceeded by rounding errors alone
         rounding = 1e-9 * float(measured.grad_sq.max())
         if stated.relative is not None and stated.absolute is not None:
             least = measured.absolute_interval(stated.relative)[0]
@@ -126,26 +126,6 @@ class Audit:
         """Return the findings for a JSON file."""
         return {"findings": [finding.asdict() for finding in self.findings]}
 
-    @property
-    def table(self) -> pl.DataFrame:
-        """A row for each finding: the stated constants and the largest measured ones."""
-        rows = [
-            {
-                "variant": finding.variant,
-                "algorithm": finding.algorithm,
-                "setting": finding.setting,
-                "stated M_f": finding.stated.relative,
-                "M_f": finding.measured.relative,
-                "stated σ_f²": finding.stated.absolute,
-                "σ_f² at M_f = 0": finding.measured.absolute_at(0),
-                "σ_f² at M_f = 1/256": finding.measured.absolute_at(COVERED),
-                "stated σ²": finding.stated.variance,
-                "σ²": finding.measured.variance,
-            }
-            for finding in self.findings
-        ]
-        return pl.DataFrame(rows, schema_overrides={name: pl.Float64 for name in list(rows[0])[3:]})
-
     def __repr__(self) -> str:
         return f"Audit({plural(len(self.findings), 'finding')})"
 
@@ -166,20 +146,20 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
     rounds = whole("rounds", rounds)
     queries = count_of(queries)
     tasks = []
-    for variant, experiment in spec.each(Spec.parts).items():
-        for candidate in experiment.candidates:
+    for variant, setup in spec.each(Spec.parts).items():
+        for candidate in setup.candidates:
             if candidate.open:
                 raise InputError(
                     f"an audit follows one run, but {candidate.name} has no {' and no '.join(candidate.open)}: give "
                     "what [tuning] would choose (`gossamer tune --write` does it)."
                 )
-            experiment.check_memory([candidate.whole], experiment.seeds[:1], experiment.plan, Width(1, 1))
-            tasks.append((variant, experiment, candidate.whole))
+            setup.check_memory([candidate.whole], setup.seeds[:1], setup.plan, Width(1, 1))
+            tasks.append((variant, setup, candidate.whole))
     with reporting(progress) as report:
         return Audit([_follow(variant, one, rule, rounds, queries, seed, report) for variant, one, rule in tasks])
 
 
-def _follow(variant: str, one: Experiment, rule: Any, count: int, queries: int, seed: int, report: Report) -> Finding:
+def _follow(variant: str, one: Setup, rule: Any, count: int, queries: int, seed: int, report: Report) -> Finding:
     """Run a rule on the first seed, and measure the oracle at `count` rounds of the run."""
     plan, seeds = one.plan, one.seeds[:1]
     block = Block([rule], one.problem, one.network, [one.oracle], seeds=seeds, steps=plan.steps, dtype=plan.dtype)
@@ -194,6 +174,7 @@ def _follow(variant: str, one: Experiment, rule: Any, count: int, queries: int, 
         x, memory = _query(block, t)
         if not np.isfinite(x).all():
             break
+        # another seed at each round, so that the errors of the measurements are independent
         at_round = measure(one.oracle, one.problem, x[None], memory=memory, queries=queries, seed=seed + t, round=t)
         asked.append(t)
         measured.append(at_round)

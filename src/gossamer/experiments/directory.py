@@ -4,66 +4,74 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 from gossamer.basics.files import FORMAT, sweep, write
 from gossamer.core import InputError, brief
+from gossamer.engines import processes
 from gossamer.engines.simulator import plan_run
+from gossamer.results.store import NullStore, Store
 from gossamer.specs.spec import Spec
 
 
-def refuse_foreign(spec: Spec, folder: Path) -> None:
-    """Raise InputError if a directory holds anything but this run, or a shorter form of it. Nothing is written."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder} is a file; --out is a directory.")
-    stored = folder / "spec.toml"
-    if stored.is_file():
-        old = Spec.read(stored)
-        if not extends(spec, old):
-            free = next(name for number in count(2) if not os.path.lexists(name := f"{folder}-{number}"))
-            raise InputError(
-                f"{folder} holds another run: its spec.toml differs from yours in {', '.join(_differing(spec, old))}. "
-                "Only longer steps and more seeds go on in the same directory. "
-                f"Keep both with --out {free}, or remove the old one."
-            )
-        _refuse_other_format(folder)
-    elif folder.exists() and any(folder.iterdir()):
-        raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
+@contextmanager
+def open_directory(folder: Path | None, spec: Spec | None) -> Iterator[Store]:
+    """Claim a directory for a run and yield its store; without a directory, a store that keeps nothing.
 
-
-def claim(spec: Spec, folder: Path) -> None:
-    """Write the spec into the directory, which is then this run's."""
-    refuse_foreign(spec, folder)
+    Some mistakes show only when a program is traced or a setting is chosen. If such an InputError comes before the
+    first result, the files and the parents that were made for the run are removed again.
+    """
+    if folder is None:
+        yield NullStore()
+        return
+    stored, cells = folder / "spec.toml", folder / "cells"
+    # a directory that another call made stays, whatever goes wrong here
+    is_new = not os.path.lexists(stored) and not os.path.lexists(cells)
+    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        sweep(folder)
-        write(folder / "spec.toml", spec.toml().encode())
+        processes.run_on_first(partial(claim, folder, spec))
+        yield processes.open_store(cells)
+    except InputError:
+        if is_new and not any(cells.glob("*")):
+            for remove in (stored.unlink, cells.rmdir, *(path.rmdir for path in missing)):
+                with suppress(OSError):  # never made, or another process wrote into it
+                    remove()
+        raise
     except OSError as error:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
 
 
-@contextmanager
-def leaving_nothing(folder: Path) -> Iterator[None]:
-    """Remove a directory that bad input left without any result, and the parents that were made for it.
+def claim(folder: Path, spec: Spec | None) -> None:
+    """Make the directory this run's, or raise InputError if it holds anything but this run or a shorter form of it.
 
-    Some mistakes show only when a program is traced, such as a target for a metric that this problem does not have.
+    A study that is made in Python has no spec; its directory is known by its cells.
     """
-    spec, cells = folder / "spec.toml", folder / "cells"
-    is_new = not os.path.lexists(spec) and not os.path.lexists(cells)
-    missing = [path for path in (folder, *folder.parents) if not os.path.lexists(path)]
-    try:
-        yield
-    except InputError:
-        if is_new and not any(cells.glob("*")):
-            for remove in (spec.unlink, cells.rmdir, *(path.rmdir for path in missing)):
-                with suppress(OSError):  # never made, or another process wrote into it
-                    remove()
-        raise
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; --out is a directory.")
+    known = folder / ("cells" if spec is None else "spec.toml")
+    if not known.exists() and folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty and holds no run: choose another directory.")
+    if spec is not None and known.is_file():
+        old = Spec.read(known)
+        if not extends(spec, old):
+            free = next(name for number in count(2) if not os.path.lexists(name := f"{folder}-{number}"))
+            differing = ", ".join(_differences(spec, old))
+            raise InputError(
+                f"{folder} holds another run: its spec.toml differs from yours in {differing}. "
+                "Only longer steps and more seeds go on in the same directory. "
+                f"Keep both with --out {free}, or remove the old one."
+            )
+        _check_format(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    sweep(folder)  # what a killed process left half written
+    if spec is not None:
+        write(folder / "spec.toml", spec.toml().encode())
 
 
 def extends(spec: Spec, old: Spec) -> bool:
-    """Return whether a spec differs from another only by as many or more rounds and the same or more seeds."""
+    """Return True if a spec differs from another only by as many or more rounds and the same or more seeds."""
     (plan, seeds), (old_plan, old_seeds) = (
         plan_run(given.run.steps, given.run.every, given.run.seeds, given.run.dtype) for given in (spec, old)
     )
@@ -74,7 +82,7 @@ def extends(spec: Spec, old: Spec) -> bool:
     return longer and same
 
 
-def _differing(spec: Spec, old: Spec) -> list[str]:
+def _differences(spec: Spec, old: Spec) -> list[str]:
     """Return the keys in which two specs differ, those of a section after its name."""
     new, known, found = spec.model_dump(), old.model_dump(), []
     for key in (key for key in new if new[key] != known[key]):
@@ -86,14 +94,12 @@ def _differing(spec: Spec, old: Spec) -> list[str]:
     return found
 
 
-def _refuse_other_format(folder: Path) -> None:
+def _check_format(folder: Path) -> None:
     """Raise InputError if a version wrote the directory whose files this version cannot read."""
     for name in ("study.json", "manifest.json"):
-        try:
-            known = json.loads((folder / name).read_bytes())
-        except (OSError, ValueError, RecursionError):
-            continue  # not there, or damaged: written anew
-        number = known.get("format", FORMAT) if isinstance(known, dict) else FORMAT
+        number = FORMAT
+        with suppress(OSError, ValueError, AttributeError):  # not there, or damaged: written anew
+            number = json.loads((folder / name).read_bytes()).get("format", FORMAT)
         if number != FORMAT:
             raise InputError(
                 f"{folder / name} is of format {brief(number)}; this version knows format {FORMAT}: choose another "

@@ -6,14 +6,13 @@ run on seeds that the search has not seen, until paired intervals decide which d
 
 import math
 import os
-import threading
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import tomlkit
@@ -24,29 +23,19 @@ from gossamer.basics.text import plural
 from gossamer.clocks import clock_of
 from gossamer.clocks.events import schedule
 from gossamer.clocks.rounds import seconds as seconds_of_rounds
-from gossamer.core import (
-    InputError,
-    Range,
-    Rule,
-    Whole,
-    brief,
-    kinds_of_parts,
-    nearest,
-    setting,
-    whole,
-)
+from gossamer.core import InputError, Range, Whole, brief, kinds_of_parts, nearest, setting, whole
 from gossamer.engines.costs import count_costs, orders, work_of
-from gossamer.engines.runs import Row, RunPlan, Width, compute
-from gossamer.experiments.directory import claim, leaving_nothing, refuse_foreign
+from gossamer.engines.runs import Row, RunPlan, Width
+from gossamer.experiments.directory import open_directory
+from gossamer.experiments.tuning import mean_at_end, run_settings
 from gossamer.networks import NETWORKS
 from gossamer.networks.registry import COMMON, make
 from gossamer.results.recommendation import Recommendation, title
-from gossamer.results.statistics import arrival, difference, ending, interval
+from gossamer.results.statistics import arrival, difference, interval
 from gossamer.results.store import NullStore, Store
-from gossamer.specs.experiment import PART_REGISTRIES, Candidate, Experiment, Values
-from gossamer.specs.sections import FIRST_SEED
-from gossamer.specs.spec import Spec
-from gossamer.specs.tables import build_parts, located
+from gossamer.specs.schema import FIRST_SEED, build_parts
+from gossamer.specs.setup import Candidate, Setup, Values
+from gossamer.specs.spec import PART_REGISTRIES, Spec
 
 STEPS = (1e-3, 3.0)
 """The ends of the step sizes that are tried first, times 1/L."""
@@ -112,7 +101,6 @@ LEVEL = Range(-1e300, 1e300, advice="It is the value of the criterion that is to
 
 Currency = Literal["seconds", "bytes", "rounds"]
 Verdict = Literal["first", "worse", "tie", "undecided", "diverged"]
-T = TypeVar("T")
 
 
 def recommend(
@@ -161,89 +149,66 @@ def recommend(
         say: called with the search's cost before it starts, and with what every stage found.
     """
     given = spec if isinstance(spec, Spec) else Spec.of(dict(spec)) if isinstance(spec, Mapping) else Spec.read(spec)
-    limits = {"seconds": seconds, "bytes": bytes, "target": target, "clock": clock, "criterion": criterion}
+    goal = Goal.of(given, seconds, bytes, target, criterion, matters)
+    asked = add_clock(given, clock)
     tries = {"degree": degree, "methods": methods, "graphs": graphs, "keep": keep, "settings": settings}
-    request = Request(given, **limits, matters=matters, **tries, seeds=seeds, seed=seed)
-    if out is not None:
-        refuse_foreign(request.spec, Path(out))
-    store = NullStore() if out is None else Store(Path(out) / "cells")
-    with reporting(progress) as report:
-        search = Search(request, store, report, say or (lambda text: saying(report, "recommend")(text, aside=True)))
-        contenders = search.enter()
-        if out is None:
-            return search.run(contenders)
-        with leaving_nothing(Path(out)):
-            claim(request.spec, Path(out))  # nothing is written before all checks of the request have passed
-            found = search.run(contenders)
-    found.save(Path(out))
+    folder = None if out is None else Path(out)
+    with open_directory(folder, asked) as store, reporting(progress) as report:
+        say = say or (lambda text: saying(report, "recommend")(text, aside=True))
+        search = Search(asked, goal, **tries, seeds=seeds, seed=seed, store=store, report=report, say=say)
+        if given.tuning is not None:
+            search.ends = given.tuning.eta[0], given.tuning.eta[1]
+        found = search.run()
+        if folder is not None:
+            found.save(folder)
     return found
 
 
 @dataclass(frozen=True)
-class Request:
-    """A request: the experiment, the budget, how an answer is judged, and what is tried; see `recommend`."""
+class Goal:
+    """A budget, a criterion, and the difference that matters; see `recommend`."""
 
-    spec: Any
-    """The experiment; once the request is checked, with a clock and without tuning."""
-    seconds: Any = None
-    bytes: Any = None
-    target: Any = None
-    clock: Any = None
-    criterion: Any = "loss"
-    matters: Any = None
-    degree: Any = 4
-    methods: Any = None
-    graphs: Any = None
-    keep: Any = 6
-    settings: Any = 12
-    seeds: Any = 5
-    seed: Any = 0
-    etas: tuple[float, float] | None = field(default=None, init=False)
-    """The ends of the step sizes that are tried first, where the spec has them."""
+    paid: Currency
+    """The unit of the budget."""
+    amount: float
+    """The budget; without one, the spec's rounds."""
+    criterion: str
+    target: float | None
+    matters: float
 
-    def __post_init__(self) -> None:
-        if self.spec.variant:
+    @staticmethod
+    def of(
+        spec: Spec,
+        seconds: Any = None,
+        bytes: Any = None,
+        target: Any = None,
+        criterion: Any = "loss",
+        matters: Any = None,
+    ) -> "Goal":
+        """Return the goal of what a user asks, or raise InputError."""
+        if spec.variant:
             raise InputError(
-                f"the spec has {len(self.spec.variant)} variants, and an answer is for one experiment: take out its "
+                f"the spec has {len(spec.variant)} variants, and an answer is for one experiment: take out its "
                 "[[variant]] sections, or write one of them into the other sections."
             )
-        if self.criterion not in CRITERIA:
-            raise InputError(f"criterion = {brief(self.criterion)} is not known; {nearest(self.criterion, CRITERIA)}")
-        if self.seconds is not None and self.bytes is not None:
+        if criterion not in CRITERIA:
+            raise InputError(f"criterion = {brief(criterion)} is not known; {nearest(criterion, CRITERIA)}")
+        if seconds is not None and bytes is not None:
             raise InputError("seconds and bytes are both given, but a budget is one of them: leave one out.")
-        if self.paid == "rounds" and self.target is None:
+        if seconds is None and bytes is None and target is None:
             raise InputError(
                 "there is no budget: give seconds, as in --seconds 600, or bytes that an agent may send, or a target."
             )
-        tuning = self.spec.tuning
-        share = MATTERS["target" if self.target is not None else self.criterion]
-        checked = {
-            "spec": _spec_with_clock(self.spec, self.clock),
-            "seconds": None if self.seconds is None else AMOUNT.check("seconds", self.seconds),
-            "bytes": None if self.bytes is None else AMOUNT.check("bytes", self.bytes),
-            "target": None if self.target is None else LEVEL.check("target", self.target),
-            "matters": SHARE.check("matters", share if self.matters is None else self.matters),
-            "degree": whole("degree", self.degree),
-            "methods": _check_names("methods", self.methods),
-            "graphs": _check_names("graphs", self.graphs),
-            "keep": whole("keep", self.keep, least=2, advice="Fewer than two could not be compared."),
-            "settings": whole("settings", self.settings, least=4),
-            "seeds": whole("seeds", self.seeds, least=3, most=250, advice="Fewer give no interval worth the name."),
-            "seed": whole("seed", self.seed, least=0, most=900),
-            "etas": None if tuning is None else (tuning.eta[0], tuning.eta[1]),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        unit: Currency = "seconds" if seconds is not None else "bytes" if bytes is not None else "rounds"
+        amount = AMOUNT.check(unit, {"seconds": seconds, "bytes": bytes, "rounds": spec.run.steps}[unit])
+        share = MATTERS[criterion if target is None else "target"] if matters is None else matters
+        level = None if target is None else LEVEL.check("target", target)
+        return Goal(unit, amount, criterion, level, SHARE.check("matters", share))
 
     @property
-    def paid(self) -> Currency:
-        """The unit of the budget."""
-        return "seconds" if self.seconds is not None else "bytes" if self.bytes is not None else "rounds"
-
-    @property
-    def amount(self) -> float:
-        """The budget; without one, the spec's rounds."""
-        return {"seconds": self.seconds, "bytes": self.bytes, "rounds": float(self.spec.run.steps)}[self.paid]
+    def currency(self) -> Currency:
+        """The unit of the costs until a target is reached."""
+        return "seconds" if self.paid == "rounds" else self.paid
 
     @property
     def sought(self) -> str:
@@ -254,11 +219,6 @@ class Request:
         return f"the fewest {self.currency} until {self.criterion} stays at {self.target:g}, in {limit} at most"
 
     @property
-    def currency(self) -> Currency:
-        """The unit of the costs until a target is reached."""
-        return "seconds" if self.paid == "rounds" else self.paid
-
-    @property
     def threshold(self) -> str:
         """The difference that matters, in words."""
         share = f"{100 * self.matters:g} %"
@@ -267,12 +227,19 @@ class Request:
         whole_way = "the way from the loss at the start to the best" if self.criterion == "loss" else "the best"
         return f"{share} of {whole_way}"
 
-    def finalists(self, stage: int) -> int:
-        """Return how many contenders go on from a stage of the search, at most."""
-        return self.keep if stage < 2 else min(self.keep, FINALISTS)
+    def score(self, run: Row, costs: "Costs") -> "Score":
+        """Return the criterion at the end of a run, or what was paid until it stayed at the target."""
+        values = run.metrics[self.criterion]
+        if run.diverged >= 0 or not np.isfinite(values[-1]):
+            return Score(2, math.inf)
+        end = mean_at_end(run, self.criterion)
+        if self.target is None:
+            return Score(0, end)
+        reached = arrival(run.rounds, values, self.target)
+        return Score(1, end) if reached is None else Score(0, costs.at(self.currency, reached))
 
 
-def _spec_with_clock(spec: Spec, clock: Any) -> Spec:
+def add_clock(spec: Spec, clock: Any = None) -> Spec:
     """Return the spec without tuning and with a clock: its own, with the links of the named preset."""
     own = {} if spec.clock is None else spec.clock.model_dump(exclude_unset=True)
     if clock is not None:
@@ -280,19 +247,8 @@ def _spec_with_clock(spec: Spec, clock: Any) -> Spec:
             raise InputError(f"clock must be a preset's name, such as internet, but is {brief(clock)}.")
         clock_of(clock)  # an unknown name is refused with all names
         own |= {"links": clock}
-    given = spec.model_dump(exclude_unset=True) | {"clock": {"links": "internet"} | own}
-    given.pop("tuning", None)
-    return Spec.model_validate(given)
-
-
-def _check_names(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
-    names = tuple(given or ())
-    with located(f"{what}:"):
-        if isinstance(given, str) or not all(isinstance(name, str) for name in names):
-            raise InputError(f"they must be a list of names, but are {brief(given)}.")
-        if len(set(names)) < len(names):
-            raise InputError(f"the names must differ, but are {brief(list(names))}.")
-    return names
+    given = spec.model_dump(exclude_unset=True, exclude={"tuning"})
+    return Spec.model_validate(given | {"clock": {"links": "internet"} | own})
 
 
 class Costs(NamedTuple):
@@ -314,24 +270,13 @@ class Costs(NamedTuple):
         last = len(self.ends) - 1
         if rounds <= last:
             return float(np.interp(rounds, np.arange(last + 1), self.ends))
-        return float(self.ends[-1] + (rounds - last) * self._pace)
+        half = last // 2  # later rounds take as long as those of the second half, which no start slows down
+        return float(self.ends[-1] + (rounds - last) * (self.ends[-1] - self.ends[half]) / (last - half))
 
     def within(self, currency: Currency, amount: float) -> int:
-        """Return how many whole rounds a budget pays for; −1 if it does not even pay for the start."""
-        if self.at(currency, 0) > amount:
-            return -1
-        if currency == "seconds" and self.ends[-1] > amount:
-            return int(np.searchsorted(self.ends, amount, side="right")) - 1
-        if currency == "seconds":
-            extra, each = amount - float(self.ends[-1]), self._pace
-            return MOST if not each else min(MOST, len(self.ends) - 1 + math.floor(extra / each))
-        each = 1.0 if currency == "rounds" else self.sent[1]
-        return MOST if not each else min(MOST, math.floor((amount - self.at(currency, 0)) / each))
-
-    @property
-    def _pace(self) -> float:
-        half = (len(self.ends) - 1) // 2
-        return float(self.ends[-1] - self.ends[half]) / (len(self.ends) - 1 - half)
+        """Return how many whole rounds a budget pays for, `MOST` at most; −1 if it does not even pay for the start."""
+        # costs grow with the rounds, so that bisection finds the last one that is paid
+        return bisect_right(range(MOST + 1), amount, key=lambda rounds: self.at(currency, rounds)) - 1
 
 
 class Score(NamedTuple):
@@ -340,18 +285,6 @@ class Score(NamedTuple):
     failed: int
     """0, or 1 where a target was not reached, or 2 where a run diverged."""
     value: float
-
-
-def score_run(run: Row, request: Request, costs: Costs) -> Score:
-    """Return the criterion at the end of a run, or what was paid until it stayed at the target."""
-    values = run.metrics[request.criterion]
-    if run.diverged >= 0 or not np.isfinite(values[-1]):
-        return Score(2, math.inf)
-    end = float(values[ending(run.rounds, int(run.rounds[-1]))].mean())
-    if request.target is None:
-        return Score(0, end)
-    reached = arrival(run.rounds, values, request.target)
-    return Score(1, end) if reached is None else Score(0, costs.at(request.currency, reached))
 
 
 def mean_score(scores: Sequence[Score]) -> Score:
@@ -390,6 +323,25 @@ def compare(
     return Difference(shares[0], low, high, verdict)
 
 
+def time_rounds(setup: Setup, rounds: int = PROBE, seeds: tuple[int, ...] = (0,)) -> Costs:
+    """Return the costs of the setup's rule, timed exactly for so many rounds.
+
+    An asynchronous run has the schedules of the seeds.
+    """
+    rule, network = setup.candidates[0].whole, setup.network
+    made_of = rule, setup.problem, network, setup.oracle, setup.plan.dtype
+    pays = count_costs(*made_of)
+    assert setup.clock is not None
+    if network.asynchronous:
+        work, agents = work_of(*made_of), network.agents
+        several = [schedule(network, setup.clock, work, seed, rounds) for seed in seeds]
+        # a round of an asynchronous run is as many events as there are agents
+        ends = np.mean([np.append(each.begin, each.ends[agents - 1 :: agents]) for each in several], axis=0)
+    else:
+        ends = seconds_of_rounds(orders(*made_of), network, setup.clock, range(rounds + 1)).mean(0)
+    return Costs(ends, pays["bytes_sent"], pays["queries"][1])
+
+
 @dataclass(eq=False)
 class Contender:
     """A method in one form on one graph, with its costs, its settings of the stage, and how well they did."""
@@ -397,8 +349,9 @@ class Contender:
     algorithm: dict[str, Any]
     """The table of a spec, with parts and whole numbers; the other numbers are open."""
     network: dict[str, Any]
-    experiment: Experiment
-    costs: Costs = field(default_factory=lambda: Costs(np.zeros(2), (0.0, 0.0)))
+    candidate: Candidate
+    setup: Setup
+    costs: Costs
     settings: list[Values] = field(default_factory=list)
     """The settings of the stage; after it, the best first."""
     rounds: int = 0
@@ -412,15 +365,12 @@ class Contender:
     @staticmethod
     def of(spec: Spec, algorithm: dict[str, Any], network: dict[str, Any]) -> "Contender":
         """Build a contender, or raise InputError if the method does not suit the problem or the graph."""
-        candidate = _candidate_of(algorithm)
-        _ = candidate.step  # without a step size it cannot be tuned
+        options = build_parts(f"{algorithm['name']}:", algorithm, PART_REGISTRIES)
+        candidate = Candidate(ALGORITHMS[options.pop("name")], options)
+        _ = candidate.step  # it raises for a method without a step size, which cannot be tuned
         example = algorithm | {key: allowed.example for key, allowed in candidate.open.items()}
-        whole_spec = spec.model_copy(update={"algorithm": [example], "network": network})
-        return Contender(algorithm, network, whole_spec.parts())
-
-    @cached_property
-    def candidate(self) -> Candidate:
-        return _candidate_of(self.algorithm)
+        setup = spec.model_copy(update={"algorithm": [example], "network": network}).parts()
+        return Contender(algorithm, network, candidate, setup, time_rounds(setup))
 
     @property
     def form(self) -> str:
@@ -450,38 +400,22 @@ class Contender:
         """The score of a finalist over its seeds."""
         return mean_score([*self.by_seed.values()])
 
-    def time_rounds(self, rule: Rule, rounds: int = PROBE, seeds: tuple[int, ...] = (0,)) -> Costs:
-        """Return the costs, timed exactly for so many rounds; the schedules of an asynchronous run are those of the
-        seeds."""
-        one = self.experiment
-        made_of = rule, one.problem, one.network, one.oracle, one.plan.dtype
-        pays = count_costs(*made_of)
-        assert one.clock is not None
-        if one.network.asynchronous:
-            assert one.network.clock is not None
-            work, agents = work_of(*made_of), one.network.agents
-            several = [schedule(one.network, one.network.clock, work, seed, rounds) for seed in seeds]
-            ends = np.mean([np.append(each.begin, each.ends[agents - 1 :: agents]) for each in several], axis=0)
-        else:
-            ends = seconds_of_rounds(orders(*made_of), one.network, one.clock, range(rounds + 1)).mean(0)
-        return Costs(ends, pays["bytes_sent"], pays["queries"][1])
-
-    def set_rounds(self, request: Request, share: float) -> None:
+    def set_rounds(self, goal: Goal, share: float) -> None:
         """Set the rounds that a share of the budget pays for: one at least, if the whole budget pays for one."""
-        most = self.costs.within(request.paid, request.amount)
-        self.rounds = min(most, max(1, self.costs.within(request.paid, share * request.amount)))
+        most = self.costs.within(goal.paid, goal.amount)
+        self.rounds = min(most, max(1, self.costs.within(goal.paid, share * goal.amount)))
 
-    def become_finalist(self, request: Request, seeds: tuple[int, ...]) -> None:
+    def become_finalist(self, goal: Goal, seeds: tuple[int, ...]) -> None:
         """Keep the best setting, with all rounds that the budget pays for, timed exactly."""
         self.settings = self.settings[:1]
-        rule = self.candidate.rule(self.settings[0])
-        rounds = max(PROBE, math.ceil(1.02 * self.costs.within(request.paid, request.amount)) + 2)
+        # two rounds and 2 % more, since the probe only estimates the pace of later rounds
+        rounds = max(PROBE, math.ceil(1.02 * self.costs.within(goal.paid, goal.amount)) + 2)
         while True:
-            self.costs = self.time_rounds(rule, rounds, seeds)
-            if self.costs.within(request.paid, request.amount) < len(self.costs.ends):
+            self.costs = time_rounds(self.setup, rounds, seeds)
+            if self.costs.within(goal.paid, goal.amount) < len(self.costs.ends):
                 break
             rounds *= 2
-        self.rounds = max(1, self.costs.within(request.paid, request.amount))
+        self.rounds = max(1, self.costs.within(goal.paid, goal.amount))
 
     def row(self, apart: Difference) -> dict[str, Any]:
         """Return the line of a finalist in the ranking."""
@@ -522,11 +456,6 @@ class Contender:
         }
 
 
-def _candidate_of(algorithm: dict[str, Any]) -> Candidate:
-    options = build_parts(f"{algorithm['name']}:", algorithm, PART_REGISTRIES)
-    return Candidate(ALGORITHMS[options.pop("name")], options)
-
-
 def forms(name: str) -> Iterator[dict[str, Any]]:
     """Yield the tables of a method with each of its compressors and whole numbers."""
     kind, table = ALGORITHMS[name], {"name": name}
@@ -546,7 +475,7 @@ def first_design(candidate: Candidate, ends: tuple[float, float], count: int) ->
     """Return settings at equal ratios of the step size; each other number takes its values equally often, in an order
     that is drawn."""
     settings: list[Values] = [{candidate.step: float(eta)} for eta in np.geomspace(*ends, count)]
-    rng = np.random.default_rng(count)
+    rng = np.random.default_rng(count)  # the same in every search, so that a search can be repeated
     for key, allowed in candidate.open.items():
         if key != candidate.step:
             values = np.resize(grid_of(allowed), count)
@@ -590,26 +519,22 @@ def _move(allowed: Range | Whole, value: float, up: bool) -> float:
     return value
 
 
-def rank(request: Request, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
+def rank(goal: Goal, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
     """Return the first, of those with the most seeds, and the others by how much worse they are on common seeds."""
     most = max(len(one.by_seed) for one in finalists)
     first = min((one for one in finalists if len(one.by_seed) == most), key=lambda one: one.value)
-    start = float(np.mean([run.metrics[request.criterion][0] for run in first.runs.values()]))
+    start = float(np.mean([run.metrics[goal.criterion][0] for run in first.runs.values()]))
     best = first.value.value
     # losses are judged by shares of the way from the start, and all else by shares of the best
-    length = abs(start - best) if request.target is None and request.criterion == "loss" else abs(best)
+    length = abs(start - best) if goal.target is None and goal.criterion == "loss" else abs(best)
     ranked = []
     for other in finalists:
         if other is not first:
             common = [first.by_seed[seed] for seed in other.by_seed]
-            apart = compare(common, [*other.by_seed.values()], length, request.matters, len(finalists))
+            apart = compare(common, [*other.by_seed.values()], length, goal.matters, len(finalists))
             ranked.append((apart, other))
     ranked.sort(key=lambda pair: (pair[0].mean, pair[1].value))
     return [(Difference(0.0, 0.0, 0.0, "first"), first), *ranked]
-
-
-class Interrupted(Exception):
-    """Another thread was interrupted, and this one ends too."""
 
 
 class Search:
@@ -617,95 +542,58 @@ class Search:
 
     def __init__(
         self,
-        request: Request,
+        spec: Spec,
+        goal: Goal,
+        *,
+        degree: Any = 4,
+        methods: Sequence[str] | None = None,
+        graphs: Sequence[str] | None = None,
+        keep: Any = 6,
+        settings: Any = 12,
+        seeds: Any = 5,
+        seed: Any = 0,
         store: Store | None = None,
         report: Report = lambda *_: None,
         say: Callable[[str], None] = lambda text: None,
     ):
-        self.request, self.store, self.report, self.say = request, store or NullStore(), report, say
+        self.spec, self.goal, self.store, self.report, self.say = spec, goal, store or NullStore(), report, say
+        self.degree = whole("degree", degree)
+        self.keep = whole("keep", keep, least=2, advice="Fewer than two could not be compared.")
+        self.settings = whole("settings", settings, least=4)
+        self.seeds = whole("seeds", seeds, least=3, most=250, advice="Fewer give no interval worth the name.")
+        self.first_seed = 1_000 * whole("seed", seed, least=0, most=900)
         self.left_out: dict[str, str] = {}
         """The methods and graphs that are not tried at all, and why."""
         self.dropped: list[dict[str, str]] = []
+        """The contenders that did not go on, the stage in which each was dropped, and why."""
         self.points: list[dict[str, Any]] = []
-        self.ends = STEPS
-        """The ends of the step sizes that are tried first."""
         self._began = time.monotonic()
-        self._lock, self._done, self._total, self._stop = threading.Lock(), 0, 1, False
+        # any method and graph do to build the problem
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
-        self._agents = request.spec.model_copy(update=example).parts().problem.agents
-        self.graphs = list(self._choose_graphs())
-        self.methods = list(self._choose_methods())
+        self._problem = spec.model_copy(update=example).parts().problem
+        scale = 1 / (self._problem.smoothness or 1.0)
+        self.ends = STEPS[0] * scale, STEPS[1] * scale
+        """The ends of the step sizes that are tried first."""
+        self.graphs = list(self._choose_graphs(_check_names("graphs", graphs)))
+        self.methods = list(self._choose_methods(_check_names("methods", methods)))
 
-    def enter(self) -> list[Contender]:
-        """Return the contenders of the first stage, or raise InputError if the budget leaves nothing to try."""
-        request = self.request
-        contenders = [one for name in self.methods if (one := self.first_form(name)) is not None]
-        if not contenders:
-            reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
-            raise InputError(f"no method suits this problem and these graphs. {reasons}")
-        smoothness = contenders[0].experiment.problem.smoothness
-        scale = 1.0 if not smoothness else 1 / smoothness
-        self.ends = request.etas or (STEPS[0] * scale, STEPS[1] * scale)
-        self._price(contenders, SHARES[0])
-        least = min(contenders, key=lambda one: one.costs.at(request.paid, 1))
-        affordable = self._drop_unaffordable(contenders)
-        if not affordable:
-            price = least.costs.at(request.paid, 1)
-            faster = ", or a clock with faster links or queries" if request.paid == "seconds" else ""
-            shown = float(f"{price:.3g}")
-            enough = f"{shown if shown >= price else shown * 1.01:.4g}"
-            raise InputError(
-                f"{request.paid} = {request.amount:g} is too small for one round of any method: the cheapest, "
-                f"{least.name}, takes {price:.3g} {request.paid}. Give at least {enough}{faster}."
-            )
-        longest = max(affordable, key=lambda one: one.rounds)
-        rules = [longest.candidate.rule(values) for values in longest.settings]
-        longest.experiment.check_memory(rules, [0], self._plan(longest.rounds), self._width)
-        return affordable
+    def count_kept(self, stage: int) -> int:
+        """Return how many contenders go on from a stage of the search, at most."""
+        # whole budgets cost most, and every pair of finalists widens the intervals of all
+        return self.keep if stage < 2 else min(self.keep, FINALISTS)
 
-    def run(self, contenders: list[Contender]) -> Recommendation:
-        """Run all stages and the finals, and return the answer."""
-        request = self.request
-        self.say(self._statement(contenders))
-        kept = self._run_stage(0, contenders)
-        designs = {one.algorithm["name"]: self._next_design(one) for one in kept}
-        further = [form for one in kept for form in self.all_forms(one)]
-        self._price(further, SHARES[1], designs)
-        kept = self._run_stage(1, self._drop_unaffordable(further))
-        for stage in (2, 3):
-            for one in kept:
-                one.settings = self._next_design(one)
-                one.set_rounds(request, SHARES[stage])
-            kept = self._run_stage(stage, kept)
-        ranked = self.run_finals(kept)
-        rows = [one.row(apart) for apart, one in ranked]
-        first = ranked[0][1]
-        before = [{"what": what, "stage": "before", "why": why} for what, why in self.left_out.items()]
-        return Recommendation(
-            sought=request.sought,
-            threshold=request.threshold,
-            criterion=request.criterion,
-            currency=request.currency if request.target is not None else None,
-            clock=str(first.experiment.clock),
-            ranking=rows,
-            eliminated=before + self.dropped,
-            curves={title(row): one.curve(request.criterion) for (_, one), row in zip(ranked, rows, strict=True)},
-            points=self.points,
-            winner=self._winner(first, rows[0]),
-            took=round(time.monotonic() - self._began, 1),
-        )
-
-    def _choose_graphs(self) -> Iterator[dict[str, Any]]:
-        request, own = self.request, self.request.spec.network
+    def _choose_graphs(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+        """Yield the networks of these names; without names, the spec's own and those of `GRAPHS` that suit."""
+        own = self.spec.network
         shared = {key: own[key] for key in COMMON if key in own and key != "asynchronous"}
-        for name in request.graphs:
+        others = {table["name"]: table | shared for table in GRAPHS if table["name"] != own.get("name")}
+        for name in names:
             if name not in NETWORKS:
                 raise InputError(f"graphs: {name!r} is not a network; {nearest(name, NETWORKS)}")
-            table = next((table for table in GRAPHS if table["name"] == name), {"name": name}) | shared
-            given = table if own.get("name") != name else own
+            given = own if own.get("name") == name else others.get(name, {"name": name} | shared)
             self._make_network(given)
             yield given
-        if request.graphs:
+        if names:
             return
         network = self._make_network(own)
         yield {key: value for key, value in own.items() if key != "asynchronous"}
@@ -713,39 +601,35 @@ class Search:
             why = f"the spec says which links there are ({network.name}); --graph NAME tries others"
             self.left_out["other graphs"] = why
             return
-        for table in GRAPHS:
-            if table["name"] != own.get("name"):
-                try:
-                    traffic = self._make_network(table | shared).traffic
-                except InputError as error:
-                    self.left_out[table["name"]] = str(error)
-                    continue
-                if traffic <= request.degree:
-                    yield table | shared
-                else:
-                    self.left_out[table["name"]] = (
-                        f"an agent sends to {traffic:g} others in a round, and degree = {request.degree} is the most"
+        for name, table in others.items():
+            try:
+                traffic = self._make_network(table).traffic
+                if traffic > self.degree:
+                    raise InputError(
+                        f"an agent sends to {traffic:g} others in a round, and degree = {self.degree} is the most"
                     )
+                yield table
+            except InputError as error:
+                self.left_out[name] = str(error)
 
     def _make_network(self, table: Mapping[str, Any]) -> Any:
         options = dict(table)
-        return make(options.pop("name"), self._agents, **options)
+        return make(options.pop("name"), self._problem.agents, **options)
 
-    def _choose_methods(self) -> Iterator[str]:
-        request = self.request
-        directed = self._make_network(self.graphs[0]).stochastic != "doubly"
-        for name in request.methods:
+    def _choose_methods(self, names: Sequence[str]) -> Iterator[str]:
+        for name in names:
             if name not in ALGORITHMS:
                 raise InputError(f"methods: there is no algorithm {name!r}; {nearest(name, ALGORITHMS)}")
-        if request.methods:
-            yield from request.methods
+        if names:
+            yield from names
             return
+        directed = self._make_network(self.graphs[0]).stochastic != "doubly"
         for name, kind in ALGORITHMS.items():
             if name in SAME:
                 self.left_out[name] = f"its recursion is that of {SAME[name]}"
             elif kind.needs not in ("doubly", "nothing") and not directed:
                 self.left_out[name] = "it is for directed graphs, and pays for what undirected ones do not need"
-            elif "aggregator" in kinds_of_parts(kind).values() and "attack" not in request.spec.network:
+            elif "aggregator" in kinds_of_parts(kind).values() and "attack" not in self.spec.network:
                 self.left_out[name] = "it is for networks with attackers, and this one has none"
             else:
                 yield name
@@ -755,7 +639,7 @@ class Search:
         reasons = []
         for graph in self.graphs:
             try:
-                return Contender.of(self.request.spec, next(forms(name)), graph)
+                return Contender.of(self.spec, next(forms(name)), graph)
             except InputError as error:
                 reasons.append(str(error))
         self.left_out[name] = reasons[0]
@@ -771,99 +655,143 @@ class Search:
             for graph in graphs:
                 if (form, graph) != (one.algorithm, one.network):
                     try:
-                        found.append(Contender.of(self.request.spec, form, graph))
+                        found.append(Contender.of(self.spec, form, graph))
                     except InputError as error:
                         self.left_out[f"{name} on {graph['name']}"] = str(error)
         return found
 
-    def _price(self, contenders: list[Contender], share: float, designs: dict[str, list[Values]] | None = None) -> None:
-        """Set the costs, settings and rounds of contenders. A budget that is never used up raises InputError."""
-        request = self.request
+    def enter(self) -> list[Contender]:
+        """Return the contenders of the first stage, or raise InputError if the budget leaves nothing to try."""
+        goal = self.goal
+        contenders = [one for name in self.methods if (one := self.first_form(name)) is not None]
+        if not contenders:
+            reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+            raise InputError(f"no method suits this problem and these graphs. {reasons}")
+        affordable = self._set_out(contenders, SHARES[0], {})
+        if not affordable:
+            least = min(contenders, key=lambda one: one.costs.at(goal.paid, 1))
+            price = least.costs.at(goal.paid, 1)
+            faster = ", or a clock with faster links or queries" if goal.paid == "seconds" else ""
+            shown = float(f"{price:.3g}")
+            enough = f"{shown if shown >= price else shown * 1.01:.4g}"
+            raise InputError(
+                f"{goal.paid} = {goal.amount:g} is too small for one round of any method: the cheapest, {least.name}, "
+                f"takes {price:.3g} {goal.paid}. Give at least {enough}{faster}."
+            )
+        longest = max(affordable, key=lambda one: one.rounds)
+        rules = [longest.candidate.rule(values) for values in longest.settings]
+        longest.setup.check_memory(rules, [0], self._plan(longest.rounds), Width(self.settings, 1))
+        return affordable
 
-        def price(one: Contender) -> None:
-            first = first_design(one.candidate, self.ends, request.settings)
-            one.costs = one.time_rounds(one.candidate.rule(first[0]))
-            if one.costs.within(request.paid, request.amount) >= MOST:
-                each = one.costs.at(request.paid, 1) - one.costs.at(request.paid, 0)
-                with_times = "a clock with times" if request.paid == "seconds" else "a network over which agents send"
-                raise InputError(
-                    f"{request.paid} = {request.amount:g} pay for {MOST:,} rounds of {one.name} and more, at "
-                    f"{each:.3g} each: give less, or {with_times}."
-                )
-            one.settings = first if designs is None else designs[one.algorithm["name"]]
-            one.set_rounds(request, share)
+    def _set_out(
+        self, contenders: list[Contender], share: float, designs: Mapping[str, list[Values]]
+    ) -> list[Contender]:
+        """Set the settings and rounds of contenders, and return those of which the budget pays for a round.
 
-        self._in_parallel(price, contenders, 1)
-
-    def _drop_unaffordable(self, contenders: list[Contender]) -> list[Contender]:
-        """Return the contenders of which the budget pays for a round; the others are noted as dropped."""
-        request = self.request
+        A budget that is never used up raises InputError.
+        """
+        goal = self.goal
         for one in contenders:
+            start, each = one.costs.at(goal.paid, 0), one.costs.at(goal.paid, 1)
+            if one.costs.within(goal.paid, goal.amount) >= MOST:
+                with_times = "a clock with times" if goal.paid == "seconds" else "a network over which agents send"
+                raise InputError(
+                    f"{goal.paid} = {goal.amount:g} pay for {MOST:,} rounds of {one.name} and more, at "
+                    f"{each - start:.3g} each: give less, or {with_times}."
+                )
+            one.settings = designs.get(one.algorithm["name"]) or first_design(one.candidate, self.ends, self.settings)
+            one.set_rounds(goal, share)
             if one.rounds < 1:
-                price = one.costs.at(request.paid, 1)
-                why = f"one round takes {price:.3g} {request.paid}, and the budget is {request.amount:g}"
+                why = f"one round takes {each:.3g} {goal.paid}, and the budget is {goal.amount:g}"
                 self.dropped.append({"what": one.name, "stage": "before", "why": why})
         return [one for one in contenders if one.rounds >= 1]
 
+    def run(self) -> Recommendation:
+        """Run all stages and the finals, and return the answer."""
+        goal, contenders = self.goal, self.enter()
+        self.say(self._describe(contenders))
+        kept = self._run_stage(0, contenders)
+        designs = {one.algorithm["name"]: self._next_design(one) for one in kept}
+        further = [form for one in kept for form in self.all_forms(one)]
+        kept = self._run_stage(1, self._set_out(further, SHARES[1], designs))
+        for stage in (2, 3):
+            for one in kept:
+                one.settings = self._next_design(one)
+                one.set_rounds(goal, SHARES[stage])
+            kept = self._run_stage(stage, kept)
+        ranked = self.run_finals(kept)
+        rows = [one.row(apart) for apart, one in ranked]
+        first = ranked[0][1]
+        before = [{"what": what, "stage": "before", "why": why} for what, why in self.left_out.items()]
+        return Recommendation(
+            sought=goal.sought,
+            threshold=goal.threshold,
+            criterion=goal.criterion,
+            currency=goal.currency if goal.target is not None else None,
+            clock=str(first.setup.clock),
+            ranking=rows,
+            eliminated=before + self.dropped,
+            curves={title(row): one.curve(goal.criterion) for (_, one), row in zip(ranked, rows, strict=True)},
+            points=self.points,
+            winner=self._winner(first, rows[0]),
+            took=round(time.monotonic() - self._began, 1),
+        )
+
     def _next_design(self, one: Contender) -> list[Values]:
         """Return settings around the best ones of the last stage that did not diverge."""
-        count = self.request.settings
         sound = [values for score, values in zip(one.scores, one.settings, strict=True) if score.failed < 2]
-        ratio = math.exp(math.log(self.ends[1] / self.ends[0]) / (count - 1))
-        return next_design(one.candidate, sound or one.settings[:1], ratio, count)
+        ratio = math.exp(math.log(self.ends[1] / self.ends[0]) / (self.settings - 1))
+        return next_design(one.candidate, sound or one.settings[:1], ratio, self.settings)
 
     def _run_stage(self, stage: int, contenders: list[Contender]) -> list[Contender]:
         """Run a stage on one seed that all share, and return the contenders that go on, the best first."""
-        request, seed = self.request, FIRST_SEED + 1_000 * self.request.seed + stage
+        # a seed for each stage: what was lucky on the samples of one is tried on others
+        goal, seed = self.goal, FIRST_SEED + self.first_seed + stage
 
         def try_settings(one: Contender) -> None:
-            runs = self._compute(one, [seed], STAGES[stage])
-            scores = [score_run(runs[k, seed], request, one.costs) for k in range(len(one.settings))]
+            scores = [goal.score(run, one.costs) for (run,) in self._compute(one, [seed])]
             order = sorted(range(len(scores)), key=scores.__getitem__)
             one.scores, one.settings = [scores[k] for k in order], [one.settings[k] for k in order]
 
-        longest = sorted(contenders, key=lambda one: -one.work)  # first, so that no core waits for it at the end
-        self._in_parallel(try_settings, longest, sum(one.rounds for one in contenders))
-        tried = sorted(longest, key=lambda one: one.scores[0])
+        self._run_parallel(try_settings, contenders, STAGES[stage])
+        tried = sorted(contenders, key=lambda one: (one.scores[0], -one.work))
         if tried[0].scores[0].failed == 2:
             low, high = self.ends
             raise InputError(
                 f"every setting of every method diverged, with step sizes from {low:.3g} to {high:.3g}: give a lower "
                 "range in the spec, as [tuning] eta = [lowest, highest]."
             )
-        going = tried[: request.finalists(stage)]
-        for one in tried:
-            if one.scores[0].failed == 0 and request.target is None:
+        going = tried[: self.count_kept(stage)]
+        last, within = going[-1].scores[0], f"in {SHARES[stage] * goal.amount:,.4g} {goal.paid}"
+        for number, one in enumerate(tried):
+            best = one.scores[0]
+            if best.failed == 0 and goal.target is None:
                 costs = {"seconds": one.costs.at("seconds", one.rounds), "bytes": one.costs.at("bytes", one.rounds)}
-                self.points.append({"what": one.name, "value": one.scores[0].value, **costs})
-        for one in tried[len(going) :]:
-            why = self._why_dropped(one.scores, going[-1].scores[0], SHARES[stage] * request.amount)
-            self.dropped.append({"what": one.name, "stage": STAGES[stage], "why": why})
+                self.points.append({"what": one.name, "value": best.value, **costs})
+            if number >= len(going):
+                what = goal.criterion if best.failed or goal.target is None else goal.paid
+                why = f"{what} {best.value:.6g} {within}; the last that went on: {last.value:.6g}"
+                if best.failed == 2:
+                    why = f"all {len(one.scores)} settings diverged"
+                elif best.failed > last.failed:
+                    why = f"it did not reach the target {within}"
+                self.dropped.append({"what": one.name, "stage": STAGES[stage], "why": why})
         names = "; ".join(one.name for one in going)
         self.say(f"{STAGES[stage]}: {len(tried)} tried, {len(going)} go on: {names}")
         return going
-
-    def _why_dropped(self, scores: list[Score], last: Score, amount: float) -> str:
-        best, paid = scores[0], self.request.paid
-        if best.failed == 2:
-            return f"all {len(scores)} settings diverged"
-        if best.failed > last.failed:
-            return f"it did not reach the target in {amount:,.4g} {paid}"
-        what = self.request.criterion if best.failed or self.request.target is None else paid
-        return f"{what} {best.value:.6g} in {amount:,.4g} {paid}; the last that went on: {last.value:.6g}"
 
     def run_finals(self, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
         """Run the finalists on seeds that the search has not seen, and rank them.
 
         At each look, the first and those about which nothing is decided run on twice as many seeds.
         """
-        count, first = self.request.seeds, 1_000 * self.request.seed
+        first, count = self.first_seed, self.seeds
         for one in finalists:
-            one.become_finalist(self.request, tuple(range(first, first + count)))
+            one.become_finalist(self.goal, tuple(range(first, first + count)))
         entered, ranked = finalists, []
         for look in range(LOOKS):
             self._run_seeds(entered, list(range(first, first + (count << look))))
-            ranked = rank(self.request, finalists)
+            ranked = rank(self.goal, finalists)
             finalists = [one for _, one in ranked]
             entered = [one for apart, one in ranked if apart.verdict in ("first", "undecided")]
             if len(entered) == 1:
@@ -872,98 +800,64 @@ class Search:
 
     def _run_seeds(self, entered: list[Contender], seeds: list[int]) -> None:
         """Add the runs of the seeds that are missing."""
-        count = self.request.seeds
-        missing = [[seed for seed in seeds if seed not in one.runs] for one in entered]
-        blocks = [len(some) // count for some in missing]
 
-        def run_one(number: int) -> None:
-            one = entered[number]
-            runs = self._compute(one, missing[number], STAGES[-1], finals=True)
-            one.runs.update({seed: runs[0, seed] for seed in missing[number]})
-            one.by_seed.update({seed: score_run(one.runs[seed], self.request, one.costs) for seed in missing[number]})
+        def run_one(one: Contender) -> None:
+            missing = [seed for seed in seeds if seed not in one.by_seed]
+            (runs,) = self._compute(one, missing, finals=True)
+            for seed, run in zip(missing, runs, strict=True):
+                one.runs[seed], one.by_seed[seed] = run, self.goal.score(run, one.costs)
 
-        longest = sorted(range(len(entered)), key=lambda number: -entered[number].work * blocks[number])
-        self._in_parallel(run_one, longest, sum(one.rounds * n for one, n in zip(entered, blocks, strict=True)))
-
-    @property
-    def _width(self) -> Width:
-        """The shape of a block of the search: all settings of a contender."""
-        return Width(self.request.settings, 1)
+        self._run_parallel(run_one, entered, STAGES[-1])
 
     def _plan(self, rounds: int, finals: bool = False) -> RunPlan:
         # a target and a curve need many measured rounds; only the programs of finalists are worth care in compiling
-        dense = finals or self.request.target is not None
+        dense = finals or self.goal.target is not None
         every = (max(1, rounds // 100), max(1, rounds // 20)) if dense else (rounds, rounds)
-        return RunPlan(rounds, every, self.request.spec.run.dtype, metrics=CRITERIA, quick=not finals)
+        return RunPlan(rounds, every, self.spec.run.dtype, metrics=CRITERIA, quick=not finals)
 
-    def _compute(
-        self, one: Contender, seeds: list[int], what: str = "", *, finals: bool = False, trial: int | None = None
-    ) -> Any:
-        """Return the runs of a contender's settings; of a `trial`, so many rounds that are neither stored nor shown."""
-        experiment, before = one.experiment, 0
+    def _compute(self, one: Contender, seeds: list[int], *, finals: bool = False, trial: int = 0) -> list[list[Row]]:
+        """Return the runs of a contender's settings; of a `trial`, so many rounds that are not stored."""
+        plan = self._plan(trial or one.rounds, finals)
+        width = Width(1, self.seeds) if finals else Width(self.settings, 1)
+        store = NullStore() if trial else self.store
+        return run_settings(one.setup, one.candidate, one.settings, seeds, plan, width, store)
 
-        def report(done: int, loss: float | None) -> None:
-            nonlocal before
-            if self._stop:
-                raise Interrupted
-            if trial is None:
-                with self._lock:
-                    self._done += max(0, done - before)
-                    before = done
-                    self.report(what, min(self._done, self._total), self._total, loss)
-
-        return compute(
-            [experiment.setting(one.candidate.rule(values)) for values in one.settings],
-            experiment.problem,
-            experiment.network,
-            seeds,
-            self._plan(one.rounds if trial is None else trial, finals),
-            width=Width(1, self.request.seeds) if finals else self._width,
-            store=self.store if trial is None else NullStore(),
-            report=report,
-        )
-
-    def _in_parallel(self, work: Callable[[Any], None], tasks: Sequence[Any], rounds: int) -> None:
-        """Apply `work` to each task, as many at a time as there are cores; all have so many rounds together."""
-        self._done, self._total = 0, max(1, rounds)
-        pool = ThreadPoolExecutor(WORKERS)
+    def _run_parallel(self, work: Callable[[Contender], None], contenders: list[Contender], what: str) -> None:
+        """Apply `work` to each contender, as many at a time as there are cores, and report the rounds that are done."""
+        longest = sorted(contenders, key=lambda one: -one.work)  # first, so that no core waits for it at the end
+        done, total = 0, sum(one.rounds for one in longest)
+        pool = ThreadPoolExecutor(WORKERS)  # threads, because compiled blocks and compilation run without the GIL
         try:
-            for future in [pool.submit(work, task) for task in tasks]:
+            futures = {pool.submit(work, one): one for one in longest}
+            for future in as_completed(futures):
                 future.result()
-        except BaseException:
-            self._stop = True  # the others end at their next report
-            raise
+                done += futures[future].rounds
+                self.report(what, done, total, None)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            pool.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for the blocks that run
 
-    def _statement(self, contenders: list[Contender]) -> str:
+    def _describe(self, contenders: list[Contender]) -> str:
         """Return what is sought and how it is judged, the stages, and their cost."""
-        request = self.request
-        kept = min(request.finalists(0), len(contenders))
+        goal, setup = self.goal, contenders[0].setup
+        kept = min(self.count_kept(0), len(contenders))
         forms_of_all = [
             len(list(forms(name))) * len(self.graphs) * (1 + hasattr(ALGORITHMS[name], "wake")) for name in self.methods
         ]
         more = round(kept * sum(forms_of_all) / len(forms_of_all))
-        closer, final = (min(request.finalists(stage), more) for stage in (1, 2))
-        later = more * SHARES[1] + closer * SHARES[2] + final * SHARES[3]
-        total = sum(one.rounds for one in contenders)
-        mean = total / len(contenders) / SHARES[0]
-        rounds = request.settings * (total + mean * later) + mean * final * request.seeds
-        heaviest = sorted((one.work for one in contenders), reverse=True)[:kept]
-        work = sum(one.work for one in contenders) + sum(heaviest) / kept / SHARES[0] * (later + final)
-        first, second, third, all_of_it = (f"{value * request.amount:,.4g} {request.paid}" for value in SHARES)
-        graphs, experiment = plural(len(self.graphs), "graph"), contenders[0].experiment
+        closer, final = (min(self.count_kept(stage), more) for stage in (1, 2))
+        counts = len(contenders), more, closer, final
+        first, second, third, all_of_it = (f"{value * goal.amount:,.4g} {goal.paid}" for value in SHARES)
         return (
-            f"sought: {request.sought}, {experiment.network.agents} agents; clock: {experiment.clock}\n"
-            f"a difference matters from {request.threshold}; that is set before, and intervals are 95 %\n"
-            f"search: {plural(len(contenders), 'method')} in {first}, with {request.settings} settings each; the "
-            f"best {kept} in about {plural(more, 'form')} on {graphs} in {second}; the best {closer} in {third}, and "
-            f"{final} of these in {all_of_it}, and on {request.seeds} to {request.seeds << LOOKS - 1} other seeds\n"
-            f"cost: about {rounds:,.0f} rounds, " + self._estimate(contenders, work, len(contenders) + more + final)
+            f"sought: {goal.sought}, {setup.network.agents} agents; clock: {setup.clock}\n"
+            f"a difference matters from {goal.threshold}; that is set before, and intervals are 95 %\n"
+            f"search: {plural(counts[0], 'method')} in {first}, with {self.settings} settings each; the best {kept} "
+            f"in about {plural(more, 'form')} on {plural(len(self.graphs), 'graph')} in {second}; the best {closer} "
+            f"in {third}, and {final} of these in {all_of_it}, and on {self.seeds} to {self.seeds << LOOKS - 1} other "
+            f"seeds\ncost: {self._estimate(contenders, counts)}"
         )
 
-    def _estimate(self, contenders: list[Contender], work: float, programs: int) -> str:
-        """Return how long so many queries of blocks will take, from a trial of the contender with the most of them."""
+    def _estimate(self, contenders: list[Contender], counts: Sequence[int]) -> str:
+        """Return how long stages of so many contenders will take, from a trial of the one that computes most."""
         if self.store.keeps and any(self.store.folder.glob("*.cell")):
             return "less what was finished here before"
         tried, took = max(contenders, key=lambda one: one.work), []
@@ -972,30 +866,35 @@ class Search:
             self._compute(tried, [0], trial=rounds)
             took.append(time.monotonic() - began)
         compiling, speed = max(took[0] - took[1], 0.0), TRIAL[1] / took[1]
-        minutes = (programs * compiling + work / max(1.0, tried.costs.queries) / speed) / WORKERS / 60
+        # the blocks of the finals are about as large as those of a stage
+        later = sum(count * share for count, share in zip(counts[1:], SHARES[1:], strict=True)) + counts[-1]
+        work = sum(one.work for one in contenders) + tried.work / SHARES[0] * later
+        minutes = (sum(counts) * compiling + work / max(1.0, tried.costs.queries) / speed) / WORKERS / 60
         kept = "the same command goes on" if self.store.keeps else "nothing is kept"
         return (
-            f"{minutes:.1f} minutes on {plural(WORKERS, 'core')} if the methods that compute most go on, and longer "
-            f"where more seeds are needed to decide (a trial of {tried.form} took {compiling:.1f} s to compile one "
-            f"program of {programs}, and then ran {speed * self.request.settings:,.0f} rounds a second); Ctrl-C "
-            f"stops, and {kept}"
+            f"about {minutes:.1f} minutes on {plural(WORKERS, 'core')} if methods that compute as much as "
+            f"{tried.form}, which was tried, go on, and longer where more seeds are needed to decide; "
+            f"Ctrl-C stops, and {kept}"
         )
 
     def _winner(self, first: Contender, row: dict[str, Any]) -> str:
         """Return the spec of the winner: the problem as it was, with its method, its graph and all its rounds."""
-        request, seeds, start = self.request, len(first.by_seed), 1_000 * self.request.seed
-        given = request.spec.model_dump(exclude_unset=True)
-        for name in ("tuning", "variant", "title", "experiment"):
-            given.pop(name, None)
+        seeds, start, run = len(first.by_seed), self.first_seed, self.spec.run
+        given = self.spec.model_dump(exclude_unset=True, exclude={"variant", "title", "experiment"})
         given["network"] = first.network
         given["run"] = {
             "steps": first.rounds,
             "every": max(1, first.rounds // 100),
             "seeds": list(range(start, start + seeds)) if start else seeds,
-            "dtype": request.spec.run.dtype,
+            "dtype": run.dtype,
         }
-        assert request.spec.clock is not None
-        given["clock"] = request.spec.clock.model_dump(exclude_unset=True)
         given["algorithm"] = [first.algorithm | first.settings[0]]
-        head = f"# Recommended for {request.sought}: {title(row)}, {row['setting']}.\n\n"
+        head = f"# Recommended for {self.goal.sought}: {title(row)}, {row['setting']}.\n\n"
         return head + tomlkit.dumps(given)
+
+
+def _check_names(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
+    names = tuple(given or ())
+    if isinstance(given, str) or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"{what} must be a list of names, all different, but is {brief(given)}.")
+    return names

@@ -1,7 +1,6 @@
 """Run experiments: tune what is open, run all variants through a store, and put the results together."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from itertools import groupby
 from math import isfinite
 from pathlib import Path
@@ -14,23 +13,21 @@ import polars as pl
 from gossamer.basics.progress import Report, StudyProgress, reporting, saying
 from gossamer.core import InputError, Rule, is_rule, parts, setting
 from gossamer.engines import processes
-from gossamer.engines.devices import check_devices
 from gossamer.engines.program import RuleForm
 from gossamer.engines.runs import Row, RunPlan, compute
-from gossamer.engines.simulator import apply_clock, check, network_for, plan_run, result_of, warn_of_drift
-from gossamer.experiments.directory import claim, leaving_nothing
-from gossamer.experiments.tuning import Tuned, check_tuning_memory, tune_experiment
+from gossamer.engines.simulator import apply_clock, network_for, plan_run, result_of, warn_of_drift
+from gossamer.experiments.directory import open_directory
+from gossamer.experiments.tuning import Tuned, tune_setup
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
 from gossamer.results.cache_key import Unknown, digest
 from gossamer.results.result import Result
 from gossamer.results.statistics import unsettled
-from gossamer.results.store import NullStore, Store
+from gossamer.results.store import Store
 from gossamer.results.study import TUNED, Study
-from gossamer.specs.experiment import Candidate, Experiment, check_grids
-from gossamer.specs.sections import RunSection, TuningSection
-from gossamer.specs.spec import Spec, check_seeds
-from gossamer.specs.tables import located, plain, validate
+from gossamer.specs.schema import RunSection, TuningSection, validate
+from gossamer.specs.setup import Candidate, Setup
+from gossamer.specs.spec import Spec
 
 
 class Task(NamedTuple):
@@ -42,7 +39,7 @@ class Task(NamedTuple):
     rule: Rule
     seeds: list[int]
     plan: RunPlan
-    experiment: Experiment
+    setup: Setup
 
 
 Place = tuple[str, int]
@@ -55,20 +52,13 @@ def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progres
     With a directory `out`, every finished run is stored there. The same call after an interruption goes on, and one
     with more rounds or seeds computes only what is missing.
     """
-    experiments = spec.each(build_experiment)
-    if out is None:
-        return run_experiments(experiments, NullStore(), name, spec.title or name, spec.toml(), progress)
-    folder = Path(out)
-    with leaving_nothing(folder):
-        processes.run_on_first(partial(claim, spec, folder))
-        store = processes.open_store(folder / "cells")
-        study = run_experiments(experiments, store, name, spec.title or name, spec.toml(), progress)
-    if not processes.is_first():
-        return study
-    try:
+    setups = spec.each(build_setup)
+    folder = None if out is None else Path(out)
+    with open_directory(folder, spec) as store:
+        study = run_setups(setups, store, name, spec.title or name, spec.toml(), progress)
+        if folder is None or not processes.is_first():
+            return study
         study.save(folder)
-    except OSError as error:
-        raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
     return study if store.written else Study.load(folder)  # with the seconds and versions of the computation
 
 
@@ -76,13 +66,11 @@ def tune_spec(spec: Spec, out: str | Path, *, progress: bool | Report = True) ->
     """Tune a spec without its final runs: one row for each setting that was tried, the chosen ones marked."""
     if spec.tuning is None:
         raise InputError("the spec has no [tuning] section: add one with eta = [lowest, highest].")
-    experiments = spec.each(build_experiment)
-    if not any(candidate.open for experiment in experiments.values() for candidate in experiment.candidates):
+    setups = spec.each(build_setup)
+    if not any(candidate.open for setup in setups.values() for candidate in setup.candidates):
         raise InputError("every algorithm of the spec has all its hyper-parameters: leave out what is to be tuned.")
-    with leaving_nothing(Path(out)), reporting(progress) as report:
-        processes.run_on_first(partial(claim, spec, Path(out)))
-        store = processes.open_store(Path(out) / "cells")
-        table = Tuned.table_of({label: tune_experiment(one, store, report) for label, one in experiments.items()})
+    with open_directory(Path(out), spec) as store, reporting(progress) as report:
+        table = Tuned.table_of({label: tune_setup(setup, store, report) for label, setup in setups.items()})
     assert table is not None
     return table
 
@@ -129,24 +117,9 @@ def study(
     candidates = [Candidate.of_rule(one) if is_rule(type(one)) else Candidate.of(one) for one in given]
     oracle, network = completed(oracle), network_for(problem, network)
     plan, chosen_seeds = plan_run(steps, every, seeds, dtype, until)
-    if plan.until and settle is not None:
-        raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
-    check_seeds(len(chosen_seeds))
     clock, network = apply_clock(clock, network)
     section = _tuning_section(tune, [candidate.name for candidate in candidates if candidate.open])
-    fixed = [candidate.whole for candidate in candidates if not candidate.open]
-    check(fixed, problem, network, oracle, tuned=len(candidates) - len(fixed))
-    if section:
-        check_grids(section, candidates)
-        if len(chosen_seeds) % section.replicates:
-            raise InputError(
-                f"tune: replicates = {section.replicates} must share the {len(chosen_seeds)} seeds equally: take a "
-                f"multiple of {section.replicates} seeds."
-            )
-        for candidate in candidates:
-            if candidate.open:
-                check([candidate.example(section)], problem, network, oracle)
-    run_section = validate(RunSection, plain({"steps": plan.steps, "settle": settle}), "study: ")
+    run_section = validate(RunSection, {"steps": plan.steps, "settle": settle}, "study: ")
     key = {}
     if out is not None:
         try:  # no spec describes these objects: their key is a hash of all that they hold
@@ -156,21 +129,14 @@ def study(
                 f"out=… needs to know what it stores, but {reason}: leave it out, and use `save`."
             ) from None
     made_of = candidates, problem, network, oracle
-    experiment = Experiment(*made_of, plan, chosen_seeds, run_section, section, clock, key)
-    check_size(experiment)
-    if out is None:
-        return run_experiments({"": experiment}, NullStore(), name, name, "", progress)
-    folder = Path(out)
-    with leaving_nothing(folder):
-        if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / "cells").is_dir())):
-            raise InputError(f"{folder} is not empty and holds no study: choose another directory.")
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
-        store = Store(folder / "cells")
-        compared = run_experiments({"": experiment}, store, name, name, "", progress)
-    compared.save(folder)
+    setup = Setup(*made_of, plan, chosen_seeds, run_section, section, clock, key)
+    setup.check()
+    setup.check_size()
+    folder = None if out is None else Path(out)
+    with open_directory(folder, None) as store:
+        compared = run_setups({"": setup}, store, name, name, "", progress)
+        if folder is not None:
+            compared.save(folder)
     return compared
 
 
@@ -186,37 +152,25 @@ def _tuning_section(tune: Mapping[str, Any] | None, left_open: list[str]) -> Tun
         raise InputError(
             "tune is given, but every algorithm has all its hyper-parameters: give classes, or leave it out."
         )
-    return validate(TuningSection, plain(dict(tune)), "tune: ")
+    return validate(TuningSection, tune, "tune: ")
 
 
-def build_experiment(spec: Spec) -> Experiment:
+def build_setup(spec: Spec) -> Setup:
     """Build a spec without variants, and check that its runs fit into memory."""
-    experiment = spec.parts()
-    check_size(experiment)
-    return experiment
+    setup = spec.parts()
+    setup.check_size()
+    return setup
 
 
-def check_size(experiment: Experiment) -> None:
-    """Raise InputError for runs that would not fit into memory, or that the devices cannot share."""
-    tuning = experiment.tuning
-    settings = tuning.budget if tuning else len(experiment.candidates)
-    check_devices(settings * len(experiment.seeds), experiment.problem, experiment.network)
-    for candidate in experiment.candidates:
-        rule = candidate.example(tuning) if tuning and candidate.open else candidate.whole
-        experiment.check_memory([rule], experiment.seeds, experiment.plan, experiment.width)
-    with located("[tuning]"):
-        check_tuning_memory(experiment)
-
-
-def run_experiments(
-    experiments: dict[str, Experiment], store: Store, name: str, title: str, spec: str, progress: bool | Report
+def run_setups(
+    setups: dict[str, Setup], store: Store, name: str, title: str, spec: str, progress: bool | Report
 ) -> Study:
     """Tune what is open in each variant, run all, and return the study."""
     with reporting(progress) as report:
-        tuned = {label: tune_experiment(experiment, store, report) for label, experiment in experiments.items()}
-        tasks = [task for label, one in experiments.items() for task in _tasks(label, one, tuned[label])]
+        tuned = {label: tune_setup(setup, store, report) for label, setup in setups.items()}
+        tasks = [task for label, setup in setups.items() for task in _tasks(label, setup, tuned[label])]
         warn_of_drift([(task.rule, task.plan) for task in tasks])
-        alone = list(experiments) == [""] and experiments[""].tuning is None
+        alone = list(setups) == [""] and setups[""].tuning is None
         tally = StudyProgress(name, sum(len(task.seeds) for task in tasks), several=not alone)
         runs: dict[Place, dict[int, Row]] = {}
         going = tasks
@@ -226,33 +180,30 @@ def run_experiments(
             going = [
                 task._replace(plan=task.plan.double())
                 for task in going
-                if task.plan.last * 2 <= (task.experiment.run.settle or 0)
-                and not _has_settled(runs[task.variant, task.number], task.experiment)
+                if task.plan.last * 2 <= (task.setup.run.settle or 0)
+                and not is_settled(runs[task.variant, task.number], task.setup)
             ]
             tally.extend(sum(len(task.seeds) for task in going))
     results, facts = {}, {}
     titles = _titles(tasks)
-    for label, experiment in experiments.items():
-        several = [
-            _result(titles[label, number], runs[label, number], experiment)
-            for number in range(len(experiment.candidates))
-        ]
-        results[label] = Result.join(several)
-        facts[label] = _facts(experiment, results[label])
+    for label, setup in setups.items():
+        places = [(label, number) for number in range(len(setup.candidates))]
+        results[label] = Result.join([_result(*titles[place], runs[place], setup) for place in places])
+        facts[label] = _facts(setup, results[label])
     return Study(name, title, spec, results, Tuned.table_of(tuned), facts)
 
 
-def _tasks(label: str, experiment: Experiment, tuned: list[Tuned]) -> list[Task]:
+def _tasks(label: str, setup: Setup, tuned: list[Tuned]) -> list[Task]:
     """Return the final runs of a variant; an algorithm that leaves nothing open runs on all seeds at once."""
     tasks = []
     choices = [choice.chosen for choice in tuned]
-    for number, candidate in enumerate(experiment.candidates):
+    for number, candidate in enumerate(setup.candidates):
         if candidate.open:
-            for share, chosen in zip(experiment.shares, choices, strict=True):
-                rule = candidate.rule(chosen[number])
-                tasks.append(Task(label, number, rule, share, experiment.plan, experiment))
+            rules, shares = [candidate.rule(chosen[number]) for chosen in choices], setup.shares
         else:
-            tasks.append(Task(label, number, candidate.whole, experiment.seeds, experiment.plan, experiment))
+            rules, shares = [candidate.whole], [setup.seeds]
+        pairs = zip(rules, shares, strict=True)
+        tasks += [Task(label, number, rule, seeds, setup.plan, setup) for rule, seeds in pairs]
     return tasks
 
 
@@ -260,10 +211,18 @@ def _compute(tasks: list[Task], store: Store, report: Report, tally: StudyProgre
     """Return the runs by seed. Tasks that differ in numbers only share compiled blocks."""
     groups: dict[tuple[Any, ...], list[Task]] = {}
     for task in tasks:
-        one = task.experiment
+        one = task.setup
+        # oracles and parts of equal structure differ in numbers only, which are arguments of the program
         structure = str(jax.tree.structure((one.oracle, parts(task.rule))))
-        form, seeds = RuleForm.of(task.rule), tuple(task.seeds)
-        same = structure, id(one.problem), id(one.network), form, seeds, task.plan, one.width
+        same = (
+            structure,
+            id(one.problem),
+            id(one.network),
+            RuleForm.of(task.rule),
+            tuple(task.seeds),
+            task.plan,
+            one.width,
+        )
         groups.setdefault(same, []).append(task)
     computed: dict[Place, dict[int, Row]] = {}
     for group in groups.values():
@@ -273,12 +232,12 @@ def _compute(tasks: list[Task], store: Store, report: Report, tally: StudyProgre
             report(tally.label(first.rule.name), done, first.plan.last, loss)
 
         runs = compute(
-            [task.experiment.setting(task.rule) for task in group],
-            first.experiment.problem,
-            first.experiment.network,
+            [task.setup.setting(task.rule) for task in group],
+            first.setup.problem,
+            first.setup.network,
             first.seeds,
             first.plan,
-            width=first.experiment.width,
+            width=first.setup.width,
             store=store,
             report=report_group,
             ended=tally.add,
@@ -290,16 +249,16 @@ def _compute(tasks: list[Task], store: Store, report: Report, tally: StudyProgre
     return computed
 
 
-def _has_settled(runs: dict[int, Row], experiment: Experiment) -> bool:
+def is_settled(runs: dict[int, Row], setup: Setup) -> bool:
     """Return whether the mean of ‖∇F‖² has settled over all replicates; a run that diverged never will.
 
     Where the agents' mean bias ē is constant, ‖ē‖² + ‖∇F + ē‖² must have settled as well: floors are read from it.
     """
     if any(run.diverged >= 0 for run in runs.values()):
-        return True
+        return True  # more rounds would bring nothing
     first = next(iter(runs.values()))
     rounds = first.rounds
-    shares = experiment.shares if len(experiment.shares) > 1 else [[seed] for seed in experiment.seeds]
+    shares = setup.shares if len(setup.shares) > 1 else [[seed] for seed in setup.seeds]
 
     def mean(metric: str) -> np.ndarray:
         return np.array([np.mean([runs[seed].metrics[metric] for seed in share], axis=0) for share in shares])
@@ -322,7 +281,7 @@ def _titles(tasks: list[Task]) -> dict[Place, tuple[Rule, str]]:
     taken = set()
     for place, group in groupby(tasks, key=lambda task: (task.variant, task.number)):
         several = list(group)
-        rule, start = several[0].rule, several[0].experiment.candidates[place[1]].start
+        rule, start = several[0].rule, several[0].setup.candidates[place[1]].start
         title = setting(rule)
         if len(several) > 1:
             title = f"{TUNED} {len(several)} replicates" + f", {start}" * bool(start)
@@ -333,9 +292,8 @@ def _titles(tasks: list[Task]) -> dict[Place, tuple[Rule, str]]:
     return titles
 
 
-def _result(of_rule: tuple[Rule, str], runs: dict[int, Row], one: Experiment) -> Result:
+def _result(rule: Rule, title: str, runs: dict[int, Row], one: Setup) -> Result:
     """Return the result of one algorithm; settings of several replicates are one method."""
-    rule, title = of_rule
     ordered = {seed: runs[seed] for seed in one.seeds}
     seconds = sum(run.seconds for run in runs.values())
     replicates = {seed: replicate for replicate, share in enumerate(one.shares) for seed in share}
@@ -343,9 +301,9 @@ def _result(of_rule: tuple[Rule, str], runs: dict[int, Row], one: Experiment) ->
     return result_of(rule, ordered, one.problem, one.network, one.oracle, one.plan, seconds, title, by_share, one.clock)
 
 
-def _facts(experiment: Experiment, result: Result) -> dict[str, Any]:
+def _facts(setup: Setup, result: Result) -> dict[str, Any]:
     """Return what a reader should know of a variant, besides its runs."""
-    problem, network = experiment.problem, experiment.network
+    problem, network = setup.problem, setup.network
     # ρ of an asynchronous network says nothing, and that of a large changing one takes too long
     has_gap = not network.asynchronous and (network.agents <= 1_000 or not network.changes)
     ends = ((agent, int(other)) for agent in range(network.agents) for other in network.neighbors(agent))

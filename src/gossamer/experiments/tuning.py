@@ -17,32 +17,38 @@ to a target. One that diverged, never got there or has no finite criterion is ne
 chosen.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import polars as pl
+import tomlkit
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.html import Markup, join_markup, panel, tag
-from gossamer.basics.progress import Report, reporting, saying
+from gossamer.basics.progress import Report, Say, reporting, saying
 from gossamer.basics.table import Table
-from gossamer.basics.text import plural
-from gossamer.core import InputError, Range, Rule, Whole, hyperparameters, setting
+from gossamer.basics.text import plural, visible
+from gossamer.core import InputError, Range, Rule, Whole, brief, hyperparameters, nearest, setting
 from gossamer.engines.runs import Row, RunPlan, Width, compute
-from gossamer.engines.simulator import apply_clock, check, network_for, plan_run
-from gossamer.metrics import METRICS, Better, targets
+from gossamer.engines.simulator import apply_clock, network_for, plan_run
+from gossamer.metrics import METRICS, Better
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
 from gossamer.results.statistics import arrival, ending
 from gossamer.results.store import NullStore, Store
 from gossamer.results.study import TUNING
-from gossamer.specs.experiment import Candidate, Experiment, Values, check_grids
-from gossamer.specs.sections import RunSection, TuningSection
-from gossamer.specs.tables import plain, validate
+from gossamer.specs.schema import RunSection, TuningSection, validate
+from gossamer.specs.setup import Candidate, Setup, Values
+from gossamer.specs.spec import PATHS, Spec
 
 Edge = Literal["lowest", "highest"]
+
+Chosen = dict[str, dict[str, float]]
+"""By algorithm, the columns of the setting that was chosen."""
 
 WIDEST, LONGEST, TOP = 10, 16, 10
 """The most columns and rows of a printed grid, and how many of the best settings stand for a larger one."""
@@ -165,57 +171,60 @@ def tune(
     oracle, network = completed(oracle), network_for(problem, network)
     clock, network = apply_clock(clock, network)
     plan, chosen_seeds = plan_run(steps, None, seeds, dtype)
-    given = validate(TuningSection, plain({"eta": eta, "seeds": seeds, **section}), "tune: ")
-    check_grids(given, candidates)
-    check([], problem, network, oracle, tuned=len(candidates))
-    for candidate in candidates:
-        check([candidate.example(given)], problem, network, oracle)
-    run = RunSection(steps=plan.steps)
-    experiment = Experiment(candidates, problem, network, oracle, plan, chosen_seeds, run, given, clock)
-    check_tuning_memory(experiment)
+    given = validate(TuningSection, {"eta": eta, "seeds": seeds, **section}, "tune: ")
+    made_of = candidates, problem, network, oracle
+    setup = Setup(*made_of, plan, chosen_seeds, RunSection(steps=plan.steps), given, clock)
+    setup.check()
+    setup.check_size()
     with reporting(progress) as report:
-        return _tune_replicate(experiment, given, NullStore(), report, 0)
+        return _tune_replicate(setup, given, NullStore(), report, 0)
 
 
-def tune_experiment(experiment: Experiment, store: Store, report: Report) -> list[Tuned]:
+def tune_setup(setup: Setup, store: Store, report: Report) -> list[Tuned]:
     """Choose in each replicate what the candidates leave open."""
-    if (section := experiment.tuning) is None:
+    if (section := setup.tuning) is None:
         return [Tuned({}, {})]
-    return [_tune_replicate(experiment, section, store, report, k) for k in range(len(experiment.shares))]
+    return [_tune_replicate(setup, section, store, report, k) for k in range(len(setup.shares))]
 
 
-def check_tuning_memory(experiment: Experiment) -> None:
-    """Raise InputError for a first grid whose runs would not fit into memory."""
-    if (section := experiment.tuning) is not None:
-        plan, width, seeds = _tuning_plan(experiment, section, 0)
-        for candidate in experiment.candidates:
-            if candidate.open:
-                experiment.check_memory([candidate.example(section)] * section.budget, seeds, plan, width)
+def run_settings(
+    setup: Setup,
+    candidate: Candidate,
+    settings: Sequence[Values],
+    seeds: Sequence[int],
+    plan: RunPlan,
+    width: Width,
+    store: Store,
+    report: Callable[[int, float | None], None] = lambda done, loss: None,
+    say: Say = lambda text, *, aside=False: None,
+) -> list[list[Row]]:
+    """Run a candidate with each setting under each seed, and return the runs by setting."""
+    rules = [setup.setting(candidate.rule(values)) for values in settings]
+    world = setup.problem, setup.network
+    runs = compute(rules, *world, seeds, plan, width=width, store=store, report=report, say=say)
+    return [[runs[k, seed] for seed in seeds] for k in range(len(settings))]
 
 
-def _tune_replicate(
-    experiment: Experiment, section: TuningSection, store: Store, report: Report, replicate: int
-) -> Tuned:
+def _tune_replicate(setup: Setup, section: TuningSection, store: Store, report: Report, replicate: int) -> Tuned:
     """Choose what the candidates leave open, on the tuning seeds of one replicate."""
-    open_ones = {number: candidate for number, candidate in enumerate(experiment.candidates) if candidate.open}
+    open_ones = {number: candidate for number, candidate in enumerate(setup.candidates) if candidate.open}
     trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
-    plan, width, seeds = _tuning_plan(experiment, section, replicate)
+    plan, width, seeds = setup.plan_tuning(replicate)
+    better = "lower" if section.criterion == "rounds" else METRICS[section.criterion].label.better
 
     def try_grid(number: int, settings: list[Values], extension: int) -> None:
-        candidate = open_ones[number]
-        runs = compute(
-            [experiment.setting(candidate.rule(values)) for values in settings],
-            experiment.problem,
-            experiment.network,
-            seeds,
-            plan,
-            width=width,
-            store=store,
-            report=lambda done, loss: report(f"tuning {candidate.title}", done, plan.steps, loss),
-            say=saying(report, f"tuning {candidate.title}"),
-        )
-        for k, values in enumerate(settings):
-            trials[number].append(_judge_setting(values, [runs[k, seed] for seed in seeds], section, extension))
+        candidate, label = open_ones[number], f"tuning {open_ones[number].title}"
+
+        def report_round(done: int, loss: float | None) -> None:
+            report(label, done, plan.steps, loss)
+
+        say = saying(report, label)
+        by_setting = run_settings(setup, candidate, settings, seeds, plan, width, store, report_round, say)
+        for values, runs in zip(settings, by_setting, strict=True):
+            diverged = sum(run.diverged >= 0 for run in runs)
+            value = float("inf") if diverged else float(np.mean([judge_run(run, section) for run in runs]))
+            criterion = value if np.isfinite(value) else None
+            trials[number].append(Trial(values, criterion, diverged, extension, better))
 
     for extension in range(section.extensions + 1):
         if extension and not any(number_to_extend(open_ones[number], trials[number]) for number in open_ones):
@@ -232,28 +241,6 @@ def _tune_replicate(
     return Tuned(open_ones, trials, replicate, section.criterion, section.safety)
 
 
-def _tuning_plan(experiment: Experiment, section: TuningSection, replicate: int) -> tuple[RunPlan, Width, list[int]]:
-    """Return the plan of tuning runs, the shape of their blocks, and the tuning seeds of a replicate."""
-    steps = section.steps or experiment.plan.steps
-    # rounds to a target are read between two marks, so these are dense where fast methods arrive
-    every = (steps, steps) if section.criterion != "rounds" else (max(1, steps // 500), max(1, steps // 10))
-    # loss and ‖∇F‖² are both measured, so that the same stored runs serve either criterion
-    metrics = {"loss", *(section.until or ())}
-    if section.criterion != "rounds":
-        metrics = {"loss", "grad_norm_sq", section.criterion}
-    until, names = targets(section.until), tuple(sorted(metrics))
-    plan = RunPlan(steps, every, experiment.plan.dtype, until=until, metrics=names)
-    first = section.first_seed + replicate * section.seeds
-    return plan, Width(section.together, 1), list(range(first, first + section.seeds))
-
-
-def _judge_setting(values: Values, runs: list[Row], section: TuningSection, extension: int) -> Trial:
-    diverged = sum(run.diverged >= 0 for run in runs)
-    value = float("inf") if diverged else float(np.mean([judge_run(run, section) for run in runs]))
-    better = "lower" if section.criterion == "rounds" else METRICS[section.criterion].label.better
-    return Trial(values, value if np.isfinite(value) else None, diverged, extension, better)
-
-
 def judge_run(run: Row, section: TuningSection) -> float:
     """Return the criterion of a run.
 
@@ -261,16 +248,16 @@ def judge_run(run: Row, section: TuningSection) -> float:
     or the round at which the run reached all of `until`.
     """
     if section.criterion != "rounds":
-        if section.criterion not in run.metrics:
-            raise InputError(
-                f"[tuning] the criterion {section.criterion} is not measured in these runs "
-                f"({METRICS[section.criterion].label.about}): take one of {', '.join(run.metrics)}, or rounds."
-            )
-        return float(run.metrics[section.criterion][ending(run.rounds, int(run.rounds[-1]))].mean())
+        return mean_at_end(run, section.criterion)
     if section.until is not None:
         return float(run.reached) if run.reached >= 0 else float("inf")
     reached = arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
     return float("inf") if reached is None else reached
+
+
+def mean_at_end(run: Row, metric: str) -> float:
+    """Return the mean of a metric over the last tenth of the rounds of a run."""
+    return float(run.metrics[metric][ending(run.rounds, int(run.rounds[-1]))].mean())
 
 
 def first_grid(candidate: Candidate, section: TuningSection) -> list[Values]:
@@ -333,18 +320,19 @@ def extension_grid(candidate: Candidate, trials: Sequence[Trial], count: int) ->
     values = sorted({trial.values[second] for trial in trials}) if second else []
     allowed = candidate.open[second] if second else None
     if second and grown == second and isinstance(allowed, Range):
+        # two values more, each half a decade nearer to the end of the range
         nearest = min(map(allowed.distance, values))
         more = [allowed.at_distance(nearest / 10 ** (k / 2)) for k in (1, 2)]
         columns = np.geomspace(etas[0], etas[-1], count // 2).tolist()
         return [top | {step: eta, second: value} for value in more for eta in columns]
     if isinstance(allowed, Range) and allowed.beyond:
         values = sorted(sorted(values, key=allowed.distance)[:4])
-    values = values[:4]
+    values = values[:4]  # so that each value keeps some step sizes of the count
     number, place = count // max(1, len(values)), etas.index(top[step])
-    if grown != step:
+    if grown != step:  # it lies inside: between its neighbours
         around = etas[max(0, place - 1)], etas[min(place + 1, len(etas) - 1)]
         new = np.geomspace(*around, number + 2)[1:-1].tolist()
-    elif place == 0:
+    elif place == 0:  # beyond the edge the ratio is that of the grid
         ratio = etas[1] / etas[0]
         new = [etas[0] / ratio**k for k in range(1, number + 1)]
     else:
@@ -416,7 +404,7 @@ def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> 
             f"[tuning] no setting of {candidate.name} can be chosen: beside each that did well, at a step size larger "
             f"by at most the factor safety = {safety:g}, one failed: lower the range of eta."
         )
-    return min(safe, key=lambda trial: trial.cost)
+    return min(safe, key=lambda trial: trial.cost)  # the first of equals, whatever was tried after it
 
 
 class TrialTable(NamedTuple):
@@ -536,3 +524,102 @@ def _cell(row: dict[str, Any], star: bool = True) -> str:
     if row["value"] is None:
         return "diverged" if row["diverged"] else "–"
     return f"{row['value']:.5g}" + ("*" if star and row["chosen"] else "")
+
+
+def apply_tuning(
+    spec: Spec, table: pl.DataFrame, *, variant: str | None = None, replicate: int | None = None
+) -> dict[str, Any]:
+    """Return the spec as a dictionary with the numbers that tuning chose, and without its [tuning].
+
+    A spec holds one number for one algorithm. Where variants, or replicates of the tuning, chose different numbers, one
+    of them must be named. The exception is a spec with one algorithm: there each variant carries its own numbers.
+
+    Args:
+        spec: what was tuned.
+        table: what was tried, as `gossamer.experiments.running.tune_spec` returns it.
+        variant: only this one, which the spec then is; needed where variants chose different numbers.
+        replicate: the choice of this one, with its own seeds; needed where replicates chose different numbers.
+    """
+    if variant is not None:
+        known = spec.variants()
+        if variant not in known or not spec.variant:
+            raise InputError(f"the spec has no variant {brief(variant)}; {nearest(variant, known)}")
+        spec, table = known[variant], table.filter(pl.col("variant") == variant)
+    given = spec.model_dump(exclude_unset=True)
+    given.pop("tuning", None)
+    if not given.get("variant"):
+        given.pop("variant", None)
+    for changes in given.get("variant", []):
+        changes.pop("tuning", None)
+    if replicate is not None:
+        count = spec.tuning.replicates if spec.tuning else 1
+        if not 0 <= replicate < count:
+            raise InputError(f"there is no replicate {replicate}: the tuning has {count}, counted from 0.")
+        if spec.variant:
+            raise InputError(
+                "the spec has variants, each with seeds of its own: name a variant as well as a replicate."
+            )
+        table = table.filter(pl.col("replicate") == replicate)
+        _, seeds = plan_run(spec.run.steps, spec.run.every, spec.run.seeds, spec.run.dtype)
+        size = len(seeds) // count
+        given["run"]["seeds"] = seeds[replicate * size : (replicate + 1) * size]
+    _fill(given, _choices(table))
+    return given
+
+
+def format_spec(given: dict[str, Any], file: Path, source: str, table: pl.DataFrame) -> str:
+    """Return the text of a tuned spec: the origin of its numbers, then the spec with paths as seen from the file."""
+    folder = os.path.realpath(file.parent)
+    for section in (given["problem"], *(changes.get("problem", {}) for changes in given.get("variant", []))):
+        for key in PATHS:
+            path = str(section.get(key, ""))
+            if os.path.isabs(path) and os.path.commonpath([os.path.realpath(path), folder]) == folder:
+                section[key] = os.path.relpath(path, folder)
+    heading = [f"Tuned by `gossamer tune {source}`: of what was tried, these were best."]
+    for search in searches(table):
+        chosen = search.chosen
+        heading.append(f"  {search.title}: {chosen['setting']}, {chosen['criterion']} {chosen['value']:.6g}")
+    return "".join(f"# {visible(line)}\n" for line in heading) + "\n" + tomlkit.dumps(given)
+
+
+def _choices(table: pl.DataFrame) -> dict[str, Chosen]:
+    """Return what each variant chose, if all its replicates chose the same."""
+    choices: dict[str, Chosen] = {}
+    for search in searches(table):
+        chosen = {name: search.chosen[name] for name in numbers_of(search.rows)}
+        if choices.setdefault(search.variant, {}).setdefault(search.algorithm, chosen) != chosen:
+            raise InputError(
+                f"the replicates of the tuning chose different numbers for {search.title}: one spec with either would "
+                "hide how much the choice owes to chance. Run the spec with its [tuning] as it is, or name a replicate."
+            )
+    return choices
+
+
+def _fill(given: dict[str, Any], choices: dict[str, Chosen]) -> None:
+    """Write the numbers into the algorithms, or, if there is one algorithm, into the variants that differ."""
+    several = list(choices.values())
+    if all(chosen == several[0] for chosen in several):
+        for options in given["algorithm"]:
+            options |= _open_numbers(options, several[0])
+        return
+    if len(given["algorithm"]) > 1:
+        differ = next(name for name in several[0] if any(chosen.get(name) != several[0][name] for chosen in several))
+        raise InputError(
+            f"the variants chose different numbers for {differ}, and a spec gives an algorithm the same ones in all "
+            f"its variants: name one of them, {', '.join(map(repr, choices))}."
+        )
+    fixed = given["algorithm"][0]
+    for changes in given["variant"]:
+        own = changes.get("algorithm", {})
+        changes["algorithm"] = own | _open_numbers(fixed | own, choices.get(changes["name"], {}))
+
+
+def _open_numbers(options: dict[str, Any], chosen: Chosen) -> dict[str, float | int]:
+    """Return the chosen values of what an algorithm leaves open."""
+    fixed = {key: value for key, value in options.items() if key != "name"}
+    candidate = Candidate(ALGORITHMS[options["name"]], fixed)
+    numbers: dict[str, float | int] = {}
+    for key, allowed in candidate.open.items():
+        value = chosen[candidate.title][column_of(key, candidate)]
+        numbers[key] = int(value) if isinstance(allowed, Whole) else value
+    return numbers

@@ -28,7 +28,7 @@ from gossamer.paper.verdicts import Verdicts
 from gossamer.problems import Problem, settling_point
 from gossamer.problems.problem import cast
 from gossamer.results.study import Study
-from gossamer.specs.experiment import Experiment
+from gossamer.specs.setup import Setup
 from gossamer.specs.spec import Spec
 
 
@@ -194,7 +194,7 @@ def refuse_runaways(name: str, spec: Spec) -> None:
                     raise InputError(f"{name}, seed {seed}: {error}") from error
 
 
-def _mean_biases(variant: Spec, parts: Experiment) -> dict[int, np.ndarray]:
+def _mean_biases(variant: Spec, parts: Setup) -> dict[int, np.ndarray]:
     """The agents' mean bias ē for every seed of a variant."""
     plan, seeds = plan_run(1, None, variant.run.seeds, variant.run.dtype)
     with jax.enable_x64(plan.dtype == "float64"):

@@ -1,16 +1,17 @@
-"""All that a spec can name, with one line about each.
+"""All that a spec can name, with one line about each; and a user's own file, whose definitions a spec can then name.
 
 Each kind is imported when it is listed: only oracles, problems and metrics need JAX, which is slow to import.
 """
 
-import importlib
+import importlib.util
 import inspect
 import re
-from collections.abc import Callable
-from functools import partial
+import sys
+from pathlib import Path
+from types import ModuleType
 from typing import Any, NotRequired, TypedDict
 
-from gossamer.core import hyperparameters, parts
+from gossamer.core import InputError, hyperparameters, is_rule, parts
 
 
 class Entry(TypedDict):
@@ -20,74 +21,80 @@ class Entry(TypedDict):
     needs: NotRequired[str]
 
 
-def _entry(name: str, make: Callable[..., Any], options: list[str] | None = None) -> Entry:
-    about = (inspect.getdoc(make) or "").split("\n")[0].split(". ")[0].rstrip(".")
-    return Entry(
-        name=name, about=about, options=list(inspect.signature(make).parameters) if options is None else options
-    )
+REGISTRIES = {
+    "algorithms": ("gossamer.algorithms", "ALGORITHMS"),
+    "networks": ("gossamer.networks", "NETWORKS"),
+    "oracles": ("gossamer.oracles", "STAGES"),
+    "compressors": ("gossamer.compressors", "COMPRESSORS"),
+    "aggregators": ("gossamer.aggregators", "AGGREGATORS"),
+    "schedules": ("gossamer.schedules", "SCHEDULES"),
+    "problems": ("gossamer.problems", "PROBLEMS"),
+    "datasets": ("gossamer.data", "DATASETS"),
+    "metrics": ("gossamer.metrics", "METRICS"),
+    "links": ("gossamer.clocks", "LINKS"),
+    "compute-times": ("gossamer.clocks", "COMPUTE"),
+}
+"""The kinds of things that have names, and the registry of each."""
 
 
-def _registry(module: str, name: str) -> list[Entry]:
-    """Return the entries of a registry of functions."""
-    return [_entry(*item) for item in getattr(importlib.import_module(module), name).items()]
-
-
-def algorithms() -> list[Entry]:
-    from gossamer.algorithms import ALGORITHMS
-
-    entries = []
-    for name, kind in ALGORITHMS.items():
-        options = [f"{key} in {allowed}" for key, allowed in hyperparameters(kind).items()] + list(parts(kind))
-        about = kind.title
-        if hasattr(kind, "wake"):  # the name of the asynchronous form opens its docstring, if it has one
-            named = re.match("([^,:.]+)[,:]", inspect.getdoc(kind.wake) or "")
-            about += "; also asynchronous" + (f", as {named[1]}" if named else "")
-        entries.append(Entry(name=name, about=about, options=options, needs=kind.needs))
+def list_kind(kind: str) -> list[Entry]:
+    """Return an entry for each thing of a kind."""
+    name = REGISTRIES[kind][1]
+    module = importlib.import_module(REGISTRIES[kind][0])
+    things = dict(getattr(module, name))
+    if kind == "oracles":  # where gradients come from; the stages change them
+        things = {"exact": module.exact, "minibatch": module.minibatch} | things
+    entries = [_describe(kind, name, thing) for name, thing in things.items()]
+    if kind == "links":
+        entries += [Entry(name=name, about=region.source, options=[]) for name, region in module.REGIONS.items()]
     return entries
 
 
-def networks() -> list[Entry]:
-    from gossamer.networks import NETWORKS, options
+def _describe(kind: str, name: str, thing: Any) -> Entry:
+    if kind == "algorithms":
+        options = [f"{key} in {allowed}" for key, allowed in hyperparameters(thing).items()] + list(parts(thing))
+        about = thing.title
+        if hasattr(thing, "wake"):  # the name of the asynchronous form opens its docstring, if it has one
+            named = re.match("([^,:.]+)[,:]", inspect.getdoc(thing.wake) or "")
+            about += "; also asynchronous" + (f", as {named[1]}" if named else "")
+        return Entry(name=name, about=about, options=options, needs=thing.needs)
+    if kind == "metrics":
+        return Entry(name=name, about=thing.label.about, options=[])
+    options = [] if kind == "datasets" else list(inspect.signature(thing).parameters)
+    if kind == "networks":  # an option may belong to all networks, and not be an argument of the function
+        from gossamer.networks import options as options_of
 
-    return [_entry(name, make, list(options(name))) for name, make in NETWORKS.items()]
-
-
-def oracles() -> list[Entry]:
-    from gossamer.oracles import exact, minibatch
-
-    return [_entry("exact", exact), _entry("minibatch", minibatch), *_registry("gossamer.oracles", "STAGES")]
-
-
-def datasets() -> list[Entry]:
-    from gossamer.data import DATASETS
-
-    return [_entry(name, load, []) for name, load in DATASETS.items()]
-
-
-def metrics() -> list[Entry]:
-    from gossamer.metrics import METRICS
-
-    return [Entry(name=name, about=metric.label.about, options=[]) for name, metric in METRICS.items()]
+        options = list(options_of(name))
+    about = (inspect.getdoc(thing) or "").split("\n")[0].split(". ")[0].rstrip(".")
+    return Entry(name=name, about=about, options=options)
 
 
-def links() -> list[Entry]:
-    from gossamer.clocks import REGIONS
+def load_file(file: str | Path) -> ModuleType:
+    """Run a user's own file and register the rules that it defines. Its decorators register all else.
 
-    presets = [Entry(name=name, about=region.source, options=[]) for name, region in REGIONS.items()]
-    return [*_registry("gossamer.clocks", "LINKS"), *presets]
+    The file comes from the command line (``--with mine.py``), never from a spec: a spec from someone else runs no code.
+    """
+    from gossamer.algorithms import register
+    from gossamer.engines.blame import blame
 
-
-CATALOGUE: dict[str, Callable[[], list[Entry]]] = {
-    "algorithms": algorithms,
-    "networks": networks,
-    "oracles": oracles,
-    "compressors": partial(_registry, "gossamer.compressors", "COMPRESSORS"),
-    "aggregators": partial(_registry, "gossamer.aggregators", "AGGREGATORS"),
-    "schedules": partial(_registry, "gossamer.schedules", "SCHEDULES"),
-    "problems": partial(_registry, "gossamer.problems", "PROBLEMS"),
-    "datasets": datasets,
-    "metrics": metrics,
-    "links": links,
-    "compute-times": partial(_registry, "gossamer.clocks", "COMPUTE"),
-}
-"""The kinds of things that have names."""
+    path = Path(file)
+    if not path.is_file():
+        raise InputError(f"there is no file {path} to take code from.")
+    name = "_".join(("gossamer_own", *path.stem.split()))
+    known = importlib.util.spec_from_file_location(name, path.resolve())
+    if known is None or known.loader is None:
+        raise InputError(f"{path} is no Python file: its name must end in .py.")
+    module = importlib.util.module_from_spec(known)
+    sys.modules[name] = module  # before it runs, since dataclasses look their module up
+    try:
+        with blame(f"{path}"):
+            known.loader.exec_module(module)
+    except BaseException as error:
+        del sys.modules[name]
+        if isinstance(error, SyntaxError):
+            raise InputError(f"{path}, line {error.lineno}, is not Python: {error.msg}.") from None
+        raise
+    for value in list(vars(module).values()):
+        if is_rule(value) and value.__module__ == name:
+            register(value)
+    return module

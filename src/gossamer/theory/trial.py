@@ -11,7 +11,7 @@ from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
-from gossamer.specs.sections import FIRST_SEED
+from gossamer.specs.schema import FIRST_SEED
 from gossamer.theory.stability import step_limit
 
 LAMBDAS = (1.0, 0.3, 0.1, 0.03)

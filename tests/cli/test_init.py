@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gossamer.cli.init import Start
+from gossamer.cli.init import TEMPLATES, Start, about, copy_spec, examples, find_example
 from gossamer.core import InputError
 from gossamer.problems import PROBLEMS
 from gossamer.results import provenance
-from gossamer.specs import starting
 from gossamer.specs.spec import Spec
 
 ROOT = Path(__file__).parents[2]
@@ -18,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("name", ["logistic", "neural", "quadratic"])
 def test_every_problem_has_a_commented_spec_that_builds(name):
-    path = starting.templates()[name]
+    path = TEMPLATES / f"{name}.toml"
     spec = Spec.read(path)
     assert spec.problem["name"] == name
     parts = spec.parts()
@@ -30,12 +29,12 @@ def test_every_problem_has_a_commented_spec_that_builds(name):
 
 
 def test_the_choices_of_the_command_line_are_the_specs_that_there_are():
-    assert set(Start.__args__) == set(starting.templates()) <= set(PROBLEMS)
+    assert set(Start.__args__) == {path.stem for path in TEMPLATES.iterdir()} <= set(PROBLEMS)
 
 
 def test_what_the_logistic_spec_leaves_as_a_comment_builds_too():
     """Without its numbers, and with the [tuning] and the [[variant]] that it shows."""
-    text = starting.templates()["logistic"].read_text(encoding="utf-8")
+    text = (TEMPLATES / "logistic.toml").read_text(encoding="utf-8")
     body, _, more = text.partition("# To let Gossamer choose")
     kept = [line for line in body.splitlines() if not line.startswith(("eta", "lam"))]
     shown = [
@@ -47,9 +46,9 @@ def test_what_the_logistic_spec_leaves_as_a_comment_builds_too():
 
 
 def test_the_examples_of_a_clone_are_those_of_the_repository():
-    found = starting.examples()
+    found = examples()
     assert set(found) == {path.stem for path in (ROOT / "examples").iterdir() if path.suffix in (".toml", ".py")}
-    assert all(starting.about(path) for path in found.values())
+    assert all(about(path) for path in found.values())
 
 
 def test_the_wheel_holds_the_examples_where_a_package_looks_for_them(tmp_path, monkeypatch):
@@ -60,14 +59,14 @@ def test_the_wheel_holds_the_examples_where_a_package_looks_for_them(tmp_path, m
     assert not (ROOT / "src" / target).exists()  # nothing twice
     package = tmp_path / "site-packages" / "gossamer"
     shutil.copytree(ROOT / source, tmp_path / "site-packages" / target)
-    monkeypatch.setattr(starting, "HERE", package)
-    assert starting.examples()["own-data"] == package / "examples" / "own-data.toml"
-    written = starting.start(starting.examples()["own-data"], tmp_path / "mine" / "a.toml")
+    monkeypatch.setattr("gossamer.cli.init.PACKAGE", package)
+    assert examples()["own-data"] == package / "examples" / "own-data.toml"
+    written = copy_spec(examples()["own-data"], tmp_path / "mine" / "a.toml")
     assert written == [tmp_path / "mine" / "a.toml", tmp_path / "mine" / "sites.csv"]
     assert Spec.read(written[0]).parts().problem.agents == 4
     shutil.rmtree(package / "examples")
     with pytest.raises(InputError, match=r"the examples are not at .*: this installation left them out"):
-        starting.examples()
+        examples()
 
 
 def test_examples_inside_a_package_do_not_change_its_digests(tmp_path):
@@ -81,19 +80,19 @@ def test_examples_inside_a_package_do_not_change_its_digests(tmp_path):
 
 
 def test_nothing_is_overwritten_unless_it_is_forced(tmp_path):
-    source = starting.examples()["own-data"]
+    source = examples()["own-data"]
     (tmp_path / "sites.csv").write_text("mine")
     with pytest.raises(InputError, match=r"sites\.csv' exists: choose another name, or overwrite it with --force"):
-        starting.start(source, tmp_path / "new.toml")
+        copy_spec(source, tmp_path / "new.toml")
     assert not (tmp_path / "new.toml").exists()
-    starting.start(source, tmp_path / "new.toml", force=True)
+    copy_spec(source, tmp_path / "new.toml", force=True)
     assert (tmp_path / "sites.csv").read_bytes() == (ROOT / "examples" / "sites.csv").read_bytes()
     with pytest.raises(InputError, match="is a directory: name the file to write"):
-        starting.start(source, tmp_path, force=True)
+        copy_spec(source, tmp_path, force=True)
     with pytest.raises(InputError, match="cannot write"):
-        starting.start(source, tmp_path / "new.toml" / "below.toml")
+        copy_spec(source, tmp_path / "new.toml" / "below.toml")
 
 
 def test_unknown_names_are_said():
     with pytest.raises(InputError, match="there is no example 'own-dat'; did you mean 'own-data'"):
-        starting.named(starting.examples(), "own-dat", "example")
+        find_example("own-dat")

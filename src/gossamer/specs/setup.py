@@ -1,25 +1,31 @@
-"""Objects to be run: an algorithm with the numbers that are given (`Candidate`), and an experiment that is built."""
+"""Objects to be run: an algorithm with the numbers that are given (`Candidate`), and all that it runs on (`Setup`)."""
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any
 
-from gossamer.aggregators import AGGREGATORS
+import jax
+import jax.numpy as jnp
+
 from gossamer.algorithms import ALGORITHMS
 from gossamer.clocks import Clock
-from gossamer.compressors import COMPRESSORS
 from gossamer.core import InputError, Range, Rule, WarmStart, Whole, brief, hyperparameters, is_rule, nearest, parts
+from gossamer.engines.block import honest_problem
+from gossamer.engines.costs import key_shapes, trace
+from gossamer.engines.devices import check_devices
 from gossamer.engines.runs import RunPlan, Setting, Width, fits
-from gossamer.metrics import own
-from gossamer.networks import NETWORKS, Network
-from gossamer.oracles import STAGES, Oracle
-from gossamer.problems import PROBLEMS, Problem
+from gossamer.engines.simulator import check
+from gossamer.metrics import METRICS, own, select_metrics, targets
+from gossamer.metrics.measuring import measure
+from gossamer.networks import Network
+from gossamer.oracles import Oracle, Site
+from gossamer.problems import Problem
 from gossamer.results.cache_key import describe_code, digest
 from gossamer.results.store import MADE_BY
 from gossamer.schedules import Schedule
-from gossamer.specs.sections import RunSection, TuningSection
+from gossamer.specs.schema import FIRST_SEED, WIDEST, RunSection, TuningSection, errors_at
 
 Values = dict[str, Any]
 """Hyper-parameters by name."""
@@ -132,7 +138,7 @@ class Candidate:
         settings = [{self.step: eta} for eta in section.eta]
         if self.second is not None:
             settings = [{**first, self.second: value} for value in self.second_values(section) for first in settings]
-        corners = [self.rule(setting) for setting in settings]
+        corners = [self.rule(setting) for setting in settings]  # each is checked when it is made
         return corners[0]
 
 
@@ -156,8 +162,8 @@ def check_grids(section: TuningSection, candidates: list[Candidate]) -> None:
 
 
 @dataclass(frozen=True, eq=False)
-class Experiment:
-    """An experiment that is built and checked: what runs, for how long, on which seeds, and how it is tuned."""
+class Setup:
+    """The objects of an experiment: what runs, for how long, on which seeds, and how it is tuned."""
 
     candidates: list[Candidate]
     problem: Problem
@@ -184,13 +190,108 @@ class Experiment:
         """The shape of a compiled block of the final runs."""
         return Width(self.run.together, self.run.seeds_together or len(self.shares[0]))
 
-    def setting(self, rule: Rule) -> Setting:
-        """Return the rule and the oracle as the engine takes them, with their cache key."""
-        return Setting(rule, self.oracle, functools.partial(self.key_of, rule))
+    def check(self) -> None:
+        """Raise InputError for objects that cannot run together, or that could not be told apart in a result."""
+        run, tuning, seeds = self.run, self.tuning, self.seeds
+        with errors_at("[run]"):
+            if self.plan.until and run.settle is not None:
+                raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
+            # a final run on samples that chose its numbers would look better than it is
+            if tuning and max(seeds) >= FIRST_SEED:
+                raise InputError(f"seeds from {FIRST_SEED:,} on are for tuning: choose others.")
+            if run.settle is not None and run.settle < self.plan.steps:
+                raise InputError(f"settle = {run.settle} is the most rounds, but steps = {self.plan.steps} is more.")
+            if run.seeds_together is None and len(seeds) > WIDEST:
+                raise InputError(
+                    f"{len(seeds):,} seeds in one block are too many: give seeds_together as well, or take at most "
+                    f"{WIDEST:,}."
+                )
+        fixed = [candidate.whole for candidate in self.candidates if not candidate.open]
+        check(fixed, self.problem, self.network, self.oracle, tuned=len(self.candidates) - len(fixed))
+        if tuning is None:
+            return
+        with errors_at("[tuning]"):
+            if len(seeds) % tuning.replicates:
+                raise InputError(
+                    f"replicates = {tuning.replicates} must share the {len(seeds)} seeds of [run] equally: take a "
+                    f"multiple of {tuning.replicates} seeds."
+                )
+            check_grids(tuning, self.candidates)
+        titles = []
+        for number, candidate in enumerate(self.candidates, start=1):
+            if candidate.open:
+                with errors_at(f"[tuning] of [[algorithm]] number {number}:"):
+                    check([candidate.example(tuning)], self.problem, self.network, self.oracle)
+                titles.append(candidate.title)
+        if twice := next((title for title in titles if titles.count(title) > 1), None):
+            raise InputError(
+                f"{twice} is given {titles.count(twice)} times with something to tune, and results could not be told "
+                "apart: tune it once, and give the others all their numbers, or a warm of their own."
+            )
+
+    def check_size(self) -> None:
+        """Raise InputError for runs that would not fit into memory, or that the devices cannot share.
+
+        Rules are traced here for the first time, so that those which break the contract are refused, too.
+        """
+        tuning = self.tuning
+        settings = tuning.budget if tuning else len(self.candidates)  # of the widest grid
+        check_devices(settings * len(self.seeds), self.problem, self.network)
+        for candidate in self.candidates:
+            rule = candidate.example(tuning) if tuning and candidate.open else candidate.whole
+            self.check_memory([rule], self.seeds, self.plan, self.width)
+            if tuning and candidate.open:
+                plan, width, seeds = self.plan_tuning(0)
+                with errors_at("[tuning]"):
+                    self.check_memory([rule] * tuning.budget, seeds, plan, width)
+                    self._check_criterion(rule, tuning.criterion)
 
     def check_memory(self, rules: Sequence[Rule], seeds: Sequence[int], plan: RunPlan, width: Width) -> None:
         """Raise InputError if runs of these rules would not fit into memory."""
         fits([Setting(rule, self.oracle) for rule in rules], self.problem, self.network, seeds, plan, width)
+
+    def _check_criterion(self, rule: Rule, criterion: str) -> None:
+        """Raise InputError for a criterion that does not apply to this problem, such as the accuracy of a quadratic."""
+        if criterion in ("rounds", "loss", "grad_norm_sq"):  # which apply to every problem
+            return
+        dtype, problem = self.plan.dtype, honest_problem(self.problem, self.network, self.oracle)
+        state = trace(rule, self.problem, self.network, self.oracle, dtype).before
+
+        def measure_all(state: Any, keys: Any) -> dict[str, Any]:
+            site = Site(problem, jnp.int32(0), keys[0, 0], jnp.int32(0))
+            bias = self.oracle.bias(site, self.oracle.init(site))
+            return measure(
+                select_metrics(), problem, rule, state, None if bias is None else state.x
+            )  # of the same shape
+
+        with jax.enable_x64(dtype == "float64"):
+            applies = jax.eval_shape(measure_all, state, key_shapes(1, 1))
+        if criterion not in applies:
+            raise InputError(
+                f"the criterion {criterion} is not measured in these runs ({METRICS[criterion].label.about}): take "
+                f"one of {', '.join(applies)}, or rounds."
+            )
+
+    def plan_tuning(self, replicate: int) -> tuple[RunPlan, Width, list[int]]:
+        """Return the plan of tuning runs, the shape of their blocks, and the tuning seeds of a replicate."""
+        section = self.tuning
+        assert section is not None
+        steps = section.steps or self.plan.steps
+        if section.criterion == "rounds":
+            # rounds to a target are read between two marks, so these are dense where fast methods arrive
+            every = max(1, steps // 500), max(1, steps // 10)
+            metrics = {"loss", *(section.until or ())}
+        else:
+            # loss and ‖∇F‖² are both measured, so that the same stored runs serve either criterion
+            every, metrics = (steps, steps), {"loss", "grad_norm_sq", section.criterion}
+        until, names = targets(section.until), tuple(sorted(metrics))
+        plan = RunPlan(steps, every, self.plan.dtype, until=until, metrics=names)
+        first = section.first_seed + replicate * section.seeds
+        return plan, Width(section.together, 1), list(range(first, first + section.seeds))
+
+    def setting(self, rule: Rule) -> Setting:
+        """Return the rule and the oracle as the engine takes them, with their cache key."""
+        return Setting(rule, self.oracle, functools.partial(self.key_of, rule))
 
     @functools.cached_property
     def contents(self) -> str:
@@ -199,48 +300,16 @@ class Experiment:
 
     def key_of(self, rule: Rule) -> dict[str, Any]:
         """Return all that determines a run of this rule, besides its seed, its length and its block."""
+        hyper = {name: getattr(rule, name) for name in hyperparameters(type(rule))}
+        for name, value in hyper.items():
+            if isinstance(value, Schedule):
+                hyper[name] = value.asdict()
+            elif callable(value):  # its source is part of what the rule is made by
+                hyper[name] = "its own function"
         return {
             **self.key,
             "algorithm": rule.name,
-            "hyper": {name: _stored(getattr(rule, name)) for name in hyperparameters(type(rule))},
+            "hyper": hyper,
             "parts": {name: str(part) for name, part in parts(rule).items()},
             MADE_BY: describe_code((rule, self.makers, own()), lambda: self.contents, self.problem),
         }
-
-
-def _stored(value: Any) -> Any:
-    """Return a hyper-parameter as it stands in a cache key."""
-    if isinstance(value, Schedule):
-        return value.asdict()
-    return "its own function" if callable(value) else value
-
-
-PART_REGISTRIES = {"compressor": COMPRESSORS, "aggregator": AGGREGATORS}
-"""The parts that a table of an algorithm or of an oracle stage may hold, and the registry of each."""
-
-
-def find_makers(spec: Any) -> tuple[Callable[..., Any], ...]:
-    """Return the user's own functions that a spec names and whose results do not identify them fully."""
-    found = [
-        *named_own(PROBLEMS, "name", spec.problem),
-        *named_own(NETWORKS, "name", spec.network),
-        *named_own(STAGES, "kind", spec.oracle.stages),
-        *(
-            maker
-            for registry in PART_REGISTRIES.values()
-            for maker in named_own(registry, "kind", [spec.algorithm, spec.oracle.stages])
-        ),
-    ]
-    return tuple(dict.fromkeys(found))
-
-
-def named_own(registry: Any, key: str, tables: Any) -> Iterator[Callable[..., Any]]:
-    """Yield the user's own entries of a registry that these tables, or tables inside them, name."""
-    if isinstance(tables, dict):
-        name = tables.get(key)
-        if isinstance(name, str) and name in registry and (maker := registry.own(name)) is not None:
-            yield maker
-        tables = list(tables.values())
-    if isinstance(tables, list):
-        for table in tables:
-            yield from named_own(registry, key, table)
