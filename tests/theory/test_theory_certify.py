@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 import gossamer as gs
 from gossamer.core import InputError
 from gossamer.theory import Factors, certify, corollary, propagate, step_limit, steps_limit, weights
-from gossamer.theory.checking import judged
+from gossamer.theory.certificate import check_descent, check_lemmas
 from gossamer.theory.constants import Constants
-from gossamer.theory.factors import PAPER
-from gossamer.theory.lemmas import lemmas, lyapunov
+from gossamer.theory.lyapunov import PAPER
 from tests.theory import theory_settings as ts
 
 RULE = gs.BiasedDMT(eta=0.05, lam=0.1)
@@ -26,10 +25,10 @@ def checks(problem, network, oracle, eta, lam, steps):
 
 
 def judge(c, m, eta, lam, factors=PAPER):
-    sides = lemmas(c, m, eta, lam, factors)
+    checked = check_lemmas(c, m, eta, lam, factors)
     for form in ("printed", "repaired"):
-        sides += lyapunov(c, m, eta, lam, form, factors)
-    return {inequality.name: judged(inequality) for inequality in sides}
+        checked += check_descent(c, m, eta, lam, form, factors)
+    return {inequality.name: inequality for inequality in checked}
 
 
 def violated(checked):
