@@ -71,70 +71,73 @@ class Landscape(NamedTuple):
 
 
 def survey(problem: Problem, smoothness: float | None = None) -> Landscape:
-    """Walk down from the problem's start: `SURVEY_STEPS` gradient steps of 1/L, then L-BFGS to a local minimum."""
+    r"""Walk down from the problem's start: `SURVEY_STEPS` gradient steps of 1/L, then L-BFGS to a local minimum.
+
+    Where the problem does not know its smoothness, it is estimated along the steps of gradient descent,
+
+    $$ L \approx \max_{k, i} \frac{\|\nabla f_i(x_{k+1}) - \nabla f_i(x_k)\|}{\|x_{k+1} - x_k\|} , $$
+
+    which is at most the true L and may be far below it elsewhere.
+    """
     start = np.asarray(problem.start, np.float64)
     with jax.enable_x64(True):
         held = cast(problem, np.float64)
-        first, rough = _gradients(held, start), smoothness or _first_guess(held, start)
-        x, g, spread, steepest = start, first, [_spread(first)], 0.0
+        first = np.asarray(_gradients(held, start))
+        x, g, spread, steepest, rough = start, first, [_spread(first)], 0.0, smoothness or 1.0
+        slope = first.mean(0)
+        # a difference too short to leave the start, for a first estimate of L there
+        nudge = 1e-4 * (1 + np.linalg.norm(x)) * slope / max(float(np.linalg.norm(slope)), 1e-300)
+        if smoothness is None and nudge.any():
+            rough = max(_quotient(np.asarray(_gradients(held, x - nudge)), g, nudge), 1e-12)
         for _ in range(SURVEY_STEPS):
             step = g.mean(0) / rough
             if not step.any():
                 break
-            near = _gradients(held, x - step)
-            seen = float(np.linalg.norm(near - g, axis=1).max() / np.linalg.norm(step))
+            near = np.asarray(_gradients(held, x - step))
+            seen = _quotient(near, g, step)
             steepest, rough = max(steepest, seen), rough if smoothness else max(rough, seen)
             x, g = x - step, near
             spread.append(_spread(g))
-        bottom = _bottom(held, x)
-        spread.append(_spread(_gradients(held, bottom)))
+        bottom = _find_minimum(held, x)
+        spread.append(_spread(np.asarray(_gradients(held, bottom))))
         losses = [float(_loss_and_slope(held, jnp.asarray(point))[0]) for point in (start, bottom)]
     return Landscape(
-        steepest,
-        max(spread),
-        spread[0],
-        float((first**2).sum(1).mean()),
-        losses[0],
-        losses[1],
-        bottom,
-        isinstance(problem, Quadratic),
+        smoothness=steepest,
+        heterogeneity=max(spread),
+        heterogeneity_at_start=spread[0],
+        gradients_at_start=float((first**2).sum(1).mean()),
+        loss_at_start=losses[0],
+        lowest=losses[1],
+        bottom=bottom,
+        is_minimum=isinstance(problem, Quadratic),
     )
 
 
-def _first_guess(problem: Problem, x: np.ndarray) -> float:
-    """L at the start, from a difference too short to leave it."""
-    g = _gradients(problem, x)
-    step = 1e-4 * (1 + np.linalg.norm(x)) * g.mean(0) / max(float(np.linalg.norm(g.mean(0))), 1e-300)
-    if not step.any():
-        return 1.0
-    return max(float(np.linalg.norm(_gradients(problem, x - step) - g, axis=1).max() / np.linalg.norm(step)), 1e-12)
-
-
-def _bottom(problem: Problem, x: np.ndarray) -> np.ndarray:
+def _find_minimum(problem: Problem, x: np.ndarray) -> np.ndarray:
     if isinstance(problem, Quadratic):
-        return np.linalg.solve(
-            np.asarray(problem.A).sum(0), np.einsum("nde,ne->d", np.asarray(problem.A), np.asarray(problem.b))
-        )
+        A, b = np.asarray(problem.A), np.asarray(problem.b)
+        return np.linalg.solve(A.sum(0), np.einsum("nde,ne->d", A, b))
 
-    def both(point: np.ndarray) -> tuple[float, np.ndarray]:
+    def loss_and_slope(point: np.ndarray) -> tuple[float, np.ndarray]:
         loss, slope = _loss_and_slope(problem, jnp.asarray(point))
         return float(loss), np.asarray(slope)
 
     from scipy.optimize import minimize  # half a second to import, so only when needed
 
-    return minimize(both, x, jac=True, method="L-BFGS-B", options={"maxiter": 300, "maxcor": 20}).x
+    return minimize(loss_and_slope, x, jac=True, method="L-BFGS-B", options={"maxiter": 300, "maxcor": 20}).x
+
+
+def _quotient(near: np.ndarray, g: np.ndarray, step: np.ndarray) -> float:
+    """Return the largest change of an agent's gradient over the length of the step: L is at least this."""
+    return float(np.linalg.norm(near - g, axis=1).max() / np.linalg.norm(step))
 
 
 def _spread(g: Float[np.ndarray, "agents d"]) -> float:
     return float(((g - g.mean(0)) ** 2).sum(1).mean())
 
 
-def _gradients(problem: Problem, x: np.ndarray) -> Float[np.ndarray, "agents d"]:
-    return np.asarray(_all_gradients(problem, jnp.asarray(x)))
-
-
 @jax.jit
-def _all_gradients(problem: Problem, x: Array) -> Any:
+def _gradients(problem: Problem, x: Array) -> Any:
     return jax.lax.map(lambda i: problem.local_gradient(i, x), jnp.arange(problem.agents), batch_size=100)
 
 
@@ -204,7 +207,7 @@ class Constants:
         return 0.0 if self.warm == "mean" else (1 - self.gap) ** (2 * self.warm)
 
     def phi(self, c: Weights) -> float:
-        """Φ⁰, at most."""
+        """Return Φ⁰, at most."""
         start = self.start
         errors = c.c2 * start.tracking + c.c3 * start.average + c.c4 * start.estimation
         return float(self.excess + errors)
@@ -231,17 +234,24 @@ def constants_of(
     What an oracle draws once is drawn as in runs with these seeds.
     """
     warm = WarmStart().check("warm=…", warm)
-    taken, gap = _checked(given), gap_of(network)
+    for name in given:
+        if name not in GIVEN:
+            raise InputError(f"there is no constant {name!r} to give; {nearest(name, GIVEN)}")
+    allowed = {"smoothness": _ABOVE_0}
+    taken = {name: allowed.get(name, _AT_LEAST_0).check(f"{name}=…", value) for name, value in given.items()}
+    gap = gap_of(network)
     if oracle.attackers(problem.agents):
         raise InputError("the oracle has attackers, but the theory is about honest agents: leave the attack out.")
     known = taken.get("smoothness", problem.smoothness)
     seen = survey(problem, known)
-    bias, note = _of_oracle(problem, oracle, seeds, taken, seen)
+    bias, note = _oracle_constants(problem, oracle, seeds, taken, seen)
     exact = isinstance(problem, Quadratic)
+    # with one Hessian for all, ∇f_i − ∇F does not depend on the point; else no bound over all points exists
+    same = isinstance(problem, Quadratic) and bool((np.asarray(problem.A) == np.asarray(problem.A)[0]).all())
     sourced: dict[str, tuple[float, Source]] = {
         "smoothness": (seen.smoothness, "estimate") if known is None else (known, "exact" if exact else "bound"),
         "excess": (seen.loss_at_start - seen.lowest, "exact" if seen.is_minimum else "estimate"),
-        "heterogeneity": _heterogeneity(problem, seen),
+        "heterogeneity": (seen.heterogeneity, "exact" if same else "estimate"),
         **bias,
     }
     sourced |= {name: (value, "given") for name, value in taken.items()}
@@ -260,7 +270,7 @@ def constants_of(
 
 
 def gap_of(network: Network) -> float:
-    """ρ, of a network that the theory covers."""
+    """Return ρ, of a network that the theory covers."""
     if network.attack is not None:
         raise InputError(f"{network.name} has attackers, but the theory is about honest agents: leave the attack out.")
     if network.changes:
@@ -277,24 +287,10 @@ def gap_of(network: Network) -> float:
     return float(gap)
 
 
-def _checked(given: Mapping[str, float]) -> dict[str, float]:
-    for name in given:
-        if name not in GIVEN:
-            raise InputError(f"there is no constant {name!r} to give; {nearest(name, GIVEN)}")
-    allowed = {"smoothness": _ABOVE_0}
-    return {name: allowed.get(name, _AT_LEAST_0).check(f"{name}=…", value) for name, value in given.items()}
-
-
-def _heterogeneity(problem: Problem, seen: Landscape) -> tuple[float, Source]:
-    # With one Hessian for all, ∇f_i − ∇F does not depend on the point; else no bound over all points exists.
-    same = isinstance(problem, Quadratic) and bool((np.asarray(problem.A) == np.asarray(problem.A)[0]).all())
-    return seen.heterogeneity, "exact" if same else "estimate"
-
-
-def _of_oracle(
+def _oracle_constants(
     problem: Problem, oracle: Oracle, seeds: Sequence[int], taken: Mapping[str, float], seen: Landscape
 ) -> tuple[dict[str, tuple[float, Source]], str]:
-    """M_f, σ_f² and σ² as the oracle states them, or as measured at the start and at the lowest point; and its note."""
+    """Return M_f, σ_f² and σ², stated by the oracle or measured at the start and at the lowest point; and its note."""
     names = ("relative", "absolute", "variance")
     if all(name in taken for name in names):
         return {}, ""

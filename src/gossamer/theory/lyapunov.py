@@ -104,7 +104,7 @@ class Coefficients(NamedTuple):
 
 
 def kappa(n: Number, rho: Number) -> Number:
-    r"""$\kappa = \max\{1, 1/(4n\rho^2)\}$: how much more weight the repaired proof gives to the disagreement."""
+    r"""Return $\kappa = \max\{1, 1/(4n\rho^2)\}$: how much more weight the repaired proof gives to the disagreement."""
     return np.maximum(1.0, 1 / (4 * n * rho**2))
 
 
@@ -118,9 +118,9 @@ def weights(
     k: Number = 1.0,
     factors: Factors = PAPER,
 ) -> Weights:
-    """c₁ … c₄ with κ = `k`."""
+    """Return c₁ … c₄ with κ = `k`."""
     c2, c3, c4 = k * eta / rho, 2 * eta / (lam * n**2), 3 * k * eta * lam / rho**2
-    moved, gradients, _, _ = _added(n, rho, L, relative, lam, c2, c3, c4, factors)
+    moved, gradients, _, _ = _cost_of_round(n, rho, L, relative, lam, c2, c3, c4, factors)
     c1 = (factors.direction * eta * L**2 / n + factors.mixing * moved + factors.apart * L**2 * gradients) / rho
     return Weights(c1, c2, c3, c4)
 
@@ -138,7 +138,7 @@ def coefficients(
     """A₁ … A₅, A_m and the C's with the weights of `weights`."""
     f = factors
     c1, c2, c3, c4 = weights(n, rho, L, relative, eta, lam, k, f)
-    moved, gradients, noise, bias = _added(n, rho, L, relative, lam, c2, c3, c4, f)
+    moved, gradients, noise, bias = _cost_of_round(n, rho, L, relative, lam, c2, c3, c4, f)
     return Coefficients(
         A1=eta / 2 - f.apart * n * gradients,
         Am=eta / 4 - f.moved * n * eta**2 * moved,
@@ -153,7 +153,7 @@ def coefficients(
     )
 
 
-def _added(
+def _cost_of_round(
     n: Number, rho: Number, L: Number, relative: Number, lam: Number, c2: Number, c3: Number, c4: Number, f: Factors
 ) -> tuple[Number, Number, Number, Number]:
     """C_ΔX, C_g, C_n and C_b: what Lemmas 1, 2, 4 and 5 add, weighted."""

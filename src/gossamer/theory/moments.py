@@ -66,7 +66,7 @@ class Affine:
 
 
 def affine_of(oracle: Oracle, problem: Quadratic, seed: int = 0) -> Affine | None:
-    """Δ, e and S of an oracle, with one-time draws as in a run with this seed; None if the oracle is not affine.
+    """Return Δ, e and S of an oracle, with one-time draws as in a run with this seed; None if the oracle is not affine.
 
     The noise is switched off and the stages are asked at points where the answer shows their numbers, so that nothing
     here depends on how they are built.
@@ -77,7 +77,7 @@ def affine_of(oracle: Oracle, problem: Quadratic, seed: int = 0) -> Affine | Non
     n, d = problem.agents, problem.dim
     plain = dataclasses.replace(problem, A=np.repeat(np.eye(d)[None], n, 0), b=np.zeros((n, d)), start=np.zeros(d))
     noisy = [depth for depth, stage in enumerate(stages) if isinstance(stage, AdditiveBias) and stage.redraw]
-    quiet = _changed(oracle, {depth: {"std": np.asarray(0.0)} for depth in noisy})
+    quiet = _replace_stages(oracle, {depth: {"std": np.asarray(0.0)} for depth in noisy})
     bias = _answers(quiet, plain, np.zeros(d), seed)
     slope = np.stack([_answers(quiet, plain, unit, seed) - bias for unit in np.eye(d)], axis=2)
     covariance = np.zeros((n, d, d))
@@ -85,7 +85,7 @@ def affine_of(oracle: Oracle, problem: Quadratic, seed: int = 0) -> Affine | Non
         stage: Any = stages[depth]
         mean = np.broadcast_to(stage.mean, (d,))
         pushed = [
-            _answers(_changed(quiet, {depth: {"mean": mean + unit}}), plain, np.zeros(d), seed) - bias
+            _answers(_replace_stages(quiet, {depth: {"mean": mean + unit}}), plain, np.zeros(d), seed) - bias
             for unit in np.eye(d)
         ]
         gain = np.stack(pushed, axis=2) * float(stage.std)
@@ -94,33 +94,34 @@ def affine_of(oracle: Oracle, problem: Quadratic, seed: int = 0) -> Affine | Non
 
 
 def _stages(oracle: Any) -> list[Any]:
-    """The stages from the outermost to the source."""
+    """Return the stages from the outermost to the source."""
     inner = getattr(oracle, "inner", None)
     return [oracle, *(_stages(inner) if inner is not None else [])]
 
 
-def _changed(oracle: Any, changes: dict[int, dict[str, Any]], depth: int = 0) -> Any:
-    """The oracle with other numbers in the stages at these depths."""
+def _replace_stages(oracle: Any, changes: dict[int, dict[str, Any]], depth: int = 0) -> Any:
+    """Return the oracle with other numbers in the stages at these depths."""
     inner = getattr(oracle, "inner", None)
     fields = dict(changes.get(depth, {}))
     if inner is not None:
-        fields["inner"] = _changed(inner, changes, depth + 1)
+        fields["inner"] = _replace_stages(inner, changes, depth + 1)
     return dataclasses.replace(oracle, **fields) if fields else oracle
 
 
 def _answers(oracle: Oracle, problem: Quadratic, x: np.ndarray, seed: int) -> Float[np.ndarray, "agents d"]:
+    """Return the answer of the oracle to every agent at x."""
     with jax.enable_x64(True):
-        once = keys_of([seed], problem.agents)[0][0]
-        return np.asarray(_ask(cast(oracle, np.float64), cast(problem, np.float64), jnp.asarray(x), once))
+        keys = keys_of([seed], problem.agents)[0][0]
+        return np.asarray(_ask(cast(oracle, np.float64), cast(problem, np.float64), jnp.asarray(x), keys))
 
 
 @jax.jit
 def _ask(oracle: Oracle, problem: Quadratic, x: Array, keys: Array) -> Array:
-    def answer_of(agent: Array, key: Array) -> Array:
+    def ask(agent: Array, key: Array) -> Array:
         site = Site(problem, agent, key, jnp.int32(0))
         return oracle.query(site, oracle.init(site), (x,))[0][0]
 
-    return jax.vmap(answer_of)(jnp.arange(problem.agents, dtype=jnp.int32), keys)
+    return jax.vmap(ask)(jnp.arange(problem.agents, dtype=jnp.int32), keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +238,7 @@ class System:
         self.sizes = tuple(np.abs(a) for a in (self.B, self.c, self.grams))
 
     def begin(self, start: np.ndarray, warm: Any = 0) -> tuple[np.ndarray, np.ndarray]:
-        """All agents at one point, M⁰ = g̃(X⁰) and V⁰ = Wᵏ M⁰, or the mean of M⁰."""
+        """Return the state with all agents at one point, M⁰ = g̃(X⁰) and V⁰ = Wᵏ M⁰, or the mean of M⁰."""
         x = np.tile(np.asarray(start, np.float64), self.n)
         g = self.slope @ x + self.offset
         zero, S, n = np.zeros_like(self.noise), self.noise, self.n
@@ -252,7 +253,7 @@ class System:
         return self.P @ mean + self.p, self.P @ cov @ self.P.T + self.kick
 
     def measure(self, mean: np.ndarray, cov: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The entries of `Moments`, in order, and how far rounding may have moved them."""
+        """Return the entries of `Moments`, in order, and how far rounding may have moved them."""
         B, c, grams = self.sizes
         v, off = self.B @ mean + self.c, SUM_ROUNDING * (B @ np.abs(mean) + c)
         values = np.add.reduceat(v * v, self.firsts) + self.grams @ cov.ravel()  # tr(B C Bᵀ) = ⟨BᵀB, C⟩
@@ -264,7 +265,7 @@ class System:
 
 
 def _blocks(blocks: Float[np.ndarray, "agents d d"]) -> np.ndarray:
-    """The block-diagonal matrix."""
+    """Return the block-diagonal matrix."""
     n, d, _ = blocks.shape
     out = np.zeros((n, d, n, d))
     out[np.arange(n), :, np.arange(n), :] = blocks

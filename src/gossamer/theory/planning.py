@@ -251,7 +251,7 @@ def plan(
 
 
 def best_bound(c: Constants, steps: float, form: Form) -> Bound:
-    """The least bound after `steps` rounds over all λ that are allowed, each with the largest η that goes with it."""
+    """Return the least bound after `steps` rounds over all λ that are allowed, each with its largest η."""
     top = math.log(lam_limit(c, form))
 
     def at(log_lam: float) -> Bound:
@@ -268,7 +268,7 @@ def best_bound(c: Constants, steps: float, form: Form) -> Bound:
 
 
 def steps_for(c: Constants, target: float, form: Form) -> float | None:
-    """The least T for which `best_bound` is at most the target; None where there is none."""
+    """Return the least T for which `best_bound` is at most the target; None where there is none."""
     if target <= floor(c):
         return None
     low, high = 0.0, 1.0

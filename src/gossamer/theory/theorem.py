@@ -12,9 +12,9 @@ $\eta \le \min\{1/L,\; \rho\lambda/(8L),\; \lambda/(16L(1+M_f))\}$.
 $\eta \le \lambda/(16L(1+M_f))$, without $\rho$. Corollary 1 takes $\eta = \lambda/(16L)$, which the printed conditions
 allow only for $\rho \ge 1/2$; the repaired ones always do.
 
-The paper's Table I has orders, which leave out all constants, and with them L, σ² and F(x⁰) − F*: a smaller number there
-need not be a smaller error. Its first three rows are for gradients without bias; fed the same biased gradients, GT-DSGD
-settles where Biased-DMT does, and the ζ² of D-PSGD falls with its step.
+The paper's Table I has orders, which leave out all constants, and with them L, σ² and F(x⁰) − F*: a smaller number
+there need not be a smaller error. Its first three rows are for gradients without bias; fed the same biased gradients,
+GT-DSGD settles where Biased-DMT does, and the ζ² of D-PSGD falls with its step.
 
 Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, 2026, arXiv 2604.08236, Theorem 1, Corollary 1 and Table I.
 """
@@ -95,27 +95,27 @@ class Bound:
 
 
 def kappa_of(c: Constants, form: Form) -> float:
-    """κ of a form: 1 as printed."""
+    """Return κ of a form: 1 as printed."""
     return float(kappa(c.agents, c.gap)) if form == "repaired" else 1.0
 
 
 def lam_limit(c: Constants, form: Form = "repaired") -> float:
-    """The largest λ that the theorem covers."""
+    """Return the largest λ that the theorem covers."""
     return c.gap / (4 * math.sqrt(c.agents * kappa_of(c, form)))
 
 
 def eta_limit(c: Constants, lam: float, form: Form = "repaired") -> float:
-    """The largest η that the theorem covers for this λ."""
+    """Return the largest η that the theorem covers for this λ."""
     return min(_eta_limits(c, lam, form).values())
 
 
 def steps_limit(c: Constants, form: Form = "repaired") -> float:
-    r"""The fewest rounds for which Corollary 1's $\lambda = \sqrt{n/T}$ is covered: $16 n^2 \kappa / \rho^2$."""
+    r"""Return the fewest rounds for which Corollary 1's $\lambda = \sqrt{n/T}$ is covered: $16 n^2 \kappa / \rho^2$."""
     return 16 * c.agents**2 * kappa_of(c, form) / c.gap**2
 
 
 def corollary(c: Constants, steps: float) -> tuple[float, float]:
-    r"""Corollary 1's own choice for T rounds: $\eta = \lambda/(16L)$ and $\lambda = \sqrt{n/T}$."""
+    r"""Return Corollary 1's own choice for T rounds: $\eta = \lambda/(16L)$ and $\lambda = \sqrt{n/T}$."""
     lam = math.sqrt(c.agents / steps)
     return lam / (16 * c.smoothness), lam
 
@@ -133,7 +133,7 @@ def conditions(c: Constants, eta: float, lam: float, form: Form = "repaired") ->
 def bound(
     c: Constants, eta: float, lam: float, steps: float, form: Form = "repaired", factors: Factors = PAPER
 ) -> Bound:
-    """The bound after `steps` rounds; whether it applies is in its conditions."""
+    """Return the bound after `steps` rounds; whether it applies is in its conditions."""
     f, n, k = factors, c.agents, kappa_of(c, form)
     phi = c.phi(weights(n, c.gap, c.smoothness, c.relative, eta, lam, k, f))
     network = 1 + f.network_bias * k * lam**2 * n / c.gap**2
