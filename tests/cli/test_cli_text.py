@@ -1,10 +1,9 @@
-"""What users write is shown and never acted on: by terminals, by spreadsheets, by readers of JSON."""
+"""What users write is shown and never acted on: by terminals, by readers of JSON."""
 
 import io
 import json
 import math
 
-import polars as pl
 import pytest
 from rich.console import Console
 
@@ -12,7 +11,6 @@ from gossamer import cli
 from gossamer.basics import progress
 from gossamer.basics.text import visible
 from gossamer.cli import reproduce, shared
-from gossamer.report import tables
 
 NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=z]\r\n\udcff\\"
 """Escape sequences, text from right to left, markup that opens and closes, half a character, a backslash."""
@@ -103,17 +101,6 @@ def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tm
     rows = json.loads(capsys.readouterr().out, parse_constant=pytest.fail)
     assert None in {row["value"] for row in rows}
     assert any(row["diverged"] for row in rows)
-
-
-def test_text_in_csv_is_no_formula_and_numbers_stay_numbers(tmp_path):
-    texts = ["=1+1", "+a", "-a", "@a", "\ta", "\ra", "a=1", "-0.5", None, "'a", "＝1"]
-    frame = pl.DataFrame({"=name": texts, "loss": [-float(k) for k in range(len(texts))]})
-    back = pl.read_csv(tables.write_csv(frame, tmp_path / "t.csv"), infer_schema_length=None)
-    assert back.columns == ["'=name", "loss"]
-    assert back["loss"].to_list() == frame["loss"].to_list()
-    assert back["'=name"].to_list() == [
-        *("'=1+1", "'+a", "'-a", "'@a", "'\ta", "'\ra", "a=1", "-0.5", None, "'a", "'＝1"),
-    ]
 
 
 @pytest.mark.parametrize(
