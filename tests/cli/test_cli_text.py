@@ -107,7 +107,7 @@ def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tm
     ("arguments", "message"),
     [
         (("run", "good.toml", "--out", "file"), "file is a file; --out is a directory"),
-        (("run", "good.toml", "--out", "file/below"), "Not a directory"),
+        (("run", "good.toml", "--out", "file/below"), "file is a file; --out is a directory"),
         (("run", "good.toml", "--out", "new/" + "x" * 300), "too long"),
         (("run", "good.toml", "--out", "x" * 300), "too long"),
         (("run", "good.toml", "--out", "\udcff"), "not UTF-8"),
@@ -126,17 +126,25 @@ def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tm
         (("launch", "x" * 300), "there is no script"),
         (("run", "good.toml", "--across", "los"), "no metric 'los' is measured; did you mean 'loss'"),
         (("init", "x" * 300 + ".toml"), "too long"),
+        (("init", "new/" + "x" * 300 + ".toml"), "too long"),
+        (("networks", "--agents", "2000000000"), "TB of memory"),
+        (("networks", "--agents", "4", "--plot", "x" * 300 + ".png"), "too long"),
+        (("run", "nothing.toml"), "nothing.toml does not exist"),
+        (("run", "bad.toml"), "bad.toml key 'run' is missing"),
+        (("plot", "."), "holds no finished run"),
+        (("data", "export", "a9b", "new"), "there is no data set 'a9b'; did you mean 'a9a'"),
+        (("data", "export", "a9a", "bad.toml"), "bad.toml exists"),
+        (("data", "export", "a9a", "no/folder/file"), "cannot write no/folder/file"),
         (("networks", "--agents", "4", "--plot", "no/such/x.png"), "there is no directory 'no/such'"),
     ],
 )
-def test_places_and_options_that_cannot_be_end_with_2_and_write_nothing(
-    arguments, message, tmp_path, monkeypatch, capsys
-):
+def test_bad_input_ends_with_2_and_writes_nothing(arguments, message, tmp_path, monkeypatch, capsys):
     (tmp_path / "good.toml").write_text(SPEC.format(name='"a"'))
+    (tmp_path / "bad.toml").write_text("[problem]\n[network]\n[[algorithm]]\n")
     (tmp_path / "file").touch()
     monkeypatch.chdir(tmp_path)
     assert command(*arguments, monkeypatch=monkeypatch) == 2
     said = capsys.readouterr().err
     assert message in said
     assert said.splitlines()[-1].startswith("error: ")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "good.toml"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.toml", "file", "good.toml"]

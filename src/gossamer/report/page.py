@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 from jinja2 import Environment, StrictUndefined
-from plotly.offline import get_plotlyjs
 from scipy.stats import rankdata
 
 from gossamer.basics.html import Markup
@@ -77,6 +76,8 @@ def render(
     about: Mapping[str, str] | None = None,
 ) -> str:
     """Return the whole report as text."""
+    from plotly.offline import get_plotlyjs  # figures, which this room also holds, do without
+
     library, script = get_plotlyjs(), "\n".join(_read_resource(name) for name in SCRIPTS)
     full = [curves(study) for study in studies]
     extras = []
@@ -165,7 +166,7 @@ def _read_resource(name: str) -> str:
 
 
 def check_verdicts(verdicts: list[dict[str, Any]]) -> None:
-    """Refuse verdicts that do not have all their parts."""
+    """Raise InputError if a verdict lacks one of its parts, or says what no verdict says."""
     for number, verdict in enumerate(verdicts):
         for key in KEYS:
             if key not in verdict:
@@ -197,7 +198,7 @@ def _claim_values(verdict: dict[str, Any]) -> dict[str, Any]:
     word, evidence = str(verdict["verdict"]), find_evidence(verdict)
     deciding = next((part for part in evidence["parts"] if part.get("decides")), None) if evidence else None
     bounds, level, paper = verdict["interval"], verdict["level"], verdict["paper"]
-    between = "–" if bounds is None else f"{_number(bounds[0])} to {_number(bounds[1])}"
+    between = "–" if bounds is None else f"{format_value(bounds[0])} to {format_value(bounds[1])}"
     return {
         "verdict": word,
         "kind": word.replace(" ", "-"),
@@ -210,7 +211,7 @@ def _claim_values(verdict: dict[str, Any]) -> dict[str, Any]:
             "Claim": verdict["claim"],
             "The paper says": f"{paper} ({verdict['section']})" if verdict.get("section") else paper,
             "It could fail": verdict.get("why"),
-            "Measured": _number(verdict["measured"]),
+            "Measured": format_value(verdict["measured"]),
             "Interval": between + (f", at {100 * level:.4g} %" if level else ""),
         },
     }
@@ -232,10 +233,6 @@ def find_evidence(verdict: dict[str, Any]) -> dict[str, Any] | None:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _number(value: Any) -> str:
-    return format_number(value) if isinstance(value, float) else str(value)
 
 
 # --- studies ----------------------------------------------------------------------------------------------------------
@@ -274,7 +271,7 @@ def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[
         "facts": _facts_table(study, texts),
         "networks": _pictures(study, texts, draw_network, edges),
         "splits": _pictures(study, texts, draw_split, counts),
-        "provenance": _provenance(study),
+        "provenance": _provenance_table(study),
         "manifests": json.dumps(whole, indent=2, ensure_ascii=False, default=str),
     }
 
@@ -303,22 +300,17 @@ def _summary_table(study: Study) -> Table:
     shown = [name for name in frame.columns if frame[name].null_count() < len(frame) and not name.endswith(HALF)]
     if "algorithm" in shown:
         frame = frame.with_columns(algorithm=pl.col("algorithm").map_elements(names.display_name, pl.String))
-    rows = []
-    for row in frame.iter_rows(named=True):
-        halves = [row.get(name + HALF) for name in shown]
-        rows.append(
-            [
-                row[name] if half is None else f"{format_value(row[name])} ± {half:.1g}"
-                for name, half in zip(shown, halves, strict=True)
-            ]
-        )
+    rows = [
+        [row[name] if (half := row.get(name + HALF)) is None else format_number(row[name], half) for name in shown]
+        for row in frame.iter_rows(named=True)
+    ]
     titles = {name: label.text for result in study.results.values() for name, label in result.metrics.items()}
     head = [titles.get(name, name.replace("_", " ")) for name in shown]
     return Table(head, rows, [frame[name].dtype.is_numeric() for name in shown])
 
 
 def _chosen_table(study: Study) -> Table | None:
-    """Return the chosen settings."""
+    """Return the chosen settings as the page shows them."""
     frame = chosen_settings(study)
     if frame is None:
         return None
@@ -369,21 +361,14 @@ def _pictures(
     return pictures
 
 
-def _provenance(study: Study) -> list[tuple[str, Table]]:
-    """Return versions and machine, once where several variants share them."""
-    shared: dict[str, list[str]] = {}
-    for variant, result in study.results.items():
-        known = {part: result.manifest.get(part) or {} for part in ("versions", "machine")}
-        shared.setdefault(json.dumps(known, default=str), []).append(variant)
-    return [
-        (
-            ", ".join(variants) if len(shared) > 1 else "",
-            Table(
-                ["", ""], [[name, str(value)] for known in json.loads(text).values() for name, value in known.items()]
-            ),
-        )
-        for text, variants in shared.items()
-    ]
+def _provenance_table(study: Study) -> Table:
+    """Return versions and machine; where variants differ, all of their values."""
+    known: dict[str, dict[str, None]] = {}
+    for result in study.results.values():
+        for part in ("versions", "machine"):
+            for name, value in (result.manifest.get(part) or {}).items():
+                known.setdefault(name, {})[str(value)] = None
+    return Table(["", ""], [[name, ", ".join(values)] for name, values in known.items()])
 
 
 # --- curves -----------------------------------------------------------------------------------------------------------
@@ -525,11 +510,11 @@ def _thin(method: dict[str, Any], points: int) -> dict[str, Any]:
         [curve and {"mean": _round(curve["mean"][keep], 6), "wide": _round(curve["wide"][keep], 3)} for curve in both]
         for both in method["bands"]
     ]
-    paid = [None if x is None else _paid(x, rounds, keep) for x in others]
+    paid = [None if x is None else _thin_axis(x, rounds, keep) for x in others]
     return method | {"x": [_round(rounds[keep], 12), *paid], "bands": bands}
 
 
-def _paid(x: np.ndarray, rounds: np.ndarray, keep: np.ndarray) -> dict[str, float] | list[float | int | None]:
+def _thin_axis(x: np.ndarray, rounds: np.ndarray, keep: np.ndarray) -> dict[str, float] | list[float | int | None]:
     """Return what was paid at each round; two numbers suffice where each round costs the same."""
     each = (x[-1] - x[0]) / (rounds[-1] - rounds[0]) if len(rounds) > 1 else 0.0
     start = x[0] - each * rounds[0] if len(rounds) else 0.0
@@ -694,9 +679,9 @@ def _grid(tried: pl.DataFrame) -> dict[str, Any]:
     return {
         "across": SYMBOLS.get(across or "", across or "setting"),
         "up": ", ".join(SYMBOLS.get(name, name) for name in up),
-        "columns": [_shown(value) for value in columns],
+        "columns": [format_value(value) for value in columns],
         "numbers": columns if positive else None,
-        "lines": [", ".join(_shown(value) for value in line) for line in lines],
+        "lines": [", ".join(format_value(value) for value in line) for line in lines],
         "settings": [
             {
                 "column": columns.index(row[across] if across else ""),
@@ -710,7 +695,3 @@ def _grid(tried: pl.DataFrame) -> dict[str, Any]:
             for row in rows
         ],
     }
-
-
-def _shown(value: Any) -> str:
-    return format_number(value) if value is None or isinstance(value, (int, float)) else str(value)
