@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer.core import InputError
-from gossamer.theory import Factors, certify, corollary, propagate, step_limit, steps_limit, weights
+from gossamer.theory import Factors, certify, coefficients, corollary, propagate, step_limit, steps_limit
 from gossamer.theory.certificate import check_descent, check_lemmas
 from gossamer.theory.constants import Constants
 from gossamer.theory.lyapunov import PAPER
@@ -184,7 +184,7 @@ def test_certificate_of_a_covered_setting():
     # without bias and noise the bound of Φ⁰ is attained
     constants = certificate.constants
     assert certificate.bounds[0].phi == pytest.approx(
-        constants.phi(weights(4, constants.gap, constants.smoothness, 0.0, eta, lam))
+        constants.phi(coefficients(4, constants.gap, constants.smoothness, 0.0, eta, lam))
     )
 
 
@@ -248,7 +248,7 @@ def test_certificate_of_a_warm_start(warm, oracle):
     assert left == pytest.approx(0, abs=1e-15) if warm == "mean" else 0 < left < apart / 2
     for before, after in zip(cold.bounds, certificate.bounds, strict=True):
         k = 1.0 if before.form == "printed" else max(1, 1 / (24 * network.gap**2))
-        c2 = weights(6, network.gap, problem.smoothness, 0.0, eta, lam, k).c2
+        c2 = coefficients(6, network.gap, problem.smoothness, 0.0, eta, lam, k).c2
         saved = 4 * c2 * (apart - left) / (eta * 300)
         assert before.total - after.total == pytest.approx(saved, rel=1e-9)
     assert f"warm = {warm}" in str(certificate)

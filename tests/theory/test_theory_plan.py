@@ -16,6 +16,7 @@ from gossamer.theory import (
     Constants,
     best_bound,
     bound,
+    coefficients,
     constants_of,
     eta_limit,
     floor,
@@ -25,7 +26,6 @@ from gossamer.theory import (
     propagate,
     step_limit,
     steps_for,
-    weights,
 )
 from gossamer.theory.moments import System
 from gossamer.theory.stability import largest, spectrum
@@ -134,7 +134,7 @@ def test_phi_at_the_start_is_bounded_by_the_constants():
         assert tracking <= c.start.tracking
         assert average <= c.start.average
         assert estimation <= c.start.estimation
-        w = weights(4, c.gap, c.smoothness, c.relative, 0.01, 0.1)
+        w = coefficients(4, c.gap, c.smoothness, c.relative, 0.01, 0.1)
         assert c.phi(w) >= loss + w.c2 * tracking + w.c3 * average + w.c4 * estimation
 
 

@@ -169,7 +169,7 @@ def staircase(study: Study) -> Question:
     return Question("ratio of floors of ‖∇F‖²", parts, above=1.1, tie=(1 / 1.1, 1.1), ratio=True, note=note)
 
 
-def predicted(study: Study) -> Question:
+def floor_as_predicted(study: Study) -> Question:
     least, parts = Runs.of(study, variant="unbiased").floor(), {}
     for variant in (f"{reading}-{k}" for reading in _readings(study) for k in MAGNITUDES):
         bias = bias_sq(study, variant)
@@ -195,7 +195,7 @@ def alike_at_first(study: Study) -> Question:
     return Question(quantity, parts, above=-most, below=most, note=f"{100 * ALIKE:g} % of the way is {most:.3g}")
 
 
-def accelerated(study: Study) -> Question:
+def bias_accelerates(study: Study) -> Question:
     parts, down, arrival = {}, 0.0, 0.0
     for sign, word in SIGNS.items():
         parts[word], down, arrival = _on_the_way(study, f"once-{MAGNITUDES[-1]}{sign}")
@@ -292,7 +292,7 @@ def same_floor(study: Study) -> Question:
     return slope_question(gaps, floors, "floor of ‖∇F‖²", "ρ", above=-FLAT, below=FLAT)
 
 
-def _paid(study: Study, graph: str, start: str, by: str = "round") -> Readings:
+def _cost(study: Study, graph: str, start: str, by: str = "round") -> Readings:
     """Return what Biased-DMT pays until it reaches the target on a graph, from a start."""
     goal, runs = tomllib.loads(study.spec)["tuning"]["target"], Runs.of(study, variant=f"{graph} {start}")
     if runs.never_arrives(goal):
@@ -302,7 +302,7 @@ def _paid(study: Study, graph: str, start: str, by: str = "round") -> Readings:
 
 def same_rounds(study: Study) -> Question:
     gaps = {name: fact(study, f"{name} cold", "gap") for name in STARTED}
-    rounds = {name: _paid(study, name, "cold") for name in STARTED}
+    rounds = {name: _cost(study, name, "cold") for name in STARTED}
     return slope_question(gaps, rounds, "rounds to the target", "ρ", above=-FLAT, below=FLAT)
 
 
@@ -314,15 +314,15 @@ PAID = {"messages": "rounds of messages", "bytes_sent": "bytes", "seconds": "sec
 
 
 def cost_of_start(study: Study) -> Question:
-    parts, ideal = {}, _paid(study, "complete", "cold")
+    parts, ideal = {}, _cost(study, "complete", "cold")
     for graph in SPARSEST:
-        cold, mean, least = pair(_paid(study, graph, "cold"), _paid(study, graph, "mean"), ideal)
+        cold, mean, least = pair(_cost(study, graph, "cold"), _cost(study, graph, "mean"), ideal)
         if not (cold > least).all():
             raise Insufficient(f"on {graph} a cold start takes no more rounds than on the complete graph")
         parts[graph] = (cold - mean) / (cold - least)
     kinds = {name: ("cold", "warm", *(("mean",) if name in SPARSEST else ())) for name in STARTED[1:]}
     told = "; ".join(
-        f"{name} " + ", ".join(f"{average(_paid(study, name, kind)):.4g} {kind}" for kind in some)
+        f"{name} " + ", ".join(f"{average(_cost(study, name, kind)):.4g} {kind}" for kind in some)
         for name, some in kinds.items()
     )
     note = f"rounds, without those of the start: complete {average(ideal):.4g} cold; {told}"
@@ -332,7 +332,7 @@ def cost_of_start(study: Study) -> Question:
 
 
 def warm_start_pays(by: str, study: Study) -> Question:
-    costs = {name: {kind: _paid(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
+    costs = {name: {kind: _cost(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
     parts = {name: log_ratio(costs[name]["warm"], costs[name]["cold"]) for name in SPARSEST}
     told = "; ".join(
         f"{name} {average(each['cold']):.4g} cold, {average(each['warm']):.4g} warm" for name, each in costs.items()
@@ -491,7 +491,7 @@ CLAIMS: list[Claim] = [
         "Section V-B",
         "Under an absolute bias the floor depends on the bias alone.",
         "Any error that heterogeneous data leave, or that bias and noise make together, would add to it.",
-        predicted,
+        floor_as_predicted,
     ),
     Claim(
         "fig2",
@@ -509,7 +509,7 @@ CLAIMS: list[Claim] = [
         "Section V-C",
         "A large bias makes the iterates drift and overshoot, which speeds up their escape from the start.",
         "The paper leaves the direction open: a bias along the descent helps, and one against it does not.",
-        accelerated,
+        bias_accelerates,
     ),
     Claim(
         "heterogeneity",

@@ -18,6 +18,9 @@ Word = Literal["holds", "does not hold", "tie", "undecided", "not run"]
 WORDS: tuple[Word, ...] = get_args(Word)
 """Everything that a verdict can say."""
 
+WORST_FIRST: tuple[Word, ...] = ("does not hold", "undecided", "tie", "holds")
+"""The answers of comparisons. Where all of several should hold, the worst of them is the claim's."""
+
 ERROR = 0.05
 """The largest probability that a page of claims has one that is judged wrongly."""
 
@@ -153,9 +156,8 @@ class Claim:
             parts.append({"name": name, "value": undo(mean), "low": undo(low), "high": undo(high), "verdict": answer})
             margins.append(min(low - above, below - high))
             texts.append("{} {value:.4g} [{low:.4g}, {high:.4g}]".format(name, **parts[-1]).strip())
-        # all comparisons should hold, so the worst answer is the claim's
         answers = [part["verdict"] for part in parts]
-        word: Word = next((bad for bad in ("does not hold", "undecided", "tie") if bad in answers), "holds")
+        word = next(word for word in WORST_FIRST if word in answers)
         decides = min((k for k, answer in enumerate(answers) if answer == word), key=margins.__getitem__)
         counts = sorted({len(values) for values in question.parts.values()})
         each = " each" if len(parts) > 1 else ""

@@ -252,8 +252,8 @@ def draw_curves(
             # markers of curves that lie on each other stand at different places
             places = number * each // 4 % each, each
             # where all seeds diverged at once there is no point, but the legend still counts them
-            name, shape = text.replace("$", r"\$"), {"linestyle": style_of_curve.line, "marker": style_of_curve.symbol}
-            axes.plot(across, points["mean"], label=name, color=color, markevery=places, **shape)
+            look: Any = {"color": color, "linestyle": style_of_curve.line, "marker": style_of_curve.symbol}
+            axes.plot(across, points["mean"], label=text.replace("$", r"\$"), markevery=places, **look)
             axes.fill_between(across, points["low"], points["high"], color=color, alpha=0.18, linewidth=0)
             if x == "seconds" and len(across):
                 # a bar at the end of the curve is the interval of its seconds, over the clock's seeds

@@ -89,7 +89,7 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
             key = row["algorithm"], row["setting"]
             method = display_name(key[0]) + (f" ({key[1]})" if key[0] in doubled else "")
             method += f" ({row['diverged']} of {row['seeds']} diverged)" if row["diverged"] else ""
-            cells = [variant if place == 0 else "", method] if several else [method]
+            cells: list[Any] = [variant if place == 0 else "", method] if several else [method]
             for name in names:
                 value = row[name]
                 if value is None or math.isnan(value):

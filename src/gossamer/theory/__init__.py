@@ -2,7 +2,7 @@
 
 from gossamer.theory.certificate import Certificate, Check, certify
 from gossamer.theory.constants import Constants, constants_of
-from gossamer.theory.lyapunov import Coefficients, Factors, Weights, coefficients, kappa, weights
+from gossamer.theory.lyapunov import Coefficients, Factors, coefficients, kappa
 from gossamer.theory.moments import Affine, Moments, affine_of, propagate
 from gossamer.theory.planning import Plan, Prescription, best_bound, plan, steps_for
 from gossamer.theory.stability import step_limit
@@ -38,7 +38,6 @@ __all__ = [
     "OrderTable",
     "Plan",
     "Prescription",
-    "Weights",
     "affine_of",
     "best_bound",
     "bound",
@@ -60,5 +59,4 @@ __all__ = [
     "step_limit",
     "steps_for",
     "steps_limit",
-    "weights",
 ]

@@ -26,9 +26,9 @@ from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Problem, Quadratic
 from gossamer.results.statistics import interval
 from gossamer.theory.constants import Constants, constants_of
-from gossamer.theory.lyapunov import PAPER, Factors, weights
+from gossamer.theory.lyapunov import PAPER, Factors
 from gossamer.theory.moments import CHANGES, LONGEST_STATE, Affine, Moments, Series, affine_of, propagate
-from gossamer.theory.theorem import Bound, Form, bound, conditions, descent, kappa_of
+from gossamer.theory.theorem import Bound, Form, bound, conditions, descent
 
 Judgement = Literal["holds", "violated", "undecided", "does not apply"]
 
@@ -357,7 +357,7 @@ def check_sides(name: str, left: Series, right: Series, rounding: Series, missin
 
 
 def _phi(c: Constants, eta: float, lam: float, form: Form, factors: Factors) -> Terms:
-    w = weights(c.agents, c.gap, c.smoothness, c.relative, eta, lam, kappa_of(c, form), factors)
+    w = descent(c, eta, lam, form, factors)
     return {"loss": 1.0, "consensus": w.c1, "tracking": w.c2, "average": w.c3, "estimation": w.c4}
 
 

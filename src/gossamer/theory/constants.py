@@ -26,7 +26,7 @@ from gossamer.networks import Network
 from gossamer.oracles import COVERED, Measured, Oracle
 from gossamer.problems import Problem, Quadratic
 from gossamer.problems.problem import cast
-from gossamer.theory.lyapunov import Weights
+from gossamer.theory.lyapunov import Coefficients
 
 Source = Literal["exact", "bound", "estimate", "given"]
 """A bound holds for certain and may be loose. An estimate was measured at a few points and may be too small elsewhere;
@@ -206,7 +206,7 @@ class Constants:
         r"""The share of $\Xi_v^0$ that a warm start leaves, at most: $(1-\rho)^{2k}$, or 0 from the mean."""
         return 0.0 if self.warm == "mean" else (1 - self.gap) ** (2 * self.warm)
 
-    def phi(self, c: Weights) -> float:
+    def phi(self, c: Coefficients) -> float:
         """Return Φ⁰, at most."""
         start = self.start
         errors = c.c2 * start.tracking + c.c3 * start.average + c.c4 * start.estimation

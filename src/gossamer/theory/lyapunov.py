@@ -70,18 +70,13 @@ class Factors:
 PAPER = Factors()
 
 
-class Weights(NamedTuple):
-    """The weights of the four errors in Φ."""
+class Coefficients(NamedTuple):
+    """The weights of the four errors in Φ, the terms that a round takes from Φ, and those that it adds."""
 
     c1: Number
     c2: Number
     c3: Number
     c4: Number
-
-
-class Coefficients(NamedTuple):
-    """The terms that a round takes from Φ, and those that it adds."""
-
     A1: Number
     Am: Number
     A2: Number
@@ -108,23 +103,6 @@ def kappa(n: Number, rho: Number) -> Number:
     return np.maximum(1.0, 1 / (4 * n * rho**2))
 
 
-def weights(
-    n: Number,
-    rho: Number,
-    L: Number,
-    relative: Number,
-    eta: Number,
-    lam: Number,
-    k: Number = 1.0,
-    factors: Factors = PAPER,
-) -> Weights:
-    """Return c₁ … c₄ with κ = `k`."""
-    c2, c3, c4 = k * eta / rho, 2 * eta / (lam * n**2), 3 * k * eta * lam / rho**2
-    moved, gradients, _, _ = _cost_of_round(n, rho, L, relative, lam, c2, c3, c4, factors)
-    c1 = (factors.direction * eta * L**2 / n + factors.mixing * moved + factors.apart * L**2 * gradients) / rho
-    return Weights(c1, c2, c3, c4)
-
-
 def coefficients(
     n: Number,
     rho: Number,
@@ -135,11 +113,21 @@ def coefficients(
     k: Number = 1.0,
     factors: Factors = PAPER,
 ) -> Coefficients:
-    """A₁ … A₅, A_m and the C's with the weights of `weights`."""
+    """Return the weights c₁ … c₄ with κ = `k`, and with them A₁ … A₅, A_m and the C's."""
     f = factors
-    c1, c2, c3, c4 = weights(n, rho, L, relative, eta, lam, k, f)
-    moved, gradients, noise, bias = _cost_of_round(n, rho, L, relative, lam, c2, c3, c4, f)
+    c2, c3, c4 = k * eta / rho, 2 * eta / (lam * n**2), 3 * k * eta * lam / rho**2
+    # what Lemmas 1, 2, 4 and 5 add in a round, weighted
+    change, biased = f.tracking * f.change * c2 * lam**2 / rho, f.bias * f.shift * lam * relative
+    moved = L**2 * (
+        change * (1 + f.shift * relative) + c3 * n * (f.drift / lam + biased) + c4 * (f.drift / lam + biased)
+    )
+    gradients = change * f.shift * relative + c3 * n * biased + c4 * biased
+    c1 = (f.direction * eta * L**2 / n + f.mixing * moved + f.apart * L**2 * gradients) / rho
     return Coefficients(
+        c1=c1,
+        c2=c2,
+        c3=c3,
+        c4=c4,
         A1=eta / 2 - f.apart * n * gradients,
         Am=eta / 4 - f.moved * n * eta**2 * moved,
         A2=0.0 * eta,  # that is what c₁ is chosen for
@@ -148,20 +136,6 @@ def coefficients(
         A5=c4 * lam - f.tracking * f.change * c2 * lam**2 / rho,
         moved=moved,
         gradients=gradients,
-        noise=noise,
-        bias=bias,
+        noise=change * n + (c3 + c4) * f.noise * lam**2 * n,
+        bias=change * n + (c3 * n + c4) * f.bias * lam * n,
     )
-
-
-def _cost_of_round(
-    n: Number, rho: Number, L: Number, relative: Number, lam: Number, c2: Number, c3: Number, c4: Number, f: Factors
-) -> tuple[Number, Number, Number, Number]:
-    """C_ΔX, C_g, C_n and C_b: what Lemmas 1, 2, 4 and 5 add, weighted."""
-    change, biased = f.tracking * f.change * c2 * lam**2 / rho, f.bias * f.shift * lam * relative
-    moved = L**2 * (
-        change * (1 + f.shift * relative) + c3 * n * (f.drift / lam + biased) + c4 * (f.drift / lam + biased)
-    )
-    gradients = change * f.shift * relative + c3 * n * biased + c4 * biased
-    noise = change * n + (c3 + c4) * f.noise * lam**2 * n
-    bias = change * n + (c3 * n + c4) * f.bias * lam * n
-    return moved, gradients, noise, bias

@@ -27,7 +27,7 @@ from gossamer.basics.json_values import finite
 from gossamer.basics.table import Table
 from gossamer.oracles import COVERED
 from gossamer.theory.constants import Constants
-from gossamer.theory.lyapunov import PAPER, Coefficients, Factors, coefficients, kappa, weights
+from gossamer.theory.lyapunov import PAPER, Coefficients, Factors, coefficients, kappa
 
 Form = Literal["printed", "repaired"]
 
@@ -135,7 +135,7 @@ def bound(
 ) -> Bound:
     """Return the bound after `steps` rounds; whether it applies is in its conditions."""
     f, n, k = factors, c.agents, kappa_of(c, form)
-    phi = c.phi(weights(n, c.gap, c.smoothness, c.relative, eta, lam, k, f))
+    phi = c.phi(descent(c, eta, lam, form, f))
     network = 1 + f.network_bias * k * lam**2 * n / c.gap**2
     spread = 1 + f.network_noise * k * lam * (1 + lam) * n**2 / c.gap**2
     return Bound(
