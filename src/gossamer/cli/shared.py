@@ -231,6 +231,7 @@ def output_directory(out: Path | None, otherwise: Path) -> Path:
     """Return the directory that a command writes into, or raise `InputError` if no directory can be there."""
     folder = otherwise if out is None else out
     check_place(folder)
+    # the directory itself may be missing, but what stands above it decides whether it can be made
     place = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), Path())
     if not place.is_dir():
         raise InputError(f"{place} is a file; --out is a directory.")

@@ -108,6 +108,7 @@ def _run_all(names: Sequence[str], quick: bool, out: Path, processes: int, say: 
     Figures take about a second each: they are drawn last, when a process has no other experiment to run. The first
     error ends the others. A worker whose parent is gone ends by itself.
     """
+    # spawn: a fork would copy JAX's threads in the middle of what they do
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=_end_with_parent, initargs=(os.getpid(),)
     ) as pool:
@@ -139,7 +140,7 @@ def _draw(name: str, out: Path) -> None:
 
 
 def _end_with_parent(parent: int) -> None:
-    """In a worker: leave Ctrl-C to the parent, and end as soon as the parent has."""
+    """Leave Ctrl-C to the parent of this worker, and end the worker as soon as the parent has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def watch() -> None:

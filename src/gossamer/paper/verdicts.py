@@ -141,6 +141,7 @@ class Claim:
             question = self.ask(study)
         except Unanswered as reason:
             return Verdict(*stated, str(reason), None, None, reason.word, self.brief)
+        # Bonferroni over the comparisons of the claim
         level, undo = 1 - error / len(question.parts), _exp if question.ratio else float
         above, below, tie = question.above, question.below, question.tie
         if question.ratio:

@@ -87,6 +87,7 @@ def render(
         grids, steps = tuning_grids(study), sensitivity(study)
         extras.append({"tuning": grids, "steps": steps, "profile": profile(study, metric)})
     anchors = {study.name: (f"study-{number}", study.title or study.name) for number, study in enumerate(studies)}
+    # StrictUndefined: a name that the template misspells is an error, and no gap in the page
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.globals |= {"signs": SIGNS, "count": counted}
     page = environment.from_string(_read_resource("page.html")).render(
@@ -147,6 +148,7 @@ def _fit(full: list[dict[str, Any]], extras: list[dict[str, Any]], room: int) ->
         data = embed_json([thin(study, points) | extra for study, extra in zip(full, extras, strict=True)], "data")
         if len(data) <= room or points <= FEWEST:
             return data
+        # at least a twentieth fewer, so that the loop ends soon
         points = max(FEWEST, int(points * min(0.95, 0.99 * room / len(data))))
 
 
@@ -529,6 +531,7 @@ def _round(values: np.ndarray, digits: int) -> list[float | int | None]:
     rounded = []
     for value in values.tolist():
         short = float(f"{value:.{digits}g}") if math.isfinite(value) else None
+        # floats hold whole numbers up to 2^53 exactly, and JavaScript has no others
         rounded.append(int(short) if short is not None and short.is_integer() and abs(short) < 1e15 else short)
     return rounded
 
@@ -675,6 +678,7 @@ def _grid(tried: pl.DataFrame) -> dict[str, Any]:
         key=lambda value: (False, value, "") if isinstance(value, (int, float)) else (True, 0.0, str(value)),
     )
     lines = list(dict.fromkeys(tuple(row[name] for name in up) for row in rows))
+    # a logarithmic axis for the step sizes, if they can have one
     positive = all(isinstance(value, (int, float)) and math.isfinite(value) and value > 0 for value in columns)
     return {
         "across": SYMBOLS.get(across or "", across or "setting"),

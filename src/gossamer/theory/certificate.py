@@ -346,6 +346,7 @@ def first_phi(c: Constants, m: Moments, eta: float, lam: float, form: Form, fact
 def check_sides(name: str, left: Series, right: Series, rounding: Series, missing: tuple[str, ...] = ()) -> Check:
     """Check left ≤ right at every round: false where left exceeds right by more than `rounding` can explain."""
     scale = np.maximum(np.abs(left), np.abs(right))
+    # 1e-9 forgives sides that are equal but for rounding
     false = left - right > 1e-9 * scale + rounding
     # where all that is left is rounding there is nothing to compare
     compared = scale > 10 * rounding

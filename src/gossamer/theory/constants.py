@@ -81,7 +81,7 @@ def survey(problem: Problem, smoothness: float | None = None) -> Landscape:
     """
     start = np.asarray(problem.start, np.float64)
     with jax.enable_x64(True):
-        held = cast(problem, np.float64)
+        held = cast(problem, np.float64)  # quotients of small differences lose most digits
         first = np.asarray(_gradients(held, start))
         x, g, spread, steepest, rough = start, first, [_spread(first)], 0.0, smoothness or 1.0
         slope = first.mean(0)
@@ -307,6 +307,7 @@ def _oracle_constants(
     known = taken.get("relative", bounds.get("relative", (None,))[0])
     measured = oracles.measure(oracle, problem, points, queries=QUERIES_AT_A_POINT)
     relative, low, high = _frontier(measured, known, seen.heterogeneity)
+    # a few queries suffice for most oracles; noisy ones are asked again, as often as memory allows
     most = min(MOST_QUERIES, MOST_NUMBERS // (points.size * problem.agents))
     if "absolute" in missing and high - low > WIDTH * high and most > QUERIES_AT_A_POINT:
         measured = oracles.measure(oracle, problem, points, queries=most)
@@ -329,4 +330,4 @@ def _frontier(measured: Measured, relative: float | None, heterogeneity: float) 
     """
     choices = [0.0, min(measured.relative_interval[1], COVERED)] if relative is None else [relative]
     found = [(m, *measured.absolute_interval(m)) for m in choices]
-    return min(found, key=lambda one: 64 * one[0] * heterogeneity + 16 * one[2])
+    return min(found, key=lambda one: 64 * one[0] * heterogeneity + 16 * one[2])  # the floor of Theorem 1

@@ -258,7 +258,7 @@ def best_bound(c: Constants, steps: float, form: Form) -> Bound:
         lam = math.exp(log_lam)
         return bound(c, eta_limit(c, lam, form), lam, steps, form)
 
-    # convex in log λ: a sum of powers of λ with positive factors
+    # convex in log λ, because the bound is a sum of powers of λ with positive factors; e⁻⁴⁰ of the limit stands for 0
     from scipy.optimize import minimize_scalar  # half a second to import, so only when needed
 
     optimum: Any = minimize_scalar(
@@ -274,12 +274,14 @@ def steps_for(c: Constants, target: float, form: Form) -> float | None:
     low, high = 0.0, 1.0
     while best_bound(c, math.exp(high), form).total > target:
         low, high = high, 2 * high
-        if high > 600:
+        if high > 600:  # floats end at e⁷⁰⁹
             return None
     while high - low > 1e-6:
         middle = (low + high) / 2
         low, high = (low, middle) if best_bound(c, math.exp(middle), form).total <= target else (middle, high)
-    return float(math.ceil(math.exp(high))) if high < 30 else math.exp(high)
+    return (
+        float(math.ceil(math.exp(high))) if high < 30 else math.exp(high)
+    )  # beyond, a fraction of a round is below rounding
 
 
 def _prescribe(c: Constants, form: Form, steps: float | None, target: float | None) -> Prescription:
@@ -310,6 +312,7 @@ def try_settings(
     """Try λ = 1, 0.3, 0.1 and 0.03, each with a half and an eighth of its largest stable step, all in one program."""
     limits = {lam: step_limit(network, lam, smoothness) for lam in LAMBDAS}
     grid = [(share * limit, lam, limit) for lam, limit in limits.items() for share in SHARES]
+    # one block of all settings compiles once
     rules = [BiasedDMT(eta=eta, lam=lam, warm=warm) for eta, lam, _ in grid]
     whole = [Setting(rule, oracle) for rule in rules]
     fits(whole, problem, network, [seed], RunPlan(steps, max(1, steps // 30), "float32"), Width(len(rules), 1))

@@ -36,7 +36,7 @@ def modes(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " s"
 def largest(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
     """Return the largest |r| over all modes for every ηa in `step`, without the root r = 1 of w = 1."""
     w = np.asarray(w, complex)
-    ones = np.abs(w - 1) < 1e-9
+    ones = np.abs(w - 1) < 1e-9  # the eigenvalue 1, but for rounding
     # r² − (2 − λ − ηλa) r + (1 − λ)
     half = (2 - lam - np.asarray(step) * lam) / 2
     turn = np.sqrt(half.astype(complex) ** 2 - (1 - lam))
@@ -55,7 +55,7 @@ def step_limit(network: Network, lam: float, curvature: float) -> float:
         return float(top / curvature)
     first = int(unstable.argmax())
     low, high = (tried[first - 1] if first else 0.0), tried[first]
-    for _ in range(50):
+    for _ in range(50):  # halvings, to all digits of a float
         middle = (low + high) / 2
         low, high = (low, middle) if largest(w, lam, np.array([middle]))[0] >= 1 else (middle, high)
     return float(low / curvature)
