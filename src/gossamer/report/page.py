@@ -7,7 +7,7 @@ import math
 import tomllib
 import zlib
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
@@ -396,12 +396,22 @@ def curves(study: Study) -> dict[str, Any]:
     """Return the curves of a study; variants, methods, x-axes and metrics are numbered."""
     drawn = study.curves()
     results, merged = list(drawn.values()), len(drawn) < len(study.results)
-    across = list(dict.fromkeys(name for result in results for name in find_axes(result)))
+    columns = {variant: find_axes(result) for variant, result in drawn.items()}
+    across = list(dict.fromkeys(name for axes in columns.values() for name in axes))
     # backwards, so that the label of the first result counts
     up = {name: result.metrics[name] for result in results[::-1] for name in find_metrics(result)}
     methods = list(dict.fromkeys(label for result in results for label in result.labels))
     named, bias = names.name_variants(study), bias_floors(study)
     proper = {label: text for result in results for label, text in names.name_labels(result).items()}
+    variants = []
+    for variant, result in drawn.items():
+        labels = result.labels
+        own = [_method(result, label, columns[variant], across, up) if label in labels else None for label in methods]
+        for label, method in zip(methods, own, strict=True):
+            if method is not None:
+                method["floor"] = bias.get(label if merged else variant)
+        look = {} if merged else named[variant].style.web()
+        variants.append({"name": variant, "label": variant if merged else named[variant].text, **look, "methods": own})
     return {
         "axes": [{"title": AXES[name].title, "short": AXES[name].short} for name in across],
         "metrics": [
@@ -414,20 +424,7 @@ def curves(study: Study) -> dict[str, Any]:
             else {"label": proper[label], **styles.style_of(number).web()}
             for number, label in enumerate(methods)
         ],
-        "variants": [
-            {
-                "name": variant,
-                "label": variant if merged else named[variant].text,
-                **({} if merged else named[variant].style.web()),
-                "methods": [
-                    _method(result, label, across, list(up)) | {"floor": bias.get(label if merged else variant)}
-                    if label in result.labels
-                    else None
-                    for label in methods
-                ],
-            }
-            for variant, result in drawn.items()
-        ],
+        "variants": variants,
     }
 
 
@@ -462,10 +459,12 @@ def _first_view(study: Study, methods: list[str]) -> int:
     return next((number for number, variant in enumerate(drawn) if variant in tuned), 0)
 
 
-def _method(result: Result, label: str, across: list[str], up: list[str]) -> dict[str, Any]:
+def _method(
+    result: Result, label: str, columns: Mapping[str, str], across: Iterable[str], up: Iterable[str]
+) -> dict[str, Any]:
+    """Return the bands of a method for the metrics `up`, and what was paid along the axes `across`."""
     rows = result.of(label)
     alive = rows.filter(pl.col("status") != "diverged")
-    columns = find_axes(result)
     others = [column for column in columns.values() if column != "round"]
     marks = alive.group_by("round").agg(pl.col(others).mean()).sort("round")
     position = {mark: k for k, mark in enumerate(marks["round"].to_list())}
