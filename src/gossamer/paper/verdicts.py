@@ -157,7 +157,7 @@ class Claim:
             parts.append({"name": name, "value": undo(mean), "low": undo(low), "high": undo(high), "verdict": answer})
             margins.append(min(low - above, below - high))
             texts.append("{} {value:.4g} [{low:.4g}, {high:.4g}]".format(name, **parts[-1]).strip())
-        answers = [part["verdict"] for part in parts]
+        answers: list[Word] = [part["verdict"] for part in parts]
         word = next(word for word in WORST_FIRST if word in answers)
         decides = min((k for k, answer in enumerate(answers) if answer == word), key=margins.__getitem__)
         counts = sorted({len(values) for values in question.parts.values()})
