@@ -4,7 +4,6 @@ import json
 
 import jax
 import numpy as np
-import polars as pl
 import pytest
 
 import gossamer as gs
@@ -15,7 +14,6 @@ from gossamer.core import State, rule
 from gossamer.engines import runs
 from gossamer.experiments.audit import audit
 from gossamer.experiments.running import run
-from gossamer.report import tables
 from gossamer.results.store import Store, read_cell
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
@@ -113,12 +111,6 @@ def test_keys_of_many_seeds_are_those_of_each():
 def test_a_column_is_named_by_text(value):
     with pytest.raises(gs.InputError, match=r"load\(label=…\) must be the name of a column"):
         data.load((np.eye(2), np.array([0, 1])), label=value)
-
-
-def test_a_table_holds_nothing_that_a_terminal_acts_on(tmp_path):
-    frame = pl.DataFrame({"\x1bname": ["\x1b[31mred", "=1+1", None, "plain"], "loss": [1.5, 2.0, 3.0, None]})
-    text = tables.write_csv(frame, tmp_path / "t.csv").read_text(encoding="utf-8")
-    assert text == "\\x1bname,loss\n\\x1b[31mred,1.5\n'=1+1,2.0\n,3.0\nplain,\n"
 
 
 def huge_delay(**sections):

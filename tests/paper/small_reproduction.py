@@ -16,7 +16,7 @@ if cache.remember(cache.place()):  # before JAX is imported
 from gossamer.cli import main
 from gossamer.paper import reproduction
 
-quick = reproduction._shortened
+quick = reproduction.shorten
 STEPS = int(os.environ.get("STEPS", "60"))
 DATA = str(Path(__file__).with_name("small.csv"))
 
@@ -35,7 +35,7 @@ def small(name, spec):
     return short.model_copy(update=update | {"run": short.run.model_copy(update=run)})
 
 
-reproduction._shortened = small
+reproduction.shorten = small
 # most of the time is for figures, which the whole quick run draws
 reproduction.report.write_artifacts = reproduction.report.draw = lambda *_, **__: []
 

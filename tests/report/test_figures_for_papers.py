@@ -150,7 +150,7 @@ def test_tables_compile_as_they_stand(tmp_path):
     body = "\n\n".join(rf"\input{{{path}}}" for path in texts)
     whole = tmp_path / "whole.tex"
     whole.write_text(
-        "\\documentclass{article}\n\\usepackage{booktabs,longtable}\n\\begin{document}\n"
+        "\\documentclass{article}\n\\usepackage{booktabs,graphicx,longtable}\n\\begin{document}\n"
         + body
         + "\n\\end{document}\n",
         encoding="utf-8",

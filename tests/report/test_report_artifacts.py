@@ -82,7 +82,6 @@ def test_latex_rounds_and_leaves_out_empty_columns(tmp_path):
         r"\bottomrule",
         r"\end{tabular}",
     ]
-    assert pl.read_csv(tables.write_csv(frame, tmp_path / "t.csv"))["loss"].to_list() == [1.23456789e-5, None]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from gossamer import report
 from gossamer.basics.html import tag
 from gossamer.core import InputError
 from gossamer.metrics import Label
-from gossamer.report import drawings, page, page_data
+from gossamer.report import drawings, page
 from gossamer.results.result import Result
 from tests.report import made_up
 
@@ -68,7 +68,7 @@ def test_without_verdicts_and_facts_and_tuning_there_is_still_a_report(study):
 
 def test_the_policy_allows_no_network(text):
     policy = re.search('Content-Security-Policy" content="(.*?)"', text)[1]
-    assert policy.startswith("default-src &#39;none&#39;; script-src &#39;sha256-")
+    assert policy.startswith("default-src 'none'; script-src 'sha256-")
     assert "unsafe-eval" not in policy
     assert "http" not in policy
     assert not re.search(r"<(link|img|iframe|script)[^>]*\b(src|href)=", body(text))
@@ -81,7 +81,7 @@ def test_text_is_escaped_by_construction():
 
 @pytest.mark.parametrize("bad", [made_up.BREAKOUT, "<!--<script>", "a & b", "\u2028\u2029", "\ud800", 'quote " \\'])
 def test_embedded_data_cannot_leave_its_element(bad):
-    block = page.embed({bad: [bad]}, "data")
+    block = page.embed_json({bad: [bad]}, "data")
     inside = block.removeprefix('<script type="application/json" id="data">').removesuffix("</script>")
     assert not set("<>&\u2028\u2029") & set(inside)
     assert json.loads(inside) == {bad: [bad]}
@@ -128,19 +128,19 @@ def test_bands_are_those_of_the_figures(study, text):
 def test_metrics_and_axes_are_those_of_the_result(study):
     result = made_up.with_columns(study.results["ring"], accuracy=pl.lit(None, pl.Float64), ranks=pl.col("loss") + 1)
     labelled = replace(result, metrics=result.metrics | {"ranks": Label("a rank", "the rank")})
-    found, across = page_data.find_metrics(labelled), page_data.find_axes(labelled)
+    found, across = page.find_metrics(labelled), page.find_axes(labelled)
     assert found == ["loss", "grad_norm_sq", "stationarity", "consensus", "tracking", "ranks"]
-    assert "ranks" not in page_data.find_metrics(result), "what has no label is no metric"
+    assert "ranks" not in page.find_metrics(result), "what has no label is no metric"
     assert across["bytes"] == "bytes_sent"
     assert across["seconds"] == "seconds"
-    drawn = page_data.curves(replace(study, results={"": labelled}))
+    drawn = page.curves(replace(study, results={"": labelled}))
     assert drawn["axes"][-1] == {"title": "time by the clock (s)", "short": "seconds"}
     assert drawn["metrics"][-1] == {"key": "ranks", "title": "the rank", "log": False, "better": "lower"}
 
 
 def test_long_curves_are_thinned_and_keep_their_ends(study):
-    drawn = page_data.curves(study)
-    thin = page_data.thin(drawn, 5)["variants"][0]["methods"][0]
+    drawn = page.curves(study)
+    thin = page.thin(drawn, 5)["variants"][0]["methods"][0]
     assert thin["x"][0] == [0, 10, 20, 30, 40]
     assert {len(band["mean"]) for both in thin["bands"] for band in both} == {5}
 
@@ -156,7 +156,7 @@ def test_a_large_report_fits(monkeypatch, study):
 def test_values_that_json_has_no_word_for_become_null(study):
     base = study.results["ring"]
     wild = base.table.with_columns(loss=pl.when(pl.col("round") > 10).then(pl.lit(np.inf)).otherwise(pl.lit(1e308)))
-    drawn = page_data.thin(page_data.curves(replace(study, results={"ring": replace(base, table=wild)})), 1000)
+    drawn = page.thin(page.curves(replace(study, results={"ring": replace(base, table=wild)})), 1000)
     means = json.loads(json.dumps(drawn, allow_nan=False))["variants"][0]["methods"][1]["bands"][0][0]["mean"]
     assert means[-1] is None
 
@@ -181,7 +181,7 @@ def test_a_split_has_a_bar_for_each_class_of_each_agent():
 def test_a_third_hyper_parameter_shares_the_second_axis(study):
     frame = study.tuning.filter(pl.col("algorithm") == "biased-dmt", pl.col("variant") == "ring")
     more = pl.concat([frame.with_columns(beta=pl.lit(beta)) for beta in (0.0, 0.9)])
-    grid = page_data.tuning_grids(replace(study, tuning=more))[0]
+    grid = page.tuning_grids(replace(study, tuning=more))[0]
     assert (grid["up"], len(grid["lines"]), len(grid["columns"])) == ("λ, β", 6, 4)
 
 
@@ -198,5 +198,5 @@ def test_a_study_that_was_saved_gives_the_same_report(study, text, tmp_path):
 def test_one_seed_has_a_curve_without_a_band(study):
     one = study.results["ring"]
     single = Result(one.table.filter(pl.col("seed") == 0), one.states, [0], None, one.manifest)
-    drawn = page_data.curves(replace(study, results={"": single}))
+    drawn = page.curves(replace(study, results={"": single}))
     assert set(drawn["variants"][0]["methods"][1]["bands"][0][0]["wide"]) == {0.0}

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from gossamer.paper.verdicts import Claim, Question
-from gossamer.report import drawings, page, page_data
+from gossamer.report import drawings, page
 from tests.report import made_up
 
 VALUES = np.log([3.9, 4.0, 4.1])
@@ -76,18 +76,18 @@ def ended(ends):
 
 
 def test_the_profile_and_the_ranks_are_those_of_a_count_by_hand():
-    found = page_data.profile(ended([(1.0, 2.0), (3.0, 3.3), (4.0, 2.0), (1.0, 1.0)]), "grad_norm_sq")
+    found = page.profile(ended([(1.0, 2.0), (3.0, 3.3), (4.0, 2.0), (1.0, 1.0)]), "grad_norm_sq")
     first, second = found["methods"]
     assert found["factors"][:-1] == pytest.approx([1.0, 1.1, 2.0])
     assert first["shares"] == [0.75, 0.75, 1.0, 1.0]
     assert second["shares"] == [0.5, 0.75, 1.0, 1.0]
     assert (first["rank"], second["rank"]) == pytest.approx(((1 + 1 + 2 + 1.5) / 4, (2 + 2 + 1 + 1.5) / 4))
-    assert page_data.profile(ended([(1.0, 2.0), (3.0, 3.3)]), "grad_norm_sq") is None, "two variants are no summary"
-    assert page_data.profile(ended([(0.0, 2.0)] * 3), "grad_norm_sq") is None, "nothing has a ratio to zero"
+    assert page.profile(ended([(1.0, 2.0), (3.0, 3.3)]), "grad_norm_sq") is None, "two variants are no summary"
+    assert page.profile(ended([(0.0, 2.0)] * 3), "grad_norm_sq") is None, "nothing has a ratio to zero"
 
 
 def test_sensitivity_has_the_ends_and_the_stable_range():
-    (ring, _) = page_data.sensitivity(made_up.study())
+    (ring, _) = page.sensitivity(made_up.study())
     methods = {one["label"]: one for one in ring["methods"]}
     assert methods["DSGT"]["eta"] == [0.001, 0.01, 0.1], "the step size that diverged is left out"
     assert methods["DSGT"]["mean"] == pytest.approx([0.501, 0.51, 0.6])

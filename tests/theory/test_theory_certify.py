@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer.core import InputError
-from gossamer.theory import Factors, certify, corollary, propagate, step_limit, steps_limit, weights
-from gossamer.theory.checking import judged
+from gossamer.theory import Factors, certify, coefficients, corollary, propagate, step_limit, steps_limit
+from gossamer.theory.certificate import check_descent, check_lemmas
 from gossamer.theory.constants import Constants
-from gossamer.theory.factors import PAPER
-from gossamer.theory.lemmas import lemmas, lyapunov
+from gossamer.theory.lyapunov import PAPER
 from tests.theory import theory_settings as ts
 
 RULE = gs.BiasedDMT(eta=0.05, lam=0.1)
@@ -26,10 +25,10 @@ def checks(problem, network, oracle, eta, lam, steps):
 
 
 def judge(c, m, eta, lam, factors=PAPER):
-    sides = lemmas(c, m, eta, lam, factors)
+    checked = check_lemmas(c, m, eta, lam, factors)
     for form in ("printed", "repaired"):
-        sides += lyapunov(c, m, eta, lam, form, factors)
-    return {inequality.name: judged(inequality) for inequality in sides}
+        checked += check_descent(c, m, eta, lam, form, factors)
+    return {inequality.name: inequality for inequality in checked}
 
 
 def violated(checked):
@@ -185,7 +184,7 @@ def test_certificate_of_a_covered_setting():
     # without bias and noise the bound of Φ⁰ is attained
     constants = certificate.constants
     assert certificate.bounds[0].phi == pytest.approx(
-        constants.phi(weights(4, constants.gap, constants.smoothness, 0.0, eta, lam))
+        constants.phi(coefficients(4, constants.gap, constants.smoothness, 0.0, eta, lam))
     )
 
 
@@ -249,7 +248,7 @@ def test_certificate_of_a_warm_start(warm, oracle):
     assert left == pytest.approx(0, abs=1e-15) if warm == "mean" else 0 < left < apart / 2
     for before, after in zip(cold.bounds, certificate.bounds, strict=True):
         k = 1.0 if before.form == "printed" else max(1, 1 / (24 * network.gap**2))
-        c2 = weights(6, network.gap, problem.smoothness, 0.0, eta, lam, k).c2
+        c2 = coefficients(6, network.gap, problem.smoothness, 0.0, eta, lam, k).c2
         saved = 4 * c2 * (apart - left) / (eta * 300)
         assert before.total - after.total == pytest.approx(saved, rel=1e-9)
     assert f"warm = {warm}" in str(certificate)

@@ -16,6 +16,7 @@ from gossamer.theory import (
     Constants,
     best_bound,
     bound,
+    coefficients,
     constants_of,
     eta_limit,
     floor,
@@ -25,7 +26,6 @@ from gossamer.theory import (
     propagate,
     step_limit,
     steps_for,
-    weights,
 )
 from gossamer.theory.moments import System
 from gossamer.theory.stability import largest, spectrum
@@ -134,7 +134,7 @@ def test_phi_at_the_start_is_bounded_by_the_constants():
         assert tracking <= c.start.tracking
         assert average <= c.start.average
         assert estimation <= c.start.estimation
-        w = weights(4, c.gap, c.smoothness, c.relative, 0.01, 0.1)
+        w = coefficients(4, c.gap, c.smoothness, c.relative, 0.01, 0.1)
         assert c.phi(w) >= loss + w.c2 * tracking + w.c3 * average + w.c4 * estimation
 
 
@@ -228,23 +228,24 @@ def test_plan_says_what_cannot_be_had():
     assert all(prescription.bound.total == pytest.approx(0.01, rel=1e-4) for prescription in reached.prescriptions)
 
 
-def test_what_cannot_be_planned_is_refused():
-    problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
-    with pytest.raises(InputError, match="steps or a target, but not both"):
-        plan(problem, network, steps=10, target=0.1)
-    with pytest.raises(InputError, match=r"plan\(target=…\) must be a number in \(0, ∞\), but is -1"):
-        plan(problem, network, target=-1)
-    with pytest.raises(InputError, match=r"plan\(steps=…\) must be a number in \[1, ∞\), but is 0"):
-        plan(problem, network, steps=0)
-    with pytest.raises(InputError, match="did you mean 'variance'"):
-        plan(problem, network, varience=1.0)
-    with pytest.raises(InputError, match="the problem has 4 agents, but the network"):
-        plan(problem, gs.networks.ring(5))
-    with pytest.raises(InputError, match="changes from round to round, but the theory is about one W"):
-        plan(problem, gs.networks.one_peer_exponential(4))
-    circle = gs.networks.directed(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]))
-    with pytest.raises(InputError, match="no spectral gap ρ > 0, which the theory needs"):
-        plan(problem, circle)
+CIRCLE = gs.networks.directed(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]))
+
+
+@pytest.mark.parametrize(
+    ("network", "options", "message"),
+    [
+        (gs.networks.ring(4), {"steps": 10, "target": 0.1}, "steps or a target, but not both"),
+        (gs.networks.ring(4), {"target": -1}, r"plan\(target=…\) must be a number in \(0, ∞\), but is -1"),
+        (gs.networks.ring(4), {"steps": 0}, r"plan\(steps=…\) must be a number in \[1, ∞\), but is 0"),
+        (gs.networks.ring(4), {"varience": 1.0}, "did you mean 'variance'"),
+        (gs.networks.ring(5), {}, "the problem has 4 agents, but the network"),
+        (gs.networks.one_peer_exponential(4), {}, "changes from round to round, but the theory is about one W"),
+        (CIRCLE, {}, "no spectral gap ρ > 0, which the theory needs"),
+    ],
+)
+def test_what_cannot_be_planned_is_refused(network, options, message):
+    with pytest.raises(InputError, match=message):
+        plan(ts.quadratics(4, 2), network, **options)
 
 
 def test_table_1():

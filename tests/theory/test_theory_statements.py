@@ -21,7 +21,6 @@ from gossamer.theory import (
     kappa,
     lam_limit,
     steps_limit,
-    weights,
 )
 from tests.theory.theory_grid import RHO, M, N, on_the_grid
 
@@ -79,7 +78,7 @@ def test_the_weights_of_corollary_1_fail_on_sparse_graphs():
 def test_steps_of_the_proof_of_the_repair():
     """The inequalities of the written proof, one by one, on the grid."""
     k, lam, eta, a = on_the_grid("repaired")
-    c1 = weights(N, RHO, 1.0, M, eta, lam, k).c1
+    c1 = coefficients(N, RHO, 1.0, M, eta, lam, k).c1
     slightly = 1 + 1e-12
     assert (lam <= 1 / 4 * slightly).all()
     assert (k / RHO**2 <= slightly / (16 * N * lam**2)).all()
@@ -123,7 +122,7 @@ def test_bound_term_by_term():
 def test_weight_of_the_mean_momentum_in_corollary_1():
     """c₃ = 1/(8Ln²) for Corollary 1's choice."""
     eta, lam = corollary(RING, 1e8)
-    c3 = weights(20, RING.gap, RING.smoothness, 0.0, eta, lam).c3
+    c3 = coefficients(20, RING.gap, RING.smoothness, 0.0, eta, lam).c3
     assert c3 == pytest.approx(1 / (8 * RING.smoothness * 400))
 
 

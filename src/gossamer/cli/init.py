@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from gossamer.basics.text import visible
-from gossamer.cli.shared import AsJSON, app, flag, say, say_json, show
+from gossamer.cli.shared import AsJSON, app, check_place, flag, say, say_json, show
 from gossamer.core import InputError, brief, nearest
 
 Start = Literal["logistic", "quadratic", "neural"]
@@ -54,6 +54,7 @@ def init(
     target = Path(source.name) if file is None else file
     if target.suffix != source.suffix:
         raise InputError(f"{visible(target)} should end with {source.suffix}, as what is written is such a file.")
+    check_place(target)  # before the directory of the file is made
     written = copy_spec(source, target, force=force)
     if as_json:
         say_json({"written": [str(path) for path in written]})

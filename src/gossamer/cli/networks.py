@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from gossamer.basics.text import visible
-from gossamer.cli.shared import AsJSON, Cache, With, app, load_own, progress, resumable, say, say_json
+from gossamer.cli.shared import AsJSON, Cache, With, app, check_place, load_own, progress, resumable, say, say_json
 
 
 @app.command()
@@ -44,6 +44,7 @@ def networks(
     if plot is not None:
         from gossamer.report import figures  # matplotlib takes a while to import
 
+        check_place(plot)
         figures.check_file(plot)
     with resumable():
         found = compare(agents, degree, target=target, rounds=rounds, decay=decay, progress=progress())

@@ -22,13 +22,13 @@ from gossamer.cli.shared import (
     say_json,
     show,
 )
-from gossamer.paper.experiments import Experiment
+from gossamer.paper.experiments import EXPERIMENTS, ExperimentName, text_of
 
 
 @app.command()
 def reproduce(
     experiments: Annotated[
-        list[Experiment] | None, typer.Argument(help="The experiments to run [default: all]")
+        list[ExperimentName] | None, typer.Argument(help="The experiments to run [default: all]")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
     quick: Annotated[
@@ -56,7 +56,7 @@ def reproduce(
 
     names = [name.value for name in experiments or []]
     if spec:
-        print("\n".join(paper.text_of(name) for name in names or paper.EXPERIMENTS))
+        print("\n".join(text_of(name) for name in names or EXPERIMENTS))
         return
     folder = output_directory(out, Path("runs") / ("quick" if quick else "reproduction"))
     stream = sys.stderr if as_json else sys.stdout

@@ -3,7 +3,6 @@
 import atexit
 import json
 import os
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +34,9 @@ EXIT_CODES = {
 
 ELSEWHERE = 160
 """Letters in a line of a table that goes into a file or a pipe."""
+
+LONGEST_NAME = 255
+"""Bytes that file systems take in the name of a file."""
 
 HELP = "\n\n".join(
     [
@@ -216,26 +218,24 @@ def say_each(found: dict[str, Any], as_json: bool, tables: dict[str, Any] | None
         say("\n\n".join(block for block in blocks if block) + "\n")
 
 
+def check_place(path: Path) -> None:
+    """Raise `InputError` if the name of a file or directory is one that nothing can have."""
+    if any("\ud800" <= letter <= "\udfff" for letter in str(path)):
+        raise InputError(f"cannot write {path}: its name is not UTF-8.")
+    if any(len(os.fsencode(part)) > LONGEST_NAME for part in path.parts):
+        raise InputError(f"cannot write {brief(str(path))}: the name is too long.")
+
+
 def output_directory(out: Path | None, otherwise: Path) -> Path:
     """Return the directory that a command writes into, or raise `InputError` if no directory can be there."""
     folder = otherwise if out is None else out
-    for place in (folder, *folder.parents):
-        try:
-            mode = place.lstat().st_mode
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise InputError(f"cannot write into {brief(str(folder))}: {error.strerror}.") from error
-        if not (stat.S_ISDIR(mode) or place.is_dir()):
-            raise InputError(f"{place} is a file; --out is a directory.")
-        if not os.access(place, os.W_OK | os.X_OK):
-            raise InputError(f"cannot write into {folder}: permission denied at {place}.")
-        longest = max(folder.parts, key=lambda part: len(os.fsencode(part)), default="")
-        if len(os.fsencode(longest)) > os.pathconf(place, "PC_NAME_MAX"):
-            raise InputError(f"cannot write into {brief(str(folder))}: {brief(longest)} is too long a name.")
-        break
-    if any("\ud800" <= letter <= "\udfff" for letter in str(folder)):
-        raise InputError(f"cannot write into {folder}: its name is not UTF-8.")
+    check_place(folder)
+    # the directory itself may be missing, but what stands above it decides whether it can be made
+    place = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), Path())
+    if not place.is_dir():
+        raise InputError(f"{place} is a file; --out is a directory.")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write into {folder}: permission denied at {place}.")
     return folder
 
 

@@ -14,6 +14,7 @@ from gossamer.cli.shared import (
     Out,
     With,
     app,
+    check_place,
     flag,
     load_own,
     output_directory,
@@ -66,8 +67,10 @@ def tune(
 
     if write is None and (variant is not None or replicate is not None):
         raise InputError("--variant and --replicate say whose choice to --write: give a file to write as well.")
-    if write is not None and os.path.lexists(write) and not force:
-        raise InputError(f"{visible(write)} exists: choose another name, or overwrite it with --force.")
+    if write is not None:
+        check_place(write)
+        if os.path.lexists(write) and not force:
+            raise InputError(f"{visible(write)} exists: choose another name, or overwrite it with --force.")
     given = Spec.read(spec)
     folder = output_directory(out, Path("runs") / spec.stem)
     with use_devices(devices, split):

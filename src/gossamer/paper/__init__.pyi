@@ -1,15 +1,4 @@
-from .experiments import EXPERIMENTS, QUICK, Experiment, text_of
-from .reproduction import finish, refuse_runaways, reproduce, run_one, spec_of, which
+from .experiments import EXPERIMENTS, QUICK, ExperimentName, text_of
+from .reproduction import finish, reproduce, run_one, spec_of, which
 
-__all__ = [
-    "EXPERIMENTS",
-    "QUICK",
-    "Experiment",
-    "finish",
-    "refuse_runaways",
-    "reproduce",
-    "run_one",
-    "spec_of",
-    "text_of",
-    "which",
-]
+__all__ = ["EXPERIMENTS", "QUICK", "ExperimentName", "finish", "reproduce", "run_one", "spec_of", "text_of", "which"]

@@ -35,11 +35,12 @@ from gossamer.paper.evidence import (
     chosen,
     difference,
     fact,
+    is_algorithm,
     log_ratio,
     log_slope,
-    named,
-    paired,
+    pair,
     resolution,
+    result_of,
     slope_question,
     target,
     way,
@@ -116,7 +117,7 @@ def _curve(study: Study, algorithm: str) -> str:
 
 def stalls(algorithms: tuple[str, ...], study: Study) -> Question:
     parts = {
-        name if len(algorithms) > 1 else "": np.log(paired(_over_floor(study, name, HORIZONS[-1]))[0])
+        name if len(algorithms) > 1 else "": np.log(pair(_over_floor(study, name, HORIZONS[-1]))[0])
         for name in algorithms
     }
     note = "‖∇F‖² over ‖ē‖² by horizon, each tuned there: " + "; ".join(
@@ -168,7 +169,7 @@ def staircase(study: Study) -> Question:
     return Question("ratio of floors of ‖∇F‖²", parts, above=1.1, tie=(1 / 1.1, 1.1), ratio=True, note=note)
 
 
-def predicted(study: Study) -> Question:
+def floor_as_predicted(study: Study) -> Question:
     least, parts = Runs.of(study, variant="unbiased").floor(), {}
     for variant in (f"{reading}-{k}" for reading in _readings(study) for k in MAGNITUDES):
         bias = bias_sq(study, variant)
@@ -194,7 +195,7 @@ def alike_at_first(study: Study) -> Question:
     return Question(quantity, parts, above=-most, below=most, note=f"{100 * ALIKE:g} % of the way is {most:.3g}")
 
 
-def accelerated(study: Study) -> Question:
+def bias_accelerates(study: Study) -> Question:
     parts, down, arrival = {}, 0.0, 0.0
     for sign, word in SIGNS.items():
         parts[word], down, arrival = _on_the_way(study, f"once-{MAGNITUDES[-1]}{sign}")
@@ -243,10 +244,7 @@ def noise_by_agents(study: Study) -> Question:
 
 def _noise(study: Study, noisy: str, exact: str) -> Readings:
     """Return the squared distance, at the end, of the mean model from that of exact gradients from the same start."""
-    for variant in (noisy, exact):
-        if variant not in study.results:
-            raise NotRun(f'the study has no variant "{variant}"')
-    with_noise, without = study.results[noisy], study.results[exact]
+    with_noise, without = result_of(study, noisy), result_of(study, exact)
     if len(Runs.of(study, variant=noisy).replicates) != len(with_noise.seeds):
         raise Insufficient(f'"{noisy}" has several seeds a replicate')
     (noisy_models,), (exact_models,) = with_noise.states.values(), without.states.values()
@@ -294,7 +292,7 @@ def same_floor(study: Study) -> Question:
     return slope_question(gaps, floors, "floor of ‖∇F‖²", "ρ", above=-FLAT, below=FLAT)
 
 
-def _paid(study: Study, graph: str, start: str, by: str = "round") -> Readings:
+def _cost(study: Study, graph: str, start: str, by: str = "round") -> Readings:
     """Return what Biased-DMT pays until it reaches the target on a graph, from a start."""
     goal, runs = tomllib.loads(study.spec)["tuning"]["target"], Runs.of(study, variant=f"{graph} {start}")
     if runs.never_arrives(goal):
@@ -304,7 +302,7 @@ def _paid(study: Study, graph: str, start: str, by: str = "round") -> Readings:
 
 def same_rounds(study: Study) -> Question:
     gaps = {name: fact(study, f"{name} cold", "gap") for name in STARTED}
-    rounds = {name: _paid(study, name, "cold") for name in STARTED}
+    rounds = {name: _cost(study, name, "cold") for name in STARTED}
     return slope_question(gaps, rounds, "rounds to the target", "ρ", above=-FLAT, below=FLAT)
 
 
@@ -316,15 +314,15 @@ PAID = {"messages": "rounds of messages", "bytes_sent": "bytes", "seconds": "sec
 
 
 def cost_of_start(study: Study) -> Question:
-    parts, ideal = {}, _paid(study, "complete", "cold")
+    parts, ideal = {}, _cost(study, "complete", "cold")
     for graph in SPARSEST:
-        cold, mean, least = paired(_paid(study, graph, "cold"), _paid(study, graph, "mean"), ideal)
+        cold, mean, least = pair(_cost(study, graph, "cold"), _cost(study, graph, "mean"), ideal)
         if not (cold > least).all():
             raise Insufficient(f"on {graph} a cold start takes no more rounds than on the complete graph")
         parts[graph] = (cold - mean) / (cold - least)
     kinds = {name: ("cold", "warm", *(("mean",) if name in SPARSEST else ())) for name in STARTED[1:]}
     told = "; ".join(
-        f"{name} " + ", ".join(f"{average(_paid(study, name, kind)):.4g} {kind}" for kind in some)
+        f"{name} " + ", ".join(f"{average(_cost(study, name, kind)):.4g} {kind}" for kind in some)
         for name, some in kinds.items()
     )
     note = f"rounds, without those of the start: complete {average(ideal):.4g} cold; {told}"
@@ -334,7 +332,7 @@ def cost_of_start(study: Study) -> Question:
 
 
 def warm_start_pays(by: str, study: Study) -> Question:
-    costs = {name: {kind: _paid(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
+    costs = {name: {kind: _cost(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
     parts = {name: log_ratio(costs[name]["warm"], costs[name]["cold"]) for name in SPARSEST}
     told = "; ".join(
         f"{name} {average(each['cold']):.4g} cold, {average(each['warm']):.4g} warm" for name, each in costs.items()
@@ -353,7 +351,7 @@ def largest_step(study: Study) -> Question:
         raise NotRun("no step sizes were tried")
     tried = study.step_sizes()
     names = (DMT, "gt-dsgd", "gnsd", "momentum-tracking")
-    tops = {name: _tops(tried.filter(named(name)), name) for name in names}
+    tops = {name: _tops(tried.filter(is_algorithm(name)), name) for name in names}
     etas = sorted(tried["eta"].unique().to_list())
     step = max(b / a for a, b in pairwise(etas))
     if any(top == etas[-1] for each in tops.values() for top in each.values()):
@@ -425,8 +423,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "descent",
         "It is the momentum: Biased-DMT reaches the target in fewer rounds than GNSD, which is Biased-DMT with λ = "
-        "1, both "
-        "tuned for that (margin 10 %, or what the grids resolve)",
+        "1, both tuned for that (margin 10 %, or what the grids resolve)",
         "Section V-B",
         "Without acceleration by momentum gradient tracking converges more slowly.",
         "Tuning may choose λ = 1, or a λ that gains less than the margin.",
@@ -435,8 +432,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "horizon",
         "Biased-DSGD stalls above the floor of the bias: tuned at 32,000 rounds, its ‖∇F‖² is there still more than "
-        "twice "
-        "‖ē‖²",
+        "twice ‖ē‖²",
         "Section V-B",
         "The steady error of Biased-DSGD stays bounded from below by the heterogeneity of the data.",
         "Its fixed point depends on the step size, and tends to that of a tracker as the step size tends to 0.",
@@ -445,8 +441,8 @@ CLAIMS: list[Claim] = [
     ),
     Claim(
         "horizon",
-        "DSGDm with β = 0.9 stalls above the floor of the bias, with local and with gossiped momentum: tuned at 32,000 "
-        "rounds, its ‖∇F‖² is there still more than twice ‖ē‖²",
+        "DSGDm with β = 0.9 stalls above the floor of the bias, with local and with gossiped momentum: tuned at "
+        "32,000 rounds, its ‖∇F‖² is there still more than twice ‖ē‖²",
         "Section V-B",
         "DSGDm does not converge tightly, because it remains vulnerable to heterogeneous data.",
         "As for Biased-DSGD: a smaller step brings it as close as one likes, given time.",
@@ -465,8 +461,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "sensitivity",
         f"Biased-DMT with λ = 0.1 bears a step more than {LARGER} times that of GT-DSGD, in both units of a step: "
-        "what a "
-        "constant gradient moves the model a round, and what the newest gradient moves it",
+        "what a constant gradient moves the model a round, and what the newest gradient moves it",
         OURS,
         "The paper says that tuning λ frees the step size from the network, and compares no step sizes.",
         "Momentum spreads a gradient over 1/λ rounds, so one unit may favour it and the other not.",
@@ -475,8 +470,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "sensitivity",
         "At η = 0.1, the step of a constant gradient, the agents of Biased-DMT with λ = 0.1 disagree less than those "
-        "of "
-        "GT-DSGD and GNSD (margin 10 %)",
+        "of GT-DSGD and GNSD (margin 10 %)",
         OURS,
         "The paper says nothing of it.",
         "GT-DSGD mixes after each step, which brings agents together by itself.",
@@ -497,7 +491,7 @@ CLAIMS: list[Claim] = [
         "Section V-B",
         "Under an absolute bias the floor depends on the bias alone.",
         "Any error that heterogeneous data leave, or that bias and noise make together, would add to it.",
-        predicted,
+        floor_as_predicted,
     ),
     Claim(
         "fig2",
@@ -511,18 +505,16 @@ CLAIMS: list[Claim] = [
     Claim(
         "fig2",
         "The largest bias speeds up the start, whatever its sign: the mean loss is lower than without bias until 90 "
-        "% of "
-        f"the way is covered (margin {100 * SHARE:g} % of that way)",
+        f"% of the way is covered (margin {100 * SHARE:g} % of that way)",
         "Section V-C",
         "A large bias makes the iterates drift and overshoot, which speeds up their escape from the start.",
         "The paper leaves the direction open: a bias along the descent helps, and one against it does not.",
-        accelerated,
+        bias_accelerates,
     ),
     Claim(
         "heterogeneity",
-        "Under an absolute bias the floor does not depend on heterogeneity: the slope of log floor against log ζ² "
-        "is within "
-        f"±{FLAT}",
+        "Under an absolute bias the floor does not depend on heterogeneity: the slope of log floor against log ζ² is "
+        f"within ±{FLAT}",
         "Theorem 1, Corollary 1",
         "Under an absolute bias heterogeneous data leave no error.",
         "Tracking would have to fail: D-PSGD's floor grows with ζ².",
@@ -532,8 +524,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "heterogeneity",
         "Under a relative bias with M_f = 1/256, the most that Theorem 1 allows, the floor is in proportion to "
-        "heterogeneity: "
-        f"the slope of log floor against log ζ² is within 1 ± {PROPORTION}",
+        f"heterogeneity: the slope of log floor against log ζ² is within 1 ± {PROPORTION}",
         "Theorem 1",
         "Under a relative bias an error of order M_f ζ² is left.",
         "The theorem bounds it from above only: errors of different agents may cancel.",
@@ -543,8 +534,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "speedup",
         "Noise falls as one over the number of agents, at fixed step size and momentum: the slope of log ‖x̄ − x̄ "
-        "without "
-        f"noise‖² against log n is within −1 ± {POWER} on ring and exponential graph",
+        f"without noise‖² against log n is within −1 ± {POWER} on ring and exponential graph",
         "Theorem 1",
         "The leading term of the noise has the factor 1/n.",
         "Its other terms grow with n and 1/ρ, and could dominate on the ring.",
@@ -553,9 +543,8 @@ CLAIMS: list[Claim] = [
     ),
     Claim(
         "corollary",
-        "The corollary's rate where noise dominates: with its λ and η the slope of log mean ‖∇F‖² is −1/2 or "
-        f"steeper (below {POWER - 0.5:g}), "
-        "against log n on the complete and the exponential graph, and against log T",
+        "The corollary's rate where noise dominates: with its λ and η the slope of log mean ‖∇F‖² is −1/2 or steeper "
+        f"(below {POWER - 0.5:g}), against log n on the complete and the exponential graph, and against log T",
         "Corollary 1",
         "With λ = √(n/T) and η = λ/(16L) the error falls as 1/√(nT).",
         "Started at the minimum there is no way down: noise that agents did not average, or that the network added, "
@@ -566,8 +555,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "topology",
         f"The floor does not depend on the network: the slope of log floor of ‖∇F‖² against log ρ is within ±{FLAT}, "
-        "at one "
-        "step size and momentum",
+        "at one step size and momentum",
         "Section II-C",
         "The spectral gap does not enter the level at which the error stays.",
         "The theorem's noise term has 1/ρ², and at this step size the conditions of the theorem do not hold.",
@@ -576,8 +564,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "start",
         "The network does not slow it down when η and λ are tuned on each: the slope of log rounds to the target "
-        "against "
-        f"log ρ is within ±{FLAT}",
+        f"against log ρ is within ±{FLAT}",
         "Remark on Theorem 1",
         "Tuning λ absorbs what the network costs in the first phase.",
         "Φ⁰ holds the disagreement of the trackers at the start, divided by ρ.",
@@ -587,8 +574,7 @@ CLAIMS: list[Claim] = [
     Claim(
         "start",
         "Most of what a sparse network costs Biased-DMT is its start: from the mean gradient it saves more than half "
-        "of the "
-        "rounds that ring and path take beyond the complete graph",
+        "of the rounds that ring and path take beyond the complete graph",
         OURS,
         "Algorithm 1 starts each tracker from the agent's own gradient.",
         "Rounds may be lost to slow mixing all along, and not to the start alone.",
@@ -599,8 +585,7 @@ CLAIMS: list[Claim] = [
         Claim(
             "start",
             f"A warm start pays on ring and path, in {PAID[by]}: from Wᵏg⁰ with k = 1/ρ, whose gossips count, the "
-            "target "
-            "takes less than from g⁰ (margin 10 %)",
+            "target takes less than from g⁰ (margin 10 %)",
             OURS,
             "Algorithm 1 starts each tracker from the agent's own gradient.",
             "The k gossips may cost as much as they save.",

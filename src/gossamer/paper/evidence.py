@@ -10,6 +10,7 @@ import polars as pl
 
 from gossamer.paper.verdicts import Insufficient, NotRun, Question
 from gossamer.results import statistics
+from gossamer.results.result import Result
 from gossamer.results.study import TUNED, Study
 
 DMT = "biased-dmt"
@@ -40,11 +41,9 @@ class Runs:
 
     @staticmethod
     def of(study: Study, algorithm: str = DMT, variant: str = "", *, tuned: bool | None = None) -> "Runs":
-        """The runs; `tuned` restricts them to those whose hyper-parameters were tuned (True) or were given (False)."""
-        if variant not in study.results:
-            raise NotRun(f'the study has no variant "{variant}"')
+        """Return the runs; `tuned` keeps only those whose hyper-parameters were tuned (True) or given (False)."""
         name = f'{algorithm} in "{variant}"' if variant else algorithm
-        table = study.results[variant].table.filter(pl.col("algorithm") == algorithm)
+        table = result_of(study, variant).table.filter(pl.col("algorithm") == algorithm)
         if tuned is not None:
             table = table.filter(pl.col("setting").str.starts_with(TUNED) == tuned)
         table = table.sort("replicate", "seed", "round")
@@ -57,14 +56,15 @@ class Runs:
             raise Insufficient(f"{name} diverged on {lost} of {seeds} seeds")
         if len(replicates) < 2:
             raise Insufficient(f"{name} has one replicate only, and an interval needs two")
-        if len(table) % seeds or len(np.unique(rounds := _by(table["round"], seeds), axis=0)) > 1:
+        rounds = [own["round"].to_list() for own in table.partition_by("seed")]
+        if any(own != rounds[0] for own in rounds):
             raise Insufficient(f"the seeds of {name} were measured in different rounds")
         if seeds % len(replicates) or table.group_by("replicate").agg(pl.col("seed").n_unique())["seed"].n_unique() > 1:
             raise Insufficient(f"the replicates of {name} have different numbers of seeds")
-        return Runs(name, replicates, rounds[0], table)
+        return Runs(name, replicates, np.array(rounds[0]), table)
 
     def values(self, metric: str) -> np.ndarray:
-        """The metric, [replicates, rounds], each the mean over the replicate's seeds."""
+        """Return the metric, [replicates, rounds], each the mean over the replicate's seeds."""
         if metric not in self.table.columns or self.table[metric].null_count():
             raise Insufficient(f"{self.name} has no {metric}")
         values = self.table[metric].to_numpy().astype(float).reshape(len(self.replicates), -1, len(self.rounds))
@@ -94,11 +94,11 @@ class Runs:
         return self._readings(statistics.floor(self.rounds, values))
 
     def end(self, metric: str = "loss") -> Readings:
-        """The mean over the end, the last tenth of the rounds."""
+        """Return the mean over the end, the last tenth of the rounds."""
         return self._readings(self.values(metric)[:, statistics.ending(self.rounds, self.last)].mean(1))
 
     def mean(self, metric: str = "grad_norm_sq", until: float = math.inf) -> Readings:
-        """The mean over all rounds up to one, on straight lines between measured rounds."""
+        """Return the mean over all rounds up to one, on straight lines between measured rounds."""
         kept = self.rounds <= until
         if kept.sum() < 2:
             raise Insufficient(f"{self.name} was measured {kept.sum()} times up to round {until:,.0f}")
@@ -120,7 +120,7 @@ class Runs:
         )
 
     def never_arrives(self, target: float) -> bool:
-        """Tell if some replicate does not reach the target."""
+        """Return True if some replicate does not reach the target."""
         return any(statistics.arrival(self.rounds, losses, target) is None for losses in self.values("loss"))
 
     @property
@@ -131,12 +131,15 @@ class Runs:
         return dict(zip(self.replicates, values.tolist(), strict=True))
 
 
-def _by(column: pl.Series, seeds: int) -> np.ndarray:
-    return column.to_numpy().reshape(seeds, -1)
+def result_of(study: Study, variant: str) -> Result:
+    """Return the result of a variant, or raise `NotRun`."""
+    if variant not in study.results:
+        raise NotRun(f'the study has no variant "{variant}"')
+    return study.results[variant]
 
 
 def way(runs: list[Runs]) -> tuple[float, float]:
-    """The loss at the start, and the lowest mean loss at the end."""
+    """Return the loss at the start, and the lowest mean loss at the end."""
     start = float(np.mean([run.values("loss")[:, 0].mean() for run in runs]))
     end = min(average(run.end()) for run in runs)
     if not end < start:
@@ -145,16 +148,14 @@ def way(runs: list[Runs]) -> tuple[float, float]:
 
 
 def target(runs: list[Runs], share: float = 0.95) -> float:
-    """The loss after this share of the way from the start to the lowest end."""
+    """Return the loss after this share of the way from the start to the lowest end."""
     start, end = way(runs)
     return end + (1 - share) * (start - end)
 
 
 def bias_sq(study: Study, variant: str = "") -> Readings:
-    """‖ē‖², the square of the agents' mean bias as drawn, the mean over the seeds of each replicate."""
-    if variant not in study.results:
-        raise NotRun(f'the study has no variant "{variant}"')
-    result = study.results[variant]
+    """Return ‖ē‖², the square of the agents' mean bias as drawn, the mean over the seeds of each replicate."""
+    result = result_of(study, variant)
     if (bias := result.mean_bias) is None or len(bias) != len(result.seeds):
         raise Insufficient(f'the mean bias of "{variant}" is not known' if variant else "the mean bias is not known")
     squares = dict(zip(result.seeds, (np.asarray(bias, float) ** 2).sum(1).tolist(), strict=True))
@@ -162,16 +163,15 @@ def bias_sq(study: Study, variant: str = "") -> Readings:
 
 
 def fact(study: Study, variant: str, name: str) -> float:
-    """A positive number that the study knows of a variant."""
-    if variant not in study.results:
-        raise NotRun(f'the study has no variant "{variant}"')
+    """Return a positive number that the study knows of a variant."""
+    result_of(study, variant)
     value = study.facts.get(variant, {}).get(name)
     if not isinstance(value, int | float | np.number) or not math.isfinite(value) or value <= 0:
         raise Insufficient(f'the {name} of "{variant}" is {value}, and its logarithm is needed')
     return float(value)
 
 
-def named(algorithm: str) -> pl.Expr:
+def is_algorithm(algorithm: str) -> pl.Expr:
     """Select the rows of an algorithm in a table of settings, whose names also say how a tracker starts."""
     return (pl.col("algorithm") == algorithm) | pl.col("algorithm").str.starts_with(f"{algorithm} (")
 
@@ -180,7 +180,7 @@ def chosen(study: Study, algorithm: str, name: str, variant: str = "") -> list[f
     """Return what tuning chose for a hyper-parameter, replicate by replicate."""
     if study.tuning is None or name not in study.tuning.columns:
         raise Insufficient(f"what was chosen for {name} of {algorithm} is not known")
-    rows = study.tuning.filter((pl.col("variant") == variant) & named(algorithm) & pl.col("chosen"))
+    rows = study.tuning.filter((pl.col("variant") == variant) & is_algorithm(algorithm) & pl.col("chosen"))
     return rows.sort("replicate")[name].to_list()
 
 
@@ -192,7 +192,7 @@ def resolution(study: Study, algorithm: str, variant: str = "") -> float:
     """
     if study.tuning is None:
         raise Insufficient("it is not known which step sizes were tried")
-    tried = study.tuning.filter((pl.col("variant") == variant) & named(algorithm))
+    tried = study.tuning.filter((pl.col("variant") == variant) & is_algorithm(algorithm))
     ratios = []
     for _, trials in tried.group_by("replicate"):
         second = [name for name in ("lam", "beta") if name in trials.columns]
@@ -208,12 +208,12 @@ def resolution(study: Study, algorithm: str, variant: str = "") -> float:
 
 
 def average(readings: Readings) -> float:
-    """The mean over replicates."""
+    """Return the mean over replicates."""
     return float(np.mean(list(readings.values())))
 
 
-def paired(*readings: Readings) -> np.ndarray:
-    """The readings on the replicates that all share, [readings, replicates]."""
+def pair(*readings: Readings) -> np.ndarray:
+    """Return the readings on the replicates that all share, [readings, replicates]."""
     shared = sorted(set.intersection(*(set(each) for each in readings)))
     if len(shared) < 2:
         raise Insufficient(f"the runs share {len(shared)} replicates, and an interval needs two")
@@ -221,24 +221,24 @@ def paired(*readings: Readings) -> np.ndarray:
 
 
 def difference(a: Readings, b: Readings) -> np.ndarray:
-    """a − b, replicate by replicate."""
-    values = paired(a, b)
+    """Return a − b, replicate by replicate."""
+    values = pair(a, b)
     return values[0] - values[1]
 
 
 def log_ratio(a: Readings, b: Readings) -> np.ndarray:
-    """log a/b, replicate by replicate."""
-    values = _log(paired(a, b))
+    """Return log a/b, replicate by replicate."""
+    values = _log(pair(a, b))
     return values[0] - values[1]
 
 
 def log_slope(x: Mapping[str, float], y: Mapping[str, Readings]) -> np.ndarray:
-    """The slope of log y against log x by least squares, replicate by replicate."""
+    """Return the slope of log y against log x by least squares, replicate by replicate."""
     logs = np.log([x[name] for name in y])
     if len(logs) < 2 or np.ptp(logs) < 1e-9:
         raise Insufficient(f"a slope needs two different values, but there are {len(logs)}, all alike")
     centred = logs - logs.mean()
-    return centred @ _log(paired(*y.values())) / (centred @ centred)
+    return centred @ _log(pair(*y.values())) / (centred @ centred)
 
 
 def slope_question(

@@ -9,13 +9,16 @@ import numpy as np
 
 from gossamer.basics.html import panel, tag
 from gossamer.basics.table import Table
-from gossamer.basics.text import plural, short
+from gossamer.basics.text import json_ready, plural, short
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
 Word = Literal["holds", "does not hold", "tie", "undecided", "not run"]
 WORDS: tuple[Word, ...] = get_args(Word)
 """Everything that a verdict can say."""
+
+WORST_FIRST: tuple[Word, ...] = ("does not hold", "undecided", "tie", "holds")
+"""The answers of comparisons. Where all of several should hold, the worst of them is the claim's."""
 
 ERROR = 0.05
 """The largest probability that a page of claims has one that is judged wrongly."""
@@ -90,7 +93,7 @@ class Verdict:
         return f"Verdict({self.experiment}, {short(self.claim)}: {self.verdict})"
 
     def asdict(self) -> dict[str, Any]:
-        """The verdict as JSON can write it."""
+        """Return the verdict as JSON can write it."""
         finite = self.interval is not None and all(math.isfinite(end) for end in self.interval)
         bounds = [float(end) for end in self.interval] if self.interval is not None and finite else None
         return {**vars(self), "interval": bounds}
@@ -122,71 +125,57 @@ class Claim:
     why: str
     ask: Callable[[Study], Question]
     short: str = ""
-    """The claim in a few words; what stands before its first colon or parenthesis if it is not given."""
-
-    def __call__(self, study: Study | None, error: float = ERROR) -> Verdict:
-        """The verdict, judged wrongly with at most this probability."""
-        try:
-            if study is None:
-                raise NotRun("the experiment was not run")
-            return self._answered(self.ask(study), error)
-        except Unanswered as reason:
-            said = str(reason)
-            return Verdict(*self._said, said, None, None, reason.word, self.brief)
-
-    @property
-    def _said(self) -> tuple[str, str, str, str, str]:
-        return self.experiment, self.claim, self.section, self.paper, self.why
 
     @property
     def brief(self) -> str:
+        """The claim in a few words: `short`, or what stands before its first colon or parenthesis."""
         return self.short or self.claim.partition(":")[0].partition(" (")[0]
 
-    def _answered(self, question: Question, error: float) -> Verdict:
+    def __call__(self, study: Study | None, error: float = ERROR) -> Verdict:
+        """Return the verdict, judged wrongly with at most this probability."""
+        stated = self.experiment, self.claim, self.section, self.paper, self.why
+        try:
+            if study is None:
+                raise NotRun("the experiment was not run")
+            question = self.ask(study)
+        except Unanswered as reason:
+            return Verdict(*stated, str(reason), None, None, reason.word, self.brief)
+        # Bonferroni over the comparisons of the claim
         level, undo = 1 - error / len(question.parts), _exp if question.ratio else float
         above, below, tie = question.above, question.below, question.tie
         if question.ratio:
             above, below = _log(above), _log(below)
             tie = None if tie is None else (_log(tie[0]), _log(tie[1]))
         parts: list[dict[str, Any]] = []
-        closest, texts = [], []
+        margins, texts = [], []
         for name, values in question.parts.items():
             mean, half = interval(values, level)
             low, high = mean - half - question.wider, mean + half + question.wider
-            answer = _answer(low, high, above, below, tie)
+            answer = _compare(low, high, above, below, tie)
             answer = "undecided" if answer in question.doubted.get(name, ()) else answer
             parts.append({"name": name, "value": undo(mean), "low": undo(low), "high": undo(high), "verdict": answer})
-            closest.append(min(low - above, below - high))
+            margins.append(min(low - above, below - high))
             texts.append("{} {value:.4g} [{low:.4g}, {high:.4g}]".format(name, **parts[-1]).strip())
-        word = _joined([part["verdict"] for part in parts])
-        decides = min((k for k, part in enumerate(parts) if part["verdict"] == word), key=closest.__getitem__)
+        answers: list[Word] = [part["verdict"] for part in parts]
+        word = next(word for word in WORST_FIRST if word in answers)
+        decides = min((k for k, answer in enumerate(answers) if answer == word), key=margins.__getitem__)
         counts = sorted({len(values) for values in question.parts.values()})
-        each = " each" if len(question.parts) > 1 else ""
+        each = " each" if len(parts) > 1 else ""
         of = f"{100 * level:.4g} %{each}, {' to '.join(str(n) for n in counts)} replicates"
         measured = f"{question.quantity}: {', '.join(texts)} ({of})" + (question.note and f"; {question.note}")
+        evidence = {
+            "quantity": question.quantity,
+            "parts": [part | {"decides": k == decides} for k, part in enumerate(parts)],
+            "region": [float(question.above), float(question.below)],
+            "tie": None if question.tie is None else [float(end) for end in question.tie],
+            "ratio": question.ratio,
+        }
         deciding = parts[decides]["low"], parts[decides]["high"]
-        evidence = _evidence(question, [part | {"decides": k == decides} for k, part in enumerate(parts)])
-        return Verdict(*self._said, measured, deciding, level, word, self.brief, evidence)
+        return Verdict(*stated, measured, deciding, level, word, self.brief, json_ready(evidence))
 
 
-def _evidence(question: Question, parts: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return what a picture needs of an answer; a number that JSON cannot write is None."""
-    region, tie = (question.above, question.below), question.tie
-    return {
-        "quantity": question.quantity,
-        "parts": [{key: _known(value) for key, value in part.items()} for part in parts],
-        "region": [_known(float(end)) for end in region],
-        "tie": None if tie is None else [_known(float(end)) for end in tie],
-        "ratio": question.ratio,
-    }
-
-
-def _known(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _answer(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:
-    """The answer of one comparison: an interval outside the claim's region refutes it, unless it is within the tie."""
+def _compare(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:
+    """Return the answer of one comparison: an interval outside the region refutes the claim, unless it is a tie."""
     if above < low and high < below:
         return "holds"
     if tie is not None and tie[0] <= low and high <= tie[1]:
@@ -194,17 +183,9 @@ def _answer(low: float, high: float, above: float, below: float, tie: tuple[floa
     return "does not hold" if high <= above or below <= low else "undecided"
 
 
-def _joined(answers: list[Word]) -> Word:
-    """The answer of several comparisons together, all of which should hold."""
-    for word in ("does not hold", "undecided", "tie"):
-        if word in answers:
-            return word
-    return "holds"
-
-
 def _log(value: float) -> float:
     return math.log(value) if 0 < value < math.inf else value
 
 
 def _exp(value: float) -> float:
-    return math.exp(value) if value < 700 else math.inf
+    return math.exp(value) if value < 700 else math.inf  # math.exp raises where floats end

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from gossamer.core import InputError
-from gossamer.report import figures, page, page_data, tables
+from gossamer.report import figures, page, tables
 from gossamer.results.study import Study, place
 
 
@@ -26,8 +26,8 @@ def write(
         studies: a section for each.
         verdicts: verdicts on claims, each with `experiment` (a study's name), `claim`, `paper` (what a paper says),
             `measured`, `interval` ([low, high] or None), `level` (of the interval) and `verdict` ("holds",
-            "does not hold", "tie", "undecided" or "not run"); `evidence` and `short`, as
-            `gossamer.paper.Verdict` has them, make its picture.
+            "does not hold", "tie", "undecided" or "not run"); `evidence` and `short`, where there are some, make its
+            picture.
         file: the HTML file; its directory is made if it is missing.
         title: the page's title.
         how_to_repeat: the commands that make the studies again.
@@ -73,16 +73,16 @@ def write_artifacts(
     for name, study in named.items():
         written += [] if drawn else draw(study, folder, name)
         stem = folder / "tables" / name
-        written.append(tables.write_csv(page.summarize(study), Path(f"{stem}-summary.csv")))
+        written.append(tables.write_file(Path(f"{stem}-summary.csv"), page.summarize(study).write_csv()))
         written.append(tables.write_file(Path(f"{stem}-summary.tex"), study.to_latex()))
-        chosen = page_data.chosen_settings(study)
+        chosen = page.chosen_settings(study)
         if chosen is not None:
-            written.append(tables.write_csv(chosen, Path(f"{stem}-tuning.csv")))
+            written.append(tables.write_file(Path(f"{stem}-tuning.csv"), chosen.write_csv()))
             written.append(tables.write_latex(chosen, Path(f"{stem}-tuning.tex")))
     if verdicts:
         judged = _tabulate_verdicts(verdicts)
         shown = judged.select("experiment", "claim", "measured", "verdict")
-        written.append(tables.write_csv(judged, folder / "tables" / "verdicts.csv"))
+        written.append(tables.write_file(folder / "tables" / "verdicts.csv", judged.write_csv()))
         written.append(tables.write_latex(shown, folder / "tables" / "verdicts.tex"))
     return written
 
@@ -92,7 +92,7 @@ def draw(study: Study, folder: Path, name: str) -> list[Path]:
     shown, written, folder = study.curves(), [], folder / "figures"
     for number, (variant, result) in enumerate(shown.items()):
         stem = f"{name}-{place(variant, number)}" if variant else name
-        for metric in page_data.find_metrics(result):
+        for metric in page.find_metrics(result):
             axes = study.plot(metric, "rounds", variant=variant if len(shown) > 1 else None)
             written += figures.save_both(axes, folder / f"{stem}-{metric}-rounds")
     if study.tuning is None:

@@ -38,11 +38,12 @@ def draw_network(facts: dict[str, Any]) -> Markup:
         degrees[j] += 1
     size = max(1.6, min(6.0, 240 / agents))
     faint = max(0.12, min(0.8, 120 / max(len(links), 1)))
-    dots = [
-        tag("circle", tag("title", f"agent {k}: {degree} neighbours"), cx=f"{x:g}", cy=f"{y:g}", r=f"{size:g}")
+    # numbers alone, which need no escaping
+    dots = "".join(
+        f'<circle cx="{x:g}" cy="{y:g}" r="{size:g}"><title>agent {k}: {degree} neighbours</title></circle>'
         for k, ((x, y), degree) in enumerate(zip(places, degrees, strict=True))
-    ]
-    drawn = join_markup(tag("path", d=lines, stroke_opacity=f"{faint:.2f}"), *dots)
+    )
+    drawn = Markup(f'<path d="{lines}" stroke-opacity="{faint:.2f}"/>{dots}')
     about = f"network of {agents} agents with {len(links)} links"
     return tag("svg", drawn, viewBox="0 0 240 240", class_="network", role="img", aria_label=about)
 
@@ -66,14 +67,14 @@ def draw_split(facts: dict[str, Any]) -> Markup | None:
         parts.append(tag("text", f"{most * share:,.0f}", x=left - 5, y=f"{y + 3:.1f}", text_anchor="end"))
     for agent, held in enumerate(counts):
         about = ", ".join(f"{count:,} of class {name}" for name, count in zip(classes, held, strict=True) if count)
-        base, left_edge, boxes = high, f"{left + (agent + 0.08) * step:.1f}", []
+        base, boxes = high, ""
+        across = f'x="{left + (agent + 0.08) * step:.1f}" width="{step * 0.84:.1f}"'
         for color, count in zip(colors, held, strict=True):
             tall = count / most * (high - 10)
             base -= tall
             if count:
-                place = {"x": left_edge, "y": f"{base:.1f}", "width": f"{step * 0.84:.1f}", "height": f"{tall:.1f}"}
-                boxes.append(tag("rect", fill=color, **place))
-        parts.append(tag("g", tag("title", f"agent {agent}: {about or 'no rows'}"), *boxes))
+                boxes += f'<rect {across} y="{base:.1f}" height="{tall:.1f}" fill="{color}"/>'
+        parts.append(tag("g", tag("title", f"agent {agent}: {about or 'no rows'}"), Markup(boxes)))
     for agent in range(0, len(counts), max(1, math.ceil(len(counts) / 12))):
         middle = f"{left + (agent + 0.5) * step:.1f}"
         parts.append(tag("text", str(agent), x=middle, y=high + 13, text_anchor="middle"))

@@ -22,7 +22,7 @@ from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import AXES, METRICS, Label
 from gossamer.networks import Comparison, Network
 from gossamer.report import names, styles
-from gossamer.report.styles import COLORS, Style
+from gossamer.report.styles import COLORS, Look
 from gossamer.report.tables import write_file
 from gossamer.results.statistics import half_width
 
@@ -39,7 +39,6 @@ EMBEDDED: Any = {"pdf.fonttype": 42, "ps.fonttype": 42, "svg.fonttype": "path"}
 
 DPI = 300
 """The resolution of a bitmap."""
-
 
 FLOORED = "grad_norm_sq"
 """The metric that a bias keeps above ‖ē‖²."""
@@ -63,7 +62,7 @@ ACROSS = 6
 """Graphs in a row."""
 
 
-class Layout(NamedTuple):
+class JournalLayout(NamedTuple):
     """The measures of a journal's page, in inches and points."""
 
     one: float
@@ -96,18 +95,18 @@ class Layout(NamedTuple):
         }
 
 
-LAYOUTS: Mapping[str, Layout] = {
-    "plain": Layout(3.5, 7.16, fonts=SANS),
-    "ieee": Layout(3.5, 7.16),
-    "acm": Layout(3.33, 7.0),
-    "icml": Layout(3.25, 6.75),
-    "neurips": Layout(2.7, 5.5),
-    "elsevier": Layout(3.54, 7.48),
+LAYOUTS: Mapping[str, JournalLayout] = {
+    "plain": JournalLayout(3.5, 7.16, fonts=SANS),
+    "ieee": JournalLayout(3.5, 7.16),
+    "acm": JournalLayout(3.33, 7.0),
+    "icml": JournalLayout(3.25, 6.75),
+    "neurips": JournalLayout(2.7, 5.5),
+    "elsevier": JournalLayout(3.54, 7.48),
 }
 """Layouts by the name that `style=` takes."""
 
 
-def find_layout(style: str) -> Layout:
+def find_layout(style: str) -> JournalLayout:
     """Return the layout of this name."""
     if not isinstance(style, str) or style not in LAYOUTS:
         raise InputError(f"there is no style {brief(style)} for figures; {nearest(str(style), LAYOUTS)}")
@@ -175,30 +174,19 @@ def metric_title(label: Label) -> str:
     return label.text.replace("$", r"\$")
 
 
-class Look(NamedTuple):
-    """The look of a label's curve."""
-
-    text: str
-    style: Style
-    floor: float | None = None
-    """The level that a bias predicts for ‖∇F‖²."""
-
-
 def method_looks(result: "Result") -> dict[str, Look]:
     """Return the looks of the methods of a result, by label, with their proper names."""
     bias = result.mean_bias
     floor = None if bias is None else float((np.asarray(bias, float) ** 2).sum(1).mean())
+    floor = floor if floor and math.isfinite(floor) else None
     shown = names.name_labels(result)
-    return {
-        label: Look(shown[label], styles.style_of(number), floor if floor and math.isfinite(floor) else None)
-        for number, label in enumerate(result.labels)
-    }
+    return {label: Look(shown[label], styles.style_of(k), floor) for k, label in enumerate(result.labels)}
 
 
 def variant_looks(study: "Study") -> dict[str, Look]:
     """Return the looks of the variants of a study in one figure."""
     levels = bias_floors(study)
-    return {name: Look(named.text, named.style, levels.get(name)) for name, named in names.name_variants(study).items()}
+    return {name: look._replace(floor=levels.get(name)) for name, look in names.name_variants(study).items()}
 
 
 def bias_floors(study: "Study") -> dict[str, float]:
@@ -246,59 +234,56 @@ def draw_curves(
         text = looks[label].text.lstrip("_")
         texts[label] = text if not lost else f"{text} ({lost} of {len(result.seeds)} diverged)"
     # short names stand two beside each other in a column
-    across = 2 * columns if max(map(len, texts.values()), default=0) <= 22 else columns
+    columns_of_legend = 2 * columns if max(map(len, texts.values()), default=0) <= 22 else columns
     layout = find_layout(style)
     inches = layout.one if columns == 1 else layout.two / 2
     texts = {label: fill(text, int(LETTERS * inches)) for label, text in texts.items()}
     with rc_context(layout.rc):
         lines = sum(text.count("\n") + 1 for text in texts.values())
-        figure, axes = new_figure(style, columns, math.ceil(lines / across)) if ax is None else (None, ax)
+        figure, axes = new_figure(style, columns, math.ceil(lines / columns_of_legend)) if ax is None else (None, ax)
         for number, (label, text) in enumerate(texts.items()):
-            _draw_curve(axes, result, label, text, looks[label].style, metric, x, log, number)
+            alive = result.of(label).filter(pl.col("status") != "diverged")
+            points = band(alive, metric, "round", log)
+            paid = dict(alive.group_by("round").agg(pl.col(result.axes[x]).mean().alias("paid")).iter_rows())
+            across = np.array([paid[int(t)] for t in points["x"]], float) * AXES[x].factor
+            style_of_curve = looks[label].style
+            color = style_of_curve.color
+            each = max(1, len(across) // MARKS)
+            # markers of curves that lie on each other stand at different places
+            places = number * each // 4 % each, each
+            # where all seeds diverged at once there is no point, but the legend still counts them
+            look: Any = {"color": color, "linestyle": style_of_curve.line, "marker": style_of_curve.symbol}
+            axes.plot(across, points["mean"], label=text.replace("$", r"\$"), markevery=places, **look)
+            axes.fill_between(across, points["low"], points["high"], color=color, alpha=0.18, linewidth=0)
+            if x == "seconds" and len(across):
+                # a bar at the end of the curve is the interval of its seconds, over the clock's seeds
+                last = alive.filter(pl.col("round") == alive["round"].max())
+                low, high = (last[f"seconds_{end}"].drop_nulls() for end in ("low", "high"))
+                if len(low) and low.min() != high.max():
+                    ends = np.array([low.mean(), high.mean()], float)
+                    axes.plot(ends, [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
         if metric == FLOORED:
-            _draw_floors(axes, list(looks.values()), log)
+            _draw_floors(axes, list(looks.values()))
         label_axes(axes, metric_title(label_of_metric), AXES[x].title, log)
         if figure is not None:
-            _draw_legend(figure, axes, across)
+            _draw_legend(figure, axes, columns_of_legend)
     return axes
 
 
-def _draw_curve(
-    axes: Axes, result: "Result", label: str, text: str, look: Style, metric: str, x: str, log: bool, number: int
-) -> None:
-    alive = result.of(label).filter(pl.col("status") != "diverged")
-    points = band(alive, metric, "round", log)
-    paid = dict(alive.group_by("round").agg(pl.col(result.axes[x]).mean().alias("paid")).iter_rows())
-    across = np.array([paid[int(t)] for t in points["x"]], float) * AXES[x].factor
-    name = text.replace("$", r"\$")
-    style: dict[str, Any] = {"color": look.color, "linestyle": look.line, "marker": look.symbol}
-    if len(across) == 0:  # all seeds diverged at once: the legend still counts them
-        axes.plot([], [], label=name, **style)
-        return
-    each = max(1, len(across) // MARKS)
-    # markers of curves that lie on each other stand at different places
-    axes.plot(across, points["mean"], label=name, markevery=(number * each // 4 % each, each), **style)
-    axes.fill_between(across, points["low"], points["high"], color=look.color, alpha=0.18, linewidth=0)
-    if x == "seconds":
-        # a bar at the end of the curve is the interval of its seconds, over the clock's seeds
-        last = alive.filter(pl.col("round") == alive["round"].max())
-        low, high = (last[f"seconds_{end}"].drop_nulls() for end in ("low", "high"))
-        if len(low) and low.min() != high.max():
-            ends = np.array([low.mean(), high.mean()], float)
-            axes.plot(ends, [points["mean"][-1]] * 2, color=look.color, linewidth=2.4, solid_capstyle="butt")
-
-
-def _draw_floors(axes: Axes, looks: list[Look], log: bool) -> None:
+def _draw_floors(axes: Axes, looks: list[Look]) -> None:
     """Draw the levels that a bias predicts: one line for all methods, or one for each curve in its colour."""
     levels = {look.floor for look in looks if look.floor is not None}
-    for look in looks if len(levels) > 1 else looks[:1]:
-        if look.floor is not None and (look.floor > 0 or not log):
-            color = look.style.color if len(levels) > 1 else "0.25"
-            axes.axhline(look.floor, color=color, linestyle=(0, (1, 1.5)), linewidth=1.0, zorder=1.5)
-    if len(levels) == 1:
+    dots: Any = {"linestyle": (0, (1, 1.5)), "linewidth": 1.0, "zorder": 1.5}
+    if len(levels) > 1:
+        for look in looks:
+            if look.floor is not None:
+                axes.axhline(look.floor, color=look.style.color, **dots)
+    elif levels:
         (level,) = levels
-        note = {"xytext": (-2, 2), "textcoords": "offset points", "ha": "right", "va": "bottom", "fontsize": "small"}
-        axes.annotate(r"$\Vert \bar e \Vert^2$", (1, level), xycoords=("axes fraction", "data"), color="0.25", **note)
+        axes.axhline(level, color="0.25", **dots)
+        note: Any = {"xytext": (-2, 2), "textcoords": "offset points", "ha": "right", "va": "bottom"}
+        place = {"xycoords": ("axes fraction", "data"), "fontsize": "small", "color": "0.25"}
+        axes.annotate(r"$\Vert \bar e \Vert^2$", (1, level), **place, **note)
 
 
 def _draw_legend(figure: PaperFigure, axes: Axes, across: int) -> None:
@@ -420,7 +405,8 @@ def draw_networks(compared: Comparison) -> Figure:
         for k, axes in enumerate(np.ravel(above.subplots(down, ACROSS, squeeze=False))):
             axes.set_axis_off()
             if k < count:
-                _draw_graph(axes, compared.rows[k].name, compared.rows[k].network, looks[k].color)
+                _draw_graph(axes, compared.rows[k].network, looks[k].color)
+                axes.set_title(compared.rows[k].name, fontsize=6, pad=2)
     left, right = below.subplots(1, 2, sharey=True)
     for row, look in zip(compared.rows, looks, strict=True):
         # exact agreement is drawn at the foot of the figure
@@ -440,7 +426,7 @@ def draw_networks(compared: Comparison) -> Figure:
     return figure
 
 
-def _draw_graph(axes: Any, name: str, network: Network, color: str) -> None:
+def _draw_graph(axes: Any, network: Network, color: str) -> None:
     n = network.agents
     angles = 2 * np.pi * np.arange(n) / n
     places = np.stack([np.sin(angles), np.cos(angles)], axis=1)
@@ -449,35 +435,36 @@ def _draw_graph(axes: Any, name: str, network: Network, color: str) -> None:
     axes.add_collection(LineCollection(list(places[ends]), colors=color, linewidths=0.5, alpha=faint))
     axes.scatter(places[:, 0], places[:, 1], s=5, color=color, zorder=2)
     axes.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal")
-    axes.set_title(name, fontsize=6, pad=2)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------
 
 
 def check_file(path: Path) -> None:
-    """Refuse, before anything is measured, a file that no figure can be written to."""
+    """Raise InputError if no figure can be written to this file, before anything is measured for it."""
+    check_format(path)
+    if os.path.isdir(path):
+        raise InputError(f"cannot write {path}: it is a directory.")
+    if not os.path.isdir(path.parent):  # unlike Path.is_dir, it takes names that are too long for a file
+        raise InputError(f"cannot write {brief(str(path))}: there is no directory {brief(str(path.parent))}.")
+
+
+def check_format(path: Path) -> None:
+    """Raise InputError if figures cannot be written as files with this suffix."""
     if path.suffix not in (".pdf", ".png", ".svg"):
         raise InputError(f"cannot write a figure as {path.suffix or 'a file without suffix'}; use .pdf, .png or .svg.")
-    if os.path.isdir(path):  # unlike Path.is_dir, it takes names that are too long for a file
-        raise InputError(f"cannot write {path}: it is a directory.")
-    if not os.path.isdir(path.parent):
-        raise InputError(f"cannot write {brief(str(path))}: there is no directory {brief(str(path.parent))}.")
 
 
 def save(drawn: Figure | Axes, path: str | Path) -> Path:
     """Write a figure, or that of these axes; the suffix chooses the format (.pdf, .png, .svg)."""
     figure = drawn if isinstance(drawn, Figure) else drawn.get_figure(root=True)
     assert figure is not None
-    path = Path(path)
-    kind = path.suffix.lstrip(".")
-    if kind not in figure.canvas.get_supported_filetypes():
-        raise InputError(f"cannot write a figure as {path.suffix or 'a file without suffix'}; use .pdf, .png or .svg.")
+    path, data = Path(path), BytesIO()
+    check_format(path)
     # no date in the file: the same result gives the same bytes
-    undated = {"CreationDate": None} if kind == "pdf" else {"Date": None} if kind == "svg" else {}
-    data = BytesIO()
+    undated = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}.get(path.suffix, {})
     with rc_context(EMBEDDED):
-        figure.savefig(data, format=kind, metadata=undated)
+        figure.savefig(data, format=path.suffix[1:], metadata=undated)
     return write_file(path, data.getvalue())
 
 

@@ -4,14 +4,14 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import polars as pl
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.text import SYMBOLS
 from gossamer.report import styles
-from gossamer.report.styles import Style
+from gossamer.report.styles import Look
 from gossamer.results.result import Result
 from gossamer.results.study import Study
 
@@ -66,24 +66,17 @@ def _split_setting(setting: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
-class Named(NamedTuple):
-    """A variant's name and style among the others."""
-
-    text: str
-    style: Style
-
-
-def name_variants(study: Study) -> dict[str, Named]:
-    """Return the variants of a study. Where they differ in a number, it is their name and shade: μ = 0.0004."""
+def name_variants(study: Study) -> dict[str, Look]:
+    """Return the name and style of each variant. Where they differ in a number, it is both: μ = 0.0004."""
     ordered = _order_by_number(study) or _order_by_gap(study)
     if ordered is None:
-        return {name: Named(name, styles.style_of(number)) for number, name in enumerate(study.results)}
+        return {name: Look(name, styles.style_of(number)) for number, name in enumerate(study.results)}
     families = list(dict.fromkeys(family for _, family, _ in ordered.values()))
     named = {}
     for number, (name, (value, family, text)) in enumerate(ordered.items()):
         steps = sorted({other for other, own, _ in ordered.values() if own == family})
         share = steps.index(value) / max(len(steps) - 1, 1)
-        named[name] = Named(text, styles.shade_of(share, families.index(family), number))
+        named[name] = Look(text, styles.shade_of(share, families.index(family), number))
     return named
 
 

@@ -45,6 +45,15 @@ class Style(NamedTuple):
         return {"color": self.color, "dark": self.dark, "dash": dash, "marker": marker}
 
 
+class Look(NamedTuple):
+    """The name and the style of a curve."""
+
+    text: str
+    style: Style
+    floor: float | None = None
+    """The level that a bias predicts for ‖∇F‖²."""
+
+
 def style_of(number: int) -> Style:
     """Return the style of the curve of this number, where the order means nothing."""
     color = COLORS[number % len(COLORS)]

@@ -1,9 +1,7 @@
-"""Tables as files: CSV with every digit, and LaTeX for a paper."""
+"""Tables for a paper, in LaTeX, and files that are written atomically."""
 
 import math
-import re
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +10,6 @@ import polars as pl
 
 from gossamer.basics.files import write
 from gossamer.basics.table import LaTeX, Table, escape_latex
-from gossamer.basics.text import visible
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import Label
 from gossamer.report.names import display_name
@@ -24,22 +21,17 @@ if TYPE_CHECKING:
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""
 
-FORMULA = r"^[=+\-@\t\r\n＝＋－＠]"
-"""Beginnings of text that a spreadsheet evaluates, in wide letters, too."""
-
 LONG = 30
 """A column with a text longer than this is wrapped."""
 
 RULE = (
     "% Means over replicates and half-widths of 95 % intervals. Bold: not distinguishable from the best of its column\n"
-    "% at 95 % (paired by replicate, Bonferroni over the column); never a method of which a run diverged."
+    "% at 95 % (paired by replicate, Bonferroni over the column); never a method of which a run diverged.\n"
+    r"% needs \usepackage{booktabs,graphicx}"
 )
 
-TEXT, LETTER, GAP = 345, 5.5, 12
-"""In points: the width of the text of LaTeX's article, of a letter, and of the space between columns."""
-
-LONG_NAME, NAMES = 20, 0.25
-"""In a table that is too wide, names of methods with more letters are wrapped to this share of the text."""
+NARROWED = r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
+"""LaTeX that scales a table down to the width of the text if it is wider."""
 
 
 def write_file(path: Path, data: str | bytes) -> Path:
@@ -50,22 +42,6 @@ def write_file(path: Path, data: str | bytes) -> Path:
     except OSError as error:
         raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
     return path
-
-
-def write_csv(frame: pl.DataFrame, path: Path) -> Path:
-    """Write a table as CSV, every digit of it.
-
-    Text that a spreadsheet would take for a formula, because it begins with =, +, -, @, a tab or a line end, gets an
-    apostrophe before it, as OWASP recommends; numbers stay as they are. Characters that a terminal would act on are
-    written as their escapes, but for tabs and line ends.
-    """
-    text = pl.col(pl.String)
-    frame = frame.with_columns(text.map_elements(partial(visible, keep="\t\r\n"), pl.String))
-    frame.columns = [visible(name) for name in frame.columns]
-    acts = text.str.contains(FORMULA) & text.cast(pl.Float64, strict=False).is_null()
-    safe = frame.with_columns(pl.when(acts).then("'" + text).otherwise(text).name.keep())
-    names = {name: f"'{name}" for name in frame.columns if re.match(FORMULA, name)}
-    return write_file(path, safe.rename(names).write_csv())
 
 
 def write_latex(frame: pl.DataFrame, path: Path) -> Path:
@@ -90,8 +66,8 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
     best, paired by replicate, has an interval that contains zero. The intervals of a column hold simultaneously at 95 %
     (Bonferroni). Nothing is bold where fewer than two replicates are shared, and a method with a diverged run never is.
 
-    Without `metrics`, all that were measured along the runs are shown, and columns that do not fit beside each other
-    stand below each other.
+    Without `metrics`, all that were measured along the runs are shown. A table that is wider than the text is scaled
+    down, by the package graphicx.
     """
     frame, labels = summary.table, summary.metrics
     known = [name for name in frame.columns if name + HALF in frame.columns]
@@ -104,56 +80,28 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
     counts = frame.group_by(["variant", "algorithm"] if several else ["algorithm"]).len()
     # several settings of one algorithm are told apart by the settings
     doubled = set(counts.filter(pl.col("len") > 1)["algorithm"])
-    front = [["Variant"], ["Method"]] if several else [["Method"]]
-    columns = [[_head(name, labels)] for name in names]
+    rows, rules = [], set()
     for group in frame.partition_by("variant", maintain_order=True) if several else [frame]:
         variant = group["variant"][0] if several else None
         bold = {name: _find_best(summary.ends, variant, name, group, labels) for name in names}
+        rules |= {len(rows)} if rows else set()
         for place, row in enumerate(group.iter_rows(named=True)):
             key = row["algorithm"], row["setting"]
-            method = escape_latex(display_name(key[0])) + (f" ({escape_latex(key[1])})" if key[0] in doubled else "")
-            method += rf" ({row['diverged']} of {row['seeds']} diverged)" if row["diverged"] else ""
-            shown = [escape_latex(variant) if place == 0 else ""] if variant is not None else []
-            for column, cell in zip(front, [*shown, method], strict=True):
-                column.append(cell)
-            for column, name in zip(columns, names, strict=True):
+            method = display_name(key[0]) + (f" ({key[1]})" if key[0] in doubled else "")
+            method += f" ({row['diverged']} of {row['seeds']} diverged)" if row["diverged"] else ""
+            cells: list[Any] = [variant if place == 0 else "", method] if several else [method]
+            for name in names:
                 value = row[name]
-                text = "--" if value is None or math.isnan(value) else format_interval(value, row[name + HALF])
-                marked = rf"$\mathbf{{{text}}}$" if key in bold[name] else f"${text}$"
-                column.append(text if text == "--" else marked)
-    blocks = [columns] if metrics else _fit(front, columns)
-    first = "\\noindent\n" if len(blocks) > 1 else ""
-    return RULE + "\n" + first + "\\par\\medskip\\noindent\n".join(_render_block(front, block) for block in blocks)
-
-
-def _render_block(front: list[list[str]], columns: list[list[str]]) -> str:
-    """Return these columns as a table, with a rule above each variant; long names are wrapped."""
-    last = len(front) - 1
-    long = max(map(len, front[-1])) > LONG_NAME and sum(map(_points, [*front, *columns])) > TEXT
-    head, *rows = zip(*(map(LaTeX, column) for column in [*front, *columns]), strict=True)
-    rules = {number for number, row in enumerate(rows) if number > 0 and last > 0 and row[0]}
-    numeric = [False] * len(front) + [True] * len(columns)
-    return Table(head, rows, numeric).latex({last: NAMES} if long else {}, rules)
-
-
-def _fit(front: list[list[str]], columns: list[list[str]]) -> list[list[list[str]]]:
-    """Return the columns in groups, each of which fits into the text beside the names."""
-    used = sum(min(_points(column), NAMES * TEXT + GAP) for column in front)
-    groups: list[list[list[str]]] = [[]]
-    left = TEXT - used
-    for column in columns:
-        if groups[-1] and _points(column) > left:
-            groups.append([])
-            left = TEXT - used
-        groups[-1].append(column)
-        left -= _points(column)
-    return groups
-
-
-def _points(column: list[str]) -> float:
-    """Return about how wide LaTeX sets a column, in points: commands count as a letter, and braces as none."""
-    shown = [re.sub(r"[{}$^_ ]", "", re.sub(r"\\([a-z]+|.)", "x", cell.replace(r"\mathbf", ""))) for cell in column]
-    return LETTER * max(map(len, shown)) + GAP
+                if value is None or math.isnan(value):
+                    cells.append(None)
+                else:
+                    text = format_interval(value, row[name + HALF])
+                    cells.append(LaTeX(rf"$\mathbf{{{text}}}$" if key in bold[name] else f"${text}$"))
+            rows.append(cells)
+    front = ["Variant", "Method"] if several else ["Method"]
+    head = [*front, *(LaTeX(_head(name, labels)) for name in names)]
+    table = Table(head, rows, [False] * len(front) + [True] * len(names))
+    return "\n".join([RULE, NARROWED, table.latex(rules=rules).rstrip() + "}", ""])
 
 
 def format_interval(value: float, half: float | None) -> str:

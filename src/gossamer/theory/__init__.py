@@ -1,17 +1,16 @@
 """The paper's theory as something one can compute: its conditions and bounds, repaired where they fail, and checked."""
 
-from gossamer.theory.affine import Affine, affine_of
-from gossamer.theory.checking import Certificate, Check, certify
+from gossamer.theory.certificate import Certificate, Check, certify
 from gossamer.theory.constants import Constants, constants_of
-from gossamer.theory.factors import Factors
-from gossamer.theory.lyapunov import Coefficients, Weights, coefficients, kappa, weights
-from gossamer.theory.moments import Moments, propagate
-from gossamer.theory.orders import Order, Orders, orders_of
+from gossamer.theory.lyapunov import Coefficients, Factors, coefficients, kappa
+from gossamer.theory.moments import Affine, Moments, affine_of, propagate
 from gossamer.theory.planning import Plan, Prescription, best_bound, plan, steps_for
 from gossamer.theory.stability import step_limit
 from gossamer.theory.theorem import (
     Bound,
     Condition,
+    Order,
+    OrderTable,
     bound,
     conditions,
     corollary,
@@ -20,6 +19,7 @@ from gossamer.theory.theorem import (
     floor,
     kappa_of,
     lam_limit,
+    orders_of,
     sharp_floor,
     steps_limit,
 )
@@ -35,10 +35,9 @@ __all__ = [
     "Factors",
     "Moments",
     "Order",
-    "Orders",
+    "OrderTable",
     "Plan",
     "Prescription",
-    "Weights",
     "affine_of",
     "best_bound",
     "bound",
@@ -60,5 +59,4 @@ __all__ = [
     "step_limit",
     "steps_for",
     "steps_limit",
-    "weights",
 ]

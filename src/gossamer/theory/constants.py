@@ -15,15 +15,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from gossamer import oracles
 from gossamer.core import InputError, Range, WarmStart, nearest
 from gossamer.networks import Network
 from gossamer.oracles import COVERED, Measured, Oracle
 from gossamer.problems import Problem, Quadratic
-from gossamer.theory.landscape import Landscape, survey
-from gossamer.theory.lyapunov import Weights
+from gossamer.problems.problem import cast
+from gossamer.theory.lyapunov import Coefficients
 
 Source = Literal["exact", "bound", "estimate", "given"]
 """A bound holds for certain and may be loose. An estimate was measured at a few points and may be too small elsewhere;
@@ -38,8 +41,112 @@ WIDTH = 0.2
 MOST_QUERIES, MOST_NUMBERS = 4096, 2**30
 """How many queries there are then: so many, or fewer if these would return more numbers in all."""
 
+SURVEY_STEPS = 30
+"""How many gradient steps a survey of a loss takes."""
+
 _AT_LEAST_0 = Range(0, float("inf"), False, True, "It is a squared norm, or a ratio of two.")
 _ABOVE_0 = Range(0, float("inf"), True, True, "It is how fast gradients change.")
+
+
+# --- the landscape of a loss ------------------------------------------------------------------------------------------
+
+
+class Landscape(NamedTuple):
+    """The findings of a survey along a path of gradient descent."""
+
+    smoothness: float
+    """The largest quotient of differences: L is at least this."""
+    heterogeneity: float
+    """The largest ζ² on the path."""
+    heterogeneity_at_start: float
+    gradients_at_start: float
+    """The mean over agents of ‖∇f_i(x⁰)‖²."""
+    loss_at_start: float
+    lowest: float
+    """F at the lowest point that was found."""
+    bottom: Float[np.ndarray, " d"]
+    """The lowest point that was found."""
+    is_minimum: bool
+    """True if it is the minimum of F; if not, it is a local one and F* may lie below."""
+
+
+def survey(problem: Problem, smoothness: float | None = None) -> Landscape:
+    r"""Walk down from the problem's start: `SURVEY_STEPS` gradient steps of 1/L, then L-BFGS to a local minimum.
+
+    Where the problem does not know its smoothness, it is estimated along the steps of gradient descent,
+
+    $$ L \approx \max_{k, i} \frac{\|\nabla f_i(x_{k+1}) - \nabla f_i(x_k)\|}{\|x_{k+1} - x_k\|} , $$
+
+    which is at most the true L and may be far below it elsewhere.
+    """
+    start = np.asarray(problem.start, np.float64)
+    with jax.enable_x64(True):
+        held = cast(problem, np.float64)  # quotients of small differences lose most digits
+        first = np.asarray(_gradients(held, start))
+        x, g, spread, steepest, rough = start, first, [_spread(first)], 0.0, smoothness or 1.0
+        slope = first.mean(0)
+        # a difference too short to leave the start, for a first estimate of L there
+        nudge = 1e-4 * (1 + np.linalg.norm(x)) * slope / max(float(np.linalg.norm(slope)), 1e-300)
+        if smoothness is None and nudge.any():
+            rough = max(_quotient(np.asarray(_gradients(held, x - nudge)), g, nudge), 1e-12)
+        for _ in range(SURVEY_STEPS):
+            step = g.mean(0) / rough
+            if not step.any():
+                break
+            near = np.asarray(_gradients(held, x - step))
+            seen = _quotient(near, g, step)
+            steepest, rough = max(steepest, seen), rough if smoothness else max(rough, seen)
+            x, g = x - step, near
+            spread.append(_spread(g))
+        bottom = _find_minimum(held, x)
+        spread.append(_spread(np.asarray(_gradients(held, bottom))))
+        losses = [float(_loss_and_slope(held, jnp.asarray(point))[0]) for point in (start, bottom)]
+    return Landscape(
+        smoothness=steepest,
+        heterogeneity=max(spread),
+        heterogeneity_at_start=spread[0],
+        gradients_at_start=float((first**2).sum(1).mean()),
+        loss_at_start=losses[0],
+        lowest=losses[1],
+        bottom=bottom,
+        is_minimum=isinstance(problem, Quadratic),
+    )
+
+
+def _find_minimum(problem: Problem, x: np.ndarray) -> np.ndarray:
+    if isinstance(problem, Quadratic):
+        A, b = np.asarray(problem.A), np.asarray(problem.b)
+        return np.linalg.solve(A.sum(0), np.einsum("nde,ne->d", A, b))
+
+    def loss_and_slope(point: np.ndarray) -> tuple[float, np.ndarray]:
+        loss, slope = _loss_and_slope(problem, jnp.asarray(point))
+        return float(loss), np.asarray(slope)
+
+    from scipy.optimize import minimize  # half a second to import, so only when needed
+
+    return minimize(loss_and_slope, x, jac=True, method="L-BFGS-B", options={"maxiter": 300, "maxcor": 20}).x
+
+
+def _quotient(near: np.ndarray, g: np.ndarray, step: np.ndarray) -> float:
+    """Return the largest change of an agent's gradient over the length of the step: L is at least this."""
+    return float(np.linalg.norm(near - g, axis=1).max() / np.linalg.norm(step))
+
+
+def _spread(g: Float[np.ndarray, "agents d"]) -> float:
+    return float(((g - g.mean(0)) ** 2).sum(1).mean())
+
+
+@jax.jit
+def _gradients(problem: Problem, x: Array) -> Any:
+    return jax.lax.map(lambda i: problem.local_gradient(i, x), jnp.arange(problem.agents), batch_size=100)
+
+
+@jax.jit
+def _loss_and_slope(problem: Problem, x: Array) -> tuple[Array, Array]:
+    return problem.mean_loss(x), problem.mean_gradient(x)
+
+
+# --- constants --------------------------------------------------------------------------------------------------------
 
 
 class Start(NamedTuple):
@@ -99,8 +206,8 @@ class Constants:
         r"""The share of $\Xi_v^0$ that a warm start leaves, at most: $(1-\rho)^{2k}$, or 0 from the mean."""
         return 0.0 if self.warm == "mean" else (1 - self.gap) ** (2 * self.warm)
 
-    def phi(self, c: Weights) -> float:
-        """Φ⁰, at most."""
+    def phi(self, c: Coefficients) -> float:
+        """Return Φ⁰, at most."""
         start = self.start
         errors = c.c2 * start.tracking + c.c3 * start.average + c.c4 * start.estimation
         return float(self.excess + errors)
@@ -127,17 +234,24 @@ def constants_of(
     What an oracle draws once is drawn as in runs with these seeds.
     """
     warm = WarmStart().check("warm=…", warm)
-    taken, gap = _checked(given), gap_of(network)
+    for name in given:
+        if name not in GIVEN:
+            raise InputError(f"there is no constant {name!r} to give; {nearest(name, GIVEN)}")
+    allowed = {"smoothness": _ABOVE_0}
+    taken = {name: allowed.get(name, _AT_LEAST_0).check(f"{name}=…", value) for name, value in given.items()}
+    gap = gap_of(network)
     if oracle.attackers(problem.agents):
         raise InputError("the oracle has attackers, but the theory is about honest agents: leave the attack out.")
     known = taken.get("smoothness", problem.smoothness)
     seen = survey(problem, known)
-    bias, note = _of_oracle(problem, oracle, seeds, taken, seen)
+    bias, note = _oracle_constants(problem, oracle, seeds, taken, seen)
     exact = isinstance(problem, Quadratic)
+    # with one Hessian for all, ∇f_i − ∇F does not depend on the point; else no bound over all points exists
+    same = isinstance(problem, Quadratic) and bool((np.asarray(problem.A) == np.asarray(problem.A)[0]).all())
     sourced: dict[str, tuple[float, Source]] = {
         "smoothness": (seen.smoothness, "estimate") if known is None else (known, "exact" if exact else "bound"),
         "excess": (seen.loss_at_start - seen.lowest, "exact" if seen.is_minimum else "estimate"),
-        "heterogeneity": _heterogeneity(problem, seen),
+        "heterogeneity": (seen.heterogeneity, "exact" if same else "estimate"),
         **bias,
     }
     sourced |= {name: (value, "given") for name, value in taken.items()}
@@ -156,7 +270,7 @@ def constants_of(
 
 
 def gap_of(network: Network) -> float:
-    """ρ, of a network that the theory covers."""
+    """Return ρ, of a network that the theory covers."""
     if network.attack is not None:
         raise InputError(f"{network.name} has attackers, but the theory is about honest agents: leave the attack out.")
     if network.changes:
@@ -173,24 +287,10 @@ def gap_of(network: Network) -> float:
     return float(gap)
 
 
-def _checked(given: Mapping[str, float]) -> dict[str, float]:
-    for name in given:
-        if name not in GIVEN:
-            raise InputError(f"there is no constant {name!r} to give; {nearest(name, GIVEN)}")
-    allowed = {"smoothness": _ABOVE_0}
-    return {name: allowed.get(name, _AT_LEAST_0).check(f"{name}=…", value) for name, value in given.items()}
-
-
-def _heterogeneity(problem: Problem, seen: Landscape) -> tuple[float, Source]:
-    # With one Hessian for all, ∇f_i − ∇F does not depend on the point; else no bound over all points exists.
-    same = isinstance(problem, Quadratic) and bool((np.asarray(problem.A) == np.asarray(problem.A)[0]).all())
-    return seen.heterogeneity, "exact" if same else "estimate"
-
-
-def _of_oracle(
+def _oracle_constants(
     problem: Problem, oracle: Oracle, seeds: Sequence[int], taken: Mapping[str, float], seen: Landscape
 ) -> tuple[dict[str, tuple[float, Source]], str]:
-    """M_f, σ_f² and σ² as the oracle states them, or as measured at the start and at the lowest point; and its note."""
+    """Return M_f, σ_f² and σ², stated by the oracle or measured at the start and at the lowest point; and its note."""
     names = ("relative", "absolute", "variance")
     if all(name in taken for name in names):
         return {}, ""
@@ -207,6 +307,7 @@ def _of_oracle(
     known = taken.get("relative", bounds.get("relative", (None,))[0])
     measured = oracles.measure(oracle, problem, points, queries=QUERIES_AT_A_POINT)
     relative, low, high = _frontier(measured, known, seen.heterogeneity)
+    # a few queries suffice for most oracles; noisy ones are asked again, as often as memory allows
     most = min(MOST_QUERIES, MOST_NUMBERS // (points.size * problem.agents))
     if "absolute" in missing and high - low > WIDTH * high and most > QUERIES_AT_A_POINT:
         measured = oracles.measure(oracle, problem, points, queries=most)
@@ -229,4 +330,4 @@ def _frontier(measured: Measured, relative: float | None, heterogeneity: float) 
     """
     choices = [0.0, min(measured.relative_interval[1], COVERED)] if relative is None else [relative]
     found = [(m, *measured.absolute_interval(m)) for m in choices]
-    return min(found, key=lambda one: 64 * one[0] * heterogeneity + 16 * one[2])
+    return min(found, key=lambda one: 64 * one[0] * heterogeneity + 16 * one[2])  # the floor of Theorem 1

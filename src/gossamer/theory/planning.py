@@ -11,15 +11,22 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+import numpy as np
+
+from gossamer.algorithms.biased_dmt import BiasedDMT
 from gossamer.basics.html import tag
-from gossamer.basics.text import format_number
+from gossamer.basics.table import Table
+from gossamer.basics.text import format_number, json_ready
 from gossamer.core import InputError, Range
+from gossamer.engines.block import Block
+from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.engines.simulator import check, plan_run
 from gossamer.networks import Network
 from gossamer.oracles import COVERED, Oracle, completed, exact
 from gossamer.problems import Problem
+from gossamer.specs.schema import FIRST_SEED
 from gossamer.theory.constants import Constants, constants_of
-from gossamer.theory.text import plain, table
+from gossamer.theory.stability import step_limit
 from gossamer.theory.theorem import (
     Bound,
     Form,
@@ -33,7 +40,6 @@ from gossamer.theory.theorem import (
     sharp_floor,
     steps_limit,
 )
-from gossamer.theory.trial import Practical, practical
 
 FORMS: tuple[Form, ...] = ("printed", "repaired")
 
@@ -46,8 +52,38 @@ CONSTANT_SYMBOLS = {
     "excess": "F(x⁰) − F*",
 }
 
+LAMBDAS = (1.0, 0.3, 0.1, 0.03)
+SHARES = (1 / 2, 1 / 8)
+"""The shares of the largest stable step that are tried."""
+
+TRIAL_STEPS = 300
+
 _AT_LEAST_1 = Range(1, float("inf"), False, True, "It is a number of rounds.")
 _ABOVE_0 = Range(0, float("inf"), True, True, "It is a mean of squared gradient norms.")
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A setting and how it did: the mean of ‖∇F(x̄)‖² over the last third of the run, None where it diverged."""
+
+    eta: float
+    lam: float
+    limit: float
+    """The largest stable η for this λ, at curvature L for all agents."""
+    loss: float | None
+    gradient: float | None
+
+
+@dataclass(frozen=True)
+class Practical:
+    """The settings that were tried, and the one with the least ‖∇F(x̄)‖² among those that lowered the loss."""
+
+    steps: int
+    best: Tried | None
+    tried: tuple[Tried, ...]
+
+    def asdict(self) -> dict[str, Any]:
+        return asdict(self) | {"heuristic": True}
 
 
 @dataclass(frozen=True)
@@ -100,7 +136,7 @@ class Plan:
             "practical": None if self.practical is None else self.practical.asdict(),
         }
         kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor", "sharp_floor")}
-        return plain(kept | nested)
+        return json_ready(kept | nested)
 
     def __str__(self) -> str:
         c = self.constants
@@ -109,7 +145,7 @@ class Plan:
         ]
         start = f", warm = {c.warm}," * (c.warm != 0)
         lines = [f"Biased-DMT{start} on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
-        lines += table(["constant", "value", "source"], known)
+        lines.append(Table(["constant", "value", "source"], known, [False, True, False]).text(rule=True))
         lines += textwrap.wrap(f"Of the oracle: {c.note}", 120) if c.note else []
         lines += ["", *self._theory(), "", *self._floors()]
         return "\n".join([*lines, "", *self._practice()])
@@ -132,7 +168,8 @@ class Plan:
             parts = {"T": "steps", "λ": "lam", "η": "eta", "4Φ⁰/(ηT)": "transient", "M_f ζ² term": "heterogeneity"}
             parts |= {"σ² term": "noise", "σ_f² term": "bias", "bound": "total"}
             rows += [[name, *(f"{getattr(at, key):.4g}" for at in bounds)] for name, key in parts.items()]
-        lines = table(["Theorem 1", *(p.form for p in self.prescriptions)], rows)
+        head = ["Theorem 1", *(p.form for p in self.prescriptions)]
+        lines = [Table(head, rows, [False, True, True]).text(rule=True)]
         if self.prescriptions[0].corollary_A3 < 0:
             lines.append(
                 "The printed proof of Corollary 1 fails here: A₃ < 0, because ρ is small. The repaired one holds."
@@ -164,7 +201,7 @@ class Plan:
         head = ["λ", "η", "stable below", "F(x̄)", "‖∇F(x̄)‖²"]
         lines = [
             f"In practice (a heuristic, not a theorem), tried for {self.practical.steps} rounds:",
-            *table(head, rows),
+            Table(head, rows, [True] * 5).text(rule=True),
         ]
         best, warm = self.practical.best, self.constants.warm
         start = f", warm={warm!r}" * (warm != 0)
@@ -207,20 +244,20 @@ def plan(
     check([], problem, network, oracle, tuned=1)
     _, numbers = plan_run(1, None, seeds, "float64")
     c = constants_of(problem, network, oracle, seeds=numbers, warm=warm, **given)
-    prescriptions = tuple(_prescribed(c, form, steps, target) for form in FORMS)
-    tried = practical(problem, network, oracle, c.smoothness, warm=c.warm) if trial else None
+    prescriptions = tuple(_prescribe(c, form, steps, target) for form in FORMS)
+    tried = try_settings(problem, network, oracle, c.smoothness, warm=c.warm) if trial else None
     return Plan(network.name, c, steps, target, floor(c), sharp_floor(c), prescriptions, tried)
 
 
 def best_bound(c: Constants, steps: float, form: Form) -> Bound:
-    """The least bound after `steps` rounds over all λ that are allowed, each with the largest η that goes with it."""
+    """Return the least bound after `steps` rounds over all λ that are allowed, each with its largest η."""
     top = math.log(lam_limit(c, form))
 
     def at(log_lam: float) -> Bound:
         lam = math.exp(log_lam)
         return bound(c, eta_limit(c, lam, form), lam, steps, form)
 
-    # convex in log λ: a sum of powers of λ with positive factors
+    # convex in log λ, because the bound is a sum of powers of λ with positive factors; e⁻⁴⁰ of the limit stands for 0
     from scipy.optimize import minimize_scalar  # half a second to import, so only when needed
 
     optimum: Any = minimize_scalar(
@@ -230,21 +267,23 @@ def best_bound(c: Constants, steps: float, form: Form) -> Bound:
 
 
 def steps_for(c: Constants, target: float, form: Form) -> float | None:
-    """The least T for which `best_bound` is at most the target; None where there is none."""
+    """Return the least T for which `best_bound` is at most the target; None where there is none."""
     if target <= floor(c):
         return None
     low, high = 0.0, 1.0
     while best_bound(c, math.exp(high), form).total > target:
         low, high = high, 2 * high
-        if high > 600:
+        if high > 600:  # floats end at e⁷⁰⁹
             return None
     while high - low > 1e-6:
         middle = (low + high) / 2
         low, high = (low, middle) if best_bound(c, math.exp(middle), form).total <= target else (middle, high)
-    return float(math.ceil(math.exp(high))) if high < 30 else math.exp(high)
+    return (
+        float(math.ceil(math.exp(high))) if high < 30 else math.exp(high)
+    )  # beyond, a fraction of a round is below rounding
 
 
-def _prescribed(c: Constants, form: Form, steps: float | None, target: float | None) -> Prescription:
+def _prescribe(c: Constants, form: Form, steps: float | None, target: float | None) -> Prescription:
     lam, rounds = lam_limit(c, form), steps_limit(c, form)
     eta, corollary_lam = corollary(c, rounds)
     wanted = steps or (rounds if target is None else steps_for(c, target, form))
@@ -258,3 +297,36 @@ def _prescribed(c: Constants, form: Form, steps: float | None, target: float | N
         corollary_A3=float(descent(c, eta, corollary_lam, form).A3 / eta),
         bound=best_bound(c, wanted, form) if covered and wanted is not None else None,
     )
+
+
+def try_settings(
+    problem: Problem,
+    network: Network,
+    oracle: Oracle,
+    smoothness: float,
+    steps: int = TRIAL_STEPS,
+    seed: int = FIRST_SEED,
+    warm: Any = 0,
+) -> Practical:
+    """Try λ = 1, 0.3, 0.1 and 0.03, each with a half and an eighth of its largest stable step, all in one program."""
+    limits = {lam: step_limit(network, lam, smoothness) for lam in LAMBDAS}
+    grid = [(share * limit, lam, limit) for lam, limit in limits.items() for share in SHARES]
+    # one block of all settings compiles once
+    rules = [BiasedDMT(eta=eta, lam=lam, warm=warm) for eta, lam, _ in grid]
+    whole = [Setting(rule, oracle) for rule in rules]
+    fits(whole, problem, network, [seed], RunPlan(steps, max(1, steps // 30), "float32"), Width(len(rules), 1))
+    block = Block(rules, problem, network, [oracle] * len(rules), seeds=[seed], steps=steps, dtype="float32")
+    every = max(1, steps // 30)
+    run = block.drive([*range(0, steps, every), steps], lambda done, loss: None)
+    late = np.array(run.rounds) > 2 * steps / 3
+    loss, gradient = (run.metrics[name][..., 0] for name in ("loss", "grad_norm_sq"))
+    tried = []
+    for k, setting in enumerate(grid):
+        fine = run.diverged[k, 0] < 0 and late.any() and np.isfinite(loss[-1, k])
+        ends = (float(loss[late, k].mean()), float(gradient[late, k].mean())) if fine else (None, None)
+        tried.append(Tried(*setting, *ends))
+    # far out the loss can be flat, so that a small gradient alone is no success
+    before = float(loss[0, 0])
+    good = [trial for trial in tried if trial.loss is not None and trial.loss < before]
+    best = min(good, key=lambda trial: float(trial.gradient or 0.0)) if good else None
+    return Practical(steps, best, tuple(tried))

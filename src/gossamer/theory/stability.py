@@ -20,7 +20,7 @@ GRID = 400
 
 
 def modes(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " s"]) -> Complex[np.ndarray, "s k 3"]:
-    """The roots for every ηa in `step` and every eigenvalue w."""
+    """Return the roots for every ηa in `step` and every eigenvalue w."""
     w, step = np.asarray(w, complex)[None, :], np.asarray(step, float)[:, None]
     push = step * lam
     # (r − w)²(r − 1 + λ) = r³ + c2 r² + c1 r + c0
@@ -34,9 +34,9 @@ def modes(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " s"
 
 
 def largest(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
-    """The largest |r| over all modes for every ηa in `step`, without the root r = 1 of w = 1."""
+    """Return the largest |r| over all modes for every ηa in `step`, without the root r = 1 of w = 1."""
     w = np.asarray(w, complex)
-    ones = np.abs(w - 1) < 1e-9
+    ones = np.abs(w - 1) < 1e-9  # the eigenvalue 1, but for rounding
     # r² − (2 − λ − ηλa) r + (1 − λ)
     half = (2 - lam - np.asarray(step) * lam) / 2
     turn = np.sqrt(half.astype(complex) ** 2 - (1 - lam))
@@ -47,7 +47,7 @@ def largest(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " 
 
 
 def step_limit(network: Network, lam: float, curvature: float) -> float:
-    """The largest η such that every step up to it is stable, for curvature a and all below."""
+    """Return the largest η such that every step up to it is stable, for curvature a and all below."""
     w, top = spectrum(network), (4 - 2 * lam) / lam
     tried = top * np.geomspace(1e-6, 1.0, GRID)
     unstable = largest(w, lam, tried) >= 1
@@ -55,14 +55,14 @@ def step_limit(network: Network, lam: float, curvature: float) -> float:
         return float(top / curvature)
     first = int(unstable.argmax())
     low, high = (tried[first - 1] if first else 0.0), tried[first]
-    for _ in range(50):
+    for _ in range(50):  # halvings, to all digits of a float
         middle = (low + high) / 2
         low, high = (low, middle) if largest(w, lam, np.array([middle]))[0] >= 1 else (middle, high)
     return float(low / curvature)
 
 
 def spectrum(network: Network) -> Complex[np.ndarray, " k"]:
-    """The eigenvalues of W; on very large networks 1 and the whole interval that the others lie in."""
+    """Return the eigenvalues of W; on very large networks 1 and the whole interval that the others lie in."""
     if network.agents <= EXACT_AGENTS:
         return np.linalg.eigvals(network.mixing).astype(complex)
     inside = 1 - (network.gap or 0.0)

@@ -12,17 +12,22 @@ $\eta \le \min\{1/L,\; \rho\lambda/(8L),\; \lambda/(16L(1+M_f))\}$.
 $\eta \le \lambda/(16L(1+M_f))$, without $\rho$. Corollary 1 takes $\eta = \lambda/(16L)$, which the printed conditions
 allow only for $\rho \ge 1/2$; the repaired ones always do.
 
-Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, 2026, arXiv 2604.08236, Theorem 1 and Corollary 1.
+The paper's Table I has orders, which leave out all constants, and with them L, σ² and F(x⁰) − F*: a smaller number
+there need not be a smaller error. Its first three rows are for gradients without bias; fed the same biased gradients,
+GT-DSGD settles where Biased-DMT does, and the ζ² of D-PSGD falls with its step.
+
+Reference: Q. Xu, Y. Liao, W. Fan, X. You and S. Dian, 2026, arXiv 2604.08236, Theorem 1, Corollary 1 and Table I.
 """
 
 import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
+from gossamer.basics.table import Table
+from gossamer.basics.text import json_ready
 from gossamer.oracles import COVERED
 from gossamer.theory.constants import Constants
-from gossamer.theory.factors import PAPER, Factors
-from gossamer.theory.lyapunov import Coefficients, coefficients, kappa, weights
+from gossamer.theory.lyapunov import PAPER, Coefficients, Factors, coefficients, kappa
 
 Form = Literal["printed", "repaired"]
 
@@ -90,27 +95,27 @@ class Bound:
 
 
 def kappa_of(c: Constants, form: Form) -> float:
-    """κ of a form: 1 as printed."""
+    """Return κ of a form: 1 as printed."""
     return float(kappa(c.agents, c.gap)) if form == "repaired" else 1.0
 
 
 def lam_limit(c: Constants, form: Form = "repaired") -> float:
-    """The largest λ that the theorem covers."""
+    """Return the largest λ that the theorem covers."""
     return c.gap / (4 * math.sqrt(c.agents * kappa_of(c, form)))
 
 
 def eta_limit(c: Constants, lam: float, form: Form = "repaired") -> float:
-    """The largest η that the theorem covers for this λ."""
+    """Return the largest η that the theorem covers for this λ."""
     return min(_eta_limits(c, lam, form).values())
 
 
 def steps_limit(c: Constants, form: Form = "repaired") -> float:
-    r"""The fewest rounds for which Corollary 1's $\lambda = \sqrt{n/T}$ is covered: $16 n^2 \kappa / \rho^2$."""
+    r"""Return the fewest rounds for which Corollary 1's $\lambda = \sqrt{n/T}$ is covered: $16 n^2 \kappa / \rho^2$."""
     return 16 * c.agents**2 * kappa_of(c, form) / c.gap**2
 
 
 def corollary(c: Constants, steps: float) -> tuple[float, float]:
-    r"""Corollary 1's own choice for T rounds: $\eta = \lambda/(16L)$ and $\lambda = \sqrt{n/T}$."""
+    r"""Return Corollary 1's own choice for T rounds: $\eta = \lambda/(16L)$ and $\lambda = \sqrt{n/T}$."""
     lam = math.sqrt(c.agents / steps)
     return lam / (16 * c.smoothness), lam
 
@@ -128,9 +133,9 @@ def conditions(c: Constants, eta: float, lam: float, form: Form = "repaired") ->
 def bound(
     c: Constants, eta: float, lam: float, steps: float, form: Form = "repaired", factors: Factors = PAPER
 ) -> Bound:
-    """The bound after `steps` rounds; whether it applies is in its conditions."""
+    """Return the bound after `steps` rounds; whether it applies is in its conditions."""
     f, n, k = factors, c.agents, kappa_of(c, form)
-    phi = c.phi(weights(n, c.gap, c.smoothness, c.relative, eta, lam, k, f))
+    phi = c.phi(descent(c, eta, lam, form, f))
     network = 1 + f.network_bias * k * lam**2 * n / c.gap**2
     spread = 1 + f.network_noise * k * lam * (1 + lam) * n**2 / c.gap**2
     return Bound(
@@ -173,3 +178,55 @@ def _eta_limits(c: Constants, lam: float, form: Form) -> dict[str, float]:
     if form == "printed":
         limits |= {"1/L": 1 / c.smoothness, "ρλ/(8L)": c.gap * lam / (8 * c.smoothness)}
     return limits
+
+
+# --- Table I: orders, not bounds --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Order:
+    """A row of Table I."""
+
+    method: str
+    covers_bias: bool
+    formula: str
+    transient: float
+    """The terms that vanish as T grows."""
+    floor: float
+    """The terms that do not."""
+
+
+@dataclass(frozen=True)
+class OrderTable:
+    """Table I with numbers. They are orders: the table omits constants."""
+
+    steps: float
+    rows: tuple[Order, ...]
+
+    def asdict(self) -> dict[str, Any]:
+        return json_ready(asdict(self) | {"note": "orders only: the table omits constants"})
+
+    def __str__(self) -> str:
+        rows = [
+            [row.method, "yes" if row.covers_bias else "no", row.formula, f"{row.transient:.3g}", f"{row.floor:.3g}"]
+            for row in self.rows
+        ]
+        head = ["method", "bias", "order", "vanishing", "floor"]
+        table = Table(head, rows, [False, False, False, True, True]).text(rule=True)
+        note = "Orders only: the table omits constants, so that a smaller number need not be a smaller error."
+        return "\n".join([f"Table I at T = {self.steps:g}", table, note])
+
+
+def orders_of(c: Constants, steps: float) -> OrderTable:
+    """Return Table I for these constants after `steps` rounds."""
+    fast, zeta, rho = 1 / math.sqrt(c.agents * steps), c.heterogeneity, c.gap
+    bias = c.relative * zeta + c.absolute
+    long = "1/√(nT) + n/T + ζ²/ρ² + M_f ζ² + σ_f²"
+    rows = (
+        Order("D-PSGD", False, "1/√(nT) + ζ²/ρ", fast, zeta / rho),
+        Order("GT-DSGD", False, "1/√(nT)", fast, 0.0),
+        Order("DSGDm", False, "1/√(nT) + ζ²/ρ", fast, zeta / rho),
+        Order("Biased-DSGD", True, long, fast + c.agents / steps, zeta / rho**2 + bias),
+        Order("Biased-DMT", True, "1/√(nT) + M_f ζ² + σ_f²", fast, bias),
+    )
+    return OrderTable(steps, rows)
