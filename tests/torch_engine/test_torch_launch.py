@@ -94,7 +94,7 @@ def test_what_processes_print_begins_with_their_rank(tmp_path):
 def said_of(lines, prefix=True, capsys=None):
     """Return what is printed of these lines of a torchrun, and at its end."""
     output, out = _Output(prefix), io.StringIO()
-    output.pass_on(io.StringIO("".join(f"{line}\n" for line in lines)), out)
+    output.pass_on(io.StringIO("".join(f"{line}\n" for line in lines)), out, "")
     output.close(failed=True)
     return out.getvalue().splitlines(), capsys.readouterr().err.splitlines()
 
@@ -113,7 +113,11 @@ def test_an_error_of_all_ranks_is_printed_once(capsys):
     out, end = said_of([*lines, "[rank 1] but this is another line", REPORT, "torchrun's own summary"], capsys=capsys)
     first = [*TRACEBACK, "ZeroDivisionError: division by zero", "", _Output.CHAINED[1] + " of the following:", ""]
     first += [*TRACEBACK, "InputError: rank 0 is wrong"]
-    assert out == [*(f"[rank 0] {line}" for line in first), "[rank 1] but this is another line"]
+    assert out == [
+        *(f"[rank 0] {line}" for line in first),
+        "[rank 1] but this is another line",
+        "[rank 0] ended with exit code 1",
+    ]
     assert end == ["[rank 1] [rank 2] raised the same error"]
 
 
@@ -127,7 +131,9 @@ def test_errors_that_differ_are_all_printed_and_so_is_one_that_is_cut_off(capsys
 
 
 def test_what_torchrun_says_is_printed_where_no_process_says_why_it_failed(capsys):
-    assert said_of(["usage: torchrun", REPORT], capsys=capsys) == ([], ["usage: torchrun", REPORT])
+    out, end = said_of(["usage: torchrun", REPORT.replace("exitcode: 1", "exitcode: -9")], capsys=capsys)
+    assert out == ["[rank 0] ended with SIGKILL"]
+    assert end[0] == "usage: torchrun"
 
 
 FAILS = """

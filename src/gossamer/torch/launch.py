@@ -13,6 +13,7 @@ import ipaddress
 import os
 import re
 import secrets
+import signal
 import subprocess
 import sys
 import tempfile
@@ -177,7 +178,7 @@ def _run(torchruns: Sequence[tuple[str, list[str], dict[str, str]]], folder: str
                     line, env=env, start_new_session=True, stdout=pipe, stderr=pipe, text=True, errors="replace"
                 )
                 if output is not None:
-                    output.read(children[who])
+                    output.read(children[who], who)
             while left := len(children) - len(codes):
                 time.sleep(0.05)
                 for who, child in children.items():
@@ -200,6 +201,7 @@ class _Output:
     """The output of all processes, passed on line by line: an error that several ranks raise is printed once."""
 
     LINE = re.compile(r"^(\[(?:rank|agent) \d+\] )(?:\[rank\d+\]: ?)?(.*)", re.DOTALL)
+    ENDED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")  # said by torchrun
     CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
     def __init__(self, prefix: bool):
@@ -211,21 +213,25 @@ class _Output:
         self._repeats: set[str] = set()  # ranks whose last error another had raised before
         self._report: list[str] = []  # what torchrun itself says
 
-    def read(self, torchrun: subprocess.Popen[str]) -> None:
-        """Pass on what a torchrun prints until it ends."""
+    def read(self, torchrun: subprocess.Popen[str], agent: str) -> None:
+        """Pass on what a torchrun, of one agent or of all ranks, prints until it ends."""
         for source, sink in ((torchrun.stdout, sys.stdout), (torchrun.stderr, sys.stderr)):
-            self._readers.append(threading.Thread(target=self.pass_on, args=(source, sink), daemon=True))
+            self._readers.append(threading.Thread(target=self.pass_on, args=(source, sink, agent), daemon=True))
             self._readers[-1].start()
 
-    def pass_on(self, source: IO[str], sink: IO[str]) -> None:
+    def pass_on(self, source: IO[str], sink: IO[str], agent: str) -> None:
         for line in source:
             with self._lock:
                 if found := self.LINE.match(line):
-                    who, text = found.groups()
-                    sink.writelines(f"{who if self._prefix else ''}{one}" for one in self._take(who, text))
-                    sink.flush()
+                    who, lines = found[1], self._take(found[1], found[2])
                 else:
                     self._report.append(line)
+                    if not (found := self.ENDED.search(line)):
+                        continue
+                    who, code = agent or f"[rank {found[2]}] ", int(found[1])
+                    lines = [f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}\n"]
+                sink.writelines(f"{who if self._prefix else ''}{one}" for one in lines)
+                sink.flush()
 
     def _take(self, who: str, text: str) -> list[str]:
         """Return the lines to print now: those of an error only once it is complete, and if it is new."""
