@@ -439,7 +439,7 @@ def pack_state(optimizer: Any) -> dict[str, Any]:
             rows[0][name + at] = a.clone()
     for k, value in flat.still.items():
         rows[k]["still" + at] = value.clone()
-    for row, own in zip(rows, () if inner is None else inner.states(), strict=inner is not None):
+    for row, own in zip(rows, [{}] * len(rows) if inner is None else inner.states(), strict=True):
         row |= {f"inner.{key}{at}": value for key, value in own.items()}
     numbers = {"round": memory.t, "steps": optimizer.guard.step, "told": len(memory.told), "taken": taken}
     numbers |= {"fresh": int(inner is not None and not inner.optimizer.state)}

@@ -207,7 +207,9 @@ class Elastic:
         self._wanted, self._agents = int(os.environ.get(PLACE, "0")), int(os.environ.get(AGENTS, "1"))
         self._name = f"{self._wanted}-{uuid.uuid4().hex[:12]}"
         self._start, self._longest = start_timeout, max(start_timeout, timeout)
-        self._client, self._server, self._socket = None, None, None  # of the Lighthouse, and for a store
+        self._client: Any = None  # of the Lighthouse
+        self._server: Any = None  # a store, while a group is formed
+        self._socket: Any = None  # bound for a store
         self._pending: Plan | None = None  # the plan of a quorum whose group is not formed yet
         self._last_quorum = (0, set[str]())  # its number, and the names in it
         self._failed, self._outsiders = (), set[str]()  # members that could not connect, and others not let in
@@ -220,11 +222,6 @@ class Elastic:
         self._heart = threading.Thread(target=self._beat, daemon=True, name="gossamer-heartbeat")
         self._heart.start()
         atexit.register(self.close)  # a thread inside of torchft while the interpreter ends would abort the process
-
-    @property
-    def late(self) -> bool:
-        """True if this process has no state, and others have one or have tried to begin before."""
-        return not self.generation and any(one.generation or one.size for one in self.plan.members)
 
     @property
     def rank(self) -> int:
@@ -267,20 +264,18 @@ class Elastic:
                 if attempt == ATTEMPTS:
                     raise
 
-    def begin(self, facts: dict[str, str], tensors: Sequence[Tensor]) -> None:
-        """Keep what those that join must agree on, and the tensors besides the state that they are given."""
+    def begin(self, optimizer: Any, facts: dict[str, str], tensors: Sequence[Tensor]) -> None:
+        """Begin with the others, or join those that have a state.
+
+        Args:
+            optimizer: the optimizer that begins.
+            facts: what all members must agree on.
+            tensors: what else than the state those that join are given.
+        """
         about = str(self.given) if self.fixed is None else fingerprint(self.fixed)
         self._facts, self._tensors = facts | {"network": about}, [local(a) for a in tensors]
-
-    def begun(self, optimizer: Any) -> None:
-        """Count this process among those that have a state."""
-        self.generation, self._server = self.plan.generation, None
-        self._schedule(self.plan)
-
-    def enter(self, optimizer: Any, lost: NeighborLost | None) -> None:
-        """Go on with those that have a state; if one was lost while all began, begin again."""
-        self.joined = bool(self.plan.veterans) and not self.generation
-        self.regroup(optimizer, 0, lost)
+        self.regroup(optimizer, 0)
+        optimizer._opt_called = self.joined  # or else a scheduler of PyTorch that catches up would warn
 
     def listen(self) -> None:
         """Ask for a quorum if it is time, which it is for all in the same step; raise NeighborLost if it is another."""
@@ -324,7 +319,9 @@ class Elastic:
                     self._form(busy=busy)
                     optimizer.world.enter(dist.group.WORLD)
                 self._go_on(optimizer, steps)
-                return self._log(before, lost)
+                if lost is not None or self.joined:
+                    self._log(before, lost)
+                return
             except NeighborLost as error:
                 failed, names = (failed + 1 if names == self.plan.names else 1), self.plan.names
                 if failed == ATTEMPTS:
@@ -398,6 +395,7 @@ class Elastic:
                 f"is {facts[differ[0]]}. Start it by the same script with the same arguments."
             )
         network, t = self.network(), max(rounds) if min(rounds) >= 0 else -1
+        self.joined = self.joined or (self.rank not in veterans and bool(self.plan.veterans))
         suits(self.rule, network)
         if len(veterans) < optimizer.world.size:
             self._copy_state(optimizer, veterans)
