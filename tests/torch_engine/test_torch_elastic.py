@@ -129,6 +129,10 @@ def test_what_cannot_be_elastic_is_refused_before_any_work(monkeypatch):
     with pytest.raises(gs.InputError, match="changes or is directed, so that nothing says how its agents talk"):
         make(network=gs.networks.make("one-peer-exponential", 4))
     with monkeypatch.context() as patch:
+        patch.setenv("GOSSAMER_OVER", __file__)  # a process that is started again after all others have ended
+        with pytest.raises(SystemExit, match="0"):
+            make()
+    with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "torchft", None)
         with pytest.raises(gs.InputError, match=r'torchft.* not installed.*`pip install "gossamer\[elastic\]"`'):
             make()
