@@ -32,6 +32,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -145,15 +146,15 @@ def decide(asked: Sequence[Member]) -> Plan:
         if names.issuperset(veteran.failed):  # nobody has vanished since: it failed because of those that were to join
             refused |= set(veteran.failed)
     refused -= veterans.keys()
-    taken, members = set[int](), list[Member]()
-    busy = any(one.busy for one in veterans.values())  # Lighthouse's shrink_only is this, but can end in empty quorums
-    for one in sorted(asked, key=lambda one: (one.name not in veterans, one.place, one.name)):
-        if one.name in veterans or not (
-            busy or one.name in refused
-        ):  # one that joins gets the place that it wants, or else the first that is free
-            free = next(place for place in itertools.count() if place not in taken)
-            members.append(replace(one, place=free if one.place in taken else one.place))
-            taken.add(members[-1].place)
+    # Lighthouse's own shrink_only is this as well, but can end in empty quorums
+    is_busy = any(one.busy for one in veterans.values())
+    new = [one for one in asked if one.name not in veterans and one.name not in refused and not is_busy]
+    order, taken, members = attrgetter("place", "name"), set[int](), list[Member]()
+    for one in sorted(veterans.values(), key=order) + sorted(new, key=order):
+        # one that joins gets the place that it wants, or else the first that is free
+        free = next(place for place in itertools.count() if place not in taken)
+        members.append(replace(one, place=free if one.place in taken else one.place))
+        taken.add(members[-1].place)
     members.sort(key=lambda one: one.place)
     if veterans:
         known = veterans.values()
@@ -167,13 +168,8 @@ def decide(asked: Sequence[Member]) -> Plan:
 class Elastic:
     """The members of an elastic run, and how an optimizer goes on among them.
 
-    Args:
-        rule: must have a ``restart``.
-        given: the network as the user gave it.
-        device: where the parameters are, which must be a CPU.
-        process_group: must be None.
-        start_timeout: seconds to wait for the last process at the start, to be let in later, and for a Lighthouse.
-        timeout: seconds to wait for a message.
+    `given` is the network as the user gave it. `start_timeout` is for the last process at the start, to be let in
+    later, and for a Lighthouse.
     """
 
     def __init__(
