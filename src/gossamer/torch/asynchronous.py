@@ -389,7 +389,11 @@ def _split(body: Tensor, like: dict[str, Tensor]) -> dict[str, Tensor]:
 class AsynchronousRounds(Rounds):
     """A rule that runs without rounds. From a common point until the next step, the states of all ranks add up.
 
-    The buffers of its state are written by threads; the seed gives the order in which peers are asked.
+    Args:
+        course: what it runs on.
+        kept: by name, the buffers of its state, which threads write.
+        exchange: the messages.
+        seed: the seed of the order in which peers are asked.
     """
 
     full = False
