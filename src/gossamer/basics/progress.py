@@ -61,7 +61,7 @@ def saying(report: Report, name: str) -> Say:
     """Return a function that prints a line about this algorithm where `report` reports; a user's own prints nothing."""
 
     def say(text: str, *, aside: bool = False) -> None:
-        if hasattr(report, "say") and (not aside or getattr(report, "watched", False)):
+        if isinstance(report, Notices) and (not aside or report.watched):
             report.say(f"{name}: {text}")
 
     return say

@@ -153,7 +153,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
                 row = {"method": f"{variant}: {label}" if variant else label, "metric": metric}
                 compared.append((row, Ends.of(one, key, metric), Ends.of(other, other_key, metric), rounding))
     level = 1 - (1 - LEVEL) / max(1, len(compared))
-    rows = [row | _judge(*ends, level, rounding) for row, *ends, rounding in compared]
+    rows = [row | _judge(one, other, level, rounding) for row, one, other, rounding in compared]
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
     left, right = next(iter(first.results.values())), next(iter(second.results.values()))
     origins = [(side.manifest.get("versions") or {}) | (side.manifest.get("machine") or {}) for side in (left, right)]
