@@ -172,7 +172,7 @@ def matrix(given: Any, what: str) -> Features:
     """
     sparse = scipy.sparse.issparse(given)
     try:
-        array = given if sparse else np.asarray(given)
+        array: Any = given if sparse else np.asarray(given)
         if array.dtype.kind in "OSU":
             array = array.astype(np.float64)
     except (TypeError, ValueError) as error:
@@ -189,18 +189,21 @@ def matrix(given: Any, what: str) -> Features:
             array = array.copy()  # the caller's matrix stays as it is
             array.sum_duplicates()
             array.eliminate_zeros()
-    numbers = array.data if sparse else array
+    return _shrink(array, array.data if sparse else array, what)
+
+
+def _shrink(array: Any, numbers: Any, what: str) -> Features:
+    """Return a matrix in the smallest type that holds its numbers exactly; raise InputError if one is not finite."""
     if numbers.dtype.kind == "f" and not (finite := np.isfinite(numbers)).all():
         at = int(np.argmin(finite))
-        row, column = (
-            np.unravel_index(at, array.shape)
-            if not sparse
-            else (np.searchsorted(array.indptr, at, side="right") - 1, array.indices[at])
-        )
+        if numbers is array:
+            row, column = np.unravel_index(at, array.shape)
+        else:
+            row, column = np.searchsorted(array.indptr, at, side="right") - 1, array.indices[at]
         raise InputError(
             f"{what}: row {row}, column {column} (from 0) is {numbers.flat[at]}. Drop the row or fill in a number."
         )
-    if array.dtype == np.uint8 and not sparse:
+    if array.dtype == np.uint8 and numbers is array:
         return array  # pixels, which as numbers would take eight times the memory
     return array.astype(np.int8 if fits_int8(numbers) else np.float64, copy=False)
 

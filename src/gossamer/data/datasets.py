@@ -128,7 +128,7 @@ def load(
         if test is not None:
             parts = list(read_test_table(test, label, holder, train.columns)[:2])
         name, source = ("frame", "frame given by the caller") if is_frame(data) else (Path(data).name, f"file {data}")
-        return Dataset(name, *train[:2], *parts, train.holders, source, holder)
+        return Dataset(name, *train[:2], *parts, holders=train.holders, source=source, holder=holder)
     looks_like_a_name = isinstance(data, str) and not os.path.dirname(data) and not Path(data).suffix
     hint = f"Nor is there a data set of that name: {nearest(str(data), DATASETS)}" if looks_like_a_name else ""
     file = existing_file(data, hint)

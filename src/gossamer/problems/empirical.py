@@ -317,7 +317,7 @@ def on_data(make: Make) -> Make:
         bound.apply_defaults()
         return make(*bound.args, **bound.kwargs)
 
-    build.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    build.__signature__ = signature  # pyright: ignore[reportAttributeAccessIssue]
     return build  # pyright: ignore[reportReturnType]
 
 
@@ -363,8 +363,8 @@ def empirical(
     return problem
 
 
-def load_for_problem(data: Any, options: DataOptions) -> Dataset:
-    """Load the data set that a problem's arguments mean, with the column of holders if the split names one."""
+def load_for_problem(data: Any, options: Any) -> Dataset:
+    """Load the data set that a problem's `DataOptions` mean, with the column of holders if the split names one."""
     split, scale = options["split"], flag("scale", options["scale"])
     named = isinstance(split, str) and split.startswith("column:") and not isinstance(data, Dataset)
     holder = split.removeprefix("column:") if named else None
@@ -381,11 +381,11 @@ def arrange(
     start: np.ndarray,
     data: Dataset,
     agents: int | None,
-    options: DataOptions,
+    options: Any,
     alpha: float = 0.0,
     targets: Callable[[np.ndarray], np.ndarray] = lambda labels: labels,
 ) -> Empirical:
-    """Return the problem of a model on a data set that is split over agents."""
+    """Return the problem of a model on a data set that is split over agents as its `DataOptions` say."""
     parts = split_rows(data, agents, options["split"], sizes=options["sizes"], seed=options["seed"])
     counts = np.array([len(part) for part in parts], np.int32)
     order = np.concatenate(parts)

@@ -38,7 +38,7 @@ def neural(
     dataset = load_for_problem(data, options)
     check_classes("a neural network", dataset)
     shapes = list(pairwise([dataset.dim, *hidden, len(dataset.classes)]))
-    start, unravel = _draw_start(shapes, options["seed"], "hidden", hidden)
+    start, unravel = _draw_start(shapes, options.get("seed"), "hidden", hidden)
     model = Model(unravel, partial(cross_entropy, _perceptron), None, partial(predict_class, _perceptron))
     return arrange(model, start, dataset, agents, options, 1.0, number_classes(dataset))
 
@@ -83,14 +83,14 @@ def cnn(
     planes = [shape[0], *channels]
     shapes: list[tuple[int, ...]] = [(kernel, kernel, *pair) for pair in zip(planes, channels, strict=False)]
     shapes.append((planes[-1] * math.prod(sides[-1]), len(dataset.classes)))
-    start, unravel = _draw_start(shapes, options["seed"], "channels", channels)
+    start, unravel = _draw_start(shapes, options.get("seed"), "channels", channels)
     widest = max(math.prod(side) * math.prod(each[:-1]) for side, each in zip(sides, shapes[:-1], strict=False))
     scores = partial(_convolutional, shape)
     model = Model(unravel, partial(cross_entropy, scores), None, partial(predict_class, scores), numbers=widest)
     return arrange(model, start, dataset, agents, options, targets=number_classes(dataset))
 
 
-def _draw_start(shapes: Sequence[tuple[int, ...]], seed: int, layers: str, given: list[int]) -> Any:
+def _draw_start(shapes: Sequence[tuple[int, ...]], seed: Any, layers: str, given: list[int]) -> Any:
     """Draw LeCun normal weights of these shapes, with zero offsets; return them as `flatten` does."""
     count = sum(math.prod(each) + each[-1] for each in shapes)
     what = f"a network with {layers} = {given}, which has {count:,} parameters,"
