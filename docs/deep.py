@@ -62,7 +62,7 @@ def page(study: Study) -> str:
         seeds=len(result.seeds),
     )
     ends = study.summary().layout()
-    text += f"\n## At the end\n\n{table(ends.head, [tuple(row) for row in ends.rows])}\n"
+    text += f"\n## At the end\n\n{table(list(ends.head), [tuple(row) for row in ends.rows])}\n"
     text += "".join(f"![{what}](assets/deep/{metric}.png){{ width=450 }}\n" for metric, what in SHOWN.items())
     text += f"\n## Against the first\n\n{against(study)}"
     text += f"\n## How they were tuned\n\n{tuned(study)}"

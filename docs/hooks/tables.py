@@ -4,7 +4,7 @@ import functools
 import inspect
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any
 
@@ -101,7 +101,7 @@ def stages() -> str:
     return _signatures(STAGES)
 
 
-def _signatures(registry: dict[str, Any]) -> str:
+def _signatures(registry: Mapping[str, Any]) -> str:
     """What each function of a registry does, and its keys with their defaults."""
     rows = []
     for name, make in registry.items():

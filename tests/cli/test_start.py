@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from gossamer import cli
-from gossamer.cli.shared import EXIT_CODES, finite
+from gossamer.basics.text import json_ready
+from gossamer.cli.shared import EXIT_CODES
 from tests.commands import gossamer
 
 HEAVY = {"jax", "numpy", "scipy", "polars", "networkx", "matplotlib", "torch"}
@@ -42,7 +43,7 @@ def test_every_exit_code_of_a_command_is_in_the_table_and_in_the_help():
 
 def test_keys_of_json_are_names_that_need_no_quotes():
     row = {"loss": 1.0, "loss_±": 0.1, "rows": [{"first_±": None}]}
-    assert finite(row) == {"loss": 1.0, "loss_ci95": 0.1, "rows": [{"first_ci95": None}]}
+    assert json_ready(row) == {"loss": 1.0, "loss_ci95": 0.1, "rows": [{"first_ci95": None}]}
     listed = json.loads(gossamer("list", "--json").stdout)
     assert all(key.isascii() and key.isidentifier() for key in keys(listed))
 

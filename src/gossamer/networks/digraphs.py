@@ -100,7 +100,7 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
 def heard_links(graph: nx.DiGraph) -> sp.csr_array:
     """Return a matrix of who hears whom, without self-loops: entry [i, j] is 1 if there is an edge j → i."""
     check_graph(graph, directed=True)
-    sources, targets = find_links(nx.to_scipy_sparse_array(graph, weight=None))
+    sources, targets = find_links(nx.to_scipy_sparse_array(graph, weight=None))  # pyright: ignore[reportArgumentType]  (the stubs lack None)
     return join_links(len(graph), targets, sources)
 
 

@@ -258,17 +258,19 @@ def find_own(tables: Any) -> Iterator[Callable[..., Any]]:
 
 def _make_paths_absolute(section: dict[str, Any], folder: Path) -> None:
     """Make the paths of files in a spec or a variant absolute, those of its problem, its network and its clock."""
-    problem, network, clock = (section.get(key) for key in ("problem", "network", "clock"))
-    for key in PATHS if isinstance(problem, dict) else ():
+    # a section that is no table is refused later, by the schema
+    tables = {key: value for key, value in section.items() if isinstance(value, dict)}
+    problem, clock = tables.get("problem", {}), tables.get("clock", {})
+    for key in PATHS:
         value = problem.get(key)
         if isinstance(value, str) and value not in DATASETS:
             path = folder / value
             # a word that is neither a data set nor a path stays as it is: the error about it should name it
             if os.path.exists(path) or path.suffix or "/" in value:
                 problem[key] = os.path.realpath(path)
-    if isinstance(network, dict):
-        section["network"] = resolve_files(network, folder)
-    for key in CLOCK_TABLES if isinstance(clock, dict) else ():
+    if "network" in tables:
+        section["network"] = resolve_files(tables["network"], folder)
+    for key in CLOCK_TABLES:
         table = clock.get(key)
         if isinstance(table, dict) and isinstance(table.get("file"), str):
             table["file"] = os.path.realpath(folder / table["file"])
