@@ -154,15 +154,6 @@ def test_checkpoints_of_another_world_are_refused(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1  # or else nobody could go on from either
 
 
-def test_a_file_is_no_folder_of_checkpoints(tmp_path):
-    path, model = tmp_path / "file", torch.nn.Linear(1, 1)
-    path.touch()
-    optimizer = Decentralized(model.parameters(), gs.DPSGD(eta=0.1))
-    for use in (lambda: resume(path, model, optimizer), lambda: save(path, 1, model, optimizer)):
-        with pytest.raises(gs.InputError, match="file is a file, but checkpoints need a folder"):
-            use()
-
-
 @pytest.mark.parametrize(
     ("rule", "layers", "message"),
     [

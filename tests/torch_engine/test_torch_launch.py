@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from gossamer.core import InputError
-from gossamer.torch.launch import TETHER, _Said, command, environment, launch
+from gossamer.torch.launch import _Output, command, environment, launch
 from tests.seldom import seldom
 from tests.torch_engine import forked
 
@@ -93,9 +93,9 @@ def test_what_processes_print_begins_with_their_rank(tmp_path):
 
 def said_of(lines, prefix=True, capsys=None):
     """Return what is printed of these lines of a torchrun, and at its end."""
-    said, out = _Said(prefix), io.StringIO()
-    said._pass_on(io.StringIO("".join(f"{line}\n" for line in lines)), out, "")
-    said.close(failed=True)
+    output, out = _Output(prefix), io.StringIO()
+    output.pass_on(io.StringIO("".join(f"{line}\n" for line in lines)), out, "")
+    output.close(failed=True)
     return out.getvalue().splitlines(), capsys.readouterr().err.splitlines()
 
 
@@ -107,11 +107,11 @@ def test_an_error_of_all_ranks_is_printed_once(capsys):
     """By the first that raises it, also where it names ranks or has a cause; torchrun's report is left out."""
     lines = []
     for rank in range(3):
-        block = [*TRACEBACK, "ZeroDivisionError: division by zero", "", _Said.CHAINED[1] + " of the following:", ""]
+        block = [*TRACEBACK, "ZeroDivisionError: division by zero", "", _Output.CHAINED[1] + " of the following:", ""]
         block += [*TRACEBACK, f"InputError: rank {rank} is wrong"]
         lines += [f"[rank {rank}] [rank{rank}]: {line}" if line else f"[rank {rank}] " for line in block]
     out, end = said_of([*lines, "[rank 1] but this is another line", REPORT, "torchrun's own summary"], capsys=capsys)
-    first = [*TRACEBACK, "ZeroDivisionError: division by zero", "", _Said.CHAINED[1] + " of the following:", ""]
+    first = [*TRACEBACK, "ZeroDivisionError: division by zero", "", _Output.CHAINED[1] + " of the following:", ""]
     first += [*TRACEBACK, "InputError: rank 0 is wrong"]
     assert out == [
         *(f"[rank 0] {line}" for line in first),
@@ -152,35 +152,26 @@ def test_launch_prints_the_error_of_a_script_once(tmp_path):
     assert "ChildFailedError" not in done.stderr
 
 
-KEEPS = """
-import os, subprocess, sys
-os.environ["GOSSAMER_PARENT"] = sys.argv[1] if sys.argv[1] != "me" else str(os.getpid())
-says = "import os, time; print(os.getpid(), os.environ['GOSSAMER_PARENT'], flush=True); time.sleep(120)"
-subprocess.run([sys.executable, "-S", "-c", sys.argv[2], "9", sys.executable, "-S", "-c", says])
+STARTS = """
+import subprocess, sys
+from gossamer.basics.children import tether
+
+if sys.argv[1] == "late":
+    import os
+    os.getpid = lambda: 1  # as where the parent had ended before the child looked
+subprocess.run(tether([sys.executable, "-S", "-c", "import os, time; print(os.getpid(), flush=True); time.sleep(120)"]))
 """
-linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 
 
-@linux
-def test_what_is_tethered_ends_with_its_parent():
-    parent = subprocess.Popen([sys.executable, "-S", "-c", KEEPS, "me", TETHER], stdout=subprocess.PIPE, text=True)
-    with parent:
-        pid, its_own = map(int, parent.stdout.readline().split())
-        assert pid == its_own  # for those that it starts
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
+def test_what_is_tethered_ends_with_its_parent_and_does_not_start_without():
+    with subprocess.Popen([sys.executable, "-c", STARTS, "now"], stdout=subprocess.PIPE, text=True) as parent:
+        pid = int(parent.stdout.readline())
         assert forked.runs(pid)
         parent.kill()
     forked.wait_until(lambda: not forked.runs(pid), 10)
-
-
-@linux
-@pytest.mark.parametrize("why", ["the parent is gone", "the run is over"])
-def test_what_would_be_tethered_in_vain_does_not_start(why, tmp_path):
-    gone = subprocess.Popen([sys.executable, "-S", "-c", ""])
-    gone.wait()
-    over = why == "the run is over"
-    call = [sys.executable, "-S", "-c", KEEPS, "me" if over else str(gone.pid), TETHER]
-    env = os.environ | {"GOSSAMER_OVER": str(tmp_path) if over else ""}
-    assert subprocess.run(call, env=env, capture_output=True, timeout=30).stdout == b""
+    late = subprocess.run([sys.executable, "-c", STARTS, "late"], capture_output=True, timeout=30)
+    assert late.stdout == b""
 
 
 @pytest.mark.parametrize(

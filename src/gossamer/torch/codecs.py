@@ -1,4 +1,4 @@
-r"""Compressed vectors on the wire: how C(a) becomes bytes, and bytes become C(a) again.
+r"""Compressed vectors on the wire: C(a) as bytes, and back.
 
 | compressor | sent for a vector of d numbers |
 | --- | --- |
@@ -9,13 +9,12 @@ r"""Compressed vectors on the wire: how C(a) becomes bytes, and bytes become C(a
 | bf16 | d numbers of 2 bytes |
 | identity, rounding to a step, any other | d numbers |
 
-All of these are computed by PyTorch. Where the draws of the simulator are asked for, those that draw at random are
-computed by JAX on the CPU, and so are always compressors of your own. The sender, too, decodes what it sent, so that
-all hold the same bits.
+PyTorch computes all of these. JAX, on the CPU, computes compressors of your own, and with the simulator's draws those
+that draw at random. The sender, too, decodes what it sent, so that all hold the same bits.
 """
 
 import math
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -25,115 +24,75 @@ from gossamer.compressors import BF16, QSGD, Identity, RandK, RoundLinf, RoundTo
 if TYPE_CHECKING:
     from gossamer.torch.agent import AgentDraw
 
-
-class Codec(Protocol):
-    """A codec for vectors of one length by one compressor, in `size` bytes each."""
-
-    size: int
-
-    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor: ...
-
-    def decode(self, sent: Tensor) -> Tensor: ...
+INTEGERS = {8: torch.int8, 16: torch.int16, 32: torch.int32}  # by their bits, the integers that PyTorch has
 
 
-def codec_of(compressor: Any, like: Tensor, simulated: bool) -> Codec:
-    """Return the codec of a compressor for vectors such as this one, with the simulator's draws or with PyTorch's."""
-    compressor.check(like.numel())
-    if type(compressor) is RandK and not simulated:
-        return SeededCodec(compressor, like)
-    # a class of one's own that is made from one of ours may compress otherwise
-    return CODECS.get(type(compressor), DenseCodec)(compressor, like)
+class Codec:
+    """A codec for vectors of one length by one compressor, in `size` bytes each: here all numbers as they are."""
 
-
-class DenseCodec:
-    """All numbers, as they are."""
-
-    def __init__(self, compressor: Any, like: Tensor):
-        self.compressor, self.dtype = compressor, like.dtype
-        self.size = like.numel() * like.element_size()
+    def __init__(self, compressor: Any, like: Tensor, simulated: bool):
+        self.compressor, self.dtype, self.d, self.simulated = compressor, like.dtype, like.numel(), simulated
+        self.wire = torch.bfloat16 if type(compressor) is BF16 else like.dtype
+        self.size = self.d * self.wire.itemsize
 
     def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
-        return _bytes(draw.compressed(self.compressor, a))
-
-    def decode(self, sent: Tensor) -> Tensor:
-        return sent.view(self.dtype)
-
-
-class WholeCodec(DenseCodec):
-    """All numbers, of which nothing was lost."""
-
-    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
+        """Return C(a) as bytes."""
+        kind = type(self.compressor)
+        if kind is RoundTo:
+            step = torch.tensor(float(self.compressor.step), dtype=a.dtype)
+            a = torch.round(a / step) * step
+        elif kind is BF16:
+            a = a.to(torch.float32).to(torch.bfloat16)
+        elif kind is not Identity:
+            a = draw.compressed(self.compressor, a)
         return _bytes(a)
 
-
-class RoundedCodec(DenseCodec):
-    """All numbers, as multiples of a step."""
-
-    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
-        step = torch.tensor(float(self.compressor.step), dtype=a.dtype)
-        return _bytes(torch.round(a / step) * step)
-
-
-class HalvesCodec:
-    """All numbers, as bfloat16."""
-
-    def __init__(self, compressor: Any, like: Tensor):
-        self.dtype, self.size = like.dtype, 2 * like.numel()
-
-    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
-        return _bytes(a.to(torch.float32).to(torch.bfloat16))
-
     def decode(self, sent: Tensor) -> Tensor:
-        return sent.view(torch.bfloat16).to(self.dtype)
+        """Return C(a) from bytes."""
+        return sent.view(self.wire).to(self.dtype)
 
 
-class SparseCodec:
-    """The numbers that are kept, and where they stand."""
+class SparseCodec(Codec):
+    """The numbers that are kept, and their places, or the seed that the places were drawn from."""
 
-    def __init__(self, compressor: Any, like: Tensor):
-        self.compressor, self.dtype, self.d = compressor, like.dtype, like.numel()
-        self.k = _kept(compressor, self.d)
+    def __init__(self, compressor: Any, like: Tensor, simulated: bool):
+        super().__init__(compressor, like, simulated)
+        self.k = compressor.k if compressor.k is not None else max(1, round(compressor.share * self.d))
+        self.seeded = compressor.needs_key and not simulated
         self.places = torch.int32 if self.d < 2**31 else torch.int64
         self.split = self.k * like.element_size()
-        self.size = self.split + self.k * self.places.itemsize
+        self.size = self.split + (4 if self.seeded else self.k * self.places.itemsize)
 
     def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
-        kept = draw.compressed(self.compressor, a) if self.compressor.needs_key else a
-        chosen = torch.topk(kept.abs(), self.k, sorted=False).indices
-        return torch.cat([_bytes(kept[chosen]), _bytes(chosen.to(self.places))])
+        if self.seeded:
+            seed = draw.seed()
+            factor = self.d / self.k if self.compressor.scaled else 1.0
+            kept = a[subset(seed, self.d, self.k).to(a.device)] * factor
+            where = torch.tensor(list(seed.to_bytes(4, "little")), dtype=torch.uint8).to(a.device)
+        else:
+            a = draw.compressed(self.compressor, a) if self.compressor.needs_key else a
+            chosen = torch.topk(a.abs(), self.k, sorted=False).indices
+            kept, where = a[chosen], _bytes(chosen.to(self.places))
+        return torch.cat([_bytes(kept), where])
 
     def decode(self, sent: Tensor) -> Tensor:
-        values, places = _view(sent[: self.split], self.dtype), _view(sent[self.split :], self.places)
+        values, where = _view(sent[: self.split], self.dtype), sent[self.split :]
+        if self.seeded:
+            seed = int.from_bytes(bytes(where.tolist()), "little")
+            places = subset(seed, self.d, self.k).to(sent.device)
+        else:
+            places = _view(where, self.places).long()
         decoded = torch.zeros(self.d, dtype=self.dtype, device=sent.device)
-        decoded[places.long()] = values
+        decoded[places] = values
         return decoded
 
 
-class SeededCodec:
-    """The numbers that are kept, and the seed from which their places were drawn."""
-
-    def __init__(self, compressor: Any, like: Tensor):
-        self.dtype, self.d, self.k = like.dtype, like.numel(), _kept(compressor, like.numel())
-        self.factor = self.d / self.k if compressor.scaled else 1.0
-        self.size = 4 + self.k * like.element_size()
-
-    def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
-        seed = draw.seed()
-        kept = a[subset(seed, self.d, self.k).to(a.device)] * self.factor
-        return torch.cat([torch.tensor(list(seed.to_bytes(4, "little")), dtype=torch.uint8).to(a.device), _bytes(kept)])
-
-    def decode(self, sent: Tensor) -> Tensor:
-        seed = int.from_bytes(bytes(sent[:4].tolist()), "little")
-        decoded = torch.zeros(self.d, dtype=self.dtype, device=sent.device)
-        decoded[subset(seed, self.d, self.k).to(sent.device)] = _view(sent[4:], self.dtype)
-        return decoded
-
-
-class SignCodec:
+class SignCodec(Codec):
     """A number, and a bit for each coordinate."""
 
-    def __init__(self, compressor: Any, like: Tensor):
-        self.dtype, self.d, self.item = like.dtype, like.numel(), like.element_size()
+    def __init__(self, compressor: Any, like: Tensor, simulated: bool):
+        super().__init__(compressor, like, simulated)
+        self.item = like.element_size()
         self.size = self.item + math.ceil(self.d / 8)
 
     def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
@@ -144,52 +103,47 @@ class SignCodec:
         return torch.where(unpack(sent[self.item :], 1, self.d) == 1, -size, size)
 
 
-class LevelsCodec:
+class LevelsCodec(Codec):
     """A number, and a level from −s to s for each coordinate."""
 
-    def __init__(self, compressor: Any, like: Tensor):
-        self.compressor, self.dtype, self.d, self.item = compressor, like.dtype, like.numel(), like.element_size()
-        self.levels = compressor.levels
+    def __init__(self, compressor: Any, like: Tensor, simulated: bool):
+        super().__init__(compressor, like, simulated)
+        self.item, self.levels = like.element_size(), compressor.levels
         self.width = next(b for b in (1, 2, 4, 8, 16, 32) if 2**b >= 2 * self.levels + 1)
         self.size = self.item + math.ceil(self.d * self.width / 8)
 
     def encode(self, a: Tensor, draw: "AgentDraw") -> Tensor:
-        if self.compressor.needs_key:
-            scale = torch.linalg.vector_norm(a)
-            parts = self._round_by_chance(a, torch.where(scale > 0, scale, 1), draw)
-        else:
-            scale = torch.linalg.vector_norm(a, math.inf)
-            parts = (a / torch.where(scale > 0, scale, 1)).mul_(self.levels).round_()
-        return torch.cat([_bytes(scale.view(1)), _packed(parts, self.width, self.levels)])
-
-    def _round_by_chance(self, a: Tensor, scale: Tensor, draw: "AgentDraw") -> Tensor:
-        """Return parts of the norm, rounded up or down by chance."""
-        if draw.simulated:
-            return torch.round(draw.compressed(self.compressor, a) * self.levels / scale)
-        chance = torch.rand(a.shape, generator=_generator(draw.seed())).to(a)
-        level = chance.add_((self.levels * a.abs()).div_(scale)).floor_().clamp_(max=self.levels)
-        return level.copysign_(a)
+        norm = torch.linalg.vector_norm(a, 2 if self.compressor.needs_key else math.inf)
+        scale = torch.where(norm > 0, norm, 1)
+        if not self.compressor.needs_key:
+            parts = (a / scale).mul_(self.levels).round_()
+        elif self.simulated:
+            parts = torch.round(draw.compressed(self.compressor, a) * self.levels / scale)
+        else:  # up or down by chance
+            chance = torch.rand(a.shape, generator=_generator(draw.seed())).to(a)
+            level = chance.add_((self.levels * a.abs()).div_(scale)).floor_().clamp_(max=self.levels)
+            parts = level.copysign_(a)
+        if self.width in INTEGERS:
+            return torch.cat([_bytes(norm.view(1)), _bytes(parts.to(INTEGERS[self.width]))])
+        return torch.cat([_bytes(norm.view(1)), pack(parts.add_(self.levels).to(torch.uint8), self.width)])
 
     def decode(self, sent: Tensor) -> Tensor:
-        scale = _view(sent[: self.item], self.dtype)
-        parts = _unpacked(sent[self.item :], self.width, self.d, self.levels)
-        return parts.to(self.dtype).mul_(scale / self.levels)
+        norm, parts = _view(sent[: self.item], self.dtype), sent[self.item :]
+        if self.width in INTEGERS:
+            parts = _view(parts, INTEGERS[self.width])
+        else:
+            parts = unpack(parts, self.width, self.d).to(torch.int8).sub_(self.levels)
+        return parts.to(self.dtype).mul_(norm / self.levels)
 
 
-WHOLE = {8: torch.int8, 16: torch.int16, 32: torch.int32}
-"""Whole numbers of so many bits that a machine has, with a sign."""
+CODECS = {TopK: SparseCodec, RandK: SparseCodec, ScaledSign: SignCodec, QSGD: LevelsCodec, RoundLinf: LevelsCodec}
 
 
-def _packed(parts: Tensor, width: int, levels: int) -> Tensor:
-    """Return whole numbers from −levels to levels, held as floats, as bytes."""
-    return _bytes(parts.to(WHOLE[width])) if width in WHOLE else pack(parts.add_(levels).to(torch.uint8), width)
-
-
-def _unpacked(sent: Tensor, width: int, count: int, levels: int) -> Tensor:
-    """Return what was packed."""
-    if width in WHOLE:
-        return _view(sent, WHOLE[width]) if width > 8 else sent.view(torch.int8)
-    return unpack(sent, width, count).to(torch.int8).sub_(levels)
+def codec_of(compressor: Any, like: Tensor, simulated: bool) -> Codec:
+    """Return the codec of a compressor for vectors such as this one, with the simulator's draws or with PyTorch's."""
+    compressor.check(like.numel())
+    # by the very type: a class of one's own that is made from one of ours may compress otherwise
+    return CODECS.get(type(compressor), Codec)(compressor, like, simulated)
 
 
 def subset(seed: int, d: int, k: int) -> Tensor:
@@ -203,18 +157,6 @@ def subset(seed: int, d: int, k: int) -> Tensor:
     kept = torch.ones(d, dtype=torch.bool)
     kept[chosen] = False
     return kept.nonzero().view(-1)
-
-
-CODECS: dict[type, type[Any]] = {
-    Identity: WholeCodec,
-    TopK: SparseCodec,
-    RandK: SparseCodec,
-    ScaledSign: SignCodec,
-    QSGD: LevelsCodec,
-    RoundLinf: LevelsCodec,
-    BF16: HalvesCodec,
-    RoundTo: RoundedCodec,
-}
 
 
 def pack(values: Tensor, width: int) -> Tensor:
@@ -237,14 +179,9 @@ def _generator(seed: int) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def _kept(compressor: Any, d: int) -> int:
-    return compressor.k if compressor.k is not None else max(1, round(compressor.share * d))
-
-
 def _bytes(a: Tensor) -> Tensor:
     return a.contiguous().view(torch.uint8)
 
 
 def _view(sent: Tensor, dtype: torch.dtype) -> Tensor:
-    # a slice of bytes need not start where numbers may
-    return sent.clone().view(dtype)
+    return sent.clone().view(dtype)  # a slice of bytes need not start where numbers may

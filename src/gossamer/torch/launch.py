@@ -20,29 +20,17 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from gossamer.basics.children import end_children, tether
 from gossamer.core import InputError, whole
 
 HEARTBEAT, JOIN = 4_000, 60_000
 """Milliseconds after which the Lighthouse counts a process without heartbeats as dead, and for which it waits for one
 that lives but does not come, such as in a long step."""
-PARENT, OVER = "GOSSAMER_PARENT", "GOSSAMER_OVER"
-"""Environment variables with the process that must live on, and with a file that exists once an elastic run is over."""
-
-# becomes the program of its arguments, which ends with the process that started it; only Linux offers this
-TETHER = f"""
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, int(sys.argv[1]))  # PR_SET_PDEATHSIG: this signal comes when the parent ends
-if os.getppid() != int(os.environ["{PARENT}"]):  # it had ended before
-    sys.exit(1)
-if os.path.exists(os.environ.get("{OVER}", "")):  # nobody is left whom a process that was started again could join
-    sys.exit(0)
-os.environ["{PARENT}"] = str(os.getpid())
-os.execv(sys.argv[2], sys.argv[2:])
-"""
+OVER = "GOSSAMER_OVER"  # the environment variable with a file that exists once an elastic run is over
 
 
 def launch(
@@ -78,40 +66,35 @@ def launch(
         agents: how many agents begin on all machines: by default these processes, or with `lighthouse` 0, which is to
             join what others began. Where it is set, REPLICA_GROUP_ID is the place of the first agent of this machine.
     """
-    with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as folder:
         if not elastic:
             several = processes != 1
             torchrun = command(processes, script, args, folder=folder, max_restarts=max_restarts, prefix=several)
-            return _run({"": (torchrun, environment(processes))}, _Said(prefix) if several else None, folder)
-        address, key, server = _lighthouse(bind, lighthouse)
-        if server is not None:
-            stack.callback(server.shutdown)
-            print(f"the Lighthouse of this run is at {address}", file=sys.stderr, flush=True)
-        given, first = dict[str, tuple[list[str], dict[str, str]]](), int(os.environ.get("REPLICA_GROUP_ID", "0"))
-        for number in range(whole("processes", processes)):
-            own = Path(folder, str(number))
+            return _run([("", torchrun, environment(processes))], folder, _Output(prefix) if several else None)
+        address, key, server = _serve(bind) if lighthouse is None else (lighthouse, {}, None)
+        begin = agents if agents is not None else 0 if lighthouse else processes
+        first, torchruns = int(os.environ.get("REPLICA_GROUP_ID", "0")), []
+        for place in range(first, first + whole("processes", processes)):
+            own, who = Path(folder, str(place)), f"[agent {place}] "
             own.mkdir()
             env = environment(processes, loopback=_is_loopback(address)) | key
-            env |= {
-                "TORCHFT_LIGHTHOUSE": address,
-                "REPLICA_GROUP_ID": str(first + number),
-                OVER: str(Path(folder, "over")),
-            }
-            env["NUM_REPLICA_GROUPS"] = str(agents if agents is not None else 0 if lighthouse else processes)
-            env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = f"[agent {first + number}] "
+            env |= {"TORCHFT_LIGHTHOUSE": address, "REPLICA_GROUP_ID": str(place), "NUM_REPLICA_GROUPS": str(begin)}
+            env |= {"TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE": who, OVER: str(Path(folder, "over"))}
             torchrun = command(1, script, args, folder=own, max_restarts=max_restarts, prefix=True)
-            given[f"[agent {first + number}] "] = torchrun, env
-        return _run(given, _Said(prefix and processes > 1), folder)
+            torchruns.append((who, torchrun, env))
+        try:
+            return _run(torchruns, folder, _Output(prefix and processes > 1))
+        finally:
+            if server is not None:
+                server.shutdown()
 
 
-def _lighthouse(bind: str, address: str | None) -> tuple[str, dict[str, str], Any]:
-    """Serve a Lighthouse, unless there is one; return its address, the key of the run if there was none, the server."""
+def _serve(bind: str) -> tuple[str, dict[str, str], Any]:
+    """Serve a Lighthouse, and return its address, a key for the run if the environment has none, and the server."""
     from gossamer.torch.elastic import KEY, import_torchft
 
-    if address:
-        return address, {}, None
     host, _, port = bind.rpartition(":")
-    if not host or not port.isdigit() or int(port) > 65535:
+    if not host or not port.isdigit():
         raise InputError(f"a Lighthouse is served at host:port, such as 10.0.0.1:29510, but this is {bind!r}.")
     if not _is_loopback(f"http://{bind}") and not os.environ.get(KEY):
         raise InputError(
@@ -124,8 +107,9 @@ def _lighthouse(bind: str, address: str | None) -> tuple[str, dict[str, str], An
         )
     except (OSError, RuntimeError) as error:
         raise InputError(f"no Lighthouse can be served at {bind}: {error}.") from error
-    key = {} if os.environ.get(KEY) else {KEY: secrets.token_hex(32)}
-    return f"http://{host}:{server.address().rpartition(':')[2]}", key, server
+    address = f"http://{host}:{server.address().rpartition(':')[2]}"
+    print(f"the Lighthouse of this run is at {address}", file=sys.stderr, flush=True)
+    return address, {} if os.environ.get(KEY) else {KEY: secrets.token_hex(32)}, server
 
 
 def _is_loopback(address: str) -> bool:
@@ -144,29 +128,29 @@ def command(
     max_restarts: int = 0,
     prefix: bool = False,
 ) -> list[str]:
-    """Return the torchrun that `launch` runs. It keeps its records in the folder, and listens to nobody."""
-    said = ("--tee=3", f"--log-dir={Path(folder) / 'said'}") if prefix else ()
-    for what, value, least in (("processes", processes, 1), ("max_restarts", max_restarts, 0)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise InputError(f"{what} must be a whole number of at least {least}, but is {value!r}.")
+    """Return the torchrun that `launch` runs, which ends with this process.
+
+    It keeps its records in the folder, and listens to nobody. With `prefix` lines begin with the rank.
+    """
+    whole("processes", processes)
+    whole("max_restarts", max_restarts, least=0)
     if not Path(script).is_file():
         raise InputError(f"there is no script {str(script)!r} to launch.")
-    # torchrun is asked to end, and ends its processes; those are killed if it is killed itself
-    return [
-        *(*_tether(signal.SIGTERM), sys.executable, "-m", "torch.distributed.run"),
-        *("--nnodes=1", f"--nproc-per-node={processes}", "--local-addr=127.0.0.1", f"--max-restarts={max_restarts}"),
-        *("--rdzv-backend=c10d", "--rdzv-conf=store_type=file", f"--rdzv-endpoint={Path(folder) / 'rendezvous'}"),
-        *(f"--rdzv-id={uuid.uuid4().hex}", "--monitor-interval=0.5", "--shutdown-timeout=5", *said, "--no-python"),
-        *(*_tether(signal.SIGKILL), sys.executable, "-u", str(script), *map(str, args)),
-    ]
-
-
-def _tether(number: signal.Signals) -> tuple[str, ...]:
-    return (sys.executable, "-S", "-c", TETHER, str(int(number))) if sys.platform == "linux" else ()
+    return tether(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--nnodes=1", f"--nproc-per-node={processes}"),
+            # by a file and on loopback: the default rendezvous listens on all interfaces
+            *("--rdzv-backend=c10d", "--rdzv-conf=store_type=file", f"--rdzv-endpoint={Path(folder) / 'rendezvous'}"),
+            *(f"--rdzv-id={uuid.uuid4().hex}", "--local-addr=127.0.0.1", f"--max-restarts={max_restarts}"),
+            *("--monitor-interval=0.5", "--shutdown-timeout=5"),
+            *(("--tee=3", f"--log-dir={Path(folder) / 'output'}") if prefix else ()),
+            *(str(script), *map(str, args)),
+        ]
+    )
 
 
 def environment(processes: int, *, loopback: bool = True) -> dict[str, str]:
-    """Return the environment of `launch`, to be used by this process: what is set already stays."""
+    """Return the environment of `launch`: what is set already stays."""
     lo = {"GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo"} if loopback else {}
     return {
         "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes)),
@@ -180,115 +164,89 @@ def environment(processes: int, *, loopback: bool = True) -> dict[str, str]:
         # a process that ends by a fault of native code says where in Python it was
         "PYTHONFAULTHANDLER": "1",
         **os.environ,
-        PARENT: str(os.getpid()),
     }
 
 
-def _run(commands: Mapping[str, tuple[list[str], dict[str, str]]], said: "_Said | None", folder: str) -> int:
-    """Run one torchrun, or several by the name of their agent, and return the exit code: 0 if one ended well."""
-    running, codes = dict[str, subprocess.Popen[str]](), list[int]()
-    pipe = None if said is None else subprocess.PIPE
-    with _hand_on_signals(running) as told:
-        for who, (line, env) in commands.items():
-            # in a session of its own, or else a terminal would send it an interrupt that is handed on once more
-            running[who] = subprocess.Popen(
-                line, env=env, start_new_session=True, stdout=pipe, stderr=pipe, text=True, errors="replace"
-            )
-            if said is not None:
-                said.read(running[who], who)
-        while running:
-            time.sleep(0.05)
-            for who, child in list(running.items()):
-                if (code := child.poll()) is None:
-                    continue
-                del running[who]
-                codes.append(code)
-                if code == 0:
-                    Path(folder, "over").touch()
-                elif running and not told:
-                    print(f"{who}is not started again; {len(running)} go on", file=sys.stderr, flush=True)
-    if said is not None:
-        said.close(failed=any(codes))
-    last = codes[-1]
-    return 128 + told[0] if told else 0 if 0 in codes else 128 - last if last < 0 else last
-
-
-@contextlib.contextmanager
-def _hand_on_signals(running: Mapping[str, subprocess.Popen[str]]) -> Iterator[list[int]]:
-    """Put the first signal that would end this process into a list, and let it end those that run.
-
-    torchrun ends its processes within a timeout of its own; another signal would stop it doing so.
-    """
-    told: list[int] = []
-
-    def handler(number: int, _: Any) -> None:
-        if not told:
-            told.append(number)
-            for child in running.values():
-                child.terminate()
-
-    if threading.current_thread() is not threading.main_thread():  # only the main thread can handle signals
-        yield told
-        return
-    before = {number: signal.signal(number, handler) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+def _run(torchruns: Sequence[tuple[str, list[str], dict[str, str]]], folder: str, output: "_Output | None") -> int:
+    """Run torchruns, given by name, command and environment, and return the exit code: 0 if one ended well."""
+    pipe = None if output is None else subprocess.PIPE
+    children, codes = dict[str, subprocess.Popen[str]](), dict[str, int]()
     try:
-        yield told
-    finally:
-        for number, old in before.items():
-            signal.signal(number, old)
+        with end_children(children.values()):
+            for who, line, env in torchruns:
+                children[who] = subprocess.Popen(
+                    line, env=env, start_new_session=True, stdout=pipe, stderr=pipe, text=True, errors="replace"
+                )
+                if output is not None:
+                    output.read(children[who], who)
+            while left := len(children) - len(codes):
+                time.sleep(0.05)
+                for who, child in children.items():
+                    if who in codes or (code := child.poll()) is None:
+                        continue
+                    codes[who] = code
+                    if code == 0:
+                        Path(folder, "over").touch()
+                    elif left > 1:
+                        print(f"{who}is not started again; {left - 1} go on", file=sys.stderr, flush=True)
+    except SystemExit as ended:  # by a signal
+        codes[""] = int(ended.code or 0)
+    if output is not None:
+        output.close(failed=any(codes.values()))
+    last = [*codes.values()][-1]
+    return 0 if 0 in codes.values() else last if last > 0 else 128 - last
 
 
-class _Said:
-    """The output of all processes, passed on line by line: each error once, torchrun's report if it is needed."""
+class _Output:
+    """The output of all processes, passed on line by line: an error that several ranks raise is printed once."""
 
-    WHO = re.compile(r"^(\[(?:rank|agent) \d+\] )(?:\[rank\d+\]: ?)?(.*)", re.DOTALL)
-    ENDED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")
+    LINE = re.compile(r"^(\[(?:rank|agent) \d+\] )(?:\[rank\d+\]: ?)?(.*)", re.DOTALL)
+    ENDED = re.compile(r"failed \(exitcode: (-?\d+)\) local_rank: (\d+)")  # said by torchrun
     CHAINED = ("During handling of the above exception", "The above exception was the direct cause")
 
     def __init__(self, prefix: bool):
         self._prefix, self._lock, self._readers = prefix, threading.Lock(), list[threading.Thread]()
-        self._tracebacks: dict[str, list[str]] = {}  # the lines of an error that is not complete, by rank
-        self._is_repeated: dict[str, bool] = {}
-        self._errors: dict[str, list[str]] = {}  # the ranks that raised an error, by its last line without numbers
-        self._report: list[str] = []
+        self._tracebacks: dict[str, list[str]] = {}  # by rank, the lines of an error that is not complete
+        self._errors: dict[
+            str, list[str]
+        ] = {}  # by the last line of an error without numbers, the ranks that raised it
+        self._repeats: set[str] = set()  # ranks whose last error another had raised before
+        self._report: list[str] = []  # what torchrun itself says
 
     def read(self, torchrun: subprocess.Popen[str], agent: str) -> None:
-        """Pass on what a torchrun prints until it ends."""
+        """Pass on what a torchrun, of one agent or of all ranks, prints until it ends."""
         for source, sink in ((torchrun.stdout, sys.stdout), (torchrun.stderr, sys.stderr)):
-            self._readers.append(threading.Thread(target=self._pass_on, args=(source, sink, agent), daemon=True))
+            self._readers.append(threading.Thread(target=self.pass_on, args=(source, sink, agent), daemon=True))
             self._readers[-1].start()
 
-    def _pass_on(self, source: IO[str], sink: IO[str], agent: str) -> None:
+    def pass_on(self, source: IO[str], sink: IO[str], agent: str) -> None:
         for line in source:
             with self._lock:
-                if found := self.WHO.match(line):
-                    who, lines = found[1], self._once(found[1], found[2])
+                if found := self.LINE.match(line):
+                    who, lines = found[1], self._take(found[1], found[2])
                 else:
                     self._report.append(line)
                     if not (found := self.ENDED.search(line)):
                         continue
-                    who = agent or f"[rank {found[2]}] "
-                    code = int(found[1])
+                    who, code = agent or f"[rank {found[2]}] ", int(found[1])
                     lines = [f"ended with {signal.Signals(-code).name if code < 0 else f'exit code {code}'}\n"]
                 sink.writelines(f"{who if self._prefix else ''}{one}" for one in lines)
                 sink.flush()
 
-    def _once(self, who: str, text: str) -> list[str]:
+    def _take(self, who: str, text: str) -> list[str]:
         """Return the lines to print now: those of an error only once it is complete, and if it is new."""
-        block = self._tracebacks.get(who)
-        if block is None:
+        is_blank = not text.strip()
+        if who not in self._tracebacks:
             if text.startswith("Traceback (most recent call last)"):
                 self._tracebacks[who] = [text]
                 return []
-            is_between = not text.strip() or text.startswith(self.CHAINED)
-            return [] if is_between and self._is_repeated.get(who) else [text]
-        block.append(text)
-        if not text.strip() or text.startswith(" "):
+            return [] if who in self._repeats and (is_blank or text.startswith(self.CHAINED)) else [text]
+        self._tracebacks[who].append(text)
+        if is_blank or text.startswith(" "):
             return []
-        del self._tracebacks[who]
-        ranks = self._errors.setdefault(re.sub(r"\d+", "#", text), [])
+        block, ranks = self._tracebacks.pop(who), self._errors.setdefault(re.sub(r"\d+", "#", text), [])
         ranks.append(who.strip())
-        self._is_repeated[who] = len(ranks) > 1
+        (self._repeats.add if len(ranks) > 1 else self._repeats.discard)(who)
         return [] if len(ranks) > 1 else block
 
     def close(self, *, failed: bool) -> None:
