@@ -17,6 +17,7 @@ was answered since. Messages are not: they are sent again, and draws depend on t
 receive the same once more.
 """
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -212,10 +213,8 @@ class Rounds:
         """Go on with the gradients at `points`, at the present rates, to the next question."""
         if self._ahead and self.t >= 0 and not self._replay.messages and len(self._chunks) > 1:
             self._is_over = True
-            try:
+            with contextlib.suppress(Asked):
                 self._round()  # to its question: the message of all chunks leaves
-            except Asked:
-                pass
         self._replay.answers.append(Answer(gradients, rates))
         del gradients  # a loop forgets what was answered in earlier turns
         self._run()
