@@ -1,6 +1,7 @@
 """The parameters of a model as one vector, which travels in buckets and is computed in chunks."""
 
 import itertools
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -194,7 +195,7 @@ class Flat:
         All numbers count, by their sum as whole numbers: what is written through ``p.data`` leaves no other trace.
         """
         assert self.vector is not None
-        versions = [p._version for p in self.params]  # pyright: ignore[reportAttributeAccessIssue]
+        versions = list(map(operator.attrgetter("_version"), self.params))
         words = self.vector.view(torch.int32 if self.dtype == torch.float32 else torch.int64)
         # an overflow does no harm; to sum up in another type, PyTorch would make a copy
         self._signature = versions, words.sum(dtype=words.dtype)

@@ -137,26 +137,26 @@ class Exchange:
             bucket: the number of the bucket that the arrays are of.
         """
         matrices = over if over == "RC" else over * len(arrays)
+        parcels: list[tuple[Sequence[Tensor], str, int]] = [(arrays, matrices, t)]
         if self.changes and any(late):
-            rows = zip(arrays, matrices, late, strict=True)
-            return [self._post([a], name, t - ago, bucket) for a, name, ago in rows]
-        return [self._post(arrays, matrices, t, bucket)]
-
-    def _post(self, arrays: Sequence[Tensor], matrices: str, t: int, bucket: int) -> Message:
-        links, sent = self.links(t, matrices), _pack(arrays)
-        size, received, free = sum(map(Tensor.numel, sent)), {}, self._free
-        for peer in links.sources:
-            for k, row in enumerate(free):
-                # the last bucket is a little shorter than the others, and may have the buffer of one of them
-                if row.numel() >= size and row.dtype == sent[0].dtype:
-                    received[peer] = free.pop(k)
-                    break
-            else:
-                received[peer] = sent[0].new_empty(size)
-        message = self._send(sent, size, received, links.targets, bucket)
-        message.arrays, message.weights = arrays, [links.weights[name] for name in matrices]
-        self._flying.append(message)
-        return message
+            parcels = [([a], name, t - ago) for a, name, ago in zip(arrays, matrices, late, strict=True)]
+        messages, free = [], self._free
+        for own, names, when in parcels:
+            links, sent = self.links(when, names), _pack(own)
+            size, received = sum(map(Tensor.numel, sent)), {}
+            for peer in links.sources:
+                for k, row in enumerate(free):
+                    # the last bucket is a little shorter than the others, and may have the buffer of one of them
+                    if row.numel() >= size and row.dtype == sent[0].dtype:
+                        received[peer] = free.pop(k)
+                        break
+                else:
+                    received[peer] = sent[0].new_empty(size)
+            message = self._send(sent, size, received, links.targets, bucket)
+            message.arrays, message.weights = own, list(map(links.weights.__getitem__, names))
+            messages.append(message)
+        self._flying += messages
+        return messages
 
     def mix(self, messages: Sequence[Message], first: int, last: int) -> Any:
         """Return Σ_j w_ij a_j of the numbers from `first` up to `last` of each array, once all have arrived."""
@@ -302,7 +302,7 @@ def _pack(arrays: Sequence[Tensor]) -> list[Tensor]:
 
     Where they stand side by side in memory, one vector needs no copy.
     """
-    flat = [a.reshape(-1) for a in arrays]
+    flat = list(map(torch.flatten, arrays))
     if len(flat) == 1:
         return flat
     end, storage = flat[0].data_ptr(), flat[0].untyped_storage().data_ptr()

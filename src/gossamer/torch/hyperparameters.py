@@ -87,7 +87,13 @@ class Hyperparameters:
                     f"weight_decay of parameter group {k} was {decay:g} when Decentralized was made, and is "
                     f"{group['weight_decay']:g} now: it cannot change."
                 )
-            etas.append(None if scheduled else check_rate(group["lr"], f"lr of parameter group {k}"))
+            if scheduled:
+                etas.append(None)
+            else:
+                lr = group["lr"]
+                etas.append(
+                    lr if type(lr) is float and 0 <= lr < math.inf else check_rate(lr, f"lr of parameter group {k}")
+                )
             momenta.add(group.get("momentum"))
         if self._momentum is None:
             return Rates(etas)

@@ -30,7 +30,7 @@ from gossamer.torch.exchange import Counters, Exchange, fingerprint
 from gossamer.torch.faults import Guard, NeighborLost, OnNonfinite
 from gossamer.torch.hyperparameters import Hyperparameters, Rates, check_rate, find_momentum
 from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_local_steps
-from gossamer.torch.rounds import Answer, Gradients, Loop, Rounds, probe_state
+from gossamer.torch.rounds import Answer, Loop, Rounds, probe_state
 from gossamer.torch.world import ProcessWorld
 
 if TYPE_CHECKING:
@@ -191,6 +191,7 @@ class Decentralized(Optimizer):
         self.overlap = self._ahead and overlap is not False
         # these use a gradient in the call that it is given in, and their arithmetic is elementwise
         self._borrows = self._ahead and _is_ours(rule)
+        self._chunked = self._borrows and self.local is None
         # one message is the fastest; without overlap buckets have one buffer in turn, and backward completes them apart
         self._buckets = flat.make_buckets(several=self._borrows and overlap in (False, "backward"))
         self._buffers = self._make_buffers()
@@ -206,7 +207,7 @@ class Decentralized(Optimizer):
                     self._buffers_of(bucket),
                     ahead=self._ahead,
                     overlap=self.overlap,
-                    chunked=self._borrows and self.local is None,
+                    chunked=self._chunked,
                     may_sleep=network.awake(0) is not None or self.elastic is not None,
                 )
             )
@@ -457,13 +458,11 @@ class Decentralized(Optimizer):
             if not self._has_compared:
                 self._warn_if_alike(looked)
             for rounds in self._rounds:
-                rounds.answer(self._prepare(rounds, gradients), rates)
+                rounds.answer(gradients if self._chunked else self._prepare(rounds, gradients), rates)
         self._show()
 
-    def _prepare(self, rounds: Any, gradients: Callable[[Span], tuple[Tensor, ...]]) -> Gradients:
-        """Return gradients as the rule gets them: to be read by chunks if it uses them at once, or else in memory."""
-        if self._borrows and self.local is None:
-            return gradients
+    def _prepare(self, rounds: Any, gradients: Callable[[Span], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """Return the gradients of a bucket as the rule gets them."""
         found = gradients(rounds.bucket)
         if not self.hyperparameters.decays_gradient:
             return found

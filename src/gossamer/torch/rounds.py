@@ -93,9 +93,10 @@ class Replay:
         answer = self.answers[self._answer]
         assert isinstance(answer, Answer)
         self._answer += 1
-        self.rates, found = answer.rates, answer.gradients
-        self._hyperparameters.set(self.span, self.agent.t, self.rates)
-        found = found(self.span) if callable(found) else found
+        if answer.rates != self.rates:
+            self.rates = answer.rates
+            self._hyperparameters.set(self.span, self.agent.t, self.rates)
+        found = answer.gradients(self.span) if callable(answer.gradients) else answer.gradients
         return found[0] if len(points) == 1 else found
 
     def full_gradient(self, *points: Tensor) -> Any:
@@ -228,7 +229,7 @@ class Rounds:
         return self.flat.freeze(x, span or self.bucket) if self.flat.frozen_later else x
 
     def _begin(self, t: int, rates: Rates, answers: list[Answer | Loop]) -> None:
-        self.t, self.rates, replay = t, rates, self._replay
+        self.t, self.rates, self._state, replay = t, rates, State(**self.buffers), self._replay
         replay.answers, replay.messages, replay.results = answers, [], []
         agent = replay.agent
         agent.t, agent.number, agent.drawn = max(t, 0), t + 1, 0
@@ -248,13 +249,21 @@ class Rounds:
 
     def _round(self) -> None:
         """Run this round, from its start to a question, or to its end and the beginning of the next one."""
-        t, replay, rule, sums = self.t, self._replay, self.rule, list[Tensor]()
+        t, replay, sums = self.t, self._replay, list[Tensor]()
+        step = self.rule.ahead if self._ahead else self.rule.step
         whole = not replay.answers or t < 0 or len(self._chunks) == 1
         others = dict[str, Tensor]()  # arrays that are no vectors of the model: all chunks need those of before
         for span in (self.bucket,) if whole else self._chunks:
             replay.rewind(span, self.rates)
             view = self.buffers if whole else self._cut(span)
-            after = self._start_rule() if t < 0 else self._step_rule(State(**view), span)
+            if t < 0:
+                after = self._start_rule()
+            elif self.hyperparameters.shrinks:
+                shrunk = self.hyperparameters.shrink(State(**view), span, t, self.rates)
+                replay.model = shrunk.x, view["x"]  # gradients that are asked for at its model are at the model before
+                after = step(shrunk, replay)
+            else:
+                after = step(self._state if whole else State(**view), replay)
             if t < 0 or not self.may_sleep or self._is_awake(t):
                 arrays = dict(after)
                 sums += map(torch.sum, arrays.values())
@@ -268,7 +277,7 @@ class Rounds:
         self.check(self.buffers, replay.rates, sums)
         for posted in replay.messages:
             self._exchange.release(posted)
-        self._begin(t + 1 if t >= 0 else int(self._ahead and hasattr(rule, "shift")), replay.rates, [])
+        self._begin(t + 1 if t >= 0 else int(self._ahead and hasattr(self.rule, "shift")), replay.rates, [])
 
     def _start_rule(self) -> State:
         """Return the state that the rule starts with, in the phase that it goes on in."""
@@ -279,15 +288,6 @@ class Rounds:
         if self.hyperparameters.shrinks:
             after = self.hyperparameters.shrink(after, self.bucket, 0, replay.rates)
         return rule.shift(after, replay)
-
-    def _step_rule(self, state: State, span: Span) -> State:
-        """Return the state after this round, of a span."""
-        step = self.rule.ahead if self._ahead else self.rule.step
-        if not self.hyperparameters.shrinks:
-            return step(state, self._replay)
-        shrunk = self.hyperparameters.shrink(state, span, self.t, self.rates)
-        self._replay.model = shrunk.x, state.x  # gradients that are asked for at its model are at the model before
-        return step(shrunk, self._replay)
 
     def _is_awake(self, t: int) -> bool:
         awake = self._exchange.network.awake(t)
