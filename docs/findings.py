@@ -30,9 +30,8 @@ FIGURES = HERE / "assets" / "reproduction"
 ABOUT = {
     "fig1": (
         "The methods that the paper compares, each tuned with the same budget by the loss at the end, because the "
-        "paper "
-        "judges by it, and three controls. Under a bias the lowest loss is passed on the way to the floor, so this is "
-        "early stopping, for all methods alike."
+        "paper judges by it, and three controls. Under a bias the lowest loss is passed on the way to the floor, so "
+        "this is early stopping, for all methods alike."
     ),
     "descent": (
         "The rounds to a loss of 0.42 from which it stays there, of methods that were tuned for just that, on a grid "
@@ -106,10 +105,9 @@ HEAD = """# What the reproduction found
 </div>
 
 This page is written by `make findings` from a run of `make reproduce`; no number on it was typed. The interactive
-report of the same run is `runs/reproduction/report.html`, and its verdicts are in
-[verdicts.json](assets/reproduction/verdicts.json).
-
-## All claims
+report of the same run is `runs/reproduction/report.html`, its verdicts are in
+[verdicts.json](assets/reproduction/verdicts.json), and the settings that tuning chose in every replicate in
+[chosen.json](assets/reproduction/chosen.json).
 
 {claims}
 """
@@ -174,8 +172,6 @@ def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
     text += "\n" * bool(SHOWN[name]) + claims(verdicts) + "\n" + chosen(tomllib.loads(study.spec))
     if name == "sensitivity":
         text += "\n" + stable(study.step_sizes())
-    elif study.tuning is not None:
-        text += "\n" + tuned(study.tuning)
     if name == "start":
         text += "\n" + starts(study)
     return text
@@ -284,12 +280,12 @@ def pictures(titles: dict[str, str]) -> str:
 
 
 def overview(verdicts: list[dict], titles: dict[str, str]) -> str:
-    """Every claim with its verdict, under the experiment that it is about."""
-    text = ""
-    for name, title in titles.items():
-        rows = [(badge(row["verdict"]), row["claim"]) for row in verdicts if row["experiment"] == name]
-        text += f"\n**[{title}](#{slug(title)})**\n\n" + table(["verdict", "claim"], rows)
-    return text.strip("\n")
+    """The verdicts of each experiment; its section says the claims."""
+    rows = [
+        (f"[{title}](#{slug(title)})", " ".join(badge(row["verdict"]) for row in verdicts if row["experiment"] == name))
+        for name, title in titles.items()
+    ]
+    return table(["experiment", "verdicts on its claims"], rows)
 
 
 def slug(title: str) -> str:
@@ -340,18 +336,6 @@ def chosen(spec: dict) -> str:
 
 def _stage(stage: dict) -> str:
     return ", ".join(f"{key} {value}" if key != "kind" else value for key, value in stage.items())
-
-
-def tuned(frame: pl.DataFrame) -> str:
-    rows = []
-    for (variant, algorithm), tried in frame.group_by("variant", "algorithm", maintain_order=True):
-        best = tried.filter(pl.col("chosen"))
-        lost = tried.filter(pl.col("diverged") > 0).height
-        each = " / ".join(dict.fromkeys(best["setting"].to_list()))
-        values = " to ".join(extremes(best["value"]))
-        rows.append((variant, f"`{algorithm}`", each, values, str(tried.height), str(lost)))
-    head = ["variant", "method", "chosen in the replicates", "criterion", "settings tried in all", "of these diverged"]
-    return table(head, rows)
 
 
 def stable(tried: pl.DataFrame) -> str:

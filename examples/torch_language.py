@@ -41,7 +41,7 @@ LENGTH, PAGE = 200_000, 2_000
 
 
 class Scale(NamedTuple):
-    """How large all is."""
+    """The sizes of the model and of the run."""
 
     width: int = 48
     layers: int = 2
@@ -89,7 +89,7 @@ KINDS = {"sources": sources, "help pages": help_pages, "names of characters": na
 
 
 class Text(NamedTuple):
-    """What one process has: characters to learn from, and characters that are held out."""
+    """The text of one process: characters to learn from, and characters that are held out."""
 
     learned: Tensor
     held: Tensor
@@ -121,7 +121,7 @@ class LanguageModel(nn.Module):
         self.register_buffer("mask", nn.Transformer.generate_square_subsequent_mask(scale.window), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The mean cross-entropy of every character of windows, given those before it in its window."""
+        """Return the mean cross-entropy of every character of windows, given those before it in its window."""
         h = self.characters(x[:, :-1]) + self.places.weight
         for layer in self.layers:
             h = layer(h, src_mask=self.mask, is_causal=True)
@@ -133,7 +133,7 @@ def windows(text: Tensor, starts: Tensor, scale: Scale) -> Tensor:
 
 
 class Setting(NamedTuple):
-    """What is tuned: AdamW's rate, and hyper-parameters of the rule."""
+    """A setting that is tuned: AdamW's rate, and hyper-parameters of the rule."""
 
     lr: float
     rule: dict[str, float]
@@ -214,7 +214,7 @@ class Run:
         )
 
     def losses(self) -> list[float]:
-        """By kind of text, on windows that follow each other."""
+        """Return the loss of each kind of text, on windows that follow each other."""
         starts = torch.arange(0, len(self.text.held) - self.scale.window, 4 * self.scale.window)
         with torch.no_grad():
             mine = self.model(windows(self.text.held, starts, self.scale)).reshape(1)
@@ -224,7 +224,7 @@ class Run:
 
 
 def settings(method: str, scale: Scale) -> list[Setting]:
-    """What a method is tried with: as many as there are rates."""
+    """Return the settings that a method is tried with: as many as there are rates."""
     if method.startswith("Biased-DMT"):
         half = len(scale.rates) // len(OUTER)
         first = (len(scale.rates) - half) // 2
@@ -232,28 +232,28 @@ def settings(method: str, scale: Scale) -> list[Setting]:
     return [Setting(lr, {}) for lr in scale.rates]
 
 
-def told(text: str) -> None:
+def print_once(text: str) -> None:
     if dist.get_rank() == 0:
         print(text, flush=True)
 
 
-def tuned(method: str, text: Text, scale: Scale) -> tuple[Setting, list[dict[str, Any]]]:
-    """The setting with the least loss at the end, and all that were tried."""
+def tune(method: str, text: Text, scale: Scale) -> tuple[Setting, list[dict[str, Any]]]:
+    """Return the setting with the least loss at the end, and all that were tried."""
     tried = []
     for setting in settings(method, scale):
         run = Run(method, setting, TUNING_SEED, text, scale, scale.tuning_steps)
         run.turn(scale.tuning_steps)
         tried.append({"lr": setting.lr, "rule": setting.rule, "loss": run.curve[-1]["loss"]})
-        told(f"tuning {method}: lr {setting.lr:g} {setting.rule or ''}: {tried[-1]['loss']:.4f}")
+        print_once(f"tuning {method}: lr {setting.lr:g} {setting.rule or ''}: {tried[-1]['loss']:.4f}")
     best = min(tried, key=lambda one: one["loss"] if math.isfinite(one["loss"]) else math.inf)
     return Setting(best["lr"], best["rule"]), tried
 
 
-def measured(scale: Scale) -> dict[str, Any]:
-    """In each of four processes: tune all methods, then train them in turns."""
+def measure(scale: Scale) -> dict[str, Any]:
+    """Tune all methods, then train them in turns, in each of four processes."""
     began, load = time.perf_counter(), os.getloadavg()[0]
     text = Text.of(list(KINDS)[dist.get_rank()])
-    found = {method: tuned(method, text, scale) for method in METHODS}
+    found = {method: tune(method, text, scale) for method in METHODS}
     curves: dict[str, list[Any]] = {method: [] for method in METHODS}
     for seed in scale.seeds:
         runs = {name: Run(name, chosen, seed, text, scale, scale.steps) for name, (chosen, _) in found.items()}
@@ -263,7 +263,7 @@ def measured(scale: Scale) -> dict[str, Any]:
         for name, run in runs.items():
             curves[name].append(run.curve)
             end = run.curve[-1]
-            told(f"seed {seed}: {name}: {end['loss']:.4f}, {end['sent'] / 1e6:.1f} MB, {end['seconds']:.1f} s")
+            print_once(f"seed {seed}: {name}: {end['loss']:.4f}, {end['sent'] / 1e6:.1f} MB, {end['seconds']:.1f} s")
     parameters = sum(p.numel() for p in LanguageModel(scale).parameters())
     tuning = {name: {"chosen": chosen._asdict(), "tried": tried} for name, (chosen, tried) in found.items()}
     facts = {"parameters": parameters, "kinds": list(KINDS), "characters": LENGTH, **scale._asdict()}
@@ -280,7 +280,7 @@ def main() -> int:
     if "RANK" not in os.environ:
         return launch(PROCESSES, __file__, sys.argv[1:], prefix=False)
     dist.init_process_group("gloo")
-    found = measured(QUICK if options.quick else Scale())
+    found = measure(QUICK if options.quick else Scale())
     if dist.get_rank() == 0 and options.out:
         Path(options.out).parent.mkdir(parents=True, exist_ok=True)
         Path(options.out).write_text(json.dumps(found, indent=1), encoding="utf-8")

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import json
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -20,6 +21,8 @@ from gossamer.engines.agents import Cost
 from gossamer.engines.costs import costs
 from gossamer.metrics import OURS
 from gossamer.networks import WEIGHTS
+from gossamer.oracles import STAGES
+from gossamer.problems import PROBLEMS
 from gossamer.specs import catalogue
 
 MARK = re.compile(r"^<!-- table: ([a-z]+) -->$", re.MULTILINE)
@@ -90,6 +93,26 @@ def datasets() -> str:
     return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
 
 
+def problems() -> str:
+    return _signatures(PROBLEMS)
+
+
+def stages() -> str:
+    return _signatures(STAGES)
+
+
+def _signatures(registry: dict[str, Any]) -> str:
+    """What each function of a registry does, and its keys with their defaults."""
+    rows = []
+    for name, make in registry.items():
+        keys = [
+            f"`{key}`" if value.default in (None, value.empty) else f"`{key} = {json.dumps(value.default)}`"
+            for key, value in inspect.signature(make).parameters.items()
+        ]
+        rows.append((f"`{name}`", ", ".join(keys) or "–", _first(inspect.getdoc(make))))
+    return _table(["name", "keys, with their defaults", "what it is"], rows)
+
+
 def compressors() -> str:
     return _entries(catalogue.CATALOGUE["compressors"]())
 
@@ -138,7 +161,7 @@ def exits() -> str:
 
 FILLED = (
     *(algorithms, equations, metrics, networks, compared, weights, splits, spreads, sizes),
-    *(datasets, compressors, aggregators, schedules, surroundings, commands, exits),
+    *(problems, stages, datasets, compressors, aggregators, schedules, surroundings, commands, exits),
 )
 TABLES = {make.__name__: make for make in FILLED}
 

@@ -1,47 +1,26 @@
-"""Habits of training loops that take two ranks: checkpoints by tools of PyTorch, a compiled step, wrapped models."""
+"""Habits of training loops that take two ranks: a compiled step, wrapped models, the mean between steps."""
 
 import warnings
-from pathlib import Path
 
 import gossamer as gs
 
-RULES = {
-    "biased-dmt": gs.BiasedDMT(eta=0.1, lam=0.3),
-    "d-psgd": gs.DPSGD(eta=0.1),
-    "gnsd": gs.GNSD(eta=0.1),
-    "adamw inside": gs.DPSGD(eta=1.0),
-}
-SAVING = {
-    "dcp.save": "dcp",
-    "dcp.async_save": "dcp async",
-    "get_state_dict": "state_dict of dcp",
-    "torch.save a rank": "torch.save",
-}
-"""Ways to save, by their names in `kept_states`."""
 
-
-def all_of_them(rank, size, folder):
+def all_of_them(rank, size):
     """One start of processes for all of it."""
-    found = {(way, rule): saved(rank, f"{folder}/{way}-{rule}", way, rule) for way in SAVING for rule in RULES}
-    found["wrapped"] = wrapped(rank)
-    found["mean"] = mean(rank)
-    found["compiled step"] = compiled_step(rank)
-    found["uneven"] = uneven(rank)  # the last one, since its ranks part
-    return found
+    found = {"wrapped": wrapped(rank), "mean": mean(rank), "compiled step": compiled_step(rank)}
+    return found | {"uneven": uneven(rank)}  # the last one, since its ranks part
 
 
-def made(rule="biased-dmt"):
+def made():
     """A model, and its optimizer."""
-    from functools import partial
-
     import torch
 
     from gossamer.torch import Decentralized
 
     torch.manual_seed(0)
     model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1)).double()
-    inner = partial(torch.optim.AdamW, lr=0.1) if rule == "adamw inside" else None
-    return model, Decentralized(model.parameters(), RULES[rule], "complete", inner=inner, timeout=20)
+    rule = gs.BiasedDMT(eta=0.1, lam=0.3)
+    return model, Decentralized(model.parameters(), rule, "complete", timeout=20)
 
 
 def train(rank, model, optimizer, first, last, step=None):
@@ -58,25 +37,6 @@ def numbers(model):
     import torch
 
     return torch.cat([p.detach().reshape(-1) for p in model.parameters()]).tolist()
-
-
-def saved(rank, folder, way, rule):
-    """Where a run of six steps ends, and where one ends that another process of this rank went on with after three."""
-    import torch.distributed as dist
-
-    from tests.torch_engine import kept_states
-
-    model, optimizer = made(rule)
-    train(rank, model, optimizer, 0, 3)
-    kept_states.stored(SAVING[way], Path(folder), model, optimizer, rank)
-    dist.barrier()
-    train(rank, model, optimizer, 3, 6)
-    straight = numbers(model)
-
-    model, optimizer = made(rule)
-    kept_states.loaded(SAVING[way], Path(folder), model, optimizer, rank)
-    train(rank, model, optimizer, 3, 6)
-    return straight, numbers(model)
 
 
 def compiled_step(rank):

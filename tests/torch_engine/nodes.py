@@ -93,7 +93,7 @@ def refused(rank, size):
     from gossamer.torch import decentralize
 
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("across", "within"))
-    half, pairs = DeviceMesh("cpu", [0, 1]), init_device_mesh("cpu", (2, 2))
+    half = DeviceMesh("cpu", [0, 1])
 
     def model():
         return torch.nn.Linear(4, 4)
@@ -106,7 +106,6 @@ def refused(rank, size):
 
     found = {
         "two dimensions": told(model(), mesh),
-        "dimensions without names": told(model(), pairs),
         "a group": told(model(), mesh["across"].get_group()),
         "not in it": told(model(), half) if rank > 1 else "",
         "parameters": told(model().parameters(), mesh["across"]),

@@ -19,7 +19,15 @@ import torch
 import gossamer as gs
 from gossamer import networks
 from gossamer.torch import asynchronous
-from gossamer.torch.asynchronous import Kind, Meetings, Message, Preempted, StartingAgent, WakingAgent, without_rounds
+from gossamer.torch.asynchronous import (
+    Kind,
+    Meetings,
+    PeerMessage,
+    Preempted,
+    StartingAgent,
+    WakingAgent,
+    without_rounds,
+)
 from gossamer.torch.exchange import Counters
 from gossamer.torch.faults import NeighborLost
 from tests.torch_engine import asynchronous_ranks, forked
@@ -266,7 +274,7 @@ def test_a_peer_may_end_as_soon_as_all_have_arrived(monkeypatch):
     thread.start()
     forked.wait_until(lambda: wire.sent, 10)
     with table.lock:  # both are known before the thread that waits goes on
-        table._receive(1, Message(Kind.ARRIVED, 1, 1))
+        table._receive(1, PeerMessage(Kind.ARRIVED, 1, 1))
         table._receive(1, None)
     thread.join(10)
     assert not thread.is_alive()

@@ -77,12 +77,12 @@ def test_a_part_of_a_dataset_is_split_by_its_own_labels():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SplitSampler(LABELS, 0), "batch must be a whole number of rows from 1, but is 0"),
+        (lambda: SplitSampler(LABELS, 0), "batch must be a whole number of at least 1, but is 0"),
         (
             lambda: SplitSampler(LABELS, 26, rank=0, world=4),
             "rank 3 has 25 rows under by-label, fewer than a batch of 26",
         ),
-        (lambda: SplitSampler(LABELS, 2, rank=4, world=4), "rank must be in 0 … 3, but is 4"),
+        (lambda: SplitSampler(LABELS, 2, rank=4, world=4), "rank must be a whole number of at most 3, but is 4"),
         (lambda: SplitSampler(LABELS, 2, split="sorted"), "unknown split 'sorted'"),
         (
             lambda: SplitSampler(Unlabelled(), 2),

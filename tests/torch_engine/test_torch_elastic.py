@@ -103,7 +103,7 @@ def test_addresses_of_loopback_and_others_are_not_mixed():
 
 def test_what_a_participant_says_counts_only_with_the_key_and_under_its_name():
     one = replace(VETERANS[0], failed=("x",))
-    data = one.signed(b"secret")
+    data = one.sign(b"secret")
     assert Member.read("a", data, b"secret") == one
     assert Member.read("a", data, b"another") is None
     assert Member.read("b", data, b"secret") is None
@@ -128,6 +128,10 @@ def test_what_cannot_be_elastic_is_refused_before_any_work(monkeypatch):
         make(process_group=object())
     with pytest.raises(gs.InputError, match="changes or is directed, so that nothing says how its agents talk"):
         make(network=gs.networks.make("one-peer-exponential", 4))
+    with monkeypatch.context() as patch:
+        patch.setenv("GOSSAMER_OVER", __file__)  # a process that is started again after all others have ended
+        with pytest.raises(SystemExit, match="0"):
+            make()
     with monkeypatch.context() as patch:
         patch.setitem(sys.modules, "torchft", None)
         with pytest.raises(gs.InputError, match=r'torchft.* not installed.*`pip install "gossamer\[elastic\]"`'):
@@ -259,7 +263,7 @@ def killed_at_the_start(rank, size, rule, network, phase, again=False):
 
         from gossamer.torch.world import ProcessWorld
 
-        where, name = {"connects": (dist, "init_process_group"), "agrees": (ProcessWorld, "agree")}[phase]
+        where, name = {"connects": (dist, "init_process_group"), "agrees": (ProcessWorld, "texts")}[phase]
         setattr(where, name, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
     return trained(rank, size, rule, network, {}, 20, timeout=3.0)
 
@@ -333,7 +337,7 @@ def test_one_that_joins_and_cannot_connect_stalls_the_members_once(torchft, tmp_
     with ElasticRanks(slowly, 3, DMT, "ring", folder=str(tmp_path), seconds=20.0) as ranks:
         forked.wait_until(lambda: len(list(tmp_path.glob("begun-*"))) == 3, 90)
         client = import_torchft("LighthouseClient")(ranks.address, timedelta(seconds=2))
-        data = member("j", place=3).signed(b"secret")
+        data = member("j", place=3).sign(b"secret")
 
         def ask():
             told = client.quorum("j", timedelta(seconds=20), data=data).participants
@@ -392,7 +396,7 @@ def test_strangers_reach_loopback_alone_and_neither_end_the_run_nor_get_into_it(
                 quorum = client.quorum(name, timedelta(seconds=8), data=data)
                 asked[name] = [one.replica_id for one in quorum.participants]
 
-        for name, data in (("stranger", {"x": 1}), ("forger", VETERANS[0].signed(b"guess"))):
+        for name, data in (("stranger", {"x": 1}), ("forger", VETERANS[0].sign(b"guess"))):
             thread = threading.Thread(target=ask, args=(name, data))
             thread.start()
             thread.join()

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 def quick(rank, size):
     example = runpy.run_path(str(ROOT / "examples" / "torch_language.py"))
-    return example["measured"](example["QUICK"])
+    return example["measure"](example["QUICK"])
 
 
 @pytest.fixture(scope="module")

@@ -79,9 +79,9 @@ def test_an_optimizer_of_another_kind_is_refused():
         with pytest.raises(
             gs.InputError, match="configure_optimizers must have one optimizer, which is a Decentralized"
         ):
-            callbacks._decentralized(optimizers, "configure_optimizers")
+            callbacks._check_optimizer(optimizers, "configure_optimizers")
     optimizer = Decentralized([weight()], gs.DPSGD(0.1))
-    assert callbacks._decentralized([optimizer], "") is optimizer
+    assert callbacks._check_optimizer([optimizer], "") is optimizer
 
 
 @pytest.mark.slow

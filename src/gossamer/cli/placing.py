@@ -11,8 +11,7 @@ from gossamer.basics.sizes import cores
 from gossamer.cli.shared import flag, print_error, resumable
 from gossamer.core import InputError, brief, whole
 
-MOST = 4096
-"""The most devices that can be asked for."""
+MOST = 4096  # devices that can be asked for
 
 Devices = Annotated[
     str | None,
@@ -47,7 +46,11 @@ NOBODY = Meeting()
 @contextmanager
 def use_devices(devices: str | None, split: str | None, meeting: Meeting = NOBODY) -> Iterator[None]:
     """Compute on these devices, together with the processes of a meeting; Ctrl-C ends with a word on how to go on."""
-    count = None if devices is None else _count(devices)
+    count = devices
+    if devices is not None and devices != "all":
+        if not devices.isdecimal():
+            raise InputError(f"--devices must be a whole number or all, but is {brief(devices)}.")
+        count = whole("--devices", int(devices), most=MOST)
     if count is None and split is None and meeting == NOBODY:
         with resumable():
             yield
@@ -83,11 +86,3 @@ def refuse_others(spec: str, own: list[Path] | None) -> None:
     from gossamer.engines import processes
 
     processes.check_same(spec, own or [])
-
-
-def _count(devices: str) -> int | str:
-    if devices == "all":
-        return devices
-    if not devices.isdecimal():
-        raise InputError(f"--devices must be a whole number or all, but is {brief(devices)}.")
-    return whole("--devices", int(devices), most=MOST)

@@ -72,7 +72,7 @@ class Kind(enum.IntEnum):
     LEAVE = 8  # ends the messages of the sender
 
 
-class Message(NamedTuple):
+class PeerMessage(NamedTuple):
     """A message between two peers: five integers, and arrays in one piece."""
 
     kind: Kind
@@ -89,10 +89,10 @@ class Transport:
     of their own. They call `receive` with a peer and its message, or with None once the connection has closed.
     """
 
-    def __init__(self, world: ProcessWorld, peers: list[int], receive: Callable[[int, Message | None], None]):
+    def __init__(self, world: ProcessWorld, peers: list[int], receive: Callable[[int, PeerMessage | None], None]):
         self._dtype, self._receive = world.dtype, receive
         self._group: Any = dist.new_group(backend="gloo", timeout=world.timeout)
-        self._queues: dict[int, queue.SimpleQueue[Message | None]] = {peer: queue.SimpleQueue() for peer in peers}
+        self._queues: dict[int, queue.SimpleQueue[PeerMessage | None]] = {peer: queue.SimpleQueue() for peer in peers}
         self._behind = set(peers)  # peers that have not read everything
         self._writers = [threading.Thread(target=self._write, args=(peer,), daemon=True) for peer in peers]
         self._readers = [threading.Thread(target=self._read, args=(peer,), daemon=True) for peer in peers]
@@ -100,7 +100,7 @@ class Transport:
         for thread in self._writers + self._readers:
             thread.start()
 
-    def send(self, peer: int, message: Message) -> None:
+    def send(self, peer: int, message: PeerMessage) -> None:
         """Queue a message, without waiting for it to leave."""
         self._queues[peer].put(message)
 
@@ -112,7 +112,7 @@ class Transport:
     def _close(self) -> None:
         """Close all connections and end all threads: gloo's, in an interpreter that shuts down, abort the process."""
         for peer in self._queues:
-            self.send(peer, Message(Kind.PING, LAST))
+            self.send(peer, PeerMessage(Kind.PING, LAST))
         end = time.monotonic() + CLOSING
         while self._behind and time.monotonic() < end:
             time.sleep(0.002)  # a connection that closes early may discard what the peer has not read yet
@@ -151,7 +151,7 @@ class Transport:
                 return self._receive(peer, None)
             if kind == Kind.PONG and number == LAST:
                 self._behind.discard(peer)
-            self._receive(peer, Message(Kind(kind), number, epoch, names, body))
+            self._receive(peer, PeerMessage(Kind(kind), number, epoch, names, body))
         return self._behind.discard(peer)
 
 
@@ -190,7 +190,7 @@ class Meetings:
         self._is_waking = self._has_left = False
         self._failure: Exception | None = None
         self._request: tuple[int, int] | None = None  # the peer and the number of the one that waits for a reply
-        self._reply: Message | None = None
+        self._reply: PeerMessage | None = None
         self._requests, self._unanswered = 0, dict.fromkeys(self.peers, 0)
         # what each accepted meeting has added to the state, by peer and number, until it is settled
         self._unsettled: dict[tuple[int, int], dict[str, Tensor]] = {}
@@ -250,7 +250,7 @@ class Meetings:
                 return  # all have arrived at the end
             rank, self._missed = self.world.rank, dict.fromkeys(self._missed, 0)
             self._wait(lambda: not any(self._unanswered.values()))
-            self._arrive(Message(Kind.ARRIVED, rank, self._arrivals[rank] + 1))
+            self._arrive(PeerMessage(Kind.ARRIVED, rank, self._arrivals[rank] + 1))
             self._wait(lambda: min(self._arrivals) >= self._arrivals[rank])
             # that a peer has arrived may be known, by way of others, before its COMMIT is here
             self._wait(lambda: not self._unsettled)
@@ -294,7 +294,7 @@ class Meetings:
         error = NeighborLost(f"rank {self.world.rank} lost rank {peer}, which {why}. {way_out}", (peer,))
         self._failure = self._failure or error
 
-    def _receive(self, peer: int, message: Message | None) -> None:
+    def _receive(self, peer: int, message: PeerMessage | None) -> None:
         """Answer a message at once, in the thread that has read it."""
         with self.lock:
             if message is None:
@@ -317,13 +317,13 @@ class Meetings:
                         self._arrive(message)
                     case Kind.LEAVE:
                         del self._missed[peer]
-                    case _:  # a PONG, which has been counted above
+                    case Kind.PONG:  # counted above
                         pass
             except Exception as error:  # such as no memory, which the script must see
                 self._failure = self._failure or error
             return self.lock.notify_all()
 
-    def _answer(self, peer: int, message: Message) -> None:
+    def _answer(self, peer: int, message: PeerMessage) -> None:
         """Accept a request, or decline it."""
         number = message.number
         crosses = self._request is not None and self._request[0] == peer and self._reply is None
@@ -338,10 +338,10 @@ class Meetings:
             self.state[name] += a
         self.tally.answered += 1
         if crosses:
-            self._reply = Message(Kind.ABORT)
+            self._reply = PeerMessage(Kind.ABORT)
         return None
 
-    def _take_reply(self, peer: int, message: Message) -> None:
+    def _take_reply(self, peer: int, message: PeerMessage) -> None:
         """Give the reply to the request that waits for it; abort the meeting if none does any more."""
         self._unanswered[peer] -= 1
         is_wanted = self._request == (peer, message.number) and self._reply is None
@@ -350,7 +350,7 @@ class Meetings:
         if message.kind == Kind.ACCEPT:
             self._send(peer, Kind.COMMIT if is_wanted else Kind.ABORT, message.number)
 
-    def _settle(self, peer: int, message: Message) -> None:
+    def _settle(self, peer: int, message: PeerMessage) -> None:
         """Forget what a meeting has added to the state, and subtract it if the peer has aborted."""
         added = self._unsettled.pop((peer, message.number))
         if message.kind == Kind.COMMIT:
@@ -361,8 +361,8 @@ class Meetings:
         else:
             self._revert(added)
 
-    def _arrive(self, message: Message) -> None:
-        """Note that a rank has arrived and, if it is new, tell all peers."""
+    def _arrive(self, message: PeerMessage) -> None:
+        """Note that a rank has arrived and, if it is new, pass it on to all peers."""
         if message.epoch > self._arrivals[message.number]:
             self._arrivals[message.number] = message.epoch
             for peer in self.peers:
@@ -373,9 +373,9 @@ class Meetings:
         if arrays is not None:
             names = sum(1 << place for place, name in enumerate(sorted(self.state)) if name in arrays)
             body = torch.cat([arrays[name].reshape(-1) for name in sorted(arrays)]).to("cpu", self.world.dtype)
-        self._post(peer, Message(kind, number, self._epoch, names, body))
+        self._post(peer, PeerMessage(kind, number, self._epoch, names, body))
 
-    def _post(self, peer: int, message: Message) -> None:
+    def _post(self, peer: int, message: PeerMessage) -> None:
         self.counters.messages += 1
         self.counters.bytes_sent += 5 * 8 + (0 if message.body is None else message.body.nbytes)
         self._transport.send(peer, message)
@@ -535,12 +535,11 @@ def without_rounds(
     network: Network, overlap: bool | str | None, on_nonfinite: str, elastic: bool, process_group: Any
 ) -> Network:
     """Return the asynchronous form of a network. Raise InputError if another argument needs rounds."""
-    skips = on_nonfinite == "skip"
-    for argument, given in (("overlap", overlap), ('on_nonfinite="skip"', skips), ("elastic", elastic)):
-        if given:
-            raise InputError(
-                f"{argument} needs rounds that all ranks take together, but asynchronous=True has none: leave one out."
-            )
+    arguments = {"overlap": overlap, 'on_nonfinite="skip"': on_nonfinite == "skip", "elastic": elastic}
+    if given := [name for name, value in arguments.items() if value]:
+        raise InputError(
+            f"{given[0]} needs rounds that all ranks take together, but asynchronous=True has none: leave one out."
+        )
     if process_group is not None:
         raise InputError(
             "process_group= makes several processes one agent, as DDP and FSDP do inside a node, but with "

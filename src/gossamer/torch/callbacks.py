@@ -36,7 +36,7 @@ def huggingface(trainer: Any, loader: DataLoader[Any]) -> None:
             `SplitSampler`, a run that is resumed goes on at its place in the data.
     """
     transformers = _package("transformers", "callbacks.huggingface")
-    optimizer = _decentralized([trainer.optimizer], "Trainer(…, optimizers=(optimizer, scheduler))")
+    optimizer = _check_optimizer([trainer.optimizer], "Trainer(…, optimizers=(optimizer, scheduler))")
     arguments, batches, evaluate = trainer.args, _Batches(loader), trainer.evaluation_loop
     if arguments.load_best_model_at_end or arguments.save_strategy == "best":
         raise InputError(
@@ -51,9 +51,9 @@ def huggingface(trainer: Any, loader: DataLoader[Any]) -> None:
             return evaluate(*args, **options)
 
     def others(scheduler: Any) -> dict[str, Any]:
-        return _named(schedulers=[scheduler], scalers=[trainer.accelerator.scaler])
+        return _name_others(schedulers=[scheduler], scalers=[trainer.accelerator.scaler])
 
-    class Gossip(transformers.TrainerCallback):
+    class TrainerGossip(transformers.TrainerCallback):
         def on_train_begin(self, args: Any, state: Any, control: Any, **parts: Any) -> None:
             besides = others(parts["lr_scheduler"])
             step = resume(args.output_dir, trainer.model, optimizer, batches.sampler, **besides)
@@ -71,7 +71,7 @@ def huggingface(trainer: Any, loader: DataLoader[Any]) -> None:
 
     trainer.get_train_dataloader = lambda: batches
     trainer.evaluation_loop = evaluate_mean
-    trainer.add_callback(Gossip())
+    trainer.add_callback(TrainerGossip())
 
 
 def lightning(folder: str | Path, every: int = 1000, sampler: SplitSampler | None = None, keep: int = 2) -> Any:
@@ -94,7 +94,7 @@ def lightning(folder: str | Path, every: int = 1000, sampler: SplitSampler | Non
     lightning = _package("lightning.pytorch", "callbacks.lightning")
     whole("every", every)
 
-    class Gossip(lightning.Callback):
+    class LightningGossip(lightning.Callback):
         def __init__(self) -> None:
             self.optimizer: Decentralized | None = None
             self.step = self.used = 0
@@ -116,7 +116,7 @@ def lightning(folder: str | Path, every: int = 1000, sampler: SplitSampler | Non
                 raise InputError("a run that is resumed counts its steps: give Trainer(max_steps=…, max_epochs=-1).")
 
         def on_fit_start(self, trainer: Any, pl_module: Any) -> None:  # before anything is drawn from the data
-            self.optimizer = _decentralized(trainer.optimizers, "configure_optimizers")
+            self.optimizer = _check_optimizer(trainer.optimizers, "configure_optimizers")
             self.step = resume(folder, pl_module, self.optimizer, sampler, **self._others(trainer))
             self.used = self.step if sampler is None else sampler.position
             loop = trainer.fit_loop.epoch_loop
@@ -130,8 +130,9 @@ def lightning(folder: str | Path, every: int = 1000, sampler: SplitSampler | Non
             self.used += 1
             before, self.step = self.step, trainer.global_step
             if self.step > before and (self.step % every == 0 or self.step == trainer.max_steps):
+                assert self.optimizer is not None  # on_fit_start has set it
                 how = {"batches": self.used, "keep": keep}
-                save(folder, self.step, pl_module, _there(self.optimizer), sampler, **how, **self._others(trainer))
+                save(folder, self.step, pl_module, self.optimizer, sampler, **how, **self._others(trainer))
 
         def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
             if self.optimizer is not None:  # or else nothing has been trained
@@ -147,9 +148,9 @@ def lightning(folder: str | Path, every: int = 1000, sampler: SplitSampler | Non
 
         def _others(self, trainer: Any) -> dict[str, Any]:
             schedulers = [config.scheduler for config in trainer.lr_scheduler_configs]
-            return _named(schedulers=schedulers, scalers=[getattr(trainer.precision_plugin, "scaler", None)])
+            return _name_others(schedulers=schedulers, scalers=[getattr(trainer.precision_plugin, "scaler", None)])
 
-    return Gossip()
+    return LightningGossip()
 
 
 def accelerate(accelerator: Any) -> None:
@@ -170,12 +171,12 @@ def accelerate(accelerator: Any) -> None:
     def parts() -> tuple[Any, Decentralized, SplitSampler | None, dict[str, Any]]:
         """Return what was prepared."""
         optimizers, models = [one.optimizer for one in accelerator._optimizers], accelerator._models
-        optimizer = _decentralized(optimizers, "accelerator.prepare(model, optimizer, …)")
+        optimizer = _check_optimizer(optimizers, "accelerator.prepare(model, optimizer, …)")
         if len(models) != 1:
             raise InputError(f"accelerator.prepare got {len(models)} models, but one is saved with its optimizer.")
         samplers = filter(None, map(_split_sampler, accelerator._dataloaders))
         schedulers = [one.scheduler for one in accelerator._schedulers]
-        others = _named(schedulers=schedulers, objects=accelerator._custom_objects, scalers=[accelerator.scaler])
+        others = _name_others(schedulers=schedulers, objects=accelerator._custom_objects, scalers=[accelerator.scaler])
         return models[0], optimizer, next(samplers, None), others
 
     def save_state(output_dir: str | Path, **_: Any) -> Path:
@@ -242,7 +243,7 @@ def _keep_apart(accelerator: Any) -> None:
     accelerator.prepare_scheduler, accelerator.prepare_data_loader = with_one_step, unless_split
 
 
-def _decentralized(optimizers: list[Any], where: str) -> Decentralized:
+def _check_optimizer(optimizers: list[Any], where: str) -> Decentralized:
     """Return the one optimizer, which must be a `Decentralized`."""
     if len(optimizers) != 1 or not isinstance(optimizers[0], Decentralized):
         raise InputError(
@@ -256,12 +257,7 @@ def _split_sampler(loader: Any) -> SplitSampler | None:
     return sampler if isinstance(sampler, SplitSampler) else None
 
 
-def _there(optimizer: Decentralized | None) -> Decentralized:
-    assert optimizer is not None
-    return optimizer
-
-
-def _named(**others: list[Any]) -> dict[str, Any]:
+def _name_others(**others: list[Any]) -> dict[str, Any]:
     """Return what is saved besides model and optimizer, by name."""
     return {f"{kind}{k}": one for kind, some in others.items() for k, one in enumerate(some) if one is not None}
 

@@ -439,7 +439,7 @@ def pack_state(optimizer: Any) -> dict[str, Any]:
             rows[0][name + at] = a.clone()
     for k, value in flat.frozen_later.items():
         rows[k]["still" + at] = value.clone()
-    for row, own in zip(rows, () if inner is None else inner.states(), strict=inner is not None):
+    for row, own in zip(rows, [{}] * len(rows) if inner is None else inner.states(), strict=True):
         row |= {f"inner.{key}{at}": value for key, value in own.items()}
     numbers = {"round": rounds.t, "steps": optimizer.guard.step, "told": len(rounds.answers), "taken": taken}
     numbers |= {"fresh": int(inner is not None and not inner.optimizer.state)}

@@ -32,6 +32,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -50,12 +51,13 @@ from gossamer.networks.variants import surviving
 from gossamer.torch.buckets import local
 from gossamer.torch.exchange import fingerprint
 from gossamer.torch.faults import NeighborLost
+from gossamer.torch.launch import OVER
 from gossamer.torch.optimizer import network_for
 from gossamer.torch.world import in_short
 
-# The environment: the first three are torchft's. The place of this agent, and how many begin; 0 is to join others only.
+# The environment. The first three are torchft's: place is this agent's, and 0 agents that begin is to join others only.
 LIGHTHOUSE, PLACE, AGENTS = "TORCHFT_LIGHTHOUSE", "REPLICA_GROUP_ID", "NUM_REPLICA_GROUPS"
-KEY = "GOSSAMER_RUN_KEY"  # the environment variable with a secret that the processes of a run share
+KEY = "GOSSAMER_RUN_KEY"  # a secret that the processes of a run share
 
 BEAT = 1.0  # seconds between two heartbeats; a Lighthouse counts a process as dead after 3 to 5 s without one
 CALM = 3.0
@@ -69,9 +71,8 @@ CONNECT, MESH = timedelta(seconds=4), timedelta(seconds=1)
 """How long members wait for each other at the store, and gloo's timeout while it connects them, which it may spend five
 times: together they bound for how long a process that cannot connect stalls the others."""
 ATTEMPTS = 8  # how often in a row the same members may fail to form a group
-COPIES = 0x60553  # the tag of the arrays that a process which joins is sent
 
-says = logging.getLogger("gossamer.torch")
+LOGGER = logging.getLogger("gossamer.torch")
 
 
 class NoQuorum(RuntimeError):
@@ -99,7 +100,7 @@ class Member:
     def loopback(self) -> bool:
         return ipaddress.ip_address(self.host).is_loopback
 
-    def signed(self, key: bytes) -> dict[str, str]:
+    def sign(self, key: bytes) -> dict[str, str]:
         """Return the description for the others, with a code that needs the key of the run."""
         text = json.dumps(asdict(self))
         return {"member": text, "code": _code(key, text)}
@@ -145,15 +146,15 @@ def decide(asked: Sequence[Member]) -> Plan:
         if names.issuperset(veteran.failed):  # nobody has vanished since: it failed because of those that were to join
             refused |= set(veteran.failed)
     refused -= veterans.keys()
-    taken, members = set[int](), list[Member]()
-    busy = any(one.busy for one in veterans.values())  # Lighthouse's shrink_only is this, but can end in empty quorums
-    for one in sorted(asked, key=lambda one: (one.name not in veterans, one.place, one.name)):
-        if one.name in veterans or not (
-            busy or one.name in refused
-        ):  # one that joins gets the place that it wants, or else the first that is free
-            free = next(place for place in itertools.count() if place not in taken)
-            members.append(replace(one, place=free if one.place in taken else one.place))
-            taken.add(members[-1].place)
+    # Lighthouse's own shrink_only is this as well, but can end in empty quorums
+    is_busy = any(one.busy for one in veterans.values())
+    new = [one for one in asked if one.name not in veterans and one.name not in refused and not is_busy]
+    order, taken, members = attrgetter("place", "name"), set[int](), list[Member]()
+    for one in sorted(veterans.values(), key=order) + sorted(new, key=order):
+        # one that joins gets the place that it wants, or else the first that is free
+        free = next(place for place in itertools.count() if place not in taken)
+        members.append(replace(one, place=free if one.place in taken else one.place))
+        taken.add(members[-1].place)
     members.sort(key=lambda one: one.place)
     if veterans:
         known = veterans.values()
@@ -167,13 +168,8 @@ def decide(asked: Sequence[Member]) -> Plan:
 class Elastic:
     """The members of an elastic run, and how an optimizer goes on among them.
 
-    Args:
-        rule: must have a ``restart``.
-        given: the network as the user gave it.
-        device: where the parameters are, which must be a CPU.
-        process_group: must be None.
-        start_timeout: seconds to wait for the last process at the start, to be let in later, and for a Lighthouse.
-        timeout: seconds to wait for a message.
+    `given` is the network as the user gave it. `start_timeout` is for the last process at the start, to be let in
+    later, and for a Lighthouse.
     """
 
     def __init__(
@@ -185,8 +181,6 @@ class Elastic:
                 f"elastic=True needs a rule that says how it goes on after a loss, by restart(self, s), which "
                 f"{rule.name} does not. Those that do: {able}."
             )
-        if not hasattr(dist.ProcessGroup, "set_timeout"):
-            raise InputError(f"elastic=True needs PyTorch 2.9 or later, but this is {torch.__version__}.")
         if process_group is not None or dist.is_initialized():
             raise InputError(
                 "elastic=True forms the process group itself, and again after a loss: leave process_group and "
@@ -197,8 +191,9 @@ class Elastic:
                 f"elastic=True is for parameters on CPUs, whose messages go by gloo, but these are on {device}: a "
                 "group of NCCL cannot be left while a message waits for a rank that is gone."
             )
-        self.rule, self.given, self.fixed = rule, given, _fixed(given)
-        """The rule; the network as it was given; and that network where a place in it is an agent's for good."""
+        if os.path.exists(os.environ.get(OVER, "")):  # nobody is left whom a process that was started again could join
+            raise SystemExit(0)
+        self.rule, self.given, self.fixed = rule, given, _fixed_network(given)
         self.first = self.fixed.agents if self.fixed else 0  # how many agents the first network had
         self.joined = False  # true if this process has joined others on their way
         self.plan, self.generation = Plan(), 0
@@ -208,22 +203,21 @@ class Elastic:
         self._wanted, self._agents = int(os.environ.get(PLACE, "0")), int(os.environ.get(AGENTS, "1"))
         self._name = f"{self._wanted}-{uuid.uuid4().hex[:12]}"
         self._start, self._longest = start_timeout, max(start_timeout, timeout)
-        self._client, self._server, self._pending = None, None, None
-        self._socket: Any = None
-        self._last = (0, dict[str, Any]().keys())
-        self._failed, self._others, self._facts, self._tensors = (), set[str](), {}, []
-        self._every, self._left, self._works = 1, 1, 0
-        self._looked = self._answered = time.monotonic()
-        self._missed, self._pace = -CALM, 0.0
+        self._client: Any = None  # of the Lighthouse
+        self._server: Any = None  # a store, while a group is formed
+        self._socket: Any = None  # bound for a store
+        self._pending: Plan | None = None  # the plan of a quorum whose group is not formed yet
+        self._last_quorum = (0, set[str]())  # its number, and the names in it
+        self._failed, self._outsiders = (), set[str]()  # members that could not connect, and others not let in
+        self._facts, self._tensors = {}, []
+        self._every, self._left, self._pace = 1, 1, 0.0  # steps between two quorums and until the next; seconds a step
+        self._works = 0  # how many works the members have done together
+        self._asked = self._answered = time.monotonic()
+        self._missed = -CALM  # when the Lighthouse last failed to answer
         self._over = threading.Event()
         self._heart = threading.Thread(target=self._beat, daemon=True, name="gossamer-heartbeat")
         self._heart.start()
         atexit.register(self.close)  # a thread inside of torchft while the interpreter ends would abort the process
-
-    @property
-    def late(self) -> bool:
-        """True if this process has no state, and others have one or have tried to begin before."""
-        return not self.generation and any(one.generation or one.size for one in self.plan.members)
 
     @property
     def rank(self) -> int:
@@ -252,7 +246,7 @@ class Elastic:
             return surviving(self.fixed, places)
         try:
             return network_for(self.given, len(places))
-        except InputError:
+        except InputError:  # such as a hypercube of three: the first network is cut down
             if max(places) >= self.first or len(places) == self.first:
                 raise
             return surviving(networks.of(self.given, self.first), places)
@@ -266,26 +260,24 @@ class Elastic:
                 if attempt == ATTEMPTS:
                     raise
 
-    def begin(self, facts: dict[str, str], tensors: Sequence[Tensor]) -> None:
-        """Keep what those that join must agree on, and the tensors besides the state that they are given."""
+    def begin(self, optimizer: Any, facts: dict[str, str], tensors: Sequence[Tensor]) -> None:
+        """Begin with the others, or join those that have a state.
+
+        Args:
+            optimizer: the optimizer that begins.
+            facts: what all members must agree on.
+            tensors: what else than the state those that join are given.
+        """
         about = str(self.given) if self.fixed is None else fingerprint(self.fixed)
         self._facts, self._tensors = facts | {"network": about}, [local(a) for a in tensors]
-
-    def begun(self, optimizer: Any) -> None:
-        """Count this process among those that have a state."""
-        self.generation, self._server = self.plan.generation, None
-        self._schedule(self.plan)
-
-    def enter(self, optimizer: Any, lost: NeighborLost | None) -> None:
-        """Go on with those that have a state; if one was lost while all began, begin again."""
-        self.joined = bool(self.plan.veterans) and not self.generation
-        self.regroup(optimizer, 0, lost)
+        self.regroup(optimizer, 0)
+        optimizer._opt_called = self.joined  # or else a scheduler of PyTorch that catches up would warn
 
     def listen(self) -> None:
         """Ask for a quorum if it is time, which it is for all in the same step; raise NeighborLost if it is another."""
         self._left -= 1
         if self._left <= 0:
-            self._pace = (time.monotonic() - self._looked) / self._every
+            self._pace = (time.monotonic() - self._asked) / self._every
             self._schedule(self._confirm())
 
     def retry(self, optimizer: Any, work: Callable[[], Any]) -> Any:
@@ -310,9 +302,9 @@ class Elastic:
         """Go on with those that are left and those that join, after so many whole steps.
 
         Args:
-            optimizer: what goes on.
+            optimizer: the optimizer that goes on.
             steps: how many steps this rank has ended.
-            lost: why; None where the group has just been formed.
+            lost: the reason; None where the group has just been formed.
             busy: True if the members are to do something together before the next step, so that nobody can join.
         """
         failed, before, names = 0, self.plan.members, self.plan.names
@@ -323,7 +315,9 @@ class Elastic:
                     self._form(busy=busy)
                     optimizer.world.enter(dist.group.WORLD)
                 self._go_on(optimizer, steps)
-                return self._say(before, lost)
+                if lost is not None or self.joined:
+                    self._log(before, lost)
+                return
             except NeighborLost as error:
                 failed, names = (failed + 1 if names == self.plan.names else 1), self.plan.names
                 if failed == ATTEMPTS:
@@ -333,14 +327,14 @@ class Elastic:
                 self.close()
                 raise
 
-    def _say(self, before: Sequence[Member], why: NeighborLost | None) -> None:
+    def _log(self, before: Sequence[Member], why: NeighborLost | None) -> None:
         now, then = ({one.name: one.place for one in members} for members in (self.plan.members, before))
         what = [f"place {place} was lost" for name, place in then.items() if name not in now]
         what += [f"place {place} joined" for name, place in now.items() if name not in then]
         if self.rank not in self.plan.veterans:
             what = [f"joined as place {self.place}" if self.plan.veterans else "begins"]
-        what = ", ".join(what) or f"nobody was lost ({str(why).partition('. ')[0]})"
-        says.warning("generation %d, rank %d of %d: %s", self.plan.generation, self.rank, len(now), what)
+        text = ", ".join(what) or f"nobody was lost ({str(why).partition('. ')[0]})"
+        LOGGER.warning("generation %d, rank %d of %d: %s", self.plan.generation, self.rank, len(now), text)
 
     # ---- the process group ------------------------------------------------------------------------------------------
 
@@ -397,33 +391,23 @@ class Elastic:
                 f"is {facts[differ[0]]}. Start it by the same script with the same arguments."
             )
         network, t = self.network(), max(rounds) if min(rounds) >= 0 else -1
+        self.joined = self.joined or (self.rank not in veterans and bool(self.plan.veterans))
         suits(self.rule, network)
-        self._copy_state(optimizer, network, t, veterans)
+        if len(veterans) < optimizer.world.size:
+            self._copy_state(optimizer, veterans)
         self.generation = self.plan.generation
         self._schedule(self.plan)
         optimizer._restart(t, max(row["steps"] for row in told), network)
 
-    def _copy_state(self, optimizer: Any, network: Network, t: int, veterans: Sequence[int]) -> None:
-        """Send the state of a neighbour to every rank that has none, or receive it."""
-        world, works, received = optimizer.world, list[Any](), list[Tensor]()
-        arrays = [*optimizer._arrays().values(), *self._tensors]
-        over = "W" if network.stochastic == "doubly" else "R"
-        try:
-            for rank in set(range(world.size)) - set(veterans):
-                row = network.matrix(max(t, 0), over)[[rank], :].tocoo()
-                source = min({int(j) for j in row.col} & set(veterans), default=veterans[0])
-                if world.rank == source:  # to all at once, so that none of those that join waits for another
-                    works += [world.group.send([a.detach().contiguous()], rank, COPIES) for a in arrays]
-                elif world.rank == rank:
-                    received = [torch.empty_like(a, memory_format=torch.contiguous_format) for a in arrays]
-                    works += [world.group.recv([a], source, COPIES) for a in received]
-            for work in works:
-                world.wait(work)
-        except RuntimeError as error:
-            raise NeighborLost(f"another rank was lost while a state was copied ({in_short(error)}).") from error
+    def _copy_state(self, optimizer: Any, veterans: Sequence[int]) -> None:
+        """Give the state of the first veteran to those that have none."""
+        world = optimizer.world
         with torch.no_grad():
-            for mine, a in zip(arrays, received, strict=bool(received)):
-                mine.copy_(a)
+            for mine in (*optimizer._arrays().values(), *self._tensors):
+                a = mine.detach().clone(memory_format=torch.contiguous_format)
+                world.finish(dist.broadcast(a, veterans[0], async_op=True), "copy of the state")
+                if self.rank not in veterans:
+                    mine.copy_(a)
 
     # ---- the Lighthouse ---------------------------------------------------------------------------------------------
 
@@ -439,8 +423,8 @@ class Elastic:
     def _schedule(self, plan: Plan) -> None:
         """Set in how many steps to ask again: by the quorum alone, so that all members do it in the same step."""
         pace = max(member.pace for member in plan.members)
-        self._every = self._left = max(1, min(1000, int((AWAY if self._others else CALL) / pace))) if pace else 1
-        self._looked = time.monotonic()
+        self._every = self._left = max(1, min(1000, int((AWAY if self._outsiders else CALL) / pace))) if pace else 1
+        self._asked = time.monotonic()
 
     def _ask(self, *, broken: bool = False, busy: bool = False) -> Plan:
         """Return the plan of a quorum that is large enough. A Lighthouse that is away is waited for."""
@@ -455,20 +439,20 @@ class Elastic:
                     "they step. See what the others say; Decentralized(…, start_timeout=…) waits longer."
                 )
             try:
-                mine = self._describe(broken=broken, busy=busy).signed(self._key)
+                mine = self._describe(broken=broken, busy=busy).sign(self._key)
                 quorum = self._connect().quorum(self._name, timedelta(seconds=left), data=mine)
             except TimeoutError:
                 continue
             except RuntimeError as error:
                 self._missed = time.monotonic()
                 if not warned:
-                    says.warning("waiting for the Lighthouse at %s (%s)", self._address, in_short(error))
+                    LOGGER.warning("waiting for the Lighthouse at %s (%s)", self._address, in_short(error))
                 warned = True
                 time.sleep(LOOK)
                 continue
             found = {one.replica_id: Member.read(one.replica_id, one.data, self._key) for one in quorum.participants}
-            last, self._last = self._last, (quorum.quorum_id, found.keys())
-            if last[0] > quorum.quorum_id or (last[0] == quorum.quorum_id and last[1] != found.keys()):
+            (number, names), self._last_quorum = self._last_quorum, (quorum.quorum_id, set(found))
+            if number > quorum.quorum_id or (number == quorum.quorum_id and names != set(found)):
                 self._missed = time.monotonic()  # it counts from 0 again: it was started anew, and knows nobody yet
                 continue
             plan = decide([one for one in found.values() if one is not None])
@@ -481,9 +465,9 @@ class Elastic:
                 )
             if plan.enough and self._name in plan.names:
                 others = {name for name, one in found.items() if one is None or name in plan.refused}
-                if new := others - self._others:
-                    says.warning("not let in, without the key of the run or a connection: %s", ", ".join(sorted(new)))
-                self._others = others
+                if new := others - self._outsiders:
+                    LOGGER.warning("not let in, without the key of the run or a connection: %s", ", ".join(sorted(new)))
+                self._outsiders = others
                 return plan
             time.sleep(LOOK)
 
@@ -533,11 +517,8 @@ def import_torchft(name: str) -> Any:
 
 def _settings() -> tuple[str, str, bytes]:
     """Return the address of the Lighthouse, that of this process, and the key of the run, from the environment."""
-    address, key, url = (
-        os.environ.get(LIGHTHOUSE, ""),
-        os.environ.get(KEY, ""),
-        urlsplit(os.environ.get(LIGHTHOUSE, "")),
-    )
+    address, key = os.environ.get(LIGHTHOUSE, ""), os.environ.get(KEY, "")
+    url = urlsplit(address)
     if not url.hostname or not url.port:
         raise InputError(
             f"elastic=True needs a Lighthouse of torchft, whose address {LIGHTHOUSE} has in the environment, as "
@@ -580,7 +561,7 @@ def _own_address(host: str, port: int) -> str:
     return mine
 
 
-def _fixed(given: Any) -> Network | None:
+def _fixed_network(given: Any) -> Network | None:
     """Return the network that was given as links or a matrix; None where it has a name, for any number of agents."""
     if (isinstance(given, str) and given in NETWORKS) or isinstance(given, dict):
         return None

@@ -73,15 +73,11 @@ def decentralize(
 
 def _group_of(mesh: DeviceMesh) -> dist.ProcessGroup:
     """Return the process group of a mesh of one dimension that this process is in."""
-    example = 'init_device_mesh("cuda", (nodes, 8), mesh_dim_names=("across", "within"))["across"]'
-    if not isinstance(mesh, DeviceMesh):
-        raise InputError(f"mesh must be one dimension of a DeviceMesh, such as {example}, but is {brief(mesh)}.")
-    if mesh.ndim != 1:
-        names = mesh.mesh_dim_names or ()
-        way = f'mesh["{names[0]}"]' if names else f"give its dimensions names, as in {example}"
+    if not isinstance(mesh, DeviceMesh) or mesh.ndim != 1:
         raise InputError(
-            f"mesh has {mesh.ndim} dimensions{' (' + ', '.join(names) + ')' if names else ''}, but gossip runs along "
-            f"one: give that across nodes, {way}."
+            "mesh must be one dimension of a DeviceMesh, that across nodes, such as "
+            'init_device_mesh("cuda", (nodes, 8), mesh_dim_names=("across", "within"))["across"], but is '
+            f"{brief(mesh)}."
         )
     if mesh.get_coordinate() is None:
         raise InputError(

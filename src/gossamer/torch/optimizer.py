@@ -169,18 +169,10 @@ class Decentralized(Optimizer):
         self._hooks = self._make_hooks(on_nonfinite) if overlap == "backward" else None
         about = self._list_facts(module)
         besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
-        if self.elastic is not None:
-            self.elastic.begin(about, besides)
-            if self.elastic.late:
-                return self._enter(None)
-        try:
+        if self.elastic is None:
             self._start(about, besides)
-        except NeighborLost as lost:
-            if self.elastic is None:
-                raise
-            return self._enter(lost)
-        if self.elastic is not None:
-            self.elastic.begun(self)
+        else:
+            self.elastic.begin(self, about, besides)
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
@@ -307,12 +299,6 @@ class Decentralized(Optimizer):
             self.world.broadcast(self._buffers["x"])
         self.guard.check({"x": self._buffers["x"]}, Rates([]))
         self._go(-1, self.hyperparameters.rates(self.param_groups), [])
-
-    def _enter(self, lost: NeighborLost | None) -> None:
-        """Go on with others that have a model; where one was lost while all began, begin again."""
-        assert self.elastic is not None
-        self.elastic.enter(self, lost)
-        self._opt_called = True  # or else a scheduler of PyTorch that catches up would warn
 
     def _restart(self, t: int, steps: int, network: "Network") -> None:
         """Go on among the ranks that there are now, by another network, from the state that stands in `_arrays`.

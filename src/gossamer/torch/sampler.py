@@ -1,4 +1,4 @@
-"""Rows that a rank trains on, and their order: the simulator's splits for a `DataLoader`."""
+"""The simulator's splits of data for a `DataLoader`: the rows that a rank trains on, and their order."""
 
 import hashlib
 import os
@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import Sampler
 
-from gossamer.core import InputError
+from gossamer.core import InputError, whole
 
 LABEL_NAMES = ("targets", "labels", "y")  # the attributes in which a dataset may keep its labels
 
@@ -48,13 +48,15 @@ class SplitSampler(Sampler[list[int]]):
         from gossamer.data.dataset import Dataset  # with scipy, which `import gossamer.torch` does without
         from gossamer.data.splits import split as split_rows
 
-        if isinstance(batch, bool) or not isinstance(batch, int) or batch < 1:
-            raise InputError(f"batch must be a whole number of rows from 1, but is {batch!r}.")
-        here, size = _place()
+        whole("batch", batch)
+        here, size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+        if dist.is_initialized():
+            here, size = dist.get_rank(), dist.get_world_size()
         self.rank, self.world = here if rank is None else rank, size if world is None else world
-        if not 0 <= self.rank < self.world:
-            raise InputError(f"rank must be in 0 … {self.world - 1}, but is {self.rank!r}.")
-        values = np.zeros(_length(labels)) if split == "iid" else _labels(labels)
+        whole("rank", self.rank, least=0, most=self.world - 1)
+        if split == "iid" and not hasattr(labels, "__len__"):
+            raise InputError(f"{type(labels).__name__} has no length: a split needs to know its rows.")
+        values = np.zeros(len(labels)) if split == "iid" else _labels(labels)
         dataset = Dataset("the training rows", np.zeros((len(values), 1)), values)
         parts = split_rows(dataset, self.world, split, sizes=sizes, seed=seed)
         fewest = min(range(self.world), key=lambda k: len(parts[k]))
@@ -109,20 +111,8 @@ class SplitSampler(Sampler[list[int]]):
             )
 
 
-def _place() -> tuple[int, int]:
-    if dist.is_initialized():
-        return dist.get_rank(), dist.get_world_size()
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-
-
-def _length(rows: Any) -> int:
-    try:
-        return len(rows)
-    except TypeError:
-        raise InputError(f"{type(rows).__name__} has no length: a split needs to know its rows.") from None
-
-
 def _labels(labels: Any) -> np.ndarray:
+    """Return the labels of a dataset, or the labels that were given."""
     if isinstance(labels, torch.utils.data.Subset):
         return _labels(labels.dataset)[np.asarray(labels.indices)]
     if isinstance(labels, torch.utils.data.TensorDataset):
