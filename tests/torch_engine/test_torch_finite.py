@@ -139,4 +139,4 @@ def test_words_of_any_length_arrive_whole_or_cut():
     assert heard.message.startswith("äää")
     assert heard.message.endswith("…")
     short = faults.Words(3, 1, 7, "InputError", "short")
-    assert faults.Words.read(short.packed()) == short
+    assert faults.Words.read(short.pack()) == short

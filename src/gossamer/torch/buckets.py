@@ -214,7 +214,7 @@ class Flat:
             return moved
         self.sign()
         after, self._signature = self._signature, before
-        if torch.equal(after[1], before[1]):
+        if after is None or torch.equal(after[1], before[1]):
             return []
         return [k for k, (now, then) in enumerate(zip(after[0], before[0], strict=True)) if now != then] or [0]
 

@@ -41,7 +41,7 @@ Gradients = tuple[Tensor, ...] | Callable[[Span], tuple[Tensor, ...]]
 class Answer(NamedTuple):
     """Gradients that were answered, and the rates in force from then on."""
 
-    gradients: Gradients
+    gradients: Any  # `Gradients`; between two steps, always arrays
     rates: Rates
 
 
@@ -188,7 +188,7 @@ class Rounds:
 
     @property
     def answers(self) -> list[Answer | Loop]:
-        """What was answered in this round, in order, and where its loops stand."""
+        """The answers of this round, in order, and where its loops stand."""
         return self._replay.answers
 
     def start(self, t: int, rates: Rates, answers: list[Answer | Loop]) -> None:
