@@ -126,7 +126,13 @@ def measured(side: int, batch: int) -> dict[str, Any]:
 
     # another of the same ranks, apart from what the optimizer has under way
     exchange = Exchange(optimizer.world, optimizer.network, Counters())
-    contestants["exchange"] = lambda: exchange.post((x, v), "WW", 0)()
+
+    def exchanged() -> None:
+        messages = exchange.post((x, v), "W", 0)
+        exchange.mix(messages, 0, d)
+        exchange.release(messages)
+
+    contestants["exchange"] = exchanged
     neighbours = sorted({(rank - 1) % world, (rank + 1) % world})
     message, buffers = torch.randn(2 * d), [torch.empty(2 * d) for _ in neighbours]
 

@@ -61,7 +61,7 @@ def test_processes_add_up_differences_too():
     sent, barrier, models = [None] * size, threading.Barrier(size), np.zeros((size, D))
 
     def work(rank):
-        agent: Any = ProcessAgent(Line(rank, sent, barrier), {}, 0, lambda which: SimpleNamespace(simulated=False))
+        agent: Any = ProcessAgent(Line(rank, sent, barrier))
         slopes, targets = (torch.tensor(a[rank], dtype=torch.float32) for a in (A, B))
         agent.gradient = lambda x: slopes * (x - targets)
         state: State = rule.init(torch.zeros(D), agent)

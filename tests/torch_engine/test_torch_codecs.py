@@ -3,7 +3,6 @@
 import math
 from collections import Counter
 from dataclasses import dataclass
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 
 import gossamer as gs
 from gossamer import compressors
-from gossamer.torch.agent import AgentDraw, Agents
+from gossamer.torch.agent import AgentDraw
 from gossamer.torch.codecs import (
     Codec,
     LevelsCodec,
@@ -42,19 +41,9 @@ FLOATS = st.floats(-1e3, 1e3, width=32)
 NUMBERS = st.lists(FLOATS, min_size=3, max_size=3) | st.lists(FLOATS, min_size=17, max_size=17)
 
 
-class OfAgents:
-    """The draws of rank 1 of 3 with seed 7."""
-
-    seed, simulated = 7, True
-    exchange = SimpleNamespace(world=SimpleNamespace(rank=1, size=3))
-    _keys = None
-    key = Agents.key
-
-
 def draw(number=0, which=0, simulated=True):
-    agents = OfAgents()
-    agents.simulated = simulated
-    return AgentDraw(agents, number, which)
+    """The draw of rank 1 of 3 with seed 7."""
+    return AgentDraw(7, 1, 3, number, which, simulated)
 
 
 def drawn(compressor, a):

@@ -134,9 +134,9 @@ def test_overflows_without_end_are_not_the_scale(mode):
 
 def test_words_of_any_length_arrive_whole_or_cut():
     said = faults.Words(3, 1, 7, "InputError", "ä" * 5000)
-    assert said.packed().numel() == faults.LENGTH
-    heard = faults.Words.read(said.packed())
+    assert said.pack().numel() == faults.LENGTH
+    heard = faults.Words.read(said.pack())
     assert heard.message.startswith("äää")
     assert heard.message.endswith("…")
     short = faults.Words(3, 1, 7, "InputError", "short")
-    assert faults.Words.read(short.packed()) == short
+    assert faults.Words.read(short.pack()) == short

@@ -10,7 +10,7 @@ import torch
 
 import gossamer as gs
 from gossamer.aggregators import Aggregator, clipped, median, trimmed_mean
-from gossamer.torch.agent import combined
+from gossamer.torch.agent import combine
 from gossamer.torch.optimizer import network_for
 
 
@@ -33,14 +33,14 @@ def test_agrees_with_the_simulator_s_arithmetic(by, lie):
     messages[2] = lie
     with jax.enable_x64(True):
         expected = np.asarray(by.combine(*map(jax.numpy.asarray, (own, messages, weights))))
-    found = combined(by, *map(torch.from_numpy, (own, messages, weights)))
+    found = combine(by, *map(torch.from_numpy, (own, messages, weights)))
     assert np.isfinite(expected).all()
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-13, atol=1e-13)
 
 
 def test_who_hears_nothing_that_is_a_number_stays():
     own = torch.ones(4)
-    found = combined(clipped(), own, torch.full((2, 4), torch.nan), torch.full((2,), 0.3))
+    found = combine(clipped(), own, torch.full((2, 4), torch.nan), torch.full((2,), 0.3))
     assert torch.equal(found, own)
 
 

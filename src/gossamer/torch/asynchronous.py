@@ -42,9 +42,11 @@ from torch import Tensor
 from gossamer import networks
 from gossamer.core import InputError, State
 from gossamer.networks import Network
+from gossamer.torch.agent import ProcessAgent
 from gossamer.torch.exchange import Counters, Exchange
 from gossamer.torch.faults import GRACE, MOMENT, NeighborLost, Words
-from gossamer.torch.rounds import Answer, Asked, Course, Loop, Memory, Rates, Rounds
+from gossamer.torch.hyperparameters import Rates
+from gossamer.torch.rounds import Answer, Asked, Gradients, Loop, Rounds
 from gossamer.torch.world import ProcessWorld
 
 MAX_REQUESTS = 3  # peers that an agent asks, one after the other, before it steps alone
@@ -390,26 +392,27 @@ class AsynchronousRounds(Rounds):
     """A rule that runs without rounds. From a common point until the next step, the states of all ranks add up.
 
     Args:
-        course: what it runs on.
-        kept: by name, the buffers of its state, which threads write.
-        exchange: the messages.
+        agent: its exchange has the messages.
+        parts: what else `Rounds` takes. Threads write into the buffers.
         seed: the seed of the order in which peers are asked.
+        options: the options of `Rounds`.
     """
 
     full = False
 
-    def __init__(self, course: Course, kept: dict[str, Tensor], exchange: "AsynchronousExchange", seed: int):
-        super().__init__(course, kept)
+    def __init__(self, agent: ProcessAgent, *parts: Any, seed: int, **options: Any):
+        super().__init__(agent, *parts, **options)
+        exchange: Any = agent.exchange
         self.meetings, self.tally = exchange.meetings, exchange.meetings.tally
         self._random, self._has_finished = random.Random(f"{seed}/{exchange.world.rank}"), False
 
-    def start(self, t: int, rates: Rates, told: list[Answer | Loop]) -> None:
-        """Go on from what is kept to the point where the next gradient is wanted. All ranks must be together."""
-        self.meetings.state, self.memory = {}, Memory(t, State(**self.kept), rates, told)
+    def start(self, t: int, rates: Rates, answers: list[Answer | Loop]) -> None:
+        """Go on from the buffers to the point where the next gradient is wanted. All ranks must be together."""
+        self.meetings.state, self.t, self.rates = {}, t, rates
         if t < 0:
             self._init(None, rates)
         else:
-            self._go_on(t, self.memory.state, rates)
+            self._go_on(t, State(**self.buffers), rates)
 
     def check_alive(self) -> None:
         """Raise an error if a rank is lost, after an earlier error, and after the end."""
@@ -418,15 +421,16 @@ class AsynchronousRounds(Rounds):
         if self._has_finished:
             raise RuntimeError("this optimizer has finished, and its ranks have left: make a new one to train on.")
 
-    def answer(self, gradients: tuple[Tensor, ...], rates: Rates) -> None:
+    def answer(self, gradients: Gradients, rates: Rates) -> None:
         """Wake with the gradient at `points`, and go on to the next point."""
+        assert not callable(gradients)
         self.check_alive()
-        self._over = True  # unless the step ends
-        if self.memory.t < 0:
+        self._is_over = True  # unless the step ends
+        if self.t < 0:
             self._init(gradients[0], rates)
         else:
             self._wake(gradients[0], rates)
-        self._over = False
+        self._is_over = False
 
     def finish(self) -> None:
         """Answer peers until all ranks have finished, and end: the model is then as the peers have left it."""
@@ -434,54 +438,55 @@ class AsynchronousRounds(Rounds):
             self.check_alive()
             self.meetings.gather()
             self.meetings.leave()
-            self.points, self._has_finished = (self._course.hold(self.kept["x"]),), True
+            self.points, self._has_finished = (self.freeze(self.buffers["x"]),), True
 
     def _init(self, g: Tensor | None, rates: Rates) -> None:
         """Start the rule, or stop where it asks for its first gradient."""
-        self._course.dial(0, rates)
+        self.hyperparameters.set(self.bucket, 0, rates)
         try:
-            state = self._course.rule.init(self.memory.state.x, StartingAgent(self._course.rule.name, g))
+            state = self.rule.init(self.buffers["x"], StartingAgent(self.rule.name, g))
         except Asked as asked:
-            self.points = tuple(map(self._course.hold, asked.points))
+            self.points = tuple(map(self.freeze, asked.points))
             return
         self._go_on(0, state, rates)
 
     def _wake(self, g: Tensor, rates: Rates) -> None:
-        course, peers, t, new = self._course, self.meetings.peers, self.memory.t, None
+        peers, t, new = self.meetings.peers, self.t, None
         order = self._random.sample(peers, min(len(peers), MAX_REQUESTS))
         self.meetings.begin_step()
-        course.dial(t, rates)
+        self.hyperparameters.set(self.bucket, t, rates)
         while new is None:
             with contextlib.suppress(Preempted):
-                agent = WakingAgent(course, self.meetings, order, rates)
-                state = State(**self.kept)
-                new = course.rule.wake(course.shrink(state, t, rates) if course.shrink else state, g, agent)
+                agent, state = WakingAgent(self, self.meetings, order, rates), State(**self.buffers)
+                if self.hyperparameters.shrinks:
+                    state = self.hyperparameters.shrink(state, self.bucket, t, rates)
+                new = self.rule.wake(state, g, agent)
         self._go_on(t + 1, new, rates)
 
     def _go_on(self, t: int, state: State, rates: Rates) -> None:
-        self._course.check(state, rates)
+        self.check(state, rates)
         with self.meetings.lock:
             self._keep(dict(state))
-            self.meetings.end_step(self.kept)
-            self.memory = Memory(t, State(**self.kept), rates, [])
-            self.points = (self._course.hold(self.kept["x"].clone()),)
+            self.meetings.end_step(self.buffers)
+            self.t, self.rates = t, rates
+            self.points = (self.freeze(self.buffers["x"].clone()),)
 
 
 class WakingAgent:
     """The agent of a rule's ``wake``. It takes the peers that it asks out of the list, so that each is asked once."""
 
-    def __init__(self, course: Course, meetings: Meetings, peers: list[int], rates: Rates):
-        self._course, self._meetings, self._peers, self._rates = course, meetings, peers, rates
+    def __init__(self, rounds: "AsynchronousRounds", meetings: Meetings, peers: list[int], rates: Rates):
+        self._rounds, self._meetings, self._peers, self._rates = rounds, meetings, peers, rates
         self._has_met = False
 
     def meet(self, **arrays: Tensor) -> Any:
         """Return the means with the first peer that accepts; the arrays themselves if none does."""
-        name, state, theirs = self._course.rule.name, self._meetings.state, None
+        name, state, theirs = self._rounds.rule.name, self._meetings.state, None
         if self._has_met:
             raise InputError(f"{name} calls agent.meet twice in one wake: give all arrays to one call.")
         if unknown := ", ".join(arrays.keys() - state.keys()):
             raise InputError(f"{name} meets with {unknown}, but has only {', '.join(state)} to hold the mean in.")
-        self._course.check(arrays, self._rates)
+        self._rounds.check(arrays, self._rates)
         while theirs is None and self._peers:
             theirs = self._meetings.request(self._peers.pop(), arrays)
         self._has_met = True

@@ -1,6 +1,7 @@
-"""The parameters of a model as one vector, in buckets that travel and are computed one after the other."""
+"""The parameters of a model as one vector, which travels in buckets and is computed in chunks."""
 
 import itertools
+import operator
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,12 +13,13 @@ from torch import Tensor
 from gossamer.core import InputError
 
 SMALLEST = 1 << 18  # numbers that a bucket has at least: a message of fewer costs more than is gained while it travels
-MOST = 16  # buckets that there are at most; what a rule computes in between is as long as one
+MOST = 16  # buckets that there are at most
+CHUNK = 1 << 17  # numbers of a chunk on a CPU, whose caches then hold what a rule computes in between
 OFTEN, SELDOM = 3, 100
 """On a GPU parameters are compared with what the rule wrote in so many first steps, and then in each so many-th."""
 
 
-class Bucket(NamedTuple):
+class Span(NamedTuple):
     """A part of the vector: the numbers from `first` up to `last`."""
 
     number: int
@@ -35,9 +37,9 @@ class Flat:
     """All trained parameters as one vector, group by group.
 
     Those that are `frozen` when it is made (without ``requires_grad``) have no part in it. Those that are frozen later
-    are `still`: they keep the value that they had then, whatever a rule makes of it. Of parameters that are sharded (by
-    FSDP2), the vector holds this process's shards. Where they are of less than single precision, the vector is in
-    single precision: small steps would be lost in them.
+    keep the value that they had then, whatever a rule makes of it. Of parameters that are sharded (by FSDP2), the
+    vector holds this process's shards. Where they are of less than single precision, the vector is in single precision:
+    small steps would be lost in them.
 
     After `unite` the parameters are views of one vector, which is then a rule's model itself, without a copy.
     """
@@ -64,31 +66,37 @@ class Flat:
         """Numbers of each parameter group."""
         self.lengths = [local(p).numel() for p in self.params]
         self.size = sum(self.lengths)
-        self._kinds = [_kind(p) for p in self.params]
+        self._kinds = [(p.dtype, p.device, p.shape) for p in self.params]
         self._sharded = any(map(is_sharded, self.params))
         self.vector: Tensor | None = None  # the memory that the parameters are views of, after `unite`
-        self._written: tuple[list[int], Tensor | None] = ([], None)
-        self.still: dict[int, Tensor] = {}
+        self._signature: tuple[list[int], Tensor] | None = None
+        self.frozen_later: dict[int, Tensor] = {}
         """Parameters that were frozen since, by number, and the values that they keep."""
 
-    def buckets(self, several: bool) -> list[Bucket]:
-        """Return the buckets: one, or several of equal length where the model is large."""
-        count = min(MOST, -(-self.size // SMALLEST)) if several else 1
-        each = -(-self.size // count)
-        ends = list(itertools.accumulate(self.lengths))
-        made = []
-        for number, first in enumerate(range(0, self.size, each)):
-            last = min(first + each, self.size)
+    def divide(self, length: int, first: int = 0, last: int | None = None) -> list[Span]:
+        """Return the vector, or the numbers from `first` up to `last` of it, in spans of a length."""
+        end, ends, spans = self.size if last is None else last, list(itertools.accumulate(self.lengths)), []
+        for number, start in enumerate(range(first, end, length)):
+            stop = min(start + length, end)
             pieces = [
-                (k, max(first - end + length, 0), min(last - end + length, length))
-                for k, (end, length) in enumerate(zip(ends, self.lengths, strict=True))
-                if end > first and end - length < last
+                (k, max(start - upto + size, 0), min(stop - upto + size, size))
+                for k, (upto, size) in enumerate(zip(ends, self.lengths, strict=True))
+                if upto > start and upto - size < stop
             ]
-            made.append(Bucket(number, first, last, tuple(pieces)))
-        return made
+            spans.append(Span(number, start, stop, tuple(pieces)))
+        return spans
+
+    def make_buckets(self, several: bool) -> list[Span]:
+        """Return the buckets: one, or several of equal length where the model is large."""
+        return self.divide(-(-self.size // (min(MOST, -(-self.size // SMALLEST)) if several else 1)))
+
+    def make_chunks(self, bucket: Span) -> list[Span]:
+        """Return the chunks of a bucket. On a GPU they are longer, as each operation must be started there."""
+        on_cpu = self.device.type == "cpu"
+        return self.divide(CHUNK if on_cpu else max(SMALLEST, -(-self.size // MOST)), bucket.first, bucket.last)
 
     def unite(self, vector: Tensor) -> bool:
-        """Let the parameters be views of a vector, where that changes nothing else, and return whether it does not.
+        """Let the parameters be views of a vector, where that changes nothing else, and return True if it does not.
 
         Not where they are sharded, of less than single precision, in another order than their numbers, or shared with
         other processes.
@@ -96,37 +104,35 @@ class Flat:
         plain = [not is_sharded(p) and p.is_contiguous() and not (p.is_cpu and p.is_shared()) for p in self.params]
         if not all(plain) or self.params[0].dtype != self.dtype:
             return False
-        for p, part in zip(self.params, vector.split(self.lengths), strict=True):
-            p.data = part.copy_(p.detach().reshape(-1)).view_as(p)
         self.vector = vector
+        self.gather()
         return True
 
     def gather(self) -> None:
-        """Take in the parameters that a script has put elsewhere since `unite`, by ``p.data = …``."""
+        """Take in the parameters that are elsewhere: all at first, and later those that a script put there."""
         assert self.vector is not None
         for p, part in zip(self.params, self.vector.split(self.lengths), strict=True):
             if p.data_ptr() != part.data_ptr():
                 p.data = part.copy_(p.detach().reshape(-1)).view_as(p)
 
-    def hold(self, x: Tensor, bucket: Bucket) -> Tensor:
-        """Return a part of the vector in which the parameters that are still have the values that they keep."""
-        if not any(k in self.still for k, *_ in bucket.pieces):
+    def freeze(self, x: Tensor, span: Span) -> Tensor:
+        """Return a part of the vector in which the parameters that were frozen later have the values that they keep."""
+        if not any(k in self.frozen_later for k, *_ in span.pieces):
             return x
-        parts = list(x.split([last - first for _, first, last in bucket.pieces]))
-        for place, (k, first, last) in enumerate(bucket.pieces):
-            if k in self.still:
-                parts[place] = self.still[k][first:last]
+        parts = list(x.split([last - first for _, first, last in span.pieces]))
+        for place, (k, first, last) in enumerate(span.pieces):
+            if k in self.frozen_later:
+                parts[place] = self.frozen_later[k][first:last]
         return torch.cat(parts)
 
     @property
     def shapes(self) -> str:
         """Return the shapes as text, short enough to be printed."""
-        shown = [str(tuple(p.shape)) for p in self.params] + [
-            f"frozen {tuple(p.shape)} of {p.dtype}" for p in self.frozen
-        ]
-        return f"{self.size} numbers in " + " ".join(shown)
+        rows = [str(tuple(p.shape)) for p in self.params]
+        rows += [f"frozen {tuple(p.shape)} of {p.dtype}" for p in self.frozen]
+        return f"{self.size} numbers in " + " ".join(rows)
 
-    def place(self, pieces: Sequence[Tensor], start: int = 0) -> str:
+    def locate(self, pieces: Sequence[Tensor], start: int = 0) -> str:
         """Say which parameter the first inf or NaN belongs to.
 
         Args:
@@ -136,78 +142,81 @@ class Flat:
         for a in pieces:
             if len(bad := torch.nonzero(~torch.isfinite(a.reshape(-1)))):
                 ends, coordinate = itertools.accumulate(self.lengths), (start + int(bad[0])) % self.size
-                own = [k for k, p in enumerate(self.params) if p.grad is not None and _starts_at(p.grad, a)]
+                grads = [(k, p.grad) for k, p in enumerate(self.params) if p.grad is not None and not p.grad.is_sparse]
+                own = [k for k, grad in grads if local(grad).data_ptr() == a.data_ptr()]
                 k = (own or [k for k, end in enumerate(ends) if coordinate < end])[0]
                 return f"parameter {k} (from 0) of shape {tuple(self.params[k].shape)}"
             start += a.numel()
         raise AssertionError("all numbers are finite")
 
-    def read(self, bucket: Bucket | None = None) -> Tensor:
-        """Return the parameters, or those of a bucket, as a new vector."""
+    def read(self, span: Span | None = None) -> Tensor:
+        """Return the parameters, or those of a span, as a new vector."""
         flat = [local(p).reshape(-1) for p in self.params]
-        parts = flat if bucket is None else [flat[k][first:last] for k, first, last in bucket.pieces]
+        parts = flat if span is None else [flat[k][first:last] for k, first, last in span.pieces]
         return torch.cat([part.to(self.dtype) for part in parts])
 
-    def write(self, x: Tensor, bucket: Bucket | None = None) -> None:
-        """Put a vector into the parameters, or into those of a bucket."""
-        with torch.no_grad():
-            if self.vector is not None:
-                part = self.vector if bucket is None else bucket.of(self.vector)
-                if part.data_ptr() != x.data_ptr():
-                    part.copy_(x)
-                return
-            pieces = [(k, 0, n) for k, n in enumerate(self.lengths)] if bucket is None else bucket.pieces
-            parts = x.split([last - first for _, first, last in pieces])
-            for (k, first, last), part in zip(pieces, parts, strict=True):
-                mine = local(self.params[k])
-                if last - first == mine.numel():
-                    mine.copy_(part.view_as(mine))
-                else:
-                    mine.view(-1)[first:last].copy_(part)
+    @torch.no_grad()
+    def write(self, x: Tensor, span: Span | None = None) -> None:
+        """Put a vector into the parameters, or into those of a span."""
+        if self.vector is not None:
+            part = self.vector if span is None else span.of(self.vector)
+            if part.data_ptr() != x.data_ptr():
+                part.copy_(x)
+            return
+        pieces = [(k, 0, n) for k, n in enumerate(self.lengths)] if span is None else span.pieces
+        parts = x.split([last - first for _, first, last in pieces])
+        for (k, first, last), part in zip(pieces, parts, strict=True):
+            mine = local(self.params[k])
+            if last - first == mine.numel():
+                mine.copy_(part.view_as(mine))
+            else:
+                mine.view(-1)[first:last].copy_(part)
 
     def check_kinds(self) -> None:
-        """Refuse to go on if parameters were converted or moved since; those that were frozen are still from now on."""
+        """Refuse to go on if parameters were converted or moved since, and note those that were frozen."""
         for k, (p, kind) in enumerate(zip(self.params, self._kinds, strict=True)):
-            if p.requires_grad and not self.still and (p.dtype, p.device, p.shape) == kind:
+            now = p.dtype, p.device, p.shape
+            if p.requires_grad and not self.frozen_later and now == kind:
                 continue
             if p.requires_grad:
-                self.still.pop(k, None)
-            elif k not in self.still:
-                self.still[k] = local(p).reshape(-1).to(self.dtype, copy=True)
-            if _kind(p) != kind:
+                self.frozen_later.pop(k, None)
+            elif k not in self.frozen_later:
+                self.frozen_later[k] = local(p).reshape(-1).to(self.dtype, copy=True)
+            if now != kind:
+                before, after = (f"{dtype} {tuple(shape)} on {device}" for dtype, device, shape in (kind, now))
                 raise InputError(
-                    f"parameter {k} (from 0) was {_shown(kind)} when Decentralized was made, and is {_shown(_kind(p))} "
-                    "now: convert and move before it is made, or make a new one on all ranks."
+                    f"parameter {k} (from 0) was {before} when Decentralized was made, and is {after} now: convert and "
+                    "move before it is made, or make a new one on all ranks."
                 )
 
     def sign(self) -> None:
-        """Note what the parameters are now, after `unite`, to tell by `touched` whether somebody else wrote into them.
+        """Note what the parameters are now, after `unite`, to tell by `find_changed` if somebody else wrote into them.
 
         All numbers count, by their sum as whole numbers: what is written through ``p.data`` leaves no other trace.
         """
-        self._written = [p._version for p in self.params], self._checksum()  # pyright: ignore[reportAttributeAccessIssue]
+        assert self.vector is not None
+        versions = list(map(operator.attrgetter("_version"), self.params))
+        words = self.vector.view(torch.int32 if self.dtype == torch.float32 else torch.int64)
+        # an overflow does no harm; to sum up in another type, PyTorch would make a copy
+        self._signature = versions, words.sum(dtype=words.dtype)
 
-    def touched(self, x: Tensor) -> list[int]:
+    def find_changed(self, x: Tensor) -> list[int]:
         """Return the parameters that hold something else than what was written: the signed vector, or this one."""
         if self.vector is None:
             parts = zip(map(local, self.params), x.split(self.lengths), strict=True)
             return [k for k, (p, part) in enumerate(parts) if not torch.equal(p, part.view_as(p).to(p.dtype))]
-        starts = itertools.accumulate(self.lengths, initial=0)
-        item, versions = self.vector.element_size(), self._written[0]
-        moved = [
-            k
-            for k, (p, start) in enumerate(zip(self.params, starts, strict=False))
-            if p.data_ptr() != self.vector.data_ptr() + start * item
-        ]
-        if moved or self._written[1] is None or torch.equal(self._checksum(), self._written[1]):
+        moved, place, before = [], self.vector.data_ptr(), self._signature
+        for k, (p, length) in enumerate(zip(self.params, self.lengths, strict=True)):
+            if p.data_ptr() != place:
+                moved.append(k)
+            place += length * self.vector.element_size()
+        if moved or before is None:
             return moved
-        seen = [k for k, p in enumerate(self.params) if p._version != versions[k]]  # pyright: ignore[reportAttributeAccessIssue]
-        return seen or [0]
-
-    def _checksum(self) -> Tensor:
-        assert self.vector is not None
-        words = self.vector.view(torch.int32 if self.dtype == torch.float32 else torch.int64)
-        return words.sum(dtype=words.dtype)  # what overflows counts as well; of another type a copy would be made
+        self.sign()
+        after, self._signature = self._signature, before
+        if after is None or torch.equal(after[1], before[1]):
+            return []
+        return [k for k, (now, then) in enumerate(zip(after[0], before[0], strict=True)) if now != then] or [0]
 
     def gradients(self) -> list[Tensor]:
         """Return the gradients that there are, as they are, in the order of the parameters.
@@ -222,24 +231,23 @@ class Flat:
                 )
         found = []
         for k, p in enumerate(self.params):
-            if (g := p.grad) is not None and k not in self.still:
+            if (g := p.grad) is not None and k not in self.frozen_later:
                 found.append(g.detach().coalesce().values() if g.is_sparse else local(g) if self._sharded else g)
         if not found:
             raise InputError("no parameter has a gradient: call loss.backward() before optimizer.step().")
         return found
 
-    def gradient(self, bucket: Bucket, borrow: bool = False) -> Tensor:
-        """Return the gradients of a bucket as a vector; parameters that had no part in the loss have 0.
+    def gradient(self, span: Span, borrow: bool = False) -> Tensor:
+        """Return the gradients of a span as a vector; parameters that had no part in the loss have 0.
 
         It is a new one, unless it may `borrow` the memory of a parameter's own gradient, and can.
         """
         parts = []
-        for k, first, last in bucket.pieces:
-            p = self.params[k]
-            if p.grad is None or k in self.still:
+        for k, first, last in span.pieces:
+            if (g := self.params[k].grad) is None or k in self.frozen_later:
                 parts.append(torch.zeros(last - first, dtype=self.dtype, device=self.device))
             else:
-                whole = p.grad if not self._sharded and not p.grad.is_sparse else _dense(p.grad)
+                whole = g.to_dense() if g.is_sparse else local(g) if self._sharded else g
                 parts.append(whole.detach().reshape(-1)[first:last].to(self.dtype))
         return parts[0] if borrow and len(parts) == 1 else torch.cat(parts)
 
@@ -248,9 +256,12 @@ class Flat:
         pieces = []
         for p, part in zip(self.params, vector.split(self.lengths), strict=True):
             if is_sharded(p):
-                pieces.append(_sharded_like(p, part.view(local(p).shape)))
-            else:
-                pieces.append(part.view(p.shape))
+                from torch.distributed.tensor import DTensor  # slow to import, and there where parameters are sharded
+
+                sharded: Any = p
+                how = {"shape": p.shape, "stride": p.stride(), "run_check": False}
+                part = DTensor.from_local(part.view(local(p).shape), sharded.device_mesh, sharded.placements, **how)
+            pieces.append(part if is_sharded(p) else part.view(p.shape))
         return pieces
 
 
@@ -263,54 +274,52 @@ class Hooks:
     for one that the neighbour takes later, and NCCL would take one bucket for another.
     """
 
-    def __init__(self, flat: Flat, buckets: Sequence[Bucket], ready: Callable[[Bucket], None]):
-        self._flat, self._buckets, self._ready, self.taken = flat, buckets, weakref.WeakMethod(ready), set[int]()
-        """The buckets that were taken since the last step."""
+    def __init__(self, flat: Flat, buckets: Sequence[Span], take: Callable[[Span], None]):
+        self._params, self._buckets, self._take = flat.params, buckets, weakref.WeakMethod(take)
         self._versions: dict[int, int] = {}  # by parameter, which version of its gradient backward has made
-        self._missing = [len(bucket.pieces) for bucket in buckets]
-        of = [[b for b in buckets if any(k == piece for piece, *_ in b.pieces)] for k in range(len(flat.params))]
+        self._begin()
         hooks = weakref.ref(self)  # parameters may outlive the optimizer
 
-        def accumulated(_: Tensor, k: int, mine: list[Bucket]) -> None:
+        def accumulate(_: Tensor, k: int, own: list[Span]) -> None:
             if (alive := hooks()) is not None:
-                alive._accumulated(k, mine)
+                alive._accumulate(k, own)
 
-        for k, (p, mine) in enumerate(zip(flat.params, of, strict=True)):
-            p.register_post_accumulate_grad_hook(partial(accumulated, k=k, mine=mine))
+        for k, p in enumerate(flat.params):
+            own = [bucket for bucket in buckets if any(k == piece for piece, *_ in bucket.pieces)]
+            p.register_post_accumulate_grad_hook(partial(accumulate, k=k, own=own))
 
-    def _accumulated(self, k: int, buckets: Sequence[Bucket]) -> None:
+    def _begin(self) -> None:
+        self.left = list(reversed(self._buckets))  # those that were not taken since the last step, in their order
+        self._missing = [len(bucket.pieces) for bucket in self._buckets]
+
+    def _accumulate(self, k: int, own: Sequence[Span]) -> None:
         self._versions[k] = self._version(k)
-        for bucket in buckets:
+        for bucket in own:
             if self._missing[bucket.number] == 0:
                 raise InputError(
                     'backward ran twice before a step, but overlap="backward" takes each gradient as soon as it is '
                     "there: leave it out where gradients are accumulated."
                 )
             self._missing[bucket.number] -= 1
-        for bucket in self._left():
-            if self._missing[bucket.number]:
-                break
-            self.taken.add(bucket.number)
-            if (ready := self._ready()) is not None:
-                ready(bucket)
+        while self.left and not self._missing[self.left[0].number]:
+            bucket, take = self.left.pop(0), self._take()
+            if take is not None:
+                take(bucket)
 
     def _version(self, k: int) -> int:
-        gradient: Any = self._flat.params[k].grad
+        gradient: Any = self._params[k].grad
         return -1 if gradient is None else gradient._version
 
-    def _left(self) -> list[Bucket]:
-        return [bucket for bucket in reversed(self._buckets) if bucket.number not in self.taken]
-
-    def turn(self) -> list[Bucket]:
+    def end_step(self) -> list[Span]:
         """Return the buckets that were not taken yet, in their order, and begin with the next step."""
-        left = self._left()
+        left = self.left
         if changed := sorted(k for k, version in self._versions.items() if self._version(k) != version):
             raise InputError(
                 f"the gradient of parameter {changed[0]} (from 0; {len(changed)} in all) was changed between backward "
                 'and step, by clipping say, but overlap="backward" has taken it before: leave that out.'
             )
         self._versions.clear()
-        self._missing, self.taken = [len(bucket.pieces) for bucket in self._buckets], set()
+        self._begin()
         return left
 
 
@@ -320,34 +329,11 @@ def local(p: Tensor) -> Tensor:
     return detached.to_local() if is_sharded(detached) else detached
 
 
-def _starts_at(gradient: Tensor, a: Tensor) -> bool:
-    return not gradient.is_sparse and local(gradient).data_ptr() == a.data_ptr()
-
-
-def _dense(gradient: Tensor) -> Tensor:
-    return gradient.to_dense() if gradient.is_sparse else local(gradient)
-
-
 def is_sharded(value: Any) -> bool:
-    """Return whether it is a tensor of which this process holds a part, as FSDP2 makes them."""
+    """Return True for a tensor of which this process holds a part, as FSDP2 makes them."""
     return hasattr(value, "to_local")
 
 
-def _sharded_like(p: Any, part: Tensor) -> Tensor:
-    from torch.distributed.tensor import DTensor  # slow to import, and there where parameters are sharded
-
-    return DTensor.from_local(part, p.device_mesh, p.placements, shape=p.shape, stride=p.stride(), run_check=False)
-
-
 def looks(step: int, device: torch.device) -> bool:
-    """Return whether to compare all parameters in this step: always on a CPU, seldom where the host would wait."""
+    """Return True if all parameters are compared in this step: always on a CPU, seldom where the host would wait."""
     return device.type != "cuda" or step <= OFTEN or step % SELDOM == 0
-
-
-def _kind(p: Tensor) -> tuple[Any, ...]:
-    return p.dtype, p.device, p.shape
-
-
-def _shown(kind: tuple[Any, ...]) -> str:
-    dtype, device, shape = kind
-    return f"{dtype} {tuple(shape)} on {device}"

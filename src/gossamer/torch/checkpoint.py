@@ -422,7 +422,7 @@ def pack_state(optimizer: Any) -> dict[str, Any]:
     """Return the state of a `Decentralized`: see its `state_dict`."""
     flat, inner = optimizer.flat, optimizer.local
     flat.check_kinds()
-    memory, at = optimizer._rounds[0].memory, f"@{optimizer.place}"
+    rounds, at = optimizer._rounds[0], f"@{optimizer.place}"
     places = {id(p): k for k, p in enumerate(p for group in optimizer.param_groups for p in group["params"])}
     state: dict[Any, dict[str, Any]] = {places[id(p)]: {} for p in flat.params}
     rows = list(state.values())
@@ -437,20 +437,21 @@ def pack_state(optimizer: Any) -> dict[str, Any]:
                 row[name + at] = part
         else:
             rows[0][name + at] = a.clone()
-    for k, value in flat.still.items():
+    for k, value in flat.frozen_later.items():
         rows[k]["still" + at] = value.clone()
     for row, own in zip(rows, [{}] * len(rows) if inner is None else inner.states(), strict=True):
         row |= {f"inner.{key}{at}": value for key, value in own.items()}
-    numbers = {"round": memory.t, "steps": optimizer.guard.step, "told": len(memory.told), "taken": taken}
+    numbers = {"round": rounds.t, "steps": optimizer.guard.step, "told": len(rounds.answers), "taken": taken}
     numbers |= {"fresh": int(inner is not None and not inner.optimizer.state)}
     numbers |= {"seconds": time.monotonic() - optimizer._began, **asdict(optimizer.counters)}
     rows[0]["progress" + at] = _doubles(numbers[key] for key in PROGRESS)
-    rows[0]["rates" + at] = _doubles(_pack_rates(memory.rates))
-    for k, told in enumerate(memory.told):
-        is_answer = isinstance(told, Answer)
-        arrays = told.gradients if is_answer else told.arrays
-        about = [-1, 0] if is_answer else [told.turns, told.drawn]
-        rows[0][f"told.{k}{at}"] = _doubles([*about, len(arrays), *(_pack_rates(told.rates) if told.rates else ())])
+    rows[0]["rates" + at] = _doubles(_pack_rates(rounds.rates))
+    for k, answer in enumerate(rounds.answers):
+        is_answer = isinstance(answer, Answer)
+        arrays = answer.gradients if is_answer else answer.arrays
+        about = [-1, 0] if is_answer else [answer.turns, answer.drawn]
+        rates = _pack_rates(answer.rates) if answer.rates else ()
+        rows[0][f"told.{k}{at}"] = _doubles([*about, len(arrays), *rates])
         rows[0] |= {f"told.{k}.{j}{at}": a.clone() for j, a in enumerate(arrays)}
     groups = [
         _options(group) | {"of": optimizer.saved_with(), "params": [places[id(p)] for p in group["params"]]}
@@ -480,17 +481,19 @@ def load_state(optimizer: Any, state_dict: dict[str, Any]) -> None:
         """Return an array of the model's length, which was saved in pieces, by parameter."""
         return torch.cat([local(row[name + at]).reshape(-1) for row in rows]).to(device)
 
-    for name, a in optimizer._kept.items():
+    for name, a in optimizer._buffers.items():
         a.copy_(join(name) if a.shape == (flat.size,) else rows[0][name + at])
     for key, value in rows[0].items():
         name = key.rpartition("@")[0]
-        if name not in optimizer._kept and name.partition(".")[0] not in NO_ARRAYS:  # made at the rule's start
-            optimizer._kept[name] = value.to(device, copy=True)
+        if name not in optimizer._buffers and name.partition(".")[0] not in NO_ARRAYS:  # made at the rule's start
+            optimizer._buffers[name] = value.to(device, copy=True)
     for bucket, rounds in zip(optimizer._buckets, optimizer._rounds, strict=True):
-        rounds.kept.update(optimizer._buffers_of(bucket))
+        rounds.buffers.update(optimizer._buffers_of(bucket))
     optimizer._finite = join("finite") if "finite" + at in rows[0] else None
-    flat.still.clear()
-    flat.still |= {k: row["still" + at].to(device, copy=True) for k, row in enumerate(rows) if "still" + at in row}
+    flat.frozen_later.clear()
+    flat.frozen_later |= {
+        k: row["still" + at].to(device, copy=True) for k, row in enumerate(rows) if "still" + at in row
+    }
     optimizer.guard.step, optimizer._began = int(numbers["steps"]), time.monotonic() - numbers["seconds"]
     for name, before in asdict(optimizer.counters).items():
         setattr(optimizer.counters, name, type(before)(numbers[name]))
@@ -544,7 +547,7 @@ def find_misfit(optimizer: Any, state_dict: dict[str, Any]) -> str:
         )
     numbers = dict(zip(PROGRESS, rows[0]["progress" + at].tolist(), strict=True))
     wanted = [f"told.{k}" for k in range(int(numbers["told"]))] + ["local"] * bool(numbers["taken"])
-    wanted += optimizer._kept if numbers["round"] >= 0 else []
+    wanted += optimizer._buffers if numbers["round"] >= 0 else []
     if missing := [name + at for name in wanted if name + at not in rows[0]]:
         return (
             f"this state lacks {missing[0]} ({len(missing)} in all): it was saved in the middle of a round, and "

@@ -1,14 +1,14 @@
 r"""Messages between neighbours: $\sum_j w_{ij} a_j$ where every $a_j$ lives in a process of its own.
 
-One call is one message to each neighbour, whatever it carries. Messages are posted and awaited apart, so that they can
-travel while a gradient is computed, from the memory where the arrays stand if that is one piece, into buffers that are
-kept. An agent adds its neighbours to itself by ascending rank, so that a run repeats to the bit.
+One call is one message to each neighbour, whatever it carries. Posting and mixing are two calls, so that a message can
+travel while a gradient is computed. Arrays that stand side by side in memory are sent from there; received ones go into
+buffers that are used again. An agent adds its neighbours to itself by ascending rank, so that a run repeats to the bit.
 """
 
 import hashlib
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -25,10 +25,7 @@ from gossamer.torch.world import ProcessWorld, in_short
 if TYPE_CHECKING:
     from gossamer.networks import Network
 
-LONGEST_PACKED = 1 << 20
-"""Bytes up to which arrays that stand apart are packed into one piece: a copy is then cheaper than another piece."""
-PADDING = 1024
-"""Numbers by which a buffer may be longer than its message: the last bucket is a little shorter than the others."""
+LONGEST_PACKED = 1 << 20  # bytes up to which arrays that stand apart are packed: a copy is cheaper than a message
 LONGEST_PERIOD = 1000  # rounds after which a network may come again so that each of them is looked up only once
 GLANCE = timedelta(milliseconds=20)  # how long to wait when looking whether a message is there
 
@@ -38,7 +35,7 @@ RankWeights = dict[int, float]
 
 @dataclass
 class Counters:
-    """Costs of this rank since the run began, over all its lives; see `gossamer.torch.resume`."""
+    """Costs of this rank since the run began, also before it was resumed."""
 
     bytes_sent: int = 0
     """Bytes sent to all neighbours together."""
@@ -63,137 +60,140 @@ class Links(NamedTuple):
 
 
 class Message:
-    """A message on its way, to and from all neighbours of a round: what must stay until it has arrived."""
+    """A message on its way, to and from all neighbours of a round: all that must stay until it has arrived."""
 
-    def __init__(self, sent: list[Tensor], received: dict[int, Tensor]):
+    def __init__(self, sent: Sequence[Tensor], received: dict[int, Tensor], works: Sequence[tuple[int | None, Any]]):
         self.sent, self.received = sent, received
         """The pieces that travel, and by neighbour a buffer as long as all of them."""
-        self.works: Sequence[tuple[int | None, Any]] = ()
+        self.works = works
         """Works to wait for, each with the neighbour that it is from or for; one without answers for all."""
+        self.arrays: Sequence[Tensor] = ()
+        self.weights: Sequence[RankWeights] = ()
+        """The arrays that it carries, and the weights that mix each of them."""
         self.arrived = False
 
 
-_KEPT: list[tuple["weakref.ref[Exchange]", list[Message]]] = []
-"""The messages of every exchange. Those of an exchange that is gone must stay until they have arrived."""
+_ORPHANS: list[list[Message]] = []  # messages of exchanges that are gone, whose memory must stay until they arrive
 
 
 class Exchange:
     """The messages of one optimizer of one rank, told apart from those of others by tags."""
 
     def __init__(self, world: ProcessWorld, network: "Network", counters: Counters):
-        self.world, self.network, self.counters = world, network, counters
-        self.tag = next(world.words.tags)
+        self.world, self.counters = world, counters
         self.grouped = world.device.type == "cuda"
         """True where all messages of a round are handed over in one call, as NCCL needs it."""
         # a wait with a timeout would stop the host of a GPU: see `ProcessWorld.wait`
         self._limit = () if world.device.type == "cuda" else (world.timeout,)
+        self._free: list[Tensor] = []
         self._flying: list[Message] = []
-        self._free: dict[tuple[int, torch.dtype], list[Tensor]] = {}
-        self._set(network)
-        for owner, flying in list(_KEPT):
-            if owner() is None:  # ranks that step equally often have all sent theirs by now
-                self._drain(flying)
-                _KEPT.remove((owner, flying))
-        _KEPT.append((weakref.ref(self), self._flying))
+        self.rewire(network, next(world.words.tags))
+        while _ORPHANS:  # ranks that step equally often have all sent theirs by now
+            self._drain(_ORPHANS.pop())
+        weakref.finalize(self, _ORPHANS.append, self._flying)
 
-    def _set(self, network: "Network") -> None:
-        self.network, self.changes, mixer = network, network.changes, network.mixer
+    def rewire(self, network: "Network", tag: int = 1) -> None:
+        """Begin among the ranks of this network; messages of before are forgotten.
+
+        After a loss the tag is 1 on all ranks, since each has one such optimizer.
+        """
+        self.network, self.changes, self.tag = network, network.changes, tag
+        mixer = network.mixer
         self._period = None if mixer.random or mixer.period > LONGEST_PERIOD else mixer.period
         self._links: dict[tuple[int, str], Links] = {}
-
-    def rewire(self, network: "Network") -> None:
-        """Go on with other ranks, by another network; messages of before are forgotten."""
-        self.tag = 1  # on all ranks, since each has one such optimizer
+        self._group = weakref.ref(self.world.group)  # whoever keeps a group keeps its threads
         self._flying.clear()
-        self._set(network)
 
-    def links(self, t: int, letters: str) -> Links:
+    def links(self, t: int, matrices: str) -> Links:
         """Return who talks to whom in round t by these matrices; looked up once where rounds come again."""
-        if self._period is None:
-            return self._look_up(t, letters)
-        key = t % self._period, letters
-        if key not in self._links:
-            self._links[key] = self._look_up(t, letters)
-        return self._links[key]
-
-    def _look_up(self, t: int, letters: str) -> Links:
+        key = t if self._period is None else t % self._period, matrices
+        if key in self._links:
+            return self._links[key]
         rank, weights, sources, targets = self.world.rank, {}, set(), set()
-        for letter in sorted(set(letters)):
-            matrix = self.network.matrix(t, letter)  # pyright: ignore[reportArgumentType]
-            row = matrix[[rank], :].tocoo()
-            heard = sorted(zip(row.col.tolist(), row.data.tolist(), strict=True))
-            weights[letter] = {source: weight for source, weight in heard if weight != 0}
-            column = matrix[:, [rank]].tocoo()
+        for name in sorted(set(matrices)):
+            matrix = self.network.matrix(t, name)  # pyright: ignore[reportArgumentType]
+            row, column = matrix[[rank], :].tocoo(), matrix[:, [rank]].tocoo()
+            pairs = sorted(zip(row.col.tolist(), row.data.tolist(), strict=True))
+            weights[name] = {source: weight for source, weight in pairs if weight != 0}
             targets |= {int(j) for j, weight in zip(column.row, column.data, strict=True) if weight != 0}
-            sources |= set(weights[letter])
-        return Links(weights, tuple(sorted(sources - {rank})), tuple(sorted(targets - {rank})))
+            sources |= set(weights[name])
+        links = Links(weights, tuple(sorted(sources - {rank})), tuple(sorted(targets - {rank})))
+        if self._period is not None:
+            self._links[key] = links
+        return links
 
     def post(
-        self, arrays: Sequence[Tensor], letters: str, t: int, bucket: int = 0, buckets: int = 1
-    ) -> Callable[[], Any]:
-        """Send the arrays, and return what waits for those of the neighbours and gives Σ_j w_ij a_j of each.
-
-        Arrays that stand side by side in memory are sent from there: they must stay as they are until then.
+        self, arrays: Sequence[Tensor], over: str, t: int, late: Sequence[int] = (), bucket: int = 0
+    ) -> list[Message]:
+        """Send arrays to the neighbours; `mix` waits for theirs. The arrays must stay as they are until then.
 
         Args:
             arrays: the arrays of one message.
-            letters: the matrix of each array.
+            over: the matrix that mixes them; "RC" mixes the first by R and the second by C.
             t: the round.
+            late: for each array, how many rounds ago it was made, whose weights may have been others. On a network that
+                changes, such arrays go to the neighbours of their own round each, by messages of their own, in the
+                order of the arrays at both ends.
             bucket: the number of the bucket that the arrays are of.
-            buckets: how many buckets have such a message on its way at the same time.
         """
-        links, sent = self.links(t, letters), _pieces(arrays)
-        size = sum(map(Tensor.numel, sent))
-        rows = self._take(len(links.sources), buckets, size, sent[0])
-        message = Message(sent, {peer: row[:size] for peer, row in zip(links.sources, rows, strict=True)})
-        self._begin(message, links, bucket)
-        self._flying.append(message)
+        matrices = over if over == "RC" else over * len(arrays)
+        parcels: list[tuple[Sequence[Tensor], str, int]] = [(arrays, matrices, t)]
+        if self.changes and any(late):
+            parcels = [([a], name, t - ago) for a, name, ago in zip(arrays, matrices, late, strict=True)]
+        messages, free = [], self._free
+        for own, names, when in parcels:
+            links, sent = self.links(when, names), _pack(own)
+            size, received = sum(map(Tensor.numel, sent)), {}
+            for peer in links.sources:
+                for k, row in enumerate(free):
+                    # the last bucket is a little shorter than the others, and may have the buffer of one of them
+                    if row.numel() >= size and row.dtype == sent[0].dtype:
+                        received[peer] = free.pop(k)
+                        break
+                else:
+                    received[peer] = sent[0].new_empty(size)
+            message = self._send(sent, size, received, links.targets, bucket)
+            message.arrays, message.weights = own, list(map(links.weights.__getitem__, names))
+            messages.append(message)
+        self._flying += messages
+        return messages
 
-        def wait() -> Any:
-            self._flying.remove(message)
-            self._arrive(message)
-            mixed, first = [], 0
-            for a, letter in zip(arrays, letters, strict=True):
-                weights, last = links.weights[letter], first + a.numel()
-                total = a.reshape(-1) * weights.get(self.world.rank, 0.0)
+    def mix(self, messages: Sequence[Message], first: int, last: int) -> Any:
+        """Return Σ_j w_ij a_j of the numbers from `first` up to `last` of each array, once all have arrived."""
+        mixed, rank = [], self.world.rank
+        for message in messages:
+            if not message.arrived:
+                self._arrive(message)
+            start = 0
+            for a, weights in zip(message.arrays, message.weights, strict=True):
+                flat, size = a.reshape(-1), a.numel()
+                stop = min(last, size)
+                total = flat[first:stop] * weights.get(rank, 0.0)
                 for peer, row in message.received.items():
                     if peer in weights:
-                        total.add_(row[first:last], alpha=weights[peer])
-                mixed.append(total.view_as(a))
-                first = last
-            for row in rows:
-                self._free[row.numel(), row.dtype].append(row)
-            return mixed[0] if len(mixed) == 1 else tuple(mixed)
+                        total.add_(row[start + first : start + stop], alpha=weights[peer])
+                mixed.append(total.view_as(a) if total.numel() == size else total)
+                start += size
+        return mixed[0] if len(mixed) == 1 else tuple(mixed)
 
-        return wait
+    def release(self, messages: Sequence[Message]) -> None:
+        """Use the buffers of messages again, which have been mixed."""
+        for message in messages:
+            self._flying.remove(message)
+            self._free += message.received.values()
 
-    def _take(self, count: int, buckets: int, size: int, like: Tensor) -> list[Tensor]:
-        """Return so many free buffers, each at least so long.
-
-        New ones are made for all buckets in one piece: kept between the temporaries of a step, short ones would
-        scatter the free memory of the process, so that no gradient fits there any more.
-        """
-        length = -(-size // PADDING) * PADDING
-        free = self._free.setdefault((length, like.dtype), [])
-        if len(free) < count:
-            free += like.new_empty(count * buckets, length).unbind()
-        taken = free[len(free) - count :]
-        del free[len(free) - count :]
-        return taken
-
-    def swap(self, message: Tensor, t: int) -> tuple[dict[int, Tensor], RankWeights]:
+    def swap(self, sent: Tensor, t: int) -> tuple[dict[int, Tensor], RankWeights]:
         """Send encoded bytes, and return those of every neighbour and the weights of W."""
         links = self.links(t, "W")
-        received = {peer: torch.empty_like(message) for peer in links.sources}
-        self._arrive(self._begin(Message([message], received), links, 0))
+        received = {peer: torch.empty_like(sent) for peer in links.sources}
+        self._arrive(self._send([sent], sent.numel(), received, links.targets, 0))
         return received, links.weights["W"]
 
     def meet(self) -> None:
         """Wait until all ranks are here. Each hears every other, so that one that is missing can be named."""
         others = tuple(rank for rank in range(self.world.size) if rank != self.world.rank)
         one = torch.zeros(1, dtype=torch.uint8, device=self.world.device)
-        received = {peer: torch.empty_like(one) for peer in others}
-        self._arrive(self._begin(Message([one], received), Links({}, others, others), 0))
+        self._arrive(self._send([one], 1, {peer: torch.empty_like(one) for peer in others}, others, 0))
 
     def settle(self) -> None:
         """Wait until what is on its way has arrived, at both ends; it is read later. All ranks must do it."""
@@ -208,18 +208,26 @@ class Exchange:
         while flying:
             self._arrive(flying.pop(0))
 
-    def _begin(self, message: Message, links: Links, bucket: int) -> Message:
-        """Begin to send a message, and to receive one from each neighbour."""
-        sent, targets = message.sent, links.targets
-        lengths = [piece.numel() for piece in sent]
+    def _send(
+        self, sent: Sequence[Tensor], size: int, received: dict[int, Tensor], targets: Sequence[int], bucket: int
+    ) -> Message:
+        """Begin to send pieces, and to receive as many from each neighbour."""
         self.counters.messages += len(targets)
-        self.counters.bytes_sent += len(targets) * sum(lengths) * sent[0].element_size()
-        outward = [(peer, piece) for peer in targets for piece in sent]
-        inward = [(peer, part) for peer, row in message.received.items() for part in row.split(lengths)]
+        self.counters.bytes_sent += len(targets) * size * sent[0].element_size()
+        outward, inward = [], []
+        for peer in targets:
+            for piece in sent:
+                outward.append((peer, piece))
+        for peer, row in received.items():
+            start = 0
+            for piece in sent:
+                inward.append((peer, row[start : start + piece.numel()]))
+                start += piece.numel()
         if self.grouped:
-            message.works = [(None, work) for work in self._batch(outward, inward)]
-            return message
-        group, tag, works = self.world.group, self.tag + (bucket << 16), []
+            return Message(sent, received, [(None, work) for work in self._batch(outward, inward)])
+        if (group := self._group()) is None:
+            raise RuntimeError("this process group is gone: its world was left, or the process ends.")
+        tag, works = self.tag + (bucket << 16), []
         # sends first: gloo takes up to three times as long for short messages that are awaited before they are sent
         for do, pairs in ((group.send, outward), (group.recv, inward)):
             for peer, a in pairs:
@@ -227,8 +235,7 @@ class Exchange:
                     works.append((peer, do([a], peer, tag)))
                 except RuntimeError as error:
                     works.append((peer, _Unsent(error)))
-        message.works = works[len(outward) :] + works[: len(outward)]
-        return message
+        return Message(sent, received, works[len(outward) :] + works[: len(outward)])
 
     def _batch(self, outward: Sequence[tuple[int, Tensor]], inward: Sequence[tuple[int, Tensor]]) -> list[Any]:
         """Hand all messages of a round to NCCL at once, which answers for all of them.
@@ -263,8 +270,8 @@ class Exchange:
         finally:
             words.waiting = None
         self.counters.seconds_waiting += began - start
-        for piece in message.sent:
-            if piece.is_cuda:  # its memory may be used again only after what the stream still does with it
+        if message.sent[0].is_cuda:  # its memory may be used again only after what the stream still does with it
+            for piece in message.sent:
                 piece.record_stream(torch.cuda.current_stream(piece.device))
         message.arrived = True
 
@@ -273,7 +280,7 @@ class Exchange:
         words, limit = self.world.words, self.world.timeout.total_seconds()
         if reason := words.reason(GRACE):
             return reason
-        behind = words.blamed(ranks, limit)
+        behind = words.find_silent(ranks, limit)
         who = f"rank {' and rank '.join(map(str, behind))}" if behind else "a neighbour"
         if beside := sorted(ranks - set(behind)):
             who += f", for which rank {' and rank '.join(map(str, beside))} waited"
@@ -290,19 +297,19 @@ class Exchange:
         )
 
 
-def _pieces(arrays: Sequence[Tensor]) -> list[Tensor]:
+def _pack(arrays: Sequence[Tensor]) -> list[Tensor]:
     """Return the arrays as vectors to send: one, unless they are long and stand apart, so that a copy would cost more.
 
-    Where they stand side by side in memory, one needs no copy.
+    Where they stand side by side in memory, one vector needs no copy.
     """
-    flat = [a.reshape(-1) for a in arrays]
+    flat = list(map(torch.flatten, arrays))
     if len(flat) == 1:
         return flat
     end, storage = flat[0].data_ptr(), flat[0].untyped_storage().data_ptr()
     for a in flat:
         if a.data_ptr() != end or a.untyped_storage().data_ptr() != storage:
-            short = sum(piece.nbytes for piece in flat) <= LONGEST_PACKED
-            return [torch.cat(flat)] if short or len({piece.dtype for piece in flat}) > 1 else flat
+            is_short = sum(piece.nbytes for piece in flat) <= LONGEST_PACKED
+            return [torch.cat(flat)] if is_short or len({piece.dtype for piece in flat}) > 1 else flat
         end += a.nbytes
     return [flat[0].as_strided((sum(map(Tensor.numel, flat)),), (1,))]
 
@@ -321,7 +328,7 @@ class _Unsent:
 
 
 def _fails(work: Any) -> bool:
-    """Return whether a work has failed."""
+    """Return True if a work has failed."""
     try:
         work.wait(GLANCE)
     except RuntimeError:
@@ -331,12 +338,11 @@ def _fails(work: Any) -> bool:
 
 def fingerprint(network: "Network") -> str:
     """Describe a network in a few words, the same on all ranks if they made the same one."""
-    letters = ("W",) if network.stochastic == "doubly" else ("R", "C")
-    seen = [network.matrix(t, by).toarray() for t in range(3 if network.changes else 1) for by in letters]
+    matrices = ("W",) if network.stochastic == "doubly" else ("R", "C")
+    dense = [network.matrix(t, by).toarray() for t in range(3 if network.changes else 1) for by in matrices]
     # rounds may differ much later: all that they are made from counts
     leaves, structure = flatten(network)
     checksum = hashlib.sha256(str(structure).encode())
-    for array in (*seen, *map(np.asarray, leaves)):
+    for array in (*dense, *map(np.asarray, leaves)):
         checksum.update(array.tobytes())
-    digest = checksum.hexdigest()[:12]
-    return f"{network.name} of {network.agents} agents, weights {digest}"
+    return f"{network.name} of {network.agents} agents, weights {checksum.hexdigest()[:12]}"

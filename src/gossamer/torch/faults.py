@@ -73,7 +73,7 @@ class Words:
     message: str
     lost: tuple[int, ...] = ()  # the ranks that it had lost itself, which are to be blamed
 
-    def packed(self) -> Tensor:
+    def pack(self) -> Tensor:
         """Return the words as `LENGTH` bytes; a message that is too long is cut."""
         cut = self.message
         while len(text := json.dumps(asdict(self) | {"message": cut}).encode()) > LENGTH:
@@ -83,8 +83,8 @@ class Words:
     @classmethod
     def read(cls, row: Tensor) -> "Words":
         """Return what was packed."""
-        told = json.loads(bytes(row.tolist()))
-        return cls(**told | {"lost": tuple(told["lost"])})
+        fields = json.loads(bytes(row.tolist()))
+        return cls(**fields | {"lost": tuple(fields["lost"])})
 
     def as_error(self, mine: int) -> RuntimeError:
         """Return the error that rank `mine` raises when it hears these words."""
@@ -106,7 +106,7 @@ class LastWords:
         self._others = [peer for peer in range(size) if peer != rank] if _has_gloo(group) else []
         self.carried = size == 1 or bool(self._others)  # true where words reach the others
         self._rows = torch.zeros(size, LENGTH, dtype=torch.uint8)
-        self._heard: list[Words] = []
+        self._received: list[Words] = []
         self._over: set[int] = set()
         self._works = {peer: self._listen(peer) for peer in self._others}
         self.others: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -121,7 +121,7 @@ class LastWords:
     def say(self, words: Words) -> None:
         """Tell all ranks that can still hear it, and leave the group."""
         self._over.add(words.optimizer)
-        for work in self._sent(words):
+        for work in self._send(words):
             with contextlib.suppress(RuntimeError):
                 work.wait(HEARING)
         # a connection that is closed with messages unread takes with it what the other end has not read yet
@@ -155,7 +155,7 @@ class LastWords:
         while True:
             if self._rows[:, -1].any():
                 self._read()
-            if self._heard and (pending := [words for words in self._heard if words.optimizer not in self._over]):
+            if self._received and (pending := [words for words in self._received if words.optimizer not in self._over]):
                 first = min(pending, key=lambda words: (words.step, words.rank))
                 self.say(first)
                 return first.as_error(self._rank)
@@ -163,7 +163,7 @@ class LastWords:
                 return None
             time.sleep(0.01)
 
-    def blamed(self, ranks: Iterable[int], timeout: float) -> tuple[int, ...]:
+    def find_silent(self, ranks: Iterable[int], timeout: float) -> tuple[int, ...]:
         """Return who stands still behind ranks that did not answer: those of them that wait themselves do not."""
         self._read()
         found, seen, left = set[int](), set[int](), set(ranks)
@@ -184,10 +184,10 @@ class LastWords:
             return
         if time.monotonic() - since > LONG * timeout and self._waits.get(self._rank) != (since, peer):
             self._waits[self._rank] = since, peer  # once for each wait
-            self._said = self._sent(Words(0, self._rank, 0, WAITS, str(peer)))
+            self._said = self._send(Words(0, self._rank, 0, WAITS, str(peer)))
 
-    def _sent(self, words: Words) -> list[Any]:
-        packed, works = words.packed(), []
+    def _send(self, words: Words) -> list[Any]:
+        packed, works = words.pack(), []
         for peer in self._others:
             with contextlib.suppress(RuntimeError):  # it may have gone itself
                 works.append(alive(self._group).send([packed], peer, TAG))
@@ -200,7 +200,7 @@ class LastWords:
                 if words.error == WAITS:
                     self._waits[words.rank] = time.monotonic(), int(words.message)
                 else:
-                    self._heard.append(words)
+                    self._received.append(words)
                 self._rows[peer] = 0
                 self._works[peer] = self._listen(peer)
 
@@ -274,24 +274,19 @@ class Guard:
         exchange: the exchange of the ranks that stop together.
         mode: "stop", or "skip", which leaves the step out on all ranks.
         rule: the name of the rule.
-        place: names the parameter that the first inf or NaN of such pieces belongs to, from a place on.
+        locate: names the parameter that the first inf or NaN of such pieces belongs to, from a place on.
     """
 
     def __init__(
-        self, exchange: "Exchange", mode: OnNonfinite, rule: str, place: Callable[[Sequence[Tensor], int], str]
+        self, exchange: "Exchange", mode: OnNonfinite, rule: str, locate: Callable[[Sequence[Tensor], int], str]
     ):
         if mode not in ("stop", "skip"):
             raise InputError(f'on_nonfinite must be "stop" or "skip", but is {mode!r}.')
-        self.exchange, self.world, self.mode, self.rule, self.place = exchange, exchange.world, mode, rule, place
+        self.exchange, self.world, self.mode, self.rule, self._locate = exchange, exchange.world, mode, rule, locate
         self.step = 0  # the step that is being taken, counted from 1
         self._row = self._turned = 0
         self.late = LateFlag() if exchange.world.device.type == "cuda" and mode == "stop" else None
         """On a GPU what is not finite is found one step later: the host does not wait for each sum."""
-
-    def listen(self) -> None:
-        """Stop if another rank has stopped already."""
-        if reason := self.world.words.reason():
-            raise reason
 
     def tell(self, error: Exception) -> None:
         """Let the others know why this rank stops, unless one of them has said it."""
@@ -307,13 +302,25 @@ class Guard:
             local: whether it is a local step, which this rank leaves out by itself.
             start: where in the vector of all parameters they begin.
         """
+        sums = []
+        for a in gradients:
+            sums.append(a.sum(dtype=torch.promote_types(a.dtype, torch.float32)))  # half precision ends at 65504
+        total = sums[0] if len(sums) == 1 else torch.stack(sums).sum()
         if self.late is not None:
-            self.late.put(~torch.isfinite(_total(gradients)))
+            self.late.put(~torch.isfinite(total))
             if self._turned != self.step:  # once a step, whose gradients backward may hand over in several calls
                 self._turned = self.step
-                self._stop_late(self.late.turn())
+                if self.late.turn():
+                    raise NotFinite(
+                        f"rank {self.world.rank} has inf or NaN in its gradient or its state of step {self.step - 1}, "
+                        "or got them from a neighbour in that step: on a GPU they are found one step late. Look at "
+                        "losses and data of all ranks; a smaller lr or clipping may help. Go on from the last "
+                        "checkpoint.",
+                        self.world.rank,
+                        self.step,
+                    )
             return True
-        bad = 0 if math.isfinite(_total(gradients)) else sum(map(_bad, gradients))
+        bad = 0 if math.isfinite(total) else sum(map(_count_bad, gradients))
         if local or (self.mode == "stop" and self.world.words.carried):  # the others will hear of it, or need not
             if not bad:
                 self._row = 0 if self.mode == "skip" else self._row
@@ -326,7 +333,7 @@ class Guard:
             self._row = 0 if self.mode == "skip" else self._row
             return True
         size = sum(gradient.numel() for gradient in gradients)
-        where = f", first in {self.place(gradients, start)}" if rank == self.world.rank else ""
+        where = f", first in {self._locate(gradients, start)}" if rank == self.world.rank else ""
         what = (
             f"rank {rank}'s gradient at step {self.step}{', a local one,' if local else ''} is not finite (inf or NaN "
             f"in {counts[rank]} of {size} numbers{where})"
@@ -343,18 +350,8 @@ class Guard:
         self._count(True, what if local else f"{what}, and some rank had such a gradient", rank)
         return False
 
-    def _stop_late(self, was: bool) -> None:
-        if was:
-            raise NotFinite(
-                f"rank {self.world.rank} has inf or NaN in its gradient or its state of step {self.step - 1}, or got "
-                "them from a neighbour in that step: on a GPU they are found one step late. Look at losses and data of "
-                "all ranks; a smaller lr or clipping may help. Go on from the last checkpoint.",
-                self.world.rank,
-                self.step,
-            )
-
-    def overflowed(self, here: bool) -> None:
-        """Note whether this rank's gradient overflowed under mixed precision, where the step is taken all the same."""
+    def count_overflow(self, here: bool) -> None:
+        """Count if this rank's gradient overflowed under mixed precision, where the step is taken all the same."""
         self.exchange.counters.overflows += here
         if self.mode == "stop":
             self._count(here, f"rank {self.world.rank}'s gradient overflowed", self.world.rank)
@@ -369,15 +366,24 @@ class Guard:
                 self.step,
             )
 
-    def check(self, state: Mapping[str, Tensor], rates: "Rates") -> None:
-        """Refuse a state, made at these rates, that is not finite, before any of it is sent."""
-        total = _total(list(state.values()))
+    def check(self, state: Mapping[str, Tensor], rates: "Rates", sums: list[Tensor] | None = None) -> None:
+        """Refuse a state, made at these rates, that is not finite, before any of it is sent.
+
+        Args:
+            state: the arrays, by name.
+            rates: the rates, of which a rule may divide by η.
+            sums: sums of all its numbers, where they are known.
+        """
+        sums = list(map(torch.sum, state.values())) if sums is None else sums
+        if not sums:  # an agent that is asleep has no new state
+            return
+        total = torch.stack(sums).sum()
         if self.late is not None and self.step:
             return self.late.put(~torch.isfinite(total))
         if math.isfinite(total):
             return
         for name, value in state.items():
-            if not (bad := _bad(value)):
+            if not (bad := _count_bad(value)):
                 continue
             if 0 in rates.eta:
                 raise InputError(f"{self.rule} divides by lr, which is 0: begin the warm-up with a number above 0.")
@@ -404,7 +410,7 @@ class LateFlag:
 
     def __init__(self) -> None:
         self._parts: list[Tensor] = []
-        self._told: Tensor | None = None
+        self._last: Tensor | None = None
         self._ready: torch.cuda.Event | None = None
 
     def put(self, flag: Tensor) -> None:
@@ -415,12 +421,12 @@ class LateFlag:
         """Return whether a flag of the last step was true; those of this step are read at the next turn."""
         if self._ready is not None:
             self._ready.synchronize()
-        was = self._told is not None and bool(self._told)
-        self._told = self._ready = None
+        was = self._last is not None and bool(self._last)
+        self._last = self._ready = None
         if self._parts:
             this = torch.stack(self._parts).any()
-            self._told = torch.empty((), dtype=torch.bool, pin_memory=this.is_cuda)
-            self._told.copy_(this, non_blocking=True)
+            self._last = torch.empty((), dtype=torch.bool, pin_memory=this.is_cuda)
+            self._last.copy_(this, non_blocking=True)
             if this.is_cuda:
                 self._ready = torch.cuda.Event()
                 self._ready.record()
@@ -428,10 +434,5 @@ class LateFlag:
         return was
 
 
-def _total(pieces: Sequence[Tensor]) -> Tensor:
-    sums = [a.sum(dtype=torch.promote_types(a.dtype, torch.float32)) for a in pieces]  # half precision ends at 65504
-    return sums[0] if len(sums) == 1 else torch.stack(sums).sum()
-
-
-def _bad(a: Tensor) -> int:
+def _count_bad(a: Tensor) -> int:
     return int((~torch.isfinite(a)).sum())

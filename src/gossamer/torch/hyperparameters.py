@@ -13,83 +13,70 @@ no moments to keep it from.
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gossamer.core import InputError, Range, State, bind, brief, counts, parts, ranges
-from gossamer.torch.buckets import Bucket, Flat
-from gossamer.torch.rounds import Rates
+from gossamer.torch.buckets import Flat, Span
 
-AMOUNT = Range(0.0, float("inf"), False, True, "It is the ω of x ← (1 − ηω) x, such as 0.01.")
-
-
-class ByGroup:
-    """Numbers of parameter groups, for the numbers of a bucket."""
-
-    def __init__(self, flat: Flat):
-        self._ends, self._flat = list[tuple[int, int]](), flat
-        total = 0
-        for size in flat.sizes:
-            total += size
-            self._ends.append((total - size, total))
-
-    def __call__(self, values: Sequence[float], bucket: Bucket) -> float | Tensor:
-        """Return one number where all groups of a bucket have the same, else one for each of its numbers."""
-        if len(values) == 1:
-            return values[0]
-        own = [
-            (value, min(end, bucket.last) - max(start, bucket.first))
-            for value, (start, end) in zip(values, self._ends, strict=True)
-            if start < bucket.last and end > bucket.first
-        ]
-        if len({value for value, _ in own}) == 1:
-            return own[0][0]
-        return torch.cat([torch.full((n,), v, dtype=self._flat.dtype, device=self._flat.device) for v, n in own])
+OMEGA = Range(0.0, float("inf"), False, True, "It is the ω of x ← (1 − ηω) x, such as 0.01.")
 
 
-class Dials:
-    """The hyper-parameters of a rule, as numbers of a round; η may differ between groups of parameters.
+class Rates(NamedTuple):
+    """The rates that schedulers turn."""
+
+    eta: list[float | None]  # the step size of each parameter group; None where it goes by the rule's own schedule
+    momentum: float | None = None  # the weight of the past, where a scheduler has set another than the rule's
+
+
+class Hyperparameters:
+    """The hyper-parameters of a rule in a round; η and ω may differ between groups of parameters.
 
     Args:
         rule: the rule as the user made it.
-        by_group: gives the numbers of groups to a bucket.
-        buckets: each has a rule of its own.
+        flat: the parameters, group by group.
+        groups: the parameter groups.
         own_rate: for each parameter group, True if it has an lr of its own, in place of the rule's.
     """
 
-    def __init__(self, rule: Any, by_group: ByGroup, buckets: Sequence[Bucket], own_rate: Sequence[bool]):
-        self._template, self._by_group = rule, by_group
-        self.has_schedule = callable(getattr(rule, "eta", None))  # true if the rule came with a schedule for its η
-        self._scheduled = [self.has_schedule and not own for own in own_rate]
+    def __init__(self, rule: Any, flat: Flat, groups: Sequence[dict[str, Any]], own_rate: Sequence[bool]):
+        self._template, self._flat = rule, flat
         if "eta" not in ranges(type(rule)):
             raise InputError(
                 f"{rule.name} has no hyper-parameter eta, which an optimizer's lr sets: give its step size that name."
             )
+        self.has_schedule = callable(rule.eta)  # True if the rule came with a schedule for its η
+        self._scheduled = [self.has_schedule and not own for own in own_rate]
+        self._changes = any(callable(getattr(rule, key)) for key in ranges(type(rule)))
         # one number promotes nothing; one for each coordinate must have the type of what it multiplies
-        self._numbers = [{key: torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))} for _ in buckets]
-        self.rules = [bind(type(rule), numbers | counts(rule) | parts(rule)) for numbers in self._numbers]
-        self._turns = momentum(rule)
-        self.momentum = None if self._turns is None else self._turns[2](self._turns[1])
-        """The weight of the past, as the rule has it: parameter groups begin with it."""
-        self._varies = any(callable(getattr(rule, key)) for key in ranges(type(rule)))
-        self._turned: list[Rates | None] = [None] * len(buckets)
-        """The rates that each bucket's rule has now; None where a schedule may have changed."""
+        self._numbers = {key: torch.zeros((), dtype=torch.float64) for key in ranges(type(rule))}
+        self.rule = bind(type(rule), self._numbers | counts(rule) | parts(rule))
+        """The rule that engines run, which reads the numbers that `set` writes."""
+        self._current: tuple[Rates, Span | None] | None = None  # what the numbers were set by
+        self._momentum = find_momentum(rule)
+        self._usual_momentum = groups[0].get("momentum")  # the rule's own, in the words of a scheduler
+        self.decays = [
+            OMEGA.check(f"weight_decay of parameter group {k}", group["weight_decay"]) for k, group in enumerate(groups)
+        ]
+        """The ω of each parameter group."""
+        if any(self.decays) and getattr(rule, "decay", 0):
+            raise InputError(
+                f"{rule.name} shrinks the model by itself, decay={brief(rule.decay)}, and weight_decay would do so "
+                "once more: give the rule decay=0, or leave weight_decay out."
+            )
+        self.shrinks = any(self.decays) and bool(rule.decays)
+        self.decays_gradient = any(self.decays) and not rule.decays
 
     def eta(self, t: int) -> float:
         """Return the rule's own η in a round."""
         return self._at("eta", t)
 
-    def rates(self, groups: Sequence[dict[str, Any]], decays: Sequence[float]) -> Rates:
-        """Return the rates of the parameter groups as they are now.
-
-        Args:
-            groups: the parameter groups.
-            decays: the weight decay of each when the optimizer was made, which cannot change.
-        """
-        etas, turned = list[float | None](), False
-        for k, (group, scheduled, decay) in enumerate(zip(groups, self._scheduled, decays, strict=True)):
+    def rates(self, groups: Sequence[dict[str, Any]]) -> Rates:
+        """Return the rates of the parameter groups as they are now."""
+        etas, momenta = list[float | None](), set()
+        for k, (group, scheduled, decay) in enumerate(zip(groups, self._scheduled, self.decays, strict=True)):
             if scheduled and "initial_lr" in group:
                 raise InputError(
                     f"eta of {self._template.name} is a schedule, and a torch scheduler sets lr too: give the rule a "
@@ -100,104 +87,91 @@ class Dials:
                     f"weight_decay of parameter group {k} was {decay:g} when Decentralized was made, and is "
                     f"{group['weight_decay']:g} now: it cannot change."
                 )
-            etas.append(None if scheduled else check_rate(group["lr"], f"lr of parameter group {k}"))
-            turned = turned or group.get("momentum") != self.momentum
-        return Rates(etas, self._read_momentum(groups) if turned and self._turns is not None else None)
-
-    def _read_momentum(self, groups: Sequence[dict[str, Any]]) -> float | None:
-        """Return the momentum that a scheduler has set; None where it is the rule's own."""
-        assert self._turns is not None
-        key, own, of = self._turns
-        found = {group["momentum"] for group in groups}
-        if len(found) > 1:
+            if scheduled:
+                etas.append(None)
+            else:
+                lr = group["lr"]
+                etas.append(
+                    lr if type(lr) is float and 0 <= lr < math.inf else check_rate(lr, f"lr of parameter group {k}")
+                )
+            momenta.add(group.get("momentum"))
+        if self._momentum is None:
+            return Rates(etas)
+        if len(momenta) > 1:
             raise InputError(
-                f"the momentum of {self._template.name} is one number, but groups have {sorted(found)}: give all the "
+                f"the momentum of {self._template.name} is one number, but groups have {sorted(momenta)}: give all the "
                 "same."
             )
-        value = found.pop()
-        if math.isclose(of(value), own, rel_tol=1e-12):
-            return None
-        ranges(type(self._template))[key].check(
-            f"momentum={value:g} of the parameter groups, which sets {key}", of(value)
-        )
-        return value
+        (key, own, convert), value = self._momentum, momenta.pop()
+        if value == self._usual_momentum or math.isclose(weight := convert(value), own, rel_tol=1e-12):
+            return Rates(etas)
+        allowed = ranges(type(self._template))[key]
+        allowed.check(f"momentum={value:g} of the parameter groups, which sets {key}", weight)
+        return Rates(etas, value)
 
-    def show(self, groups: Sequence[dict[str, Any]], t: int) -> None:
+    def write_schedule(self, groups: Sequence[dict[str, Any]], t: int) -> None:
         """Write the η of round t into the groups that go by the rule's own schedule."""
         for group, scheduled in zip(groups, self._scheduled, strict=True):
             if scheduled:
                 group["lr"] = self.eta(t)
 
-    def turn(self, bucket: Bucket, t: int, rates: Rates) -> None:
-        """Write the numbers of round t for a bucket, with these step sizes for the groups; None is the rule's own."""
-        if not self._varies and rates == self._turned[bucket.number]:
+    def set(self, span: Span, t: int, rates: Rates) -> None:
+        """Write the numbers of round t for a span, with these rates."""
+        current = rates, span if len(self.decays) > 1 else None
+        if not self._changes and current == self._current:
             return
-        self._turned[bucket.number] = rates
-        numbers = self._numbers[bucket.number]
+        self._current, numbers = current, self._numbers
         for key, number in numbers.items():
             if key != "eta":
                 number.fill_(self._at(key, t))
-        if rates.momentum is not None and self._turns is not None:
-            key, _, of = self._turns
-            numbers[key].fill_(of(rates.momentum))
-        eta = self._by_group([self.eta(t) if rate is None else rate for rate in rates.eta], bucket)
-        if isinstance(eta, Tensor) or numbers["eta"].ndim:
-            numbers["eta"].data = eta if isinstance(eta, Tensor) else torch.tensor(eta, dtype=torch.float64)
-        else:
-            numbers["eta"].fill_(eta)
+        if rates.momentum is not None and self._momentum is not None:
+            key, _, convert = self._momentum
+            numbers[key].fill_(convert(rates.momentum))
+        eta = self._spread(self._etas(t, rates), span)
+        numbers["eta"].data = eta if isinstance(eta, Tensor) else torch.tensor(eta, dtype=torch.float64)
+
+    def shrink(self, state: State, span: Span, t: int, rates: Rates) -> State:
+        """Return the state of a span whose model has shrunk as round t does at these rates."""
+        pairs = zip(self._etas(t, rates), self.decays, strict=True)
+        by = self._spread([1 - eta * decay for eta, decay in pairs], span)
+        return State(**dict(state) | {name: state[name] * by for name in self._template.decays})
+
+    def decay_gradients(self, gradients: Sequence[Tensor], points: Sequence[Tensor], span: Span) -> tuple[Tensor, ...]:
+        """Return the gradients of a span that the rule gets where its gradients hold the decay."""
+        by = self._spread(self.decays, span)
+        return tuple(g + x * by for g, x in zip(gradients, points, strict=True))
+
+    def _etas(self, t: int, rates: Rates) -> list[float]:
+        return [self.eta(t) if rate is None else rate for rate in rates.eta]
+
+    def _spread(self, values: Sequence[float], span: Span) -> float | Tensor:
+        """Return one number where all groups of a span have the same, else one for each of its numbers."""
+        own, end = list[tuple[float, int]](), 0
+        for value, size in zip(values, self._flat.sizes, strict=True):
+            end += size
+            if end > span.first and end - size < span.last and size:
+                own.append((value, min(end, span.last) - max(end - size, span.first)))
+        if len({value for value, _ in own}) == 1:
+            return own[0][0]
+        return torch.cat([torch.full((n,), v, dtype=self._flat.dtype, device=self._flat.device) for v, n in own])
 
     def _at(self, key: str, t: int) -> float:
         value = getattr(self._template, key)
         if not callable(value):
             return value
-        where = f"{type(self._template).__name__}({key}=…), a schedule, at round {t}"
-        return ranges(type(self._template))[key].check(where, value(t))
+        name = type(self._template).__name__
+        return ranges(type(self._template))[key].check(f"{name}({key}=…), a schedule, at round {t}", value(t))
 
 
-def momentum(rule: Any) -> tuple[str, float, Callable[[float], float]] | None:
+def find_momentum(rule: Any) -> tuple[str, float, Callable[[float], float]] | None:
     """Return the hyper-parameter that is a rule's momentum, its value, and how it comes from the weight of the past.
 
     Schedulers such as OneCycleLR turn ``momentum`` together with lr. None where a rule has none.
     """
-    for key, of in (("lam", lambda beta: 1 - beta), ("beta", lambda beta: beta)):
+    for key, convert in (("lam", lambda beta: 1 - beta), ("beta", lambda beta: beta)):
         if isinstance(value := getattr(rule, key, None), (int, float)):
-            return key, value, of
+            return key, value, convert
     return None
-
-
-class WeightDecay:
-    """Decoupled weight decay of a rule's model.
-
-    Args:
-        rule: says which of its arrays are the model.
-        groups: the parameter groups, each with its ω.
-        by_group: gives the numbers of groups to a bucket.
-        dials: give the rule's own η.
-    """
-
-    def __init__(self, rule: Any, groups: Sequence[dict[str, Any]], by_group: ByGroup, dials: Dials):
-        amounts = [
-            AMOUNT.check(f"weight_decay of parameter group {k}", g["weight_decay"]) for k, g in enumerate(groups)
-        ]
-        if any(amounts) and getattr(rule, "decay", 0):
-            raise InputError(
-                f"{rule.name} shrinks the model by itself, decay={brief(rule.decay)}, and weight_decay would do so "
-                "once more: give the rule decay=0, or leave weight_decay out."
-            )
-        self.amounts, self._by_group, self._dials = list(amounts), by_group, dials
-        self.arrays: tuple[str, ...] = rule.decays if any(amounts) else ()  # the arrays of a state that shrink
-        self.in_gradient = any(amounts) and not rule.decays
-
-    def shrink(self, bucket: Bucket, state: State, t: int, rates: Rates) -> State:
-        """Return the state whose model has shrunk as round t does at these rates."""
-        given = [self._dials.eta(t) if rate is None else rate for rate in rates.eta]
-        by = self._by_group([1 - rate * amount for rate, amount in zip(given, self.amounts, strict=True)], bucket)
-        return State(**dict(state) | {name: state[name] * by for name in self.arrays})
-
-    def add(self, bucket: Bucket, gradients: tuple[Tensor, ...], points: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """Return the gradients that the rule gets where its gradients hold the decay."""
-        by = self._by_group(self.amounts, bucket)
-        return tuple(g + x * by for g, x in zip(gradients, points, strict=True))
 
 
 def check_rate(value: Any, where: str) -> float:

@@ -14,17 +14,17 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from gossamer.core import InputError, brief, whole
-from gossamer.torch.buckets import Bucket, Flat, local
+from gossamer.torch.buckets import Flat, Span, local
 from gossamer.torch.faults import Guard
 
 InnerMaker = Callable[[Iterable[dict[str, Any]]], Optimizer]
 
 
 class Scaling(NamedTuple):
-    """The word of a `GradScaler` on the gradients of a step; without one, nothing."""
+    """The scale of a `GradScaler`, and if the gradients of a step overflowed; without one, nothing."""
 
     scale: Tensor | None
-    overflowed: Tensor | None
+    overflow: Tensor | None
 
 
 class LocalSteps:
@@ -32,20 +32,26 @@ class LocalSteps:
 
     Args:
         make: makes the optimizer from parameter groups.
-        groups: the parameter groups of this optimizer, with the options that each has for the inner one.
+        groups: the parameter groups of `Decentralized`.
+        options: the options that each group has for the inner optimizer.
         steps: H, how many steps there are between two messages.
         flat: the parameters.
         guard: looks at their gradients, and counts what overflows.
     """
 
-    def __init__(self, make: InnerMaker | None, groups: list[dict[str, Any]], steps: int, flat: Flat, guard: Guard):
-        self.optimizer, self.steps, self.taken = make_inner(make, groups), steps, 0
-        self._flat, self._guard = flat, guard
-
-    @property
-    def ended(self) -> bool:
-        """True if all local steps of this round have been taken."""
-        return self.taken == self.steps
+    def __init__(
+        self, make: Any, groups: list[dict[str, Any]], options: list[Any], steps: int, flat: Flat, guard: Guard
+    ):
+        self.steps, self.taken, self._flat, self._guard = steps, 0, flat, guard
+        for k, own in enumerate(options):
+            if not isinstance(own, dict) or "params" in own:
+                raise InputError(
+                    f'"inner" of parameter group {k} must be a dict of options for the inner optimizer, such as '
+                    f'{{"lr": 1e-4}}, but is {brief(own)}.'
+                )
+        pairs = zip(groups, options, strict=True)
+        trained = [{"params": [p for p in group["params"] if p.requires_grad], **own} for group, own in pairs]
+        self.optimizer = make_inner(make, [group for group in trained if group["params"]])
 
     def step(self, closure: Callable[[], Any] | None, scaling: Scaling) -> Any:
         """Take one local step and return the closure's loss. One with bad gradients is left out, but counts."""
@@ -54,12 +60,12 @@ class LocalSteps:
             with torch.enable_grad():
                 loss = closure()
         gradients = self._flat.gradients()
-        for k in self._flat.still:
+        for k in self._flat.frozen_later:
             self._flat.params[k].grad = None  # or the optimizer would go on moving it
-        overflowed = scaling.overflowed is not None and bool(scaling.overflowed)
-        if scaling.overflowed is not None:
-            self._guard.overflowed(overflowed)
-        if not overflowed and self._guard.passes(gradients, local=True):
+        overflow = scaling.overflow is not None and bool(scaling.overflow)
+        if scaling.overflow is not None:
+            self._guard.count_overflow(overflow)
+        if not overflow and self._guard.passes(gradients, local=True):
             if scaling.scale is not None:
                 for p in self._flat.params:
                     if p.grad is not None:
@@ -68,9 +74,9 @@ class LocalSteps:
         self.taken += 1
         return loss
 
-    def displacement(self, x: Tensor, bucket: Bucket) -> Tensor:
-        """Return x − y of a bucket, where x is the point as the parameters had it."""
-        moved = self._flat.read(bucket)
+    def displacement(self, x: Tensor, span: Span) -> Tensor:
+        """Return x − y of a span, where x is the point as the parameters had it."""
+        moved = self._flat.read(span)
         began = x.to(self._flat.params[0].dtype)  # in halves, or else their rounding would be taken for a step
         return torch.sub(began, moved, out=moved) if began.dtype == moved.dtype else began.to(moved.dtype).sub_(moved)
 
@@ -79,17 +85,18 @@ class LocalSteps:
 
         A loader that writes in place needs the arrays before there are any.
         """
-        made, optimizer = None, self.optimizer
-        if not optimizer.state:
-            copies = [torch.zeros_like(p, requires_grad=True) for p in self._flat.params]
-            places = {id(p): k for k, p in enumerate(self._flat.params)}
-            groups = [g | {"params": [copies[places[id(p)]] for p in g["params"]]} for g in optimizer.param_groups]
-            made = type(optimizer)(groups, **_required(optimizer))
-            for copy in copies:
-                copy.grad = torch.zeros_like(copy)
-            made.step()
-            return [_tensors(made.state.get(copy, {}), zero=True) for copy in copies]
-        return [_tensors(optimizer.state.get(p, {}), zero=False) for p in self._flat.params]
+        optimizer, params = self.optimizer, self._flat.params
+        if optimizer.state:
+            return [_copy_tensors(optimizer.state.get(p, {})) for p in params]
+        copies = {id(p): torch.zeros_like(p, requires_grad=True) for p in params}
+        groups = [group | {"params": [copies[id(p)] for p in group["params"]]} for group in optimizer.param_groups]
+        needed = inspect.signature(type(optimizer)).parameters  # some have arguments without a default
+        other = type(optimizer)(groups, **{key: value for key, value in optimizer.defaults.items() if key in needed})
+        for copy in copies.values():
+            copy.grad = torch.zeros_like(copy)
+        other.step()
+        states = [_copy_tensors(other.state.get(copies[id(p)], {})) for p in params]
+        return [{key: torch.zeros_like(value) for key, value in state.items()} for state in states]
 
     def load(self, states: list[dict[str, Tensor]], fresh: bool) -> None:
         """Take over the state of each parameter; none where the optimizer had not stepped."""
@@ -98,23 +105,19 @@ class LocalSteps:
             if state:
                 self.optimizer.state[p] = {key: value.detach().clone() for key, value in state.items()}
 
+    def __str__(self) -> str:
+        return f"{type(self.optimizer).__name__}, {self.steps} steps a round"
 
-def _tensors(state: dict[str, Any], zero: bool) -> dict[str, Tensor]:
+
+def _copy_tensors(state: dict[str, Any]) -> dict[str, Tensor]:
     """Return the tensors of a parameter's state, in memory of their own."""
-    odd = [key for key, value in state.items() if not isinstance(value, Tensor) and value is not None]
-    if odd:
-        raise InputError(
-            f"the inner optimizer keeps {odd[0]!r}, which is {brief(state[odd[0]])} and no tensor, so that it cannot "
-            "be saved here: use one whose state is tensors, as those of torch.optim are."
-        )
-    kept = {key: value.detach() for key, value in state.items() if value is not None}
-    return {key: torch.zeros_like(value) if zero else value.clone() for key, value in kept.items()}
-
-
-def _required(optimizer: Optimizer) -> dict[str, Any]:
-    """Return the arguments that the class of an optimizer needs beside groups: those without a default."""
-    wanted = inspect.signature(type(optimizer)).parameters
-    return {key: value for key, value in optimizer.defaults.items() if key in wanted}
+    for key, value in state.items():
+        if not isinstance(value, Tensor) and value is not None:
+            raise InputError(
+                f"the inner optimizer keeps {key!r}, which is {brief(value)} and no tensor, so that it cannot be saved "
+                "here: use one whose state is tensors, as those of torch.optim are."
+            )
+    return {key: value.detach().clone() for key, value in state.items() if value is not None}
 
 
 def make_inner(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
@@ -131,14 +134,14 @@ def make_inner(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
             f"a parameter group has {unknown[0]!r} for the inner optimizer, which {type(optimizer).__name__} does not "
             f"know: it has {', '.join(optimizer.defaults)}."
         )
-    wanted, taken = (
+    wanted, got = (
         {id(p) for group in some for p in group["params"] if p.requires_grad}
         for some in (groups, optimizer.param_groups)
     )
-    if wanted != taken:
+    if wanted != got:
         raise InputError(
             f"inner must make an optimizer of the parameters that it is given, {example}, but this one has "
-            f"{len(taken - wanted)} others and lacks {len(wanted - taken)} of {len(wanted)}."
+            f"{len(got - wanted)} others and lacks {len(wanted - got)} of {len(wanted)}."
         )
     closure = inspect.signature(type(optimizer).step).parameters.get("closure")
     if closure is not None and closure.default is inspect.Parameter.empty:
@@ -149,25 +152,13 @@ def make_inner(make: Any, groups: list[dict[str, Any]]) -> Optimizer:
     return optimizer
 
 
-def inner_groups(groups: list[dict[str, Any]], options: list[dict[str, Any]], inner: Any) -> list[dict[str, Any]]:
-    """Return the trained parameters of each group, with its options for the inner optimizer; none if there is none."""
-    if inner is None and any(options):
-        raise InputError('a parameter group has options for an inner optimizer, "inner", but there is none.')
-    if inner is None:
-        return []
-    for k, own in enumerate(options):
-        if not isinstance(own, dict) or "params" in own:
-            raise InputError(
-                f'"inner" of parameter group {k} must be a dict of options for the inner optimizer, such as '
-                f'{{"lr": 1e-4}}, but is {brief(own)}.'
-            )
-    pairs = zip(groups, options, strict=True)
-    trained = [{"params": [p for p in group["params"] if p.requires_grad], **own} for group, own in pairs]
-    return [group for group in trained if group["params"]]
-
-
-def check_steps(local_steps: Any, inner: Any) -> int:
+def check_local_steps(rule: Any, local_steps: Any, inner: Any) -> int:
     """Return how many local steps there are between two messages, or raise InputError."""
+    if inner is not None and hasattr(rule, "local"):
+        raise InputError(
+            f"{rule.name} takes its own local steps, of SGD and corrected for drift, one for each optimizer.step(): "
+            "leave inner out, or give a rule without them, such as BiasedDMT."
+        )
     steps = whole("local_steps", local_steps)
     if steps > 1 and inner is None:
         raise InputError(
@@ -175,12 +166,3 @@ def check_steps(local_steps: Any, inner: Any) -> int:
             "that are corrected for drift use a rule that has them, such as LocalBiasedDMT(eta, lam, inner, local)."
         )
     return steps
-
-
-def check_rule(rule: Any, inner: Any) -> None:
-    """Refuse a rule that takes local steps of its own beside an inner optimizer."""
-    if inner is not None and hasattr(rule, "local"):
-        raise InputError(
-            f"{rule.name} takes its own local steps, of SGD and corrected for drift, one for each optimizer.step(): "
-            "leave inner out, or give a rule without them, such as BiasedDMT."
-        )

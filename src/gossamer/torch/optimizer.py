@@ -22,14 +22,14 @@ from torch.optim import Optimizer
 
 from gossamer.core import InputError, brief, flag, is_rule, parts, setting, shown, whole
 from gossamer.core.rules import LONG_RUN, of_drift
-from gossamer.torch.agent import Agents
-from gossamer.torch.buckets import Bucket, Flat, Hooks, local, looks
+from gossamer.torch.agent import ProcessAgent
+from gossamer.torch.buckets import Flat, Hooks, Span, local, looks
 from gossamer.torch.checkpoint import PROGRESS, load_state, pack_state, random_states, restore_random_states
 from gossamer.torch.exchange import Counters, Exchange, fingerprint
 from gossamer.torch.faults import Guard, NeighborLost, OnNonfinite
-from gossamer.torch.hyperparameters import ByGroup, Dials, WeightDecay, check_rate, momentum
-from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_rule, check_steps, inner_groups
-from gossamer.torch.rounds import Answer, Course, Loop, Rates, Rounds, layout
+from gossamer.torch.hyperparameters import Hyperparameters, Rates, check_rate, find_momentum
+from gossamer.torch.inner import InnerMaker, LocalSteps, Scaling, check_local_steps
+from gossamer.torch.rounds import Answer, Loop, Rounds, probe_state
 from gossamer.torch.world import ProcessWorld
 
 if TYPE_CHECKING:
@@ -113,22 +113,23 @@ class Decentralized(Optimizer):
     ):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
-        check_rule(rule, inner)
-        local_steps = check_steps(local_steps, inner)
-        _check_kinds(timeout, start_timeout, module, overlap, log, elastic=elastic, asynchronous=asynchronous)
-        self.rule, self.seed, self.draws = rule, _check_seed(seed), draws
-        if draws not in ("torch", "simulator"):
-            raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
-        groups, options = _groups_of(params, inner, weight_decay)
+        local_steps = check_local_steps(rule, local_steps, inner)
+        _check_arguments(timeout, start_timeout, module, overlap, log, draws, elastic, asynchronous)
+        try:
+            self.seed = operator.index(seed)
+        except TypeError:
+            raise InputError(f"seed must be a whole number, but is {brief(seed)}.") from None
+        self.rule, self.draws = rule, draws
+        groups, options = _split_groups(params, inner, weight_decay)
         own_rate = ["lr" in group for group in groups]
         defaults = {"lr": getattr(rule, "eta", None), "weight_decay": 0.0 if inner else weight_decay}
-        if (turned := momentum(rule)) is not None:  # schedulers such as OneCycleLR turn it with lr
-            _, value, of = turned
-            defaults["momentum"] = of(value)
+        if (momentum := find_momentum(rule)) is not None:  # schedulers such as OneCycleLR turn it with lr
+            _, value, convert = momentum
+            defaults["momentum"] = convert(value)
         super().__init__(groups, defaults)
-        self.flat = Flat([group["params"] for group in self.param_groups])
         self._log, self._log_every, self._began = log, whole("log_every", log_every), time.monotonic()
-        self._noted: dict[str, float | Tensor] = {}
+        self._notes: dict[str, float | Tensor] = {}
+        self.flat = Flat([group["params"] for group in self.param_groups])
         self.counters, self.elastic, device = Counters(), None, self.flat.device
         if elastic:
             from gossamer.torch.elastic import Elastic  # needs an extra
@@ -145,7 +146,7 @@ class Decentralized(Optimizer):
 
             self.network = without_rounds(self.network, overlap, on_nonfinite, elastic, process_group)
             self.exchange = AsynchronousExchange(self.world, self.network, self.counters)
-            kind: Any = partial(AsynchronousRounds, exchange=self.exchange, seed=self.seed)
+            kind: Any = partial(AsynchronousRounds, seed=self.seed)
         else:
             self.exchange, kind = Exchange(self.world, self.network, self.counters), Rounds
         from gossamer.networks.compatibility import suits  # as slow to import as scipy, which it needs
@@ -153,42 +154,20 @@ class Decentralized(Optimizer):
         suits(rule, self.network)
         for part in parts(rule).values():
             part.check(self.flat.size)
-        self._ahead = not self.asynchronous and _goes_ahead(overlap, rule, self.network)
-        self.overlap = self._ahead and overlap is not False
-        self._averaged = False
-        self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.place)
+        self.guard = Guard(self.exchange, on_nonfinite, rule.name, self.flat.locate)
         self.local: LocalSteps | None = None
-        if own := inner_groups(self.param_groups, options, inner):
-            self.local = LocalSteps(inner, own, local_steps, self.flat, self.guard)
-        # these answer a gradient in the call that it is given in, so that nothing of it is needed later
-        self._borrows = self._ahead and _is_ours(rule)
-        self._buckets = self.flat.buckets(several=self._borrows)
-        by_group = ByGroup(self.flat)
-        self._dials = Dials(rule, by_group, self._buckets, own_rate)
+        if inner is not None:
+            self.local = LocalSteps(inner, self.param_groups, options, local_steps, self.flat, self.guard)
+        elif any(options):
+            raise InputError('a parameter group has options for an inner optimizer, "inner", but there is none.')
+        self.hyperparameters = Hyperparameters(rule, self.flat, self.param_groups, own_rate)
         for group in self.param_groups:
-            group["lr"] = self._dials.eta(0) if callable(group["lr"]) else group["lr"]
-        self.decay = WeightDecay(rule, self.param_groups, by_group, self._dials)
-        self._finite: Tensor | None = None
-        self._known = self.world.size == 1 or self.asynchronous
-        self._agents = Agents(self.exchange, self.seed, draws == "simulator", _sleepy(rule, self.network))
-        self._kept = self._make_buffers()
-        self._rounds: list[Any] = []
-        for bucket in self._buckets:
-            course = Course(
-                self._dials.rules[bucket.number],
-                partial(self._agents.at, bucket=bucket.number, buckets=len(self._buckets) if self.overlap else 1),
-                partial(self._dials.turn, bucket),
-                self._agents.awake if self._agents.sleeps or elastic else None,
-                self._ahead,
-                self.overlap,
-                partial(self.decay.shrink, bucket) if self.decay.arrays else None,
-                self.flat.still,
-                partial(self.flat.hold, bucket=bucket),
-                self.guard.check,
-            )
-            self._rounds.append(kind(course, self._buffers_of(bucket)))
+            group["lr"] = self.hyperparameters.eta(0) if callable(group["lr"]) else group["lr"]
+        self._finite: Tensor | None = None  # the last finite gradient under mixed precision
+        self._is_averaged = False
+        self._has_compared = self.world.size == 1 or self.asynchronous
+        self._make_rounds(kind, overlap)
         self._hooks = self._make_hooks(on_nonfinite) if overlap == "backward" else None
-        self._expose()
         about = self._list_facts(module)
         besides = [*self.flat.frozen, *(module.buffers() if module is not None else ())]
         if self.elastic is None:
@@ -198,62 +177,83 @@ class Decentralized(Optimizer):
 
     # ---- the state --------------------------------------------------------------------------------------------------
 
+    def _make_rounds(self, kind: Any, overlap: bool | str | None) -> None:
+        """Make the buffers of the state, and what runs the rule on each bucket of them."""
+        rule, network, flat = self.rule, self.network, self.flat
+        self._ahead = not self.asynchronous and _goes_ahead(overlap, rule, network)
+        self.overlap = self._ahead and overlap is not False
+        # these use a gradient in the call that it is given in, and their arithmetic is elementwise
+        self._borrows = self._ahead and _is_ours(rule)
+        self._chunked = self._borrows and self.local is None
+        # one message is the fastest; without overlap buckets have one buffer in turn, and backward completes them apart
+        self._buckets = flat.make_buckets(several=self._borrows and overlap in (False, "backward"))
+        self._buffers = self._make_buffers()
+        self._rounds: list[Any] = []
+        for bucket in self._buckets:
+            self._rounds.append(
+                kind(
+                    ProcessAgent(self.exchange, self.seed, self.draws == "simulator", bucket.number),
+                    self.hyperparameters,
+                    bucket,
+                    flat,
+                    self.guard,
+                    self._buffers_of(bucket),
+                    ahead=self._ahead,
+                    overlap=self.overlap,
+                    chunked=self._chunked,
+                    may_sleep=network.awake(0) is not None or self.elastic is not None,
+                )
+            )
+        # the state is where PyTorch looks for it, at each parameter; the model itself is the parameters
+        for name, a in self._buffers.items():
+            if name != "x" and a.shape == (flat.size,):
+                for p, part in zip(flat.params, flat.as_parameters(a), strict=True):
+                    self.state[p][f"{name}@{self.place}"] = part
+            elif name != "x":
+                self.state[flat.params[0]][f"{name}@{self.place}"] = a
+        if not self.state:  # or else torch.distributed.checkpoint would take a step to make one
+            self.state[flat.params[0]][f"progress@{self.place}"] = torch.zeros(len(PROGRESS), dtype=torch.float64)
+
     def _make_buffers(self) -> dict[str, Tensor]:
-        """Return the buffers of the state: those of the model's length by name, others by name and bucket.
+        """Return the buffers of the state by name; those that are not of the model's length have ".0" after it.
 
         What the rule posts ahead stands side by side, so that a message is sent from there.
         """
-        like, device = torch.empty(self.flat.size, dtype=self.flat.dtype, device="meta"), self.flat.device
+        flat, like = self.flat, torch.empty(self.flat.size, dtype=self.flat.dtype, device="meta")
         try:
-            arrays, posted = layout(self._dials.rules[0], like, self.network.agents, self._ahead)
+            arrays, posted = probe_state(self.hyperparameters.rule, like, self.network.agents, self._ahead)
         except Exception:  # a rule of one's own may look at numbers: what it needs is known after its start
             arrays, posted = {"x": like}, ()
-        together, kept = torch.zeros(len(posted), self.flat.size, dtype=like.dtype, device=device), {}
+        together, buffers = torch.zeros(len(posted), flat.size, dtype=flat.dtype, device=flat.device), {}
         for name, a in arrays.items():
-            if name in posted:
-                kept[name] = together[posted.index(name)]
-            elif a.shape == like.shape:
-                kept[name] = torch.zeros(like.shape, dtype=a.dtype, device=device)
-            else:
-                for bucket in self._buckets:
-                    kept[f"{name}.{bucket.number}"] = torch.zeros(a.shape, dtype=a.dtype, device=device)
-        mine = self._ahead and self.local is None and _is_ours(self.rule) and self.flat.unite(kept["x"])
-        if not mine:
-            kept["x"].copy_(self.flat.read())
-        return kept
+            key = name if a.shape == like.shape else f"{name}.0"
+            buffers[key] = (
+                torch.zeros(a.shape, dtype=a.dtype, device=flat.device)
+                if name not in posted
+                else together[posted.index(name)]
+            )
+        if self.local is not None or not self._borrows or not flat.unite(buffers["x"]):
+            buffers["x"].copy_(flat.read())
+        return buffers
 
-    def _buffers_of(self, bucket: Bucket) -> dict[str, Tensor]:
-        """Return what a bucket has of the state, by the rule's names."""
-        of: dict[str, Tensor] = {}
-        for key, a in self._kept.items():
+    def _buffers_of(self, bucket: Span) -> dict[str, Tensor]:
+        """Return what a bucket has of the state, by the rule's names. Arrays of other lengths are alike in all buckets,
+        and each has its own."""
+        own: dict[str, Tensor] = {}
+        for key, a in self._buffers.items():
             name, _, number = key.partition(".")
             if not number:
-                of[name] = bucket.of(a)
-            elif int(number) == bucket.number:
-                of[name] = a
-        return of
+                own[name] = bucket.of(a)
+            elif number == "0":
+                own[name] = a.clone() if bucket.number else a
+        return own
 
     def _arrays(self) -> dict[str, Tensor]:
         """Return every array of the state, with those that a rule made only at its start."""
-        for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
-            for name, a in rounds.kept.items():
-                if name not in self._kept and f"{name}.{bucket.number}" not in self._kept:
-                    self._kept[f"{name}.{bucket.number}"] = a
-        return self._kept
-
-    def _expose(self) -> None:
-        """Put the state where PyTorch looks for it, at each parameter; the model itself is the parameters."""
-        for name, a in self._kept.items():
-            if name == "x":
-                continue
-            key = f"{name}@{self.place}"
-            if a.shape == (self.flat.size,):
-                for p, part in zip(self.flat.params, self.flat.as_parameters(a), strict=True):
-                    self.state[p][key] = part
-            else:
-                self.state[self.flat.params[0]][key] = a
-        if not self.state:  # or else torch.distributed.checkpoint would take a step to make one
-            self.state[self.flat.params[0]][f"progress@{self.place}"] = torch.zeros(len(PROGRESS), dtype=torch.float64)
+        for name, a in self._rounds[0].buffers.items():
+            if name not in self._buffers:
+                self._buffers.setdefault(f"{name}.0", a)
+        return self._buffers
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state as of any optimizer: by parameter, under keys that end with ``@`` and this agent's number.
@@ -276,11 +276,10 @@ class Decentralized(Optimizer):
             "rule": " ".join([self.rule.name, *others]),
             "network": fingerprint(self.network),
             "phase": "ahead" if self._ahead else "step",
-            "buckets": str(len(self._buckets)),
             "seed": self.seed,
             "draws": self.draws,
-            "weight decay": str(self.decay.amounts),
-            "inner": self._inner_in_short(),
+            "weight decay": str(self.hyperparameters.decays),
+            "inner": str(self.local or "none"),
             "type": str(self.flat.params[0].dtype),
         }
 
@@ -298,9 +297,9 @@ class Decentralized(Optimizer):
         with torch.no_grad():
             for mine in map(local, besides):
                 mine.copy_(self.world.broadcast(mine.contiguous()))
-            self.world.broadcast(self._kept["x"])
-        self.guard.check({"x": self._kept["x"]}, Rates([]))
-        self._go(-1, self._dials.rates(self.param_groups, self.decay.amounts), [])
+            self.world.broadcast(self._buffers["x"])
+        self.guard.check({"x": self._buffers["x"]}, Rates([]))
+        self._go(-1, self.hyperparameters.rates(self.param_groups), [])
 
     def _restart(self, t: int, steps: int, network: "Network") -> None:
         """Go on among the ranks that there are now, by another network, from the state that stands in `_arrays`.
@@ -312,19 +311,20 @@ class Decentralized(Optimizer):
         """
         self.network = network
         self.exchange.rewire(network)
-        self._agents.enter(_sleepy(self.rule, network))
-        self._known, self.guard.step = True, steps
+        self._has_compared, self.guard.step = True, steps
         if self.local is not None:
             self.local.taken = 0
         if t >= 0:
             for rounds in self._rounds:
+                rounds.buffers.update(self._buffers_of(rounds.bucket))
                 rounds.restart()
-        self._go(t, self._dials.rates(self.param_groups, self.decay.amounts), [])
+        self._go(t, self.hyperparameters.rates(self.param_groups), [])
 
-    def _go(self, t: int, rates: Rates, told: list[Answer | Loop]) -> None:
+    def _go(self, t: int, rates: Rates, answers: list[Answer | Loop]) -> None:
+        """Let the rule go on from the buffers, in round t at these rates, with what was answered in it."""
         with torch.no_grad():
             for rounds in self._rounds:
-                rounds.start(t, rates, list(told))
+                rounds.start(t, rates, list(answers))
         self._show()
 
     # ---- a step -----------------------------------------------------------------------------------------------------
@@ -343,25 +343,27 @@ class Decentralized(Optimizer):
         """
         for rounds in self._rounds:
             rounds.check_alive()
-        ended, loss = self.guard.step, None
+        before, loss = self.guard.step, None
         try:
             if self.elastic is not None:
                 self.elastic.listen()
-            self.guard.listen()
+            if reason := self.world.words.reason():  # another rank has stopped
+                raise reason
             self.guard.step += 1
-            self._check_own()
+            if self._is_averaged:
+                self._check_own()
             loss = self._take(closure, full) if self._hooks is None else self._end_backward(closure)
             if self.guard.step == LONG_RUN and self.rule.drifts and self.flat.dtype != torch.float64:
                 self._warn(of_drift(self.rule.name, LONG_RUN, "parameters in float64, or another rule"))
             if self._log is not None and self.guard.step % self._log_every == 0:
-                self._log(self._row())
+                self._log(self._make_row())
         except NeighborLost as lost:
             if self.elastic is None:
                 self.guard.tell(lost)  # those beside this rank would blame it
                 raise
-            self.elastic.regroup(self, ended, lost)
+            self.elastic.regroup(self, before, lost)
         except Exception as error:
-            if self.guard.step > ended:
+            if self.guard.step > before:
                 self.guard.tell(error)
             raise
         return loss
@@ -376,10 +378,10 @@ class Decentralized(Optimizer):
         evaluate = full if wants_full else closure
         if self.local is not None:
             loss = self.local.step(closure, scaling)
-            if self.local.ended:
+            if self.local.taken == self.local.steps:
                 self.local.taken, pairs = 0, zip(self._rounds, self._buckets, strict=True)
                 moved = [self.local.displacement(rounds.points[0], bucket) for rounds, bucket in pairs]
-                self._answer(moved, lambda bucket: (moved[bucket.number],))
+                self._answer(moved, lambda span: (moved[span.number],))
         elif len(points) > 1:
             assert evaluate is not None
             loss, gradients = self._evaluate_at(points, evaluate, scaling)
@@ -390,97 +392,100 @@ class Decentralized(Optimizer):
                     loss = evaluate()
                 self._check_parameters()
             found = self.flat.gradients()
-            if scaling.overflowed is None:
-                self._answer(found, lambda bucket: (self.flat.gradient(bucket, borrow=self._borrows),))
+            if scaling.overflow is None:
+                self._answer(found, lambda span: (self.flat.gradient(span, borrow=self._borrows),))
             else:
-                stands_in = self._note_overflow(scaling)
+                stands_in = self._count_overflow(scaling)
                 found = [torch.zeros(1)] if stands_in else found
-                self._answer(found, lambda bucket: (self._gradient(bucket, scaling, stands_in),))
+                self._answer(found, lambda span: (self._gradient(span, scaling, stands_in),))
         return loss
 
     def _evaluate_at(
         self, points: Sequence[Tensor], closure: Callable[[], Any], scaling: Scaling
     ) -> tuple[Any, list[Tensor]]:
         """Return the loss at the first point, and the gradient at each, all with the same draws (of dropout, say)."""
-        losses, gradients, bucket = [], [], self._buckets[0]
-        began = random_states()
+        losses, gradients, began = [], [], random_states()
         for k, point in enumerate(points):
             if k:
                 restore_random_states(began)
             self.flat.write(point)
             with torch.enable_grad():
                 losses.append(closure())
-            if self.flat.touched(point):
+            if self.flat.find_changed(point):
                 raise InputError("the closure wrote into the parameters, which are the rule's: let it leave gradients.")
             self.flat.gradients()  # refuses where there are none
-            gradients.append(self._gradient(bucket, scaling, self._note_overflow(scaling)))
+            gradients.append(self._gradient(self._buckets[0], scaling, self._count_overflow(scaling)))
         return losses[0], gradients
 
-    def _note_overflow(self, scaling: Scaling) -> bool:
-        """Return whether the gradient overflowed under mixed precision, and the last finite one stands in for it."""
-        if scaling.overflowed is None:
+    def _count_overflow(self, scaling: Scaling) -> bool:
+        """Return True if the gradient overflowed under mixed precision, and the last finite one stands in for it."""
+        if scaling.overflow is None:
             return False
-        overflowed = bool(scaling.overflowed)
-        self.guard.overflowed(overflowed)
-        if not overflowed:
-            self._finite = torch.zeros_like(self._kept["x"]) if self._finite is None else self._finite
-        return overflowed and self.guard.mode == "stop"
+        overflow = bool(scaling.overflow)
+        self.guard.count_overflow(overflow)
+        if not overflow and self._finite is None:
+            self._finite = torch.zeros_like(self._buffers["x"])
+        return overflow and self.guard.mode == "stop"
 
-    def _gradient(self, bucket: Bucket, scaling: Scaling, stands_in: bool) -> Tensor:
-        """Return the gradient of a bucket in true size."""
-        if stands_in and self._finite is None:
-            return torch.zeros_like(bucket.of(self._kept["x"]))
+    def _gradient(self, span: Span, scaling: Scaling, stands_in: bool) -> Tensor:
+        """Return the gradient of a span in true size."""
         if stands_in:
-            return bucket.of(self._finite).clone()  # pyright: ignore[reportArgumentType]
-        gradient = self.flat.gradient(bucket)
+            return span.of(torch.zeros_like(self._buffers["x"]) if self._finite is None else self._finite).clone()
+        gradient = self.flat.gradient(span)
         if scaling.scale is not None:
             gradient.div_(scaling.scale.to(gradient.device))
-        if scaling.overflowed is not None and self._finite is not None and not bool(scaling.overflowed):
-            bucket.of(self._finite).copy_(gradient)
+        if scaling.overflow is not None and self._finite is not None and not bool(scaling.overflow):
+            span.of(self._finite).copy_(gradient)
         return gradient
 
-    def _answer(self, looked: list[Tensor], gradients: Callable[[Bucket], tuple[Tensor, ...]]) -> None:
-        """Hand gradients to the rule, bucket by bucket, unless one of them is not finite."""
-        rates = self._dials.rates(self.param_groups, self.decay.amounts)
+    def _answer(self, looked: list[Tensor], gradients: Callable[[Span], tuple[Tensor, ...]]) -> None:
+        """Hand gradients to the rule, bucket by bucket, unless one of those that are looked at is not finite."""
+        rates = self.hyperparameters.rates(self.param_groups)
         if self.guard.passes(looked):
-            if not self._known:
+            if not self._has_compared:
                 self._warn_if_alike(looked)
-            for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
-                given = gradients(bucket)
-                rounds.answer(self.decay.add(bucket, given, rounds.points) if self.decay.in_gradient else given, rates)
+            for rounds in self._rounds:
+                rounds.answer(gradients if self._chunked else self._prepare(rounds, gradients), rates)
         self._show()
+
+    def _prepare(self, rounds: Any, gradients: Callable[[Span], tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
+        """Return the gradients of a bucket as the rule gets them."""
+        found = gradients(rounds.bucket)
+        if not self.hyperparameters.decays_gradient:
+            return found
+        return self.hyperparameters.decay_gradients(found, rounds.points, rounds.bucket)
 
     def _show(self) -> None:
         """Put the point where the next gradient is wanted, and the rates of its round, where the script sees them."""
-        for bucket, rounds in zip(self._buckets, self._rounds, strict=True):
-            if self.flat.vector is None or rounds.points[0] is not rounds.kept["x"]:
-                self.flat.write(rounds.points[0], bucket)
+        for rounds in self._rounds:
+            if self.flat.vector is None or rounds.points[0] is not rounds.buffers["x"]:
+                self.flat.write(rounds.points[0], rounds.bucket)
         if self.flat.vector is not None and self.overlap and looks(self.guard.step + 1, self.flat.device):
             self.flat.sign()
-        if self._dials.has_schedule:
-            self._dials.show(self.param_groups, max(self._rounds[0].memory.t, 0))
+        if self.hyperparameters.has_schedule:
+            self.hyperparameters.write_schedule(self.param_groups, max(self.round, 0))
 
     def _check_parameters(self) -> None:
         """Refuse to go on where a script wrote into the parameters and the step would overwrite it or miss it."""
         self.flat.check_kinds()
-        late = self._ahead and not self.overlap
-        if late and self.flat.vector is not None:  # they are the model
+        is_late = self._ahead and not self.overlap
+        if is_late and self.flat.vector is not None:  # they are the model
             self.flat.gather()
             return
         if (self.local is not None and self.local.taken) or not looks(self.guard.step, self.flat.device):
             return
-        x = self._kept["x"] if self._ahead else self._rounds[0].points[0]
-        touched = self.flat.touched(x)
-        if touched and late:
+        x = self._buffers["x"] if self._ahead else self._rounds[0].points[0]
+        changed = self.flat.find_changed(x)
+        if changed and is_late:
             for k, (part, p) in enumerate(zip(x.split(self.flat.lengths), self.flat.params, strict=True)):
-                if k in touched:
+                if k in changed:
                     part.copy_(local(p).reshape(-1))
-        elif touched:
+        elif changed:
             out = "give overlap=False, and what is written there is the model"
             if not self._ahead:
                 out = f"{self.rule.name} asks for gradients at other points than its model"
             raise InputError(
-                f"parameter {touched[0]} (from 0; {len(touched)} in all) was written into since the optimizer did, and "
+                f"parameter {changed[0]} (from 0; {len(changed)} in all) was written into since the optimizer did, and "
                 f"the next step would overwrite that: {out}. Load weights before Decentralized is made; go on with a "
                 "run by gossamer.torch.resume; step outside of average_model."
             )
@@ -499,21 +504,23 @@ class Decentralized(Optimizer):
         ):
             if refused:
                 raise InputError(f'overlap="backward" cannot stand beside {what}: leave one of them out.')
-        return Hooks(self.flat, self._buckets, self._backward)
+        return Hooks(self.flat, self._buckets, self._take_bucket)
 
     @torch.no_grad()
-    def _backward(self, bucket: Bucket) -> None:
+    def _take_bucket(self, bucket: Span) -> None:
         """Take a bucket's gradient from backward."""
-        rounds, gradient = self._rounds[bucket.number], self.flat.gradient(bucket, borrow=self._borrows)
+        assert self._hooks is not None
+        rounds, is_first = self._rounds[bucket.number], len(self._hooks.left) == len(self._buckets) - 1
         rounds.check_alive()
-        if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
-            self.guard.listen()
+        if is_first:
+            if reason := self.world.words.reason():  # another rank has stopped
+                raise reason
             self._check_own()
         self.guard.step += 1  # the step that is on its way
         try:
-            if len(self._hooks.taken) == 1:  # pyright: ignore[reportOptionalMemberAccess]
+            if is_first:
                 self._check_parameters()
-            self._hand_over(bucket, gradient)
+            self._answer_bucket(bucket)
             self.flat.write(rounds.points[0], bucket)
         except Exception as error:
             self.guard.tell(error)
@@ -521,14 +528,16 @@ class Decentralized(Optimizer):
         finally:
             self.guard.step -= 1
 
-    def _hand_over(self, bucket: Bucket, gradient: Tensor) -> None:
-        self.guard.passes([gradient], start=bucket.first)
-        rounds, given = self._rounds[bucket.number], (gradient,)
-        given = self.decay.add(bucket, given, rounds.points) if self.decay.in_gradient else given
-        rounds.answer(given, self._dials.rates(self.param_groups, self.decay.amounts))
+    def _answer_bucket(self, bucket: Span) -> None:
+        gradient, start = self.flat.gradient(bucket, borrow=self._borrows), bucket.first
+        self.guard.passes([gradient], start=start)
+        rates = self.hyperparameters.rates(self.param_groups)
+        # chunks of what was looked at: to gather them once more would cost another copy
+        self._rounds[bucket.number].answer(lambda span: (gradient[span.first - start : span.last - start],), rates)
 
     def _end_backward(self, closure: Callable[[], Any] | None) -> Any:
         """End a step whose gradients backward has handed over; buckets that it did not complete have 0 in places."""
+        assert self._hooks is not None
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -538,8 +547,8 @@ class Decentralized(Optimizer):
                 'overlap="backward" takes gradients before a GradScaler has seen them: leave one of them out.'
             )
         self.flat.gradients()  # refuses where there are none
-        for bucket in self._hooks.turn():  # pyright: ignore[reportOptionalMemberAccess]
-            self._hand_over(bucket, self.flat.gradient(bucket, borrow=self._borrows))
+        for bucket in self._hooks.end_step():
+            self._answer_bucket(bucket)
         self._show()
         return loss
 
@@ -553,9 +562,9 @@ class Decentralized(Optimizer):
         every = max(1, -(-sum(g.numel() for g in gradients) // SAMPLED))
         some = torch.cat([g.reshape(-1)[::every].double() for g in gradients]).cpu().numpy()
         digest = int.from_bytes(hashlib.sha256(some.tobytes()).digest()[:7], "big") * bool(some.any())
-        told = self.world.numbers(digest)
-        self._known = any(told)
-        if self._known and len(set(told)) == 1:
+        digests = self.world.numbers(digest)
+        self._has_compared = any(digests)
+        if self._has_compared and len(set(digests)) == 1:
             self._warn(
                 f"all {self.world.size} ranks have the same first gradient, bit for bit: something averages gradients "
                 "before Decentralized sees them, or all ranks train on the same batches. Do not wrap the model in "
@@ -577,7 +586,7 @@ class Decentralized(Optimizer):
     @property
     def round(self) -> int:
         """The round that the rule is in; −1 before its start has been made."""
-        return self._rounds[0].memory.t
+        return self._rounds[0].t
 
     @property
     def steps(self) -> int:
@@ -603,13 +612,13 @@ class Decentralized(Optimizer):
             if name in STANDARD:
                 raise InputError(f"note({name}=…) would hide the {name} that every row has: use another name.")
             if isinstance(value, Tensor) and value.numel() == 1:
-                self._noted[name] = value.detach().clone()
+                self._notes[name] = value.detach().clone()
             elif isinstance(value, Real):
-                self._noted[name] = float(value)
+                self._notes[name] = float(value)
             else:
                 raise InputError(f"note({name}=…) must be one number, but is {brief(value)}.")
 
-    def _row(self) -> dict[str, Any]:
+    def _make_row(self) -> dict[str, Any]:
         row = {
             "step": self.guard.step,
             "rank": self.world.rank,
@@ -617,9 +626,9 @@ class Decentralized(Optimizer):
             "lr": self.param_groups[0]["lr"],
             "seconds": time.monotonic() - self._began,
             **asdict(self.counters),
-            **{name: float(value) for name, value in self._noted.items()},
+            **{name: float(value) for name, value in self._notes.items()},
         }
-        self._noted = {}
+        self._notes = {}
         return row
 
     @contextlib.contextmanager
@@ -629,43 +638,44 @@ class Decentralized(Optimizer):
         All ranks must enter it. After it everything is as it was.
         """
         buffers = [] if module is None else [b for b in module.buffers() if b.is_floating_point()]
-        means = self.together(lambda: self._means(buffers))
-        mine, kept = self.flat.read(), [b.clone() for b in buffers]
-        self._put(means, buffers)
-        self._averaged = True
+
+        def compute_means() -> list[Tensor]:
+            self.check_together()
+            self.exchange.settle()  # messages may be sent from the memory of the parameters
+            if not self.asynchronous and not (self.local is not None and self.local.taken):
+                self._check_parameters()
+            # added up in single precision at least
+            exact = [a.to(torch.promote_types(a.dtype, torch.float32)) for a in (self.flat.read(), *buffers)]
+            return [self.world.total(a) / self.world.size for a in exact]
+
+        def write(values: list[Tensor]) -> None:
+            self.flat.write(values[0])
+            with torch.no_grad():
+                for buffer, value in zip(buffers, values[1:], strict=True):
+                    buffer.copy_(value)
+
+        means = self.together(compute_means)
+        own = [self.flat.read(), *(b.clone() for b in buffers)]
+        write(means)
+        self._is_averaged = True
         try:
             yield
         finally:
-            self._put([mine, *kept], buffers)
-            self._averaged = False
+            write(own)
+            self._is_averaged = False
             if self.flat.vector is not None:
                 self.flat.sign()
-
-    def _put(self, values: list[Tensor], buffers: list[Tensor]) -> None:
-        self.flat.write(values[0])
-        with torch.no_grad():
-            for buffer, value in zip(buffers, values[1:], strict=True):
-                buffer.copy_(value)
-
-    def _means(self, buffers: list[Tensor]) -> list[Tensor]:
-        """Return the means over all ranks, added up in single precision at least."""
-        self.check_together()
-        self.exchange.settle()  # messages may be sent from the memory of the parameters
-        if not self.asynchronous and not (self.local is not None and self.local.taken):
-            self._check_parameters()
-        exact = [a.to(torch.promote_types(a.dtype, torch.float32)) for a in (self.flat.read(), *buffers)]
-        return [self.world.total(a) / self.world.size for a in exact]
 
     def consensus_error(self) -> float:
         """Return (1/n) Σ_i ‖x_i − x̄‖², as the simulator measures it. All ranks must call it."""
 
-        def measured() -> float:
+        def measure() -> float:
             self.check_together()
             x = self.flat.read().double()
             apart = (x - self.world.total(x) / self.world.size).square().sum()
             return float(self.world.total(apart) / self.world.size)
 
-        return self.together(measured)
+        return self.together(measure)
 
     def together(self, work: Callable[[], Any]) -> Any:
         """Return what the work gives, which all ranks do together; where they are elastic, also after a loss."""
@@ -698,13 +708,13 @@ class Decentralized(Optimizer):
             {
                 "number of steps": str(self.guard.step),
                 "lr of each parameter group": ", ".join(f"{group['lr']:.12g}" for group in self.param_groups),
-                "numbers of the parameters that were frozen": str(sorted(self.flat.still)),
+                "numbers of the parameters that were frozen": str(sorted(self.flat.frozen_later)),
             }
         )
 
     def _check_own(self) -> None:
         """Refuse to go on while the parameters are the mean of all ranks."""
-        if self._averaged:
+        if self._is_averaged:
             raise InputError(
                 "inside of average_model the parameters are the mean of all ranks, and not those of this one: step, "
                 "save, load and measure after it."
@@ -729,19 +739,15 @@ class Decentralized(Optimizer):
             "overlap": "backward" if self._hooks is not None else str(self.overlap),
             "seed": str(self.seed),
             "draws": self.draws,
-            "inner optimizer": self._inner_in_short(),
+            "inner optimizer": str(self.local or "none"),
             "options of the inner optimizer": "; ".join(", ".join(row) for row in rows) or "none",
             "choice of on_nonfinite": self.guard.mode,
         }
 
-    def _inner_in_short(self) -> str:
-        local = self.local
-        return "none" if local is None else f"{type(local.optimizer).__name__}, {local.steps} steps a round"
-
     def __repr__(self) -> str:
-        inner = self._inner_in_short()
         about = [f"{self.rule!r} on {self.network.name}", f"rank {self.world.rank} of {self.world.size}"]
-        about += [f"inner {inner}"] * (inner != "none") + [f"{self.flat.size:,} numbers", f"step {self.guard.step}"]
+        about += [] if self.local is None else [f"inner {self.local}"]
+        about += [f"{self.flat.size:,} numbers", f"step {self.guard.step}"]
         return f"Decentralized ({'; '.join(about)}\n{super().__repr__().partition(chr(10))[2]}"
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -763,7 +769,7 @@ def network_for(given: Any, size: int) -> "Network":
     return network
 
 
-def _groups_of(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def _split_groups(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return parameter groups, each with no more than it may have, and the options of each for the inner optimizer."""
     if isinstance(params, Tensor):
         raise InputError("params must be parameters or groups of them, but is one tensor: give a list, [tensor].")
@@ -783,8 +789,8 @@ def _groups_of(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict
         if "lr" in group:
             check_rate(group["lr"], f"lr of parameter group {k}")
         own = group.pop("inner", {})
-        kept = {"params", "param_names", "lr"} | (set() if inner else {"weight_decay"})
-        others = {key: group.pop(key) for key in sorted(set(group) - kept)}
+        known = {"params", "param_names", "lr"} | (set() if inner else {"weight_decay"})
+        others = {key: group.pop(key) for key in sorted(set(group) - known)}
         if others and inner is None:
             raise InputError(
                 f"parameter group {k} has {next(iter(others))!r}, which Decentralized does not know: a group has its "
@@ -796,7 +802,7 @@ def _groups_of(params: Iterable[Any], inner: Any, decay: Any) -> tuple[list[dict
 
 
 def _goes_ahead(overlap: Any, rule: Any, network: "Network") -> bool:
-    """Return whether to go by the rule's ``ahead``, whose messages may travel while gradients are computed."""
+    """Return True to go by the rule's ``ahead``, whose messages may travel while gradients are computed."""
     why = None
     if not hasattr(rule, "ahead"):
         why = f"{rule.name} needs what its neighbours send before it asks for a gradient"
@@ -812,26 +818,16 @@ def _goes_ahead(overlap: Any, rule: Any, network: "Network") -> bool:
 
 
 def _is_ours(rule: Any) -> bool:
-    """Return whether it is a rule of the library.
+    """Return True for a rule of the library.
 
     The ``ahead`` of these asks for gradients at the model of its state, and says which rounds its messages belong to.
     """
     return type(rule).__module__.startswith("gossamer.algorithms.")
 
 
-def _sleepy(rule: Any, network: "Network") -> bool:
-    """Return whether an agent may be asleep in a round."""
-    return rule.needs != "nothing" and network.awake(0) is not None
-
-
-def _check_seed(seed: Any) -> int:
-    try:
-        return operator.index(seed)
-    except TypeError:
-        raise InputError(f"seed must be a whole number, but is {brief(seed)}.") from None
-
-
-def _check_kinds(timeout: Any, start_timeout: Any, module: Any, overlap: Any, log: Any, **switches: Any) -> None:
+def _check_arguments(
+    timeout: Any, start_timeout: Any, module: Any, overlap: Any, log: Any, draws: Any, elastic: Any, asynchronous: Any
+) -> None:
     """Refuse timeouts, models, logs and switches that are none: a text such as "no" would count as on."""
     for name, value in {"timeout": timeout, "start_timeout": start_timeout}.items():
         if not isinstance(value, (int, float)) or not 0 < value <= LONGEST:
@@ -841,10 +837,12 @@ def _check_kinds(timeout: Any, start_timeout: Any, module: Any, overlap: Any, lo
     # to call a class would make a log for each row, and write none
     if log is not None and (isinstance(log, type) or not callable(log)):
         raise InputError(f"log must be a function of a row, such as CSVLog('log.csv'), but is {brief(log)}.")
+    if draws not in ("torch", "simulator"):
+        raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
     if overlap is not None and overlap != "backward":
         flag("overlap", overlap)
-    for name, value in switches.items():
-        flag(name, value)
+    flag("elastic", elastic)
+    flag("asynchronous", asynchronous)
 
 
 def _check_way(rule: str, points: int, full_wanted: bool, closure: Any, full: Any, local_steps: bool) -> None:

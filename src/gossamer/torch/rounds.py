@@ -2,41 +2,46 @@ r"""The rounds of a rule, left wherever it asks for a gradient that is not there
 
 A rule calls ``agent.gradient(x)`` in the middle of a round, but a training script computes gradients on its own and
 then calls ``optimizer.step()``. So a round is left by an exception where it asks, and `answer` runs it again from its
-start: what it has heard and was answered before is handed back in the same order, and only what comes after is new.
-Rules are pure, so nothing else can differ. No thread, coroutine or greenlet is involved.
+start: earlier messages and answers are handed back in the same order, and only what comes after is new. Rules are pure,
+so nothing else can differ. No thread, coroutine or greenlet is involved.
 
 A loop over local steps, `agent.repeat`, is not run again: it goes on from where its last whole turn ended, and what was
 answered in earlier turns is forgotten. So K local steps cost K gradients and the arithmetic of K steps, and hold one.
 
-Between two rounds the state stands in buffers that are kept: what a rule returns is copied there, so that no array is
-another's memory, and whoever loads a state can write it in place. What can be saved is that state, the rates in force,
-and what was answered since. Messages are not: they are sent again, and draws depend on the round alone, so that all
-ranks hear the same once more.
+A rule of the library that posts its message ahead runs chunk by chunk once its gradient is there, so that its
+temporaries stay in the cache: its arithmetic is elementwise, and its message is one for all chunks.
+
+Between two rounds the state stands in buffers: what a rule returns is copied there, so that no array is another's
+memory, and whoever loads a state can write it in place. What can be saved is that state, the rates in force, and what
+was answered since. Messages are not: they are sent again, and draws depend on the round alone, so that all ranks
+receive the same once more.
 """
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from gossamer.core import State
 from gossamer.torch.agent import ProcessAgent
+from gossamer.torch.buckets import Flat, Span
+from gossamer.torch.exchange import Message
+from gossamer.torch.faults import Guard
+from gossamer.torch.hyperparameters import Hyperparameters, Rates
 
-
-class Rates(NamedTuple):
-    """The rates that schedulers turn."""
-
-    eta: list[float | None]  # the step size of each parameter group; None where it goes by the rule's own schedule
-    momentum: float | None = None  # the weight of the past, where a scheduler has set another than the rule's
+Gradients = tuple[Tensor, ...] | Callable[[Span], tuple[Tensor, ...]]
+"""Gradients at each point, or a function that reads those of a span: for rules that use them in the call."""
 
 
 class Answer(NamedTuple):
     """Gradients that were answered, and the rates in force from then on."""
 
-    gradients: tuple[Tensor, ...]
+    gradients: Any  # `Gradients`; between two steps, always arrays
     rates: Rates
 
 
@@ -50,15 +55,6 @@ class Loop:
     drawn: int = 0  # how many vectors had been compressed in this round by then
 
 
-class Memory(NamedTuple):
-    """The place of a rule: all that determines how it goes on."""
-
-    t: int  # the round; −1 before the start has been made
-    state: State  # the state before this round; before the start has been made, the point alone counts
-    rates: Rates  # the rates in force when this round began
-    told: list[Answer | Loop]  # what was answered in this round, in order, and where its loops stand
-
-
 class Asked(BaseException):
     """A rule asks for gradients that are not there yet."""
 
@@ -67,195 +63,255 @@ class Asked(BaseException):
         self.points, self.full = points, full
 
 
-@dataclass
-class Course:
-    """The engine that a rule runs on."""
-
-    rule: Any  # with ``init`` and ``step``, whose hyper-parameters `dial` writes
-    agent_at: Callable[[int, int], ProcessAgent]
-    """The agent of a round, given the number of its draws: 0 for the start, t + 1 for round t."""
-    dial: Callable[[int, Rates], None]  # writes the hyper-parameters of a round at these rates
-    awake: Callable[[int], bool] | None
-    """Returns True if this agent is awake in a round; one that sleeps keeps its state. None where nobody sleeps."""
-    ahead: bool
-    """True to go by the rule's ``ahead`` in place of ``step``; where it is in another phase, after its ``shift``."""
-    overlap: bool  # true where ``ahead`` sends its message at once, false where only when the gradient is there
-    shrink: Callable[[State, int, Rates], State] | None
-    """The state that a round begins with, after weight decay; None where there is none."""
-    still: Mapping[int, Tensor]  # the parameters that do not move; in most runs none
-    hold: Callable[[Tensor], Tensor]  # returns a model, with what does not move
-    check: Callable[[Mapping[str, Tensor], Rates], None]
-    """Refuses a state, made at these rates, before any of it is sent."""
-
-
-class Rounds:
-    """A rule on its way. `points` is what it asks for now; `memory` is where it stands.
+class Replay:
+    """The agent of a round that may be run again: messages, results and answers of before are handed back.
 
     Args:
-        course: what it runs on.
-        kept: by name, the buffers of its state. Arrays that have none yet get one.
+        agent: sends its messages.
+        hyperparameters: the numbers of the rule, which are set anew with each answer.
+        bucket: the part of the vector that a message carries.
     """
 
-    points: tuple[Tensor, ...]
-    full: bool  # whether the gradients are to be over all of this agent's samples
-    memory: Memory
+    def __init__(self, agent: ProcessAgent, hyperparameters: Hyperparameters, bucket: Span):
+        self.agent, self._hyperparameters, self._bucket = agent, hyperparameters, bucket
+        self.answers: list[Answer | Loop] = []
+        self.messages: list[list[Message]] = []
+        self.results: list[Any] = []
 
-    def __init__(self, course: Course, kept: dict[str, Tensor]):
-        self._course, self.kept, self._over = course, kept, False
-
-    def start(self, t: int, rates: Rates, told: list[Answer | Loop]) -> None:
-        """Go from what is kept to the next question.
-
-        Args:
-            t: the round; −1 to begin from x alone.
-            rates: the rates in force when it began.
-            told: what was answered in it.
-        """
-        self._begin(t, rates, told)
-        self._run()
-
-    def check_alive(self) -> None:
-        """Refuse to go on after an error."""
-        if self._over:
-            raise RuntimeError(
-                "this optimizer has stopped at an error before and cannot go on: make a new one and resume from the "
-                "last checkpoint."
-            )
-
-    def answer(self, gradients: tuple[Tensor, ...], rates: Rates) -> None:
-        """Go on with the gradients at `points`, at the present rates, to the next question."""
-        self.memory.told.append(Answer(gradients, rates))
-        del gradients  # a loop forgets what was answered in earlier turns
-        self._run()
-
-    def restart(self) -> None:
-        """Make of what is kept a state that the rule can go on from among other agents."""
-        self._keep(dict(self._course.rule.restart(State(**self.kept))))
-
-    def _begin(self, t: int, rates: Rates, told: list[Answer | Loop]) -> None:
-        self.memory, self._heard = Memory(t, State(**self.kept), rates, told), []
-        self._agent = self._course.agent_at(max(t, 0), t + 1)
-
-    def _run(self) -> None:
-        course = self._course
-        self._over = True  # unless it comes to the next question
-        self.points = ()
-        try:
-            while self.memory.t < 0 or self.memory.told or course.overlap or not course.ahead:
-                self._round()
-            points, full = (self.memory.state.x,), False  # `ahead` asks there, and has time until then
-        except Asked as asked:
-            # not kept: its traceback would hold all arrays of the round until the garbage collector comes
-            points, full = asked.points, asked.full
-        self.points, self.full = tuple(map(course.hold, points)) if course.still else points, full
-        self._over = False
-
-    def _round(self) -> None:
-        """Run this round, from its start to a question, or to its end and the beginning of the next one."""
-        course, rule, (t, state, rates, _) = self._course, self._course.rule, self.memory
-        course.dial(max(t, 0), rates)
-        agent = Replaying(self.memory, self._agent, self._heard, partial(course.dial, max(t, 0)))
-        if t < 0:
-            after, t = rule.init(state.x, agent), 0
-            if course.ahead and hasattr(rule, "shift"):
-                after, t = rule.shift(course.shrink(after, 0, agent.rates) if course.shrink else after, agent), 1
-        else:
-            before = course.shrink(state, t, rates) if course.shrink else state
-            if before is not state:  # gradients that are asked for at its model are at the model before
-                agent.shown = before.x, state.x
-            after = (rule.ahead if course.ahead else rule.step)(before, agent)
-            after, t = after if course.awake is None or course.awake(t) else state, t + 1
-        arrays = dict(after)
-        course.check(arrays, agent.rates)
-        if course.still:
-            arrays["x"] = course.hold(arrays["x"])
-        self._keep(arrays)
-        self._begin(t, agent.rates, [])
-
-    def _keep(self, arrays: dict[str, Tensor]) -> None:
-        """Copy a state into the buffers. What stands in one of them and moves to another is copied twice."""
-        kept = self.kept
-        places = {a.untyped_storage().data_ptr() for a in kept.values()}
-        for name, a in arrays.items():
-            if a is not kept.get(name) and a.untyped_storage().data_ptr() in places:
-                arrays[name] = a.clone()
-        for name, a in arrays.items():
-            if name not in kept:
-                kept[name] = a.clone()
-            elif a is not kept[name]:
-                kept[name].copy_(a)
-
-
-class Replaying:
-    """The agent of a round that may be run again: what it has heard and was told before is handed back.
-
-    Args:
-        memory: what it was told, which it adds to.
-        agent: who sends its messages, the same one each time the round is run.
-        heard: the messages of this round, which it adds to.
-        dial: writes the hyper-parameters at these rates.
-    """
-
-    def __init__(self, memory: Memory, agent: ProcessAgent, heard: list[Any], dial: Callable[[Rates], None]):
-        self.rates, self._told, self._agent, self._heard, self._dial = memory.rates, memory.told, agent, heard, dial
-        self._place = self._ear = 0
-        self.shown: tuple[Any, Any] = (None, None)
+    def rewind(self, span: Span, rates: Rates) -> None:
+        """Begin the round again, for a span of the vector, at the rates of its start."""
+        self.span, self.rates = span, rates
+        self._answer = self._message = self._result = 0
+        self.model: tuple[Any, Any] = (None, None)
         """A model after weight decay, and the model before: gradients at the first are asked for at the second."""
+        self._hyperparameters.set(span, self.agent.t, rates)
 
     def gradient(self, *points: Tensor, full: bool = False) -> Any:
-        if self._place == len(self._told):
-            shrunk, whole = self.shown
+        if self._answer == len(self.answers):
+            shrunk, whole = self.model
             raise Asked(points if shrunk is None else tuple(whole if p is shrunk else p for p in points), full)
-        answer = self._told[self._place]
+        answer = self.answers[self._answer]
         assert isinstance(answer, Answer)
-        self._place += 1
-        self.rates = answer.rates
-        self._dial(answer.rates)
-        return answer.gradients[0] if len(points) == 1 else answer.gradients
+        self._answer += 1
+        if answer.rates != self.rates:
+            self.rates = answer.rates
+            self._hyperparameters.set(self.span, self.agent.t, self.rates)
+        found = answer.gradients(self.span) if callable(answer.gradients) else answer.gradients
+        return found[0] if len(points) == 1 else found
 
     def full_gradient(self, *points: Tensor) -> Any:
         return self.gradient(*points, full=True)
 
     def post(self, *arrays: Tensor, over: Any = "W", late: tuple[int, ...] = ()) -> Callable[[], Any]:
-        if self._ear == len(self._heard):
-            self._heard.append(self._agent.post(*arrays, over=over, late=late))
-        wait = self._heard[self._ear]
-        self._ear += 1
-        return lambda: self._once(wait)
+        agent = self.agent
+        if self._message == len(self.messages):
+            self.messages.append(agent.exchange.post(arrays, over, agent.t, late, agent.bucket))
+        self._message += 1
+        first, last = self.span.first - self._bucket.first, self.span.last - self._bucket.first
+        return partial(agent.exchange.mix, self.messages[self._message - 1], first, last)
 
     def average(self, a: Tensor, warm: Any, over: Any = "W") -> Any:
-        return a if warm == 0 else self._once(lambda: self._agent.average(a, warm, over))
+        return a if warm == 0 else self._once(lambda: self.agent.average(a, warm, over))
 
     def __getattr__(self, name: str) -> Any:
-        """Return any other method of the agent; what it returns is kept for the next time the round is run."""
-        method = getattr(self._agent, name)
+        """Return any other method of the agent; its result is handed back the next time the round is run."""
+        method = getattr(self.agent, name)
         return lambda *arrays, **options: self._once(lambda: method(*arrays, **options))
 
     def repeat(self, times: int, step: Callable[..., Any], *arrays: Tensor) -> Any:
-        if self._place == len(self._told):
-            self._told.append(Loop(drawn=self._agent.drawn))
-        place, ear, loop = self._place, self._ear, self._told[self._place]
+        if self._answer == len(self.answers):
+            self.answers.append(Loop(drawn=self.agent.drawn))
+        place, result, loop = self._answer + 1, self._result, self.answers[self._answer]
         assert isinstance(loop, Loop)
-        self._place += 1
+        self._answer = place
         if loop.turns:
             assert loop.rates is not None
-            arrays, self._agent.drawn = loop.arrays, max(self._agent.drawn, loop.drawn)
+            arrays, self.agent.drawn = loop.arrays, max(self.agent.drawn, loop.drawn)
             self.rates = loop.rates
-            self._dial(loop.rates)
+            self._hyperparameters.set(self.span, self.agent.t, loop.rates)
         while loop.turns < times:
             made = step(*arrays)
             arrays = made if isinstance(made, tuple) else (made,)
-            loop.turns, loop.arrays, loop.rates, loop.drawn = loop.turns + 1, arrays, self.rates, self._agent.drawn
-            del self._told[place + 1 :], self._heard[ear:]
-            self._place, self._ear = place + 1, ear
+            loop.turns, loop.arrays, loop.rates, loop.drawn = loop.turns + 1, arrays, self.rates, self.agent.drawn
+            del self.answers[place:], self.results[result:]
+            self._answer, self._result = place, result
         return arrays[0] if len(arrays) == 1 else arrays
 
-    def _once(self, hear: Callable[[], Any]) -> Any:
-        """Return what was heard at this place of the round; the first time, by listening."""
-        if self._ear == len(self._heard):
-            self._heard.append(hear())
-        self._ear += 1
-        return self._heard[self._ear - 1]
+    def _once(self, compute: Callable[[], Any]) -> Any:
+        """Return the result at this place of the round; the first time, compute it."""
+        if self._result == len(self.results):
+            self.results.append(compute())
+        self._result += 1
+        return self.results[self._result - 1]
+
+
+class Rounds:
+    """A rule on its way through a bucket. `points` is where it asks for gradients now.
+
+    Args:
+        agent: sends its messages.
+        hyperparameters: has the rule, and its numbers of each round.
+        bucket: the part of the vector.
+        flat: the parameters.
+        guard: refuses a state that is not finite before any of it is sent.
+        buffers: by name, the arrays of its state. Those that have none yet get one.
+        ahead: True to go by the rule's ``ahead`` in place of ``step``; where that is in another phase, after ``shift``.
+        overlap: True if ``ahead`` sends its message at once, False if only when the gradient is there.
+        chunked: True if the rule may run chunk by chunk.
+        may_sleep: True if this agent may be asleep in a round, and keeps its state then.
+    """
+
+    points: tuple[Tensor, ...]
+    full: bool  # True if the gradients are to be over all of this agent's samples
+    t: int  # the round; −1 before the start has been made
+    rates: Rates  # the rates in force when this round began
+
+    def __init__(
+        self,
+        agent: ProcessAgent,
+        hyperparameters: Hyperparameters,
+        bucket: Span,
+        flat: Flat,
+        guard: Guard,
+        buffers: dict[str, Tensor],
+        *,
+        ahead: bool,
+        overlap: bool,
+        chunked: bool,
+        may_sleep: bool,
+    ):
+        self.hyperparameters, self.rule, self.bucket, self.flat = hyperparameters, hyperparameters.rule, bucket, flat
+        self.check, self.buffers, self.may_sleep = guard.check, buffers, may_sleep
+        self._ahead, self._overlap, self._is_over = ahead, overlap, False
+        self._replay, self._exchange = Replay(agent, hyperparameters, bucket), agent.exchange
+        self._chunks = flat.make_chunks(bucket) if chunked else [bucket]
+
+    @property
+    def answers(self) -> list[Answer | Loop]:
+        """The answers of this round, in order, and where its loops stand."""
+        return self._replay.answers
+
+    def start(self, t: int, rates: Rates, answers: list[Answer | Loop]) -> None:
+        """Go from the buffers to the next question.
+
+        Args:
+            t: the round; −1 to begin from x alone.
+            rates: the rates in force when it began.
+            answers: what was answered in it.
+        """
+        self._begin(t, rates, answers)
+        self._run()
+
+    def check_alive(self) -> None:
+        """Refuse to go on after an error."""
+        if self._is_over:
+            raise RuntimeError(
+                "this optimizer has stopped at an error before and cannot go on: make a new one and resume from the "
+                "last checkpoint."
+            )
+
+    def answer(self, gradients: Gradients, rates: Rates) -> None:
+        """Go on with the gradients at `points`, at the present rates, to the next question."""
+        if self._ahead and self.t >= 0 and not self._replay.messages and len(self._chunks) > 1:
+            self._is_over = True
+            with contextlib.suppress(Asked):
+                self._round()  # to its question: the message of all chunks leaves
+        self._replay.answers.append(Answer(gradients, rates))
+        del gradients  # a loop forgets what was answered in earlier turns
+        self._run()
+
+    def restart(self) -> None:
+        """Make of the buffers a state that the rule can go on from among other agents."""
+        self._keep(dict(self.rule.restart(State(**self.buffers))))
+
+    def freeze(self, x: Tensor, span: Span | None = None) -> Tensor:
+        """Return a model, with the parameters that were frozen later as they were."""
+        return self.flat.freeze(x, span or self.bucket) if self.flat.frozen_later else x
+
+    def _begin(self, t: int, rates: Rates, answers: list[Answer | Loop]) -> None:
+        self.t, self.rates, self._state, replay = t, rates, State(**self.buffers), self._replay
+        replay.answers, replay.messages, replay.results = answers, [], []
+        agent = replay.agent
+        agent.t, agent.number, agent.drawn = max(t, 0), t + 1, 0
+
+    def _run(self) -> None:
+        self._is_over = True  # unless it comes to the next question
+        self.points = ()
+        try:
+            while self.t < 0 or self._replay.answers or self._overlap or not self._ahead:
+                self._round()
+            points, full = (self.buffers["x"],), False  # `ahead` asks there, and has time until then
+        except Asked as asked:
+            # not kept: its traceback would hold all arrays of the round until the garbage collector comes
+            points, full = asked.points, asked.full
+        self.points, self.full = tuple(map(self.freeze, points)) if self.flat.frozen_later else points, full
+        self._is_over = False
+
+    def _round(self) -> None:
+        """Run this round, from its start to a question, or to its end and the beginning of the next one."""
+        t, replay, sums = self.t, self._replay, list[Tensor]()
+        step = self.rule.ahead if self._ahead else self.rule.step
+        whole = not replay.answers or t < 0 or len(self._chunks) == 1
+        others = dict[str, Tensor]()  # arrays that are no vectors of the model: all chunks need those of before
+        for span in (self.bucket,) if whole else self._chunks:
+            replay.rewind(span, self.rates)
+            view = self.buffers if whole else self._cut(span)
+            if t < 0:
+                after = self._start_rule()
+            elif self.hyperparameters.shrinks:
+                shrunk = self.hyperparameters.shrink(State(**view), span, t, self.rates)
+                replay.model = shrunk.x, view["x"]  # gradients that are asked for at its model are at the model before
+                after = step(shrunk, replay)
+            else:
+                after = step(self._state if whole else State(**view), replay)
+            if t < 0 or not self.may_sleep or self._is_awake(t):
+                arrays = dict(after)
+                sums += map(torch.sum, arrays.values())
+                if self.flat.frozen_later:
+                    arrays["x"] = self.freeze(arrays["x"], span)
+                if not whole:
+                    others |= {name: arrays.pop(name) for name in [*arrays] if view[name] is self.buffers[name]}
+                self._keep(arrays, view)
+        if others:
+            self._keep(others)
+        self.check(self.buffers, replay.rates, sums)
+        for posted in replay.messages:
+            self._exchange.release(posted)
+        self._begin(t + 1 if t >= 0 else int(self._ahead and hasattr(self.rule, "shift")), replay.rates, [])
+
+    def _start_rule(self) -> State:
+        """Return the state that the rule starts with, in the phase that it goes on in."""
+        replay, rule = self._replay, self.rule
+        after = rule.init(self.buffers["x"], replay)
+        if not (self._ahead and hasattr(rule, "shift")):
+            return after
+        if self.hyperparameters.shrinks:
+            after = self.hyperparameters.shrink(after, self.bucket, 0, replay.rates)
+        return rule.shift(after, replay)
+
+    def _is_awake(self, t: int) -> bool:
+        awake = self._exchange.network.awake(t)
+        return awake is None or self.rule.needs == "nothing" or bool(np.asarray(awake)[self._exchange.world.rank])
+
+    def _cut(self, span: Span) -> dict[str, Tensor]:
+        """Return the buffers of a span: views of those that are as long as the bucket, and all others whole."""
+        start, size = self.bucket.first, self.bucket.last - self.bucket.first
+        first, last = span.first - start, span.last - start
+        return {name: a[first:last] if a.shape == (size,) else a for name, a in self.buffers.items()}
+
+    def _keep(self, arrays: dict[str, Tensor], view: dict[str, Tensor] | None = None) -> None:
+        """Copy a state into the buffers, or a view of them. An array in one that moves to another is copied twice."""
+        view, storages = self.buffers if view is None else view, set()
+        for a in self.buffers.values():
+            storages.add(a.untyped_storage().data_ptr())
+        for name, a in arrays.items():
+            if a is not view.get(name) and a.untyped_storage().data_ptr() in storages:
+                arrays[name] = a.clone()
+        for name, a in arrays.items():
+            if name not in view:
+                self.buffers[name] = a.clone()
+            elif a is not view[name]:
+                view[name].copy_(a)
 
 
 class Probe:
@@ -298,21 +354,21 @@ class Probe:
         return step(*arrays)
 
 
-def layout(rule: Any, like: Tensor, agents: int, ahead: bool) -> tuple[dict[str, Tensor], tuple[str, ...]]:
+def probe_state(rule: Any, like: Tensor, agents: int, ahead: bool) -> tuple[Mapping[str, Tensor], Sequence[str]]:
     """Return the arrays of a rule's state without their numbers, and those of them that it posts ahead, in order.
 
     Args:
-        rule: the rule, as the user made it.
+        rule: the rule.
         like: a vector as long as the model.
         agents: how many there are.
-        ahead: whether it goes by ``ahead``.
+        ahead: True if it goes by ``ahead``.
     """
     x = torch.empty_like(like, device="meta")
     probe = Probe(agents, x)
     state = rule.init(x, probe)
     if not ahead:
-        return dict(state), ()
+        return state, ()
     state = rule.shift(state, probe) if hasattr(rule, "shift") else state
     rule.ahead(state, probe)
     names = {id(a): name for name, a in state.items()}
-    return dict(state), tuple(names[id(a)] for a in probe.posted)
+    return state, [names[id(a)] for a in probe.posted]

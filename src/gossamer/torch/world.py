@@ -97,24 +97,24 @@ class ProcessWorld:
 
     def agree(self, facts: Mapping[str, str]) -> None:
         """Refuse to go on where ranks differ in one of the facts, which must have the same names on all of them."""
-        told = [json.loads(text) for text in self.texts(json.dumps(dict(facts)))]
-        for name, first in told[0].items():
-            others = [rank for rank, theirs in enumerate(told) if theirs.get(name) != first]
+        rows = [json.loads(text) for text in self.texts(json.dumps(dict(facts)))]
+        for name, first in rows[0].items():
+            others = [rank for rank, theirs in enumerate(rows) if theirs.get(name) != first]
             if others:
                 raise InputError(
                     f"the ranks disagree on the {name}: rank 0 has {first}, but rank {others[0]} has "
-                    f"{told[others[0]].get(name)}"
+                    f"{rows[others[0]].get(name)}"
                     + (f" (and {len(others) - 1} more differ from rank 0)" if len(others) > 1 else "")
                     + ". Start all ranks from one script with the same arguments."
                 )
 
     def refuse(self, problem: str) -> None:
         """Refuse to go on where some rank has a problem; all say whose. All ranks must call it."""
-        told = [json.loads(text) for text in self.texts(json.dumps(problem))]
+        problems = [json.loads(text) for text in self.texts(json.dumps(problem))]
         if problem:
             raise InputError(problem)
-        if others := [rank for rank, theirs in enumerate(told) if theirs]:
-            raise InputError(f"rank {others[0]} (of {len(others)} ranks) refuses: {told[others[0]]}")
+        if others := [rank for rank, theirs in enumerate(problems) if theirs]:
+            raise InputError(f"rank {others[0]} (of {len(others)} ranks) refuses: {problems[others[0]]}")
 
     def numbers(self, number: int) -> list[int]:
         """Return the number of every rank."""
