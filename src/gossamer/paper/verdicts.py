@@ -157,7 +157,7 @@ class Claim:
             margins.append(min(low - above, below - high))
             texts.append("{} {value:.4g} [{low:.4g}, {high:.4g}]".format(name, **parts[-1]).strip())
         answers: list[Word] = [part["verdict"] for part in parts]
-        word = next(word for word in WORST_FIRST if word in answers)
+        word: Word = next(word for word in WORST_FIRST if word in answers)
         decides = min((k for k, answer in enumerate(answers) if answer == word), key=margins.__getitem__)
         counts = sorted({len(values) for values in question.parts.values()})
         each = " each" if len(parts) > 1 else ""

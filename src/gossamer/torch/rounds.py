@@ -96,7 +96,7 @@ class Replay:
         if answer.rates != self.rates:
             self.rates = answer.rates
             self._hyperparameters.set(self.span, self.agent.t, self.rates)
-        found = answer.gradients(self.span) if callable(answer.gradients) else answer.gradients
+        found: Any = answer.gradients(self.span) if callable(answer.gradients) else answer.gradients
         return found[0] if len(points) == 1 else found
 
     def full_gradient(self, *points: Tensor) -> Any:
