@@ -149,6 +149,6 @@ def test_what_has_no_meaning_is_refused():
     stacked = jax.tree.map(lambda a: jnp.stack([a, a]), held)
     with pytest.raises(InputError, match="sparse features cannot be mapped over"):
         jax.vmap(lambda held: held @ x)(stacked)
-    many = jax.ShapeDtypeStruct((2**28, 9, 1), np.float32)
+    many, rows = jax.ShapeDtypeStruct((2**28, 9, 1), np.float32), jax.ShapeDtypeStruct((2**28, 4), np.int32)
     with pytest.raises(InputError, match=r"are 2³¹ numbers or more"):
-        jax.eval_shape(lambda x: held.bind(sparse_rows.dot_p, x, np.zeros((1, 4))), many)
+        jax.eval_shape(lambda x, at: held.bind(sparse_rows.dot_p, x, at), many, rows)

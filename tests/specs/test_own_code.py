@@ -162,7 +162,7 @@ def test_a_file_that_is_not_there(tmp_path):
 def test_an_installed_package_offers_its_own(monkeypatch):
     point = type("Point", (), {"name": "offered", "value": "elsewhere:f", "dist": None, "load": lambda self: deaf})()
     broken = type("Point", (), {"name": "broken", "value": "nowhere:f", "dist": None, "load": lambda self: 1 / 0})()
-    monkeypatch.setitem(vars(STAGES), "_offered", {"offered": point, "broken": broken})
+    monkeypatch.setitem(vars(STAGES), "_entry_points", {"offered": point, "broken": broken})
     assert STAGES["offered"] is deaf
     assert {"offered", "broken"} <= set(STAGES)
     with pytest.raises(gs.InputError, match="the kind of oracle stage 'broken' of a package cannot be imported"):

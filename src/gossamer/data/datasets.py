@@ -109,6 +109,9 @@ def load(
     `label` and `holder`; others are LIBSVM text with `dim` columns, or as many as occur, and stay sparse. `test` is the
     test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
     """
+    for key, column in {"label": label, "holder": holder or ""}.items():
+        if not isinstance(column, str):
+            raise InputError(f"load({key}=…) must be the name of a column, but is {brief(column)}.")
     kind, shown = _kind_of(data)
     given = {"label": None if label == "label" else label, "holder": holder, "test": test, "dim": dim}
     for option, value in given.items():

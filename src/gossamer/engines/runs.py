@@ -443,10 +443,13 @@ def compute(
 
 def _close(run: Row) -> Row:
     """Return a run that has ended, without the state from which it could go on."""
-    diverged = run.diverged
+    diverged, x = run.diverged, run.x
     if diverged < 0 and run.worst is not None and not np.isfinite(run.worst):
         diverged = int(run.rounds[-1])  # one agent's model is lost, which the mean may hide
-    return replace(run, diverged=diverged, state=[])
+    if diverged >= 0:
+        # it ran on until its block was looked at next, which the clock decides: these numbers would not repeat
+        x = np.full_like(x, np.nan)
+    return replace(run, diverged=diverged, x=x, state=[])
 
 
 def _cell_key(

@@ -292,7 +292,8 @@ def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int |
     """Return the call that makes a network, without its default arguments."""
     parts = [f"{size:g}" if isinstance(size, float) else str(size) for size in sizes]
     parts += [f"seed={seed}"] if seed is not None else []
-    parts += [] if weights == "metropolis" else [f"weights={weights!r}"]
+    # what is no scheme is refused later, with the name in the message
+    parts += [] if isinstance(weights, str) and weights == "metropolis" else [f"weights={brief(weights)}"]
     return f"{kind}({', '.join(parts)})"
 
 
