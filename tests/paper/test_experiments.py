@@ -4,7 +4,12 @@ import subprocess
 import sys
 from importlib.resources import files
 
-from gossamer.paper import EXPERIMENTS, QUICK
+import numpy as np
+import pytest
+
+import gossamer as gs
+from gossamer.paper import EXPERIMENTS, QUICK, spec_of
+from gossamer.problems import settling_point
 
 
 def test_every_spec_file_is_an_experiment_and_every_experiment_has_one():
@@ -18,3 +23,21 @@ def test_the_command_line_knows_the_names_without_importing_jax():
     code = "import sys, gossamer.cli.reproduce as r; print(*r.EXPERIMENTS, 'jax' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
     assert done.stdout.split() == [*EXPERIMENTS, "False"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fig1", "fig2"])
+def test_under_the_largest_bias_of_every_seed_there_is_a_point_to_settle_at(name):
+    """Where ∇F = −ē has no solution, every method runs away, and there is no floor to speak of."""
+    largest: dict[int, np.ndarray] = {}
+    for variant in spec_of(name).variants().values():
+        parts = variant.parts()
+        made_of = parts.problem, parts.network, parts.oracle
+        drawn = gs.simulate(gs.DPSGD(eta=1e-3), *made_of, steps=1, seeds=parts.seeds, progress=False).mean_bias
+        for seed, mean in zip(parts.seeds, [] if drawn is None else np.asarray(drawn, float), strict=drawn is not None):
+            largest[seed] = max(largest.get(seed, 0 * mean), mean, key=lambda e: float(e @ e))
+    assert largest
+    x = None
+    for mean in largest.values():
+        x = settling_point(parts.problem, mean, start=x)  # raises InputError where there is none
+        np.testing.assert_allclose(parts.problem.gradient(x), -mean, atol=1e-6)
