@@ -3,7 +3,7 @@
 A new network is one file here, and its import and its name below.
 """
 
-from gossamer.networks.comparison import Comparison, compare
+from gossamer.networks.comparison import NetworkComparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
 from gossamer.networks.drawn import random_matching, redrawn
@@ -72,8 +72,8 @@ NETWORKS.include(
 __all__ = [
     "NETWORKS",
     "WEIGHTS",
-    "Comparison",
     "Network",
+    "NetworkComparison",
     "asynchronous",
     "attacked",
     "base_graph",

@@ -67,7 +67,7 @@ class Compared:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class NetworkComparison:
     """A table of networks of the same size, those that agree in the fewest rounds first. `print` shows it."""
 
     agents: int
@@ -121,7 +121,7 @@ def compare(
     rounds: int = 5_000,
     decay: float = 0.9,
     progress: bool | Report = False,
-) -> Comparison:
+) -> NetworkComparison:
     """Compare every network that has a name and can have this number of agents: its costs, and how fast it mixes.
 
     Args:
@@ -165,7 +165,7 @@ def compare(
                 continue
             rows.append(_measure(name, network, limit, goal, gamma, report))
     rows.sort(key=lambda row: (math.inf if row.rounds is None else row.rounds, row.messages[-1], row.name))
-    return Comparison(n, goal, gamma, limit, rows, left_out)
+    return NetworkComparison(n, goal, gamma, limit, rows, left_out)
 
 
 def _measure(name: str, network: Network, limit: int, goal: float, gamma: float, report: Report) -> Compared:

@@ -20,7 +20,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import AXES, METRICS, Label
-from gossamer.networks import Comparison, Network
+from gossamer.networks import Network, NetworkComparison
 from gossamer.report import names, styles
 from gossamer.report.styles import COLORS, Look
 from gossamer.report.tables import write_file
@@ -390,7 +390,7 @@ def draw_front(recommendation: "Recommendation") -> Figure:
     return figure
 
 
-def draw_networks(compared: Comparison) -> Figure:
+def draw_networks(compared: NetworkComparison) -> Figure:
     """Draw the agents of each network on a circle with the links of all rounds, and below them how fast they agree.
 
     The disagreement that is left is drawn against rounds and against messages.
