@@ -70,9 +70,10 @@ PROCESSES processes on a ring, by their resident memory:
 
 MEMORY
 Between steps Biased-DMT has the model, its momentum, its tracker, the gradients, and what two neighbours send of models
-and trackers, in buffers that are kept. Rules that post ahead run bucket by bucket on models of more than 262,144
-numbers, in up to 16 buckets, so that what they compute in between is a part of the model; all others run on the whole
-vector, and every product in them is one for a moment. These are 8 copies, and 4 of D-PSGD. For the table glibc returns
+and trackers, in buffers that are kept. Rules that post ahead run in chunks of 131,072 numbers, so that what they
+compute in between is a part of the model; with `overlap=False` and `"backward"` they run bucket by bucket, and all
+others on the whole vector, of which every product is one more for a moment. These are 8 copies, and 4 of D-PSGD; of the
+others that are measured for Biased-DMT the place is not known. For the table glibc returns
 what is freed at once (`MALLOC_MMAP_THRESHOLD_` and `MALLOC_TRIM_THRESHOLD_` are half a megabyte). Left to itself it
 keeps one or two copies more, of memory that was freed.
 
