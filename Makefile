@@ -17,11 +17,11 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 # The documentation: its code, its commands and keys, and its check; and the report in a browser.
 DOCS := tests/test_docs.py tests/test_readme.py tests/test_site.py tests/report/test_report_browser.py
 
-# The tests of a file share what they compile, so they run in one process; with more processes than cores, compilation
-# takes longer than is gained where some wait.
-PYTEST = $(BIN)/pytest -n $(shell nproc 2>/dev/null || echo 2) --dist loadfile --no-loadscope-reorder
+# The tests of a file share what they compile, so they run in one process.
+CORES := $(shell nproc 2>/dev/null || echo 2)
+PYTEST = $(BIN)/pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest lint format check types layers docs pages gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
+.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest lint format check types layers docs pages site-check gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -43,7 +43,10 @@ $(READY): pyproject.toml constraints.txt
 .venv-lean/ready: pyproject.toml constraints.txt
 	$(call environment,.venv-lean,.)
 
-test: others shapes
+# Both at once: where tests of one wait for processes that they started, tests of the other compute. Neither prints before
+# its end.
+test: $(READY)
+	$(MAKE) -j2 --output-sync others shapes
 
 others: $(READY)
 	$(PYTEST) $(MEASURED) -m 'not slow' $(patsubst %,--ignore=%,$(ROOMS) $(DOCS))
@@ -79,7 +82,7 @@ golden: $(READY)
 # the tests, and which lines they ran: a tenth slower
 coverage: $(READY)
 	rm -f .coverage
-	$(MAKE) test test-docs MEASURED='--cov --cov-append --cov-report='
+	$(MAKE) others shapes test-docs MEASURED='--cov --cov-append --cov-report='
 	$(BIN)/coverage report
 
 lowest:
@@ -102,14 +105,18 @@ layers: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-# every page in Chromium, at two widths; pictures of five of them in both themes
-pages: docs
-	$(BIN)/python docs/site_check.py site runs/pages
+# writes into the pages what the code knows: tables, numbers and parts of examples
+pages: $(READY)
+	$(BIN)/python docs/fill.py
+
+# every page of the built documentation in Chromium, at two widths; pictures of five of them in both themes
+site-check: docs
+	$(BIN)/python docs/site_check.py site runs/site-check
 
 reproduce: $(RUN)/ready
 	$(RUN)/bin/gossamer reproduce --out runs/reproduction
 
-# a part of it
+# what decides the headline claims: who stalls, the floor of the bias, stable step sizes
 reproduce-quick: $(RUN)/ready
 	$(RUN)/bin/gossamer reproduce --quick --out runs/quick
 

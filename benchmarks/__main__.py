@@ -18,7 +18,7 @@ def main() -> int:
     parser.add_argument("--out", type=Path, default=Path("runs/bench"), help="where bench.json and bench.svg go")
     given = parser.parse_args()
     gs.devices(2)  # before JAX starts; what runs on one is not touched by the other
-    from benchmarks import anatomy, scaling, shown, starting, throughput
+    from benchmarks import scaling, shown, starting, throughput
     from benchmarks.agreement import DisagreementError
 
     began = time.perf_counter()
@@ -32,8 +32,6 @@ def main() -> int:
     except DisagreementError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    parts = anatomy.anatomy(given.quick)
-    print(shown.anatomy(parts), flush=True)
     growths = scaling.growths(given.quick)
     print(shown.growths(growths), flush=True)
     starts = starting.starts(given.quick)
@@ -43,7 +41,6 @@ def main() -> int:
     print(f"\n{time.perf_counter() - began:.0f} s on {measured['machine']}.")
     measured |= {
         "contests": [contest.asdict() for contest in contests],
-        "anatomy": parts.asdict(),
         "growths": [growth.asdict() for growth in growths],
         "starts": {name: spread._asdict() for name, spread in starts.items()},
         "aims": [aim.asdict() for aim in aims],

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 
-from benchmarks.anatomy import Anatomy
 from benchmarks.scaling import Growth
 from benchmarks.throughput import Contest
 from benchmarks.timing import Spread
@@ -30,12 +29,6 @@ def growths(found: list[Growth]) -> str:
         for size, time in zip(growth.values, growth.microseconds, strict=True):
             lines.append(f"  {size:>26,}{time.shown(',.0f'):>32}")
     return "\n".join(lines)
-
-
-def anatomy(found: Anatomy) -> str:
-    lines = ["\nmicroseconds of a round by kernel, as XLA calls them"]
-    lines += [f"  {name:<36}{microseconds:>12.1f}" for name, microseconds in found.kernels.items()]
-    return "\n".join(lines) + spreads("in rounds", found.rounds)
 
 
 def spreads(title: str, found: dict[str, Spread]) -> str:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.aims import Aim
-from benchmarks.timing import Spread
+from benchmarks.timing import Aim, Spread
 
 COMPILED = "gossamer run, compiled before"
 
@@ -40,7 +39,7 @@ SIMULATE = """
 import gossamer as gs
 from gossamer import networks, oracles, problems
 gs.simulate(gs.BiasedDMT(eta=0.1, lam=0.05), problems.logistic("a9a", 20), networks.ring(20),
-            oracles.minibatch(64), steps={steps}, progress=False)
+            oracles.minibatch(64), steps={steps}, every={steps}, progress=False)
 """
 
 SPEC = """

@@ -10,11 +10,10 @@ import torch
 
 from benchmarks import task
 from benchmarks.agreement import check
-from benchmarks.aims import Aim
 from benchmarks.compiled import Compiled
 from benchmarks.numba_kernel import NumbaKernel
 from benchmarks.numpy_loop import NumpyLoop, ScipyLoop
-from benchmarks.timing import Spread, take_turns
+from benchmarks.timing import Aim, Spread, take_turns
 from benchmarks.torch_loop import TorchLoop, logistic, perceptron
 
 SETTINGS, SEEDS = 32, 10

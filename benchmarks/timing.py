@@ -1,4 +1,4 @@
-"""Times that mean something on a busy machine: contestants take turns, and every ratio is of neighbours in time."""
+"""Measure times that mean something on a busy machine: contestants take turns, ratios are of neighbours in time."""
 
 import time
 from collections.abc import Callable
@@ -38,3 +38,24 @@ def take_turns(contestants: dict[str, Callable[[], None]], repetitions: int) -> 
             contestants[name]()
             seconds[name][repetition] = time.perf_counter() - began
     return seconds
+
+
+class Aim(NamedTuple):
+    """A bound on the median of a ratio."""
+
+    text: str
+    ratio: Spread
+    bound: float
+    least: bool = True
+    """Whether the bound is the least that is wanted, or else the most."""
+
+    @property
+    def met(self) -> bool:
+        return self.ratio.median >= self.bound if self.least else self.ratio.median <= self.bound
+
+    def __str__(self) -> str:
+        wanted = f"{'at least' if self.least else 'at most'} {self.bound:g}"
+        return f"{'met' if self.met else 'missed':<7}{self.text}: {self.ratio.shown('.2f')}, aim {wanted}"
+
+    def asdict(self) -> dict[str, object]:
+        return {**self._asdict(), "ratio": self.ratio._asdict(), "met": self.met}

@@ -11,6 +11,7 @@ middle of an exchange; it is started again and joins the others, and all must se
 """
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -42,28 +43,18 @@ def main() -> int:
     draw = random.Random(options.seed)
     expected = trial([]).parameters
     failures = 0
-    for kind in ("SIGKILL", "SIGSTOP"):
-        for number in range(options.times):
-            rank, step = draw.randrange(4), draw.randrange(STEPS)
-            began = time.monotonic()
-            problems = problems_of(trial([(rank, step, kind)]), expected, rank)
-            failures += bool(problems)
-            outcome = "; ".join(problems) or "as it should be"
-            print(
-                f"{kind} {number + 1}: rank {rank}, step {step}, {time.monotonic() - began:.0f} s: {outcome}",
-                flush=True,
-            )
-    for kind in ("SIGKILL", "in an exchange"):
-        for number in range(options.times):
-            rank, step = draw.randrange(4), draw.randrange(1, 60)
-            began = time.monotonic()
+    kinds = [(False, "SIGKILL"), (False, "SIGSTOP"), (True, "SIGKILL"), (True, "in an exchange")]
+    for (elastic, kind), number in itertools.product(kinds, range(options.times)):
+        rank, step = draw.randrange(4), draw.randrange(1, 60) if elastic else draw.randrange(STEPS)
+        began = time.monotonic()
+        if elastic:
             problems = elastic_problems(rank, step, kind)
-            failures += bool(problems)
-            outcome = "; ".join(problems) or "as it should be"
-            print(
-                f"elastic, {kind} {number + 1}: rank {rank}, step {step}, {time.monotonic() - began:.0f} s: {outcome}",
-                flush=True,
-            )
+        else:
+            problems = problems_of(trial([(rank, step, kind)]), expected, rank)
+        failures += bool(problems)
+        outcome = "; ".join(problems) or "as it should be"
+        what = f"{'elastic, ' * elastic}{kind} {number + 1}: rank {rank}, step {step}"
+        print(f"{what}, {time.monotonic() - began:.0f} s: {outcome}", flush=True)
     print(f"{failures} of {4 * options.times} trials failed.")
     return min(failures, 1)
 

@@ -4,7 +4,7 @@
 
 It starts 2 and then 4 processes on this machine. Contestants take turns in one run, and every ratio is of neighbours in
 time: read the ratios, not the milliseconds. All messages go by gloo over the loopback interface. Decent-DP is measured
-where it is installed: `pip install gossamer[peers]`. At last it compares how long `gossamer.torch` takes to import with
+where it is installed: `pip install -e '.[peers]'`. At last it compares how long `gossamer.torch` takes to import with
 PyTorch alone.
 """
 
@@ -21,8 +21,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.aims import Aim
-from benchmarks.timing import Spread, take_turns
+from benchmarks.timing import Aim, Spread, take_turns
 
 SIZES = ((100, 32), (316, 32), (1000, 32), (1000, 512), (3162, 32))
 """Sides of the square layer, of about 1e4, 1e5, 1e6 and 1e7 parameters, and rows of a batch."""

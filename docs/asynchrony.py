@@ -1,21 +1,21 @@
 """Run the comparison of docs/asynchrony.md and write that page: every number and figure on it comes from here.
 
-python docs/asynchrony.py            all of it
-python docs/asynchrony.py --steady   only the section on constant times, anew; the rest of the page stays
+python docs/asynchrony.py
 """
 
 import math
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import drawing
 import numpy as np
 import polars as pl
 from findings import table
 from matplotlib.figure import Figure
 
 import gossamer as gs
-from gossamer.report import figures, styles
+from gossamer.algorithms import ALGORITHMS
+from gossamer.report import styles
 from gossamer.results.statistics import half_width, interval
 
 HERE = Path(__file__).parent
@@ -44,21 +44,9 @@ METHODS: dict[str, tuple[Any, bool]] = {
 }
 """By name, the class and whether nobody waits."""
 
-HEAD = r"""# Asynchrony: when nobody waits
+BY_CLASS = {kind: name for name, kind in ALGORITHMS.items()}
 
-<!-- Written by docs/asynchrony.py: change that file, not this page. `make asynchrony` runs it. -->
-
-AGENTS agents on a torus of 4 by 5 minimise the mean of quadratics $f_i(x) = \tfrac12 (x - b_i)^\top A_i (x - b_i)$ in
-DIM dimensions whose curvatures and minima differ, with exact gradients, so that the optimum is known in closed form. A
-gradient takes a log-normal time with a mean of 0.1 s and sigma 0.3, slow agents FACTOR times as long; links are those
-of a campus. Synchronous methods and the all-reduce wait as the [clock](howto/clock.md) says; the
-[asynchronous two](howto/asynchronous.md) wait for nobody. The error is
-$\frac1n \sum_i \lVert x_i - x^\star \rVert^2$. Intervals are of 95 % over SEEDS seeds of the clock.
-
-Every method has HORIZON s, and hyper-parameters that were chosen for its clock from 16 settings, η from LOWEST to
-HIGHEST and, where there is one, λ of 0.3 or 0.8, on a seed of their own, by what the tables show: the seconds until the
-error is at the target, or, where no setting gets there, the error at the end.
-"""
+HEAD = (HERE / "templates" / "asynchrony.txt").read_text(encoding="utf-8")
 
 
 class Ran(NamedTuple):
@@ -133,7 +121,7 @@ def drawn(cases: dict[str, dict[str, Ran]]) -> Figure:
     figure = Figure(figsize=(10, 3.2), layout="constrained", dpi=150)
     panels = figure.subplots(1, len(cases), sharey=True)
     for panel, (title, runs) in zip(panels, cases.items(), strict=True):
-        for number, (name, run) in enumerate(runs.items()):
+        for name, run in runs.items():
             logs = pl.col("error").log()
             points = run.frame.group_by("round").agg(
                 pl.col("seconds").mean(), logs.mean().alias("mean"), logs.std().alias("std")
@@ -141,7 +129,8 @@ def drawn(cases: dict[str, dict[str, Ran]]) -> Figure:
             points = points.sort("round")
             seconds, mean = points["seconds"].to_numpy(), points["mean"].to_numpy()
             half = half_width(np.array(SEEDS), points["std"].to_numpy())
-            color, dash = styles.COLORS[number], "--" if METHODS[name][1] else "-"
+            kind, unwaiting = METHODS[name]
+            color, dash = styles.method_style(BY_CLASS[kind]).color, "--" if unwaiting else "-"
             panel.plot(seconds, np.exp(mean), dash, color=color, linewidth=1.2, label=name)
             panel.fill_between(seconds, np.exp(mean - half), np.exp(mean + half), color=color, alpha=0.2, linewidth=0)
         panel.set(title=title, yscale="log", xlabel="seconds, by the clock", xlim=(0, HORIZON), ylim=(1e-12, None))
@@ -189,14 +178,10 @@ def shown(mean: float, half: float) -> str:
     return "not reached" if math.isnan(mean) else f"{mean:.1f} ± {half:.1g}"
 
 
-STEADY = "## With times that are constant"
-"""The heading of the section that can be written anew alone."""
-
-
 def steady_section() -> str:
     """What a slow agent costs where all others take the same time for every gradient."""
     verdict, found = overtakes(steady=True)
-    text = f"\n{STEADY}: {verdict}\n\n"
+    text = f"\n## With times that are constant: {verdict}\n\n"
     text += (
         "The same with 0.1 s for every gradient, so that nobody waits for chance: what is left is to wait for the slow "
         "agent. The synchronous form then has one time, without an interval; in the asynchronous one whom an agent "
@@ -215,17 +200,12 @@ def main() -> None:
         """The mean over agents of the squared distance from the optimum."""
         return ((run.x - optimum) ** 2).sum(-1).mean()
 
-    page_file = HERE / "asynchrony.md"
-    if sys.argv[1:] == ["--steady"]:
-        before = page_file.read_text(encoding="utf-8").partition(f"\n{STEADY}")[0]
-        page_file.write_text(before + steady_section(), encoding="utf-8")
-        return
     cases = {
         f"{slow} of {AGENTS} agents slow": {name: ran(name, slow, FACTOR) for name in METHODS} for slow in (0, 1, 5)
     }
     FIGURES.mkdir(parents=True, exist_ok=True)
-    figures.save(drawn(cases), FIGURES / "error.png")
-    page_file.write_text(page(cases, exact(), overtakes()) + steady_section(), encoding="utf-8")
+    drawing.save(drawn(cases), FIGURES / "error.png")
+    (HERE / "asynchrony.md").write_text(page(cases, exact(), overtakes()) + steady_section(), encoding="utf-8")
 
 
 def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any) -> str:
@@ -233,7 +213,8 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any) -> s
     for name in ("AGENTS", "DIM", "FACTOR", "HORIZON", "SEEDS"):
         text = text.replace(name, f"{globals()[name]:g}")
     text = text.replace("LOWEST", f"{ETAS[0]:g}").replace("HIGHEST", f"{ETAS[1]:g}")
-    text += "\n![error against seconds](assets/asynchrony/error.png){ .wide }\n"
+    picture = drawing.picture("error against seconds", "assets/asynchrony/error.png", ".wide")
+    text += f"\n{picture}\n"
     text += f"\nSeconds until the error is a {1 / TARGET:,.0f}th of that of the start, for good:\n\n"
     rows = [(name, *(shown(*arrival(runs[name].frame)) for runs in cases.values())) for name in METHODS]
     text += table(["method", *cases], rows)

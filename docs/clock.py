@@ -17,27 +17,7 @@ from gossamer.report.styles import COLORS
 HERE = Path(__file__).parent
 FIGURE = HERE / "assets" / "clock" / "clock.svg"
 
-PAGE = """# Does the clock tell the truth?
-
-<!-- Written by docs/clock.py from a run of `make bench`: change that file, not this page. -->
-
-The [clock](howto/clock.md) says how long rounds take from how long gradients and messages do. Here real processes of
-[`gossamer.torch`](training.md) run with delays that are injected: a gradient sleeps for as long as the clock draws, and
-a message for as long as the clock says that its link takes, latency, bandwidth and shared uplink included. All else,
-the order of messages, overlap, and who waits for whom, is left to the processes. Compared are the seconds until the
-last of them has the model of a round; where [nobody waits](howto/asynchronous.md#on-real-processes), until as many
-events have happened as there are processes, which meet whom they draw themselves. `python benchmarks/torch_clock.py`
-measures it, as `make bench` does; this was on a machine with MACHINE, several processes to each, and every case was run
-TIMES.
-
-**VERDICT.** Wanted is a median of WITHIN over or under at most.
-
-![Seconds of rounds, by the clock and measured](assets/clock/clock.svg)
-
-TABLE
-Medians over repetitions; in brackets, the quartiles. All-reduces are not among them: PyTorch does those inside, where
-no link can be slowed down.
-"""
+PAGE = (HERE / "templates" / "clock.txt").read_text(encoding="utf-8")
 
 
 def drawn(cases: list[dict[str, Any]]) -> Figure:

@@ -22,22 +22,7 @@ SHOWN = {"accuracy": "the share of the test set that is predicted right", "loss"
 NO_EDGES = (("lam", 1.0), ("beta", 0.0))
 """Beyond these there is nothing."""
 
-HEAD = """# Deep learning: Fashion-MNIST
-
-<!-- Written by docs/deep.py from a run of `make deep`: change that file, not this page. -->
-
-A perceptron of {parameters:,} parameters on Fashion-MNIST, whose {rows:,} images are sorted by label and cut into
-{agents} equal parts, one for each agent of a {network}. So an agent knows one or two of the ten classes, and gradients
-differ: $\\zeta^2$ is {spread:.4g} at the start. Batches are of {batch} images and gradients unbiased, so that what is
-compared is how methods deal with heterogeneous data. Momentum that is not tracked, as in QG-DSGDm, and no correction at
-all, as in D-PSGD, are the contrast. The spec is `examples/fashion-mnist.toml`.
-
-All methods were tuned with the same budget, by the loss at the end of {steps:,} rounds on a seed for tuning alone, and
-then run on {seeds} other seeds. Intervals are of 95 % over these; what a setting owes to the seed of its tuning is not
-in them. "The same budget" is as many settings in the first grid, and up to two extensions of it where the best one lies
-at an edge. A run with the same seeds and one extension fewer came before this one; it had the two best methods in the
-other order, and, as here, not told apart.
-"""
+HEAD = (HERE / "templates" / "deep.txt").read_text(encoding="utf-8")
 
 
 def main(run: Path) -> None:

@@ -1,6 +1,7 @@
 """Write docs/reproduction.md from a finished reproduction: every number and figure on it comes from the run.
 
 python docs/findings.py runs/reproduction
+python docs/findings.py horizon             only the figure of horizons, from the numbers that were stored
 """
 
 import json
@@ -10,17 +11,19 @@ import shutil
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
-import matplotlib.pyplot as plt
+import drawing
 import numpy as np
 import polars as pl
+from matplotlib.figure import Figure
 
 from gossamer.basics.text import format_number
 from gossamer.paper import EXPERIMENTS, spec_of
-from gossamer.paper.claims import HORIZONS, OURS
-from gossamer.paper.evidence import DMT, Runs, bias_sq
+from gossamer.paper.claims import DMT, HORIZONS, OURS, Runs, bias_sq
 from gossamer.paper.verdicts import WORDS
 from gossamer.problems import dpsgd_fixed_point
+from gossamer.report.styles import style_methods
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
@@ -96,52 +99,7 @@ SHOWN = {
 SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–"}
 """A verdict is told by a sign too, not by its colour alone."""
 
-HEAD = """# What the reproduction found
-
-{found}
-
-<div class="gallery" markdown>
-{pictures}
-</div>
-
-This page is written by `make findings` from a run of `make reproduce`; no number on it was typed. The interactive
-report of the same run is `runs/reproduction/report.html`, its verdicts are in
-[verdicts.json](assets/reproduction/verdicts.json), and the settings that tuning chose in every replicate in
-[chosen.json](assets/reproduction/chosen.json).
-
-{claims}
-"""
-
-JUDGED = """
-## How it was judged
-
-The paper describes its problem (a9a sorted by label over a ring of 20 agents, batches of 64, α = 0.01) but leaves open
-the bias (μ, σ_e, and whether e_i is drawn once or at every query), the number of rounds, the grids, how a setting is
-chosen, and the seeds. What was chosen here stands in the specs, which `gossamer reproduce NAME --spec` prints. A bias
-was only admitted if ∇F = −ē has a solution for every seed: otherwise every method runs away, and there is no floor to
-speak of.
-
-A *replicate* is a seed, or, where hyper-parameters were tuned, a tuning on seeds of its own with evaluation seeds of
-its own: what a choice owes to chance is part of every interval. Comparisons are paired over replicates. A claim
-*holds* if its interval lies wholly inside what it says and *does not hold* if wholly outside. Where a difference is
-smaller than the smallest that matters, stated with the claim, it is a *tie*. Otherwise it is *undecided*. What was not
-run is *not run*. All intervals of the page hold together at 95 % (Bonferroni over its claims and their comparisons),
-and each states its own level. Readings on a grid of step sizes have one step of it on both sides of their interval.
-
-Methods are tuned by what is judged, at the horizon at which it is judged, with the same budget each.
-
-The end of a run is its last tenth, where tuning judges as well. A floor is the mean over the last half of runs that
-have settled: from each of the last three quarters of the rounds to the next, the mean change is within ±5 %, or within
-its own standard error where that is more, and its 95 % interval lies within ±30 %; or no change is significant, and the
-loss has stopped, to 0.05 % of the way from the start. Runs that have not settled go on, twice as long each time, up to
-the most that the spec states.
-
-Grids, margins and the rule of settling were fixed on other seeds than those of this page, but for three specs that
-were changed after a first run with these seeds had left claims undecided: descent has four tuning seeds a replicate
-and keeps away from steps at the edge of stability, the slowest floor of heterogeneity has more rounds, and the
-corollary twice the seeds. `make robustness` repeats the experiments with other base seeds, with the other sign of the
-bias and on another graph, and says which verdicts turn.
-"""
+HEAD = (HERE / "templates" / "reproduction-head.txt").read_text(encoding="utf-8")
 
 
 def main(run: Path) -> None:
@@ -160,7 +118,8 @@ def main(run: Path) -> None:
         draw_horizons(studies["horizon"], run)
     for name, study in studies.items():
         text += section(name, study, [row for row in verdicts if row["experiment"] == name], run)
-    text += JUDGED + repeated(studies)
+    judged = (HERE / "templates" / "reproduction-judged.txt").read_text(encoding="utf-8")
+    text += judged + repeated(studies)
     (HERE / "reproduction.md").write_text(text, encoding="utf-8")
 
 
@@ -169,7 +128,11 @@ def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
     for stem in SHOWN[name]:  # side by side, where there is room
         file = run / "figures" / f"{stem}.png"
         shutil.copyfile(file, FIGURES / file.name)
-        text += f"![{study.title}: {stem}](assets/reproduction/{file.name}){{ width=450 }}\n"
+        picture = f"![{study.title}: {stem}](assets/reproduction/{file.name}){{ width=450 }}"
+        if (dark := file.with_name(f"{stem}-dark.png")).is_file():
+            shutil.copyfile(dark, FIGURES / dark.name)
+            picture = drawing.picture(f"{study.title}: {stem}", f"assets/reproduction/{file.name}", "width=450")
+        text += f"{picture}\n"
     text += "\n" * bool(SHOWN[name]) + claims(verdicts) + "\n" + chosen(tomllib.loads(study.spec))
     if name == "sensitivity":
         text += "\n" + stable(study.step_sizes())
@@ -205,15 +168,7 @@ def draw_horizons(study: Study, run: Path) -> None:
         solved.write_text(json.dumps(squares), encoding="utf-8")
     fixed = json.loads(solved.read_text(encoding="utf-8"))
     found: dict = {"fixed_points": fixed, "errors": {}}
-    figure, (left, right) = plt.subplots(1, 2, figsize=(7.0, 2.8), sharey=True, layout="constrained")
-    titles = {
-        "biased-dsgd": "Biased-DSGD",
-        "dsgdm": "DSGDm, β = 0.9",
-        "dsgdm-gossip": "DSGDm, gossiped",
-        DMT: "Biased-DMT",
-    }
-    rounds = [int(horizon.removeprefix("T = ").replace(",", "")) for horizon in HORIZONS]
-    for marker, (name, title) in zip("osD^", titles.items(), strict=True):
+    for name in SHOWN_HORIZONS:
         values = []
         for horizon in HORIZONS:
             end, bias = Runs.of(study, name, horizon).end("grad_norm_sq"), bias_sq(study, horizon)
@@ -222,21 +177,43 @@ def draw_horizons(study: Study, run: Path) -> None:
                 [math.exp(logs.mean()), *np.exp(np.array([-1, 1]) * interval(logs)[1] + logs.mean()).tolist()]
             )
         found["errors"][name] = dict(zip(HORIZONS, values, strict=True))
-        middle, low, high = np.array(values).T
-        left.errorbar(
-            rounds, middle, [middle - low, high - middle], marker=marker, ms=4, lw=1.2, capsize=2, label=title
-        )
-    right.plot(FIXED_POINTS, list(fixed.values()), "o-", ms=4, lw=1.2, label="fixed point of Biased-DSGD")
+    (FIGURES / "horizon.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    drawing.save(drawn_horizons(found), run / "figures" / "horizon.png")
+
+
+SHOWN_HORIZONS = {
+    "biased-dsgd": "Biased-DSGD",
+    "dsgdm": "DSGDm, β = 0.9",
+    "dsgdm-gossip": "DSGDm, gossiped",
+    DMT: "Biased-DMT",
+}
+
+
+def drawn_horizons(found: dict) -> Figure:
+    """Draw what `draw_horizons` measured: `python docs/findings.py horizon` draws it anew from the stored numbers."""
+    figure = Figure(figsize=(7.0, 2.8), layout="constrained", dpi=200)
+    panels: Any = figure.subplots(1, 2, sharey=True)
+    left, right = panels
+    rounds = [int(horizon.removeprefix("T = ").replace(",", "")) for horizon in HORIZONS]
+    looks = dict(zip(SHOWN_HORIZONS, style_methods([*SHOWN_HORIZONS]), strict=True))
+    for name, title in SHOWN_HORIZONS.items():
+        middle, low, high = np.array([found["errors"][name][horizon] for horizon in HORIZONS]).T
+        look: Any = {"color": looks[name].color, "marker": looks[name].symbol, "linestyle": looks[name].line}
+        left.errorbar(rounds, middle, [middle - low, high - middle], ms=4, lw=1.2, capsize=2, label=title, **look)
+    etas = [float(eta) for eta in found["fixed_points"]]
+    look = {"color": looks["biased-dsgd"].color, "marker": looks["biased-dsgd"].symbol}
+    right.plot(etas, list(found["fixed_points"].values()), ms=4, lw=1.2, label="fixed point of Biased-DSGD", **look)
     for axes, label in ((left, "horizon $T$, tuned there"), (right, r"step size $\eta$")):
         axes.set(xscale="log", yscale="log", xlabel=label)
         axes.axhline(1, color="0.5", lw=0.8, ls="--")
         axes.legend(frameon=False, fontsize=7)
+    # room at both ends, so that the last label of this panel does not touch the first of the other
+    left.set_xlim(rounds[0] / 1.5, rounds[-1] * 1.9)
     left.set_xticks(rounds, [f"{t:,}" for t in rounds])
     left.minorticks_off()
+    right.set_xlim(0.6 * min(etas), 1.6 * max(etas))
     left.set_ylabel(r"$\|\nabla F\|^2 / \|\bar e\|^2$")
-    figure.savefig(run / "figures" / "horizon.png", dpi=200)
-    plt.close(figure)
-    (FIGURES / "horizon.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")
+    return figure
 
 
 def starts(study: Study) -> str:
@@ -275,9 +252,16 @@ def pictures(titles: dict[str, str]) -> str:
     """The last figure of every experiment that has one, each a link to its section."""
     shown = {name: SHOWN[name][-1] for name in titles if SHOWN[name]}
     return "\n\n".join(
-        f"[![{titles[name]}](assets/reproduction/{stem}.png){{ .tall }} {titles[name]}](#{slug(titles[name])})"
+        f"[{tile(titles[name], f'assets/reproduction/{stem}.png')} {titles[name]}](#{slug(titles[name])})"
         for name, stem in shown.items()
     )
+
+
+def tile(title: str, file: str) -> str:
+    """Return the picture of a tile, in both forms where there are two."""
+    if (HERE / file.replace(".png", "-dark.png")).is_file():
+        return drawing.picture(title, file, ".tall")
+    return f"![{title}]({file}){{ .tall }}"
 
 
 def overview(verdicts: list[dict], titles: dict[str, str]) -> str:
@@ -370,6 +354,10 @@ def table(head: list[str], rows: list[tuple]) -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["horizon"]:
+        known = json.loads((FIGURES / "horizon.json").read_text(encoding="utf-8"))
+        drawing.save(drawn_horizons(known), FIGURES / "horizon.png")
+        sys.exit()
     if len(sys.argv) != 2 or not (Path(sys.argv[1]) / "verdicts.json").is_file():
         sys.exit("usage: python docs/findings.py DIRECTORY, where `gossamer reproduce --out DIRECTORY` has run")
     main(Path(sys.argv[1]))

@@ -1,12 +1,10 @@
-"""Write docs/gallery.md: every example with what it prints and draws, as its command does.
+"""Write docs/gallery.md: every example with its command and what is drawn from its result.
 
-python docs/gallery.py [NAME …]      # all of them, or some, beside those that the page has already
+python docs/gallery.py [NAME …]      # draws all of them, or some; the page has all
 
 Finished runs in runs/gallery are not run again.
 """
 
-import contextlib
-import io
 import os
 import re
 import shutil
@@ -15,9 +13,14 @@ import tempfile
 from pathlib import Path
 from unittest import mock
 
+import drawing
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
+
 from gossamer import cli
 from gossamer.cli.init import comment, examples
-from gossamer.report import figures
+from gossamer.metrics import AXES
+from gossamer.results.result import Result
 from gossamer.results.study import Study
 
 HERE = Path(__file__).parent
@@ -53,10 +56,9 @@ HEAD = """# Gallery
 
 <!-- Written by docs/gallery.py, `make gallery`: change that file, not this page. -->
 
-Every example with what its command printed and what was drawn from its result. `gossamer init --example NAME` copies
-one, with the data that it needs, and `gossamer init --list` lists them. Step sizes are stable ones, and tuned only
-where the spec has a `[tuning]`: these are illustrations, not contests. [Fashion-MNIST](deep.md) and [training with
-PyTorch](training.md) have pages of their own.
+Every example with its command and what is drawn from its result. `gossamer init --example NAME` copies one, with the
+data that it needs. Step sizes are stable, and tuned only where the spec has a `[tuning]`: these are illustrations, not
+contests. [Fashion-MNIST](deep.md) and [training with PyTorch](training.md) have pages of their own.
 
 <div class="gallery" markdown>
 {tiles}
@@ -68,23 +70,11 @@ SECTION = """
 
 {about}
 
-![{title}]({figure}){{ width=480 }}
+{picture}
 
 ```console
 {command}
 ```
-
-??? example "What it prints"
-
-    ```text
-{printed}
-    ```
-
-??? quote "examples/{name}.toml"
-
-    ```toml
-    --8<-- "examples/{name}.toml"
-    ```
 """
 
 
@@ -97,62 +87,66 @@ def main(names: list[str]) -> None:
     tiles, sections = [], []
     for name, (title, metric, x, more) in SHOWN.items():
         command = f"gossamer run examples/{name}.toml {more}".strip()
-        if names and name not in names:
-            printed = kept(name)
-            if printed is None:
-                continue
-        else:
-            printed = run(command, RUNS / name)
+        if not names or name in names:
+            run(command, RUNS / name)
             curves = Study.load(RUNS / name).curves()
             last = list(curves.values())[-1]  # of several variants, the one that is furthest from the first
-            figures.save(last.plot(metric, x), FIGURES / f"{name}.png")
-        figure = f"assets/gallery/{name}.png"
-        tiles.append(f"[![{title}]({figure}){{ loading=lazy }} {title}](#{name})")
+            drawing.save(last.plot(metric, x).figure, FIGURES / f"{name}.png")
+            drawing.save(drawn_small(last, metric, x), FIGURES / f"{name}-small.png")
+            print(name, flush=True)
+        picture = drawing.picture(title, f"assets/gallery/{name}.png", "width=480")
+        small = drawing.picture(title, f"assets/gallery/{name}-small.png", "loading=lazy")
+        tiles.append(f"[{small} {title}](#{name})")
         sections.append(
-            SECTION.format(
-                name=name,
-                title=title,
-                figure=figure,
-                about=comment(known[name]),
-                command=command,
-                printed="\n".join(f"    {line}".rstrip() for line in printed.splitlines()),
-            )
+            SECTION.format(name=name, title=title, picture=picture, about=comment(known[name]), command=command)
         )
-        print(name, flush=True)
     PAGE.write_text(HEAD.format(tiles="\n\n".join(tiles)) + "".join(sections), encoding="utf-8")
+
+
+def drawn_small(result: Result, metric: str, x: str) -> Figure:
+    """Draw a thumbnail: the curves alone, in heavy lines, with large type and few ticks."""
+    figure = Figure(figsize=(2.4, 1.8), layout="constrained", dpi=150)
+    axes = figure.add_subplot()
+    result.plot(metric, x, ax=axes)
+    for line in axes.get_lines():
+        line.set(linewidth=1.5, markersize=0)
+    for text in list(axes.texts):
+        text.remove()
+    axes.set(xlabel=AXES[x].short, ylabel="")
+    axes.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+    if axes.get_yscale() == "log":
+        axes.yaxis.set_major_locator(LogLocator(numticks=4))
+        axes.yaxis.set_minor_locator(NullLocator())
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(3))
+    axes.tick_params(labelsize=10)
+    axes.set_xlabel(axes.get_xlabel(), fontsize=10)
+    return figure
 
 
 def draw_the_tutorial() -> None:
     """Run the code on the page of the tutorial, as a reader would, and keep the figure that it writes."""
-    code = re.findall(r"^```python\n(.*?)^```$", (HERE / "tutorial.md").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    page = (HERE / "tutorial.md").read_text("utf-8")
+    code = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    files = re.findall(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', page, re.MULTILINE | re.DOTALL)
     before = Path.cwd()
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as place, mock.patch.object(sys, "path", [place, *sys.path]):
         os.chdir(place)
+        for name, text in files:
+            Path(name).write_text(text, encoding="utf-8")
         exec(compile("\n".join(code), "tutorial.md", "exec"), {"__name__": "page"})
         os.chdir(before)
         shutil.copyfile(Path(place) / "clinics.png", FIGURES / "tutorial.png")
     print("tutorial", flush=True)
 
 
-def run(command: str, out: Path) -> str:
-    """What the command prints; its last line says where the result is, which is nowhere that a reader has."""
-    printed = io.StringIO()
-    with mock.patch.object(sys, "argv", [*command.split(), "--out", str(out)]), contextlib.redirect_stdout(printed):
+def run(command: str, out: Path) -> None:
+    with mock.patch.object(sys, "argv", [*command.split(), "--out", str(out)]):
         try:
             cli.main()
         except SystemExit as ended:
             if ended.code not in (0, None):
                 sys.exit(f"{command} ended with {ended.code}")
-    return printed.getvalue().partition("\nresult: ")[0].strip("\n")
-
-
-def kept(name: str) -> str | None:
-    """What the page says that an example printed; None if the page has nothing of it."""
-    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    found = re.search(rf"{{ #{name} }}.*?```text\n(.*?)\n    ```", page, re.DOTALL)
-    if not found:
-        return None
-    return "\n".join(line.removeprefix("    ") for line in found[1].splitlines())
 
 
 if __name__ == "__main__":

@@ -8,37 +8,21 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import drawing
 import numpy as np
 from findings import table
 from matplotlib.figure import Figure
 
-from gossamer.report import figures
-from gossamer.report.styles import COLORS
+from gossamer.report.styles import style_methods
 from gossamer.results.statistics import LEVEL, difference, half_width, interval
 
 HERE = Path(__file__).parent
 FIGURE = HERE / "assets" / "language" / "loss.png"
+RULES = ("centralized-sgd", "d-psgd", "d-psgd", "biased-dmt")
+"""The methods of the curves, in their order, for their looks."""
 FIRST, OURS = "DDP, AdamW", "Biased-DMT, 16 local steps"
 
-HEAD = """# Training a language model
-
-<!-- Written by docs/language.py from a run of `make language`: change that file, not this page. -->
-
-A transformer of {parameters:,} parameters learns to predict the next character of text that comes with Python, on
-four processes on a ring. Each process has {characters:,} characters of one kind: {kinds}. What is measured is the loss
-of the mean model, in nats a character, on pages that were held out of all four kinds, against what a process has sent
-and against seconds. `examples/torch_language.py` is all of it.
-
-- **{first}** averages gradients at every step, by an all-reduce. Its bytes are those of a ring all-reduce.
-- **D-PSGD, AdamW inside** takes a step of AdamW and averages models with two neighbours, at every step.
-- **D-PSGD, 16 local steps** does so after every 16 steps: local training with plain gossip, the control for the next.
-- **{ours}** sends models and trackers after every 16 steps, and moves along the mean displacement that it tracks.
-
-All take {steps} steps on the same batches of {batch} windows of {window} characters a process, with the same rise and
-fall of AdamW's rate and a weight decay of 0.1. Each was tried with {budget} settings over {tuning_steps} steps on a
-seed for that alone; then all were trained on {seeds} other seeds. Intervals are of 95 % over these; what a setting owes
-to the seed of its tuning is not in them.
-"""
+HEAD = (HERE / "templates" / "language.txt").read_text(encoding="utf-8")
 
 
 class Curves:
@@ -71,12 +55,12 @@ def drawn(curves: dict[str, Curves]) -> Figure:
     """The loss against bytes and against time."""
     figure = Figure(figsize=(9, 3.4), layout="constrained", dpi=150)
     panels: Any = figure.subplots(1, 2, sharey=True)
-    for number, (name, found) in enumerate(curves.items()):
+    for look, (name, found) in zip(style_methods(RULES), curves.items(), strict=True):
         mean = found.loss.mean(0)
         half = half_width(np.array(len(found.loss)), found.loss.std(0, ddof=1)) if len(found.loss) > 1 else 0 * mean
         for panel, x in zip(panels, (found.sent.mean(0) / 1e6, shares(curves, name).mean(0)), strict=True):
-            panel.plot(x, mean, color=COLORS[number], linewidth=1.2, label=name)
-            panel.fill_between(x, mean - half, mean + half, color=COLORS[number], alpha=0.2, linewidth=0)
+            panel.plot(x, mean, look.line, color=look.color, linewidth=1.2, label=name)
+            panel.fill_between(x, mean - half, mean + half, color=look.color, alpha=0.2, linewidth=0)
     panels[0].set(
         xscale="symlog", xlim=(0, None), xlabel="MB sent by a process", ylabel="loss of the mean model, held out"
     )
@@ -170,7 +154,8 @@ def page(found: dict[str, Any]) -> str:
         budget=len(facts["rates"]),
         seeds=len(facts["seeds"]),
     )
-    text += "\n![loss against bytes and time](assets/language/loss.png){ .wide }\n"
+    picture = drawing.picture("loss against bytes and time", "assets/language/loss.png", ".wide")
+    text += f"\n{picture}\n"
     text += f"\n## At the end\n\n{in_words(curves)}\n{ends(curves)}"
     text += (
         "\nSeconds are of training alone, without the looks at the loss. Methods take turns of "
@@ -203,7 +188,7 @@ def _load(facts: dict[str, Any]) -> str:
 
 def main(source: Path) -> None:
     found = json.loads(source.read_text(encoding="utf-8"))
-    figures.save(drawn({name: Curves(runs) for name, runs in found["curves"].items()}), FIGURE)
+    drawing.save(drawn({name: Curves(runs) for name, runs in found["curves"].items()}), FIGURE)
     (HERE / "language.md").write_text(page(found), encoding="utf-8")
 
 

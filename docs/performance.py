@@ -12,45 +12,9 @@ from typing import Any
 HERE = Path(__file__).parent
 FIGURE = HERE / "assets" / "performance" / "bench.svg"
 
-HEAD = """# Performance
+HEAD = (HERE / "templates" / "performance-head.txt").read_text(encoding="utf-8")
 
-<!-- Written by docs/performance.py from a run of `make bench`: change that file, not this page. -->
-
-How fast Gossamer is, measured by `make bench` on {machine}. Contestants take turns in one run, and every ratio is of
-neighbours in time: the median, and in brackets the quartiles. Before they are timed, all must reach the same iterates
-on the same samples. Run it on your own machine: `make bench`, or `make bench-quick` in two minutes.
-
-Unless another is named, the task is Biased-DMT on a9a sorted by label, a ring of 20 agents, batches of 64, float32, no
-metrics. *Native* is with kernels that a C++ compiler made on first use.
-
-Every ratio is of the same work: a single run against single runs, and 32 settings at once against 32 settings at once.
-The reference is the fastest of the loops that we wrote by hand and tuned, and is named in the head of each table. Both
-take one setting or many, on samples that all settings share and on one core, as the simulator does:
-
-- *NumPy* makes dense products of the mini-batches, which are gathered as bytes.
-- *SciPy* makes products of CSR matrices, by the kernels inside SciPy, and assumes features of 0 and 1.
-
-PyTorch is a loop with autograd, as one would write it. Numba is a kernel written by hand for this very task, which
-assumes features of 0 and 1, rows of at most 14 ones, and a ring.
-
-![How fast, and how the cost grows](assets/performance/bench.svg)
-"""
-
-WHY = """
-## Why it is as fast as it is
-
-- A round is one loop body of two dozen kernels. Random numbers are JAX's own threefry, written out so that XLA fuses
-  it, and made once a round; `tests/test_thunks.py` fails if a new XLA undoes that.
-- Kernels are not split over cores: they take microseconds, and handing them out costs more. Cores are used by running
-  seeds, settings or agents [on several devices](devices.md), or experiments in several processes.
-- Features that are 0 or 1 are held as bits, others that are mostly zeros as lists of their columns: more of them stay
-  in the cache. Losses do not know. Where all rows are read, as for metrics, they are widened a block at a time.
-- The settings of a grid see the same samples, so that a mini-batch is gathered once for all; the seeds of a run go one
-  after the other, so that what one works on stays in the cache.
-- Schedules and the number of rounds are arguments: another value needs no new compilation. The command line keeps
-  compiled programs in `~/.cache/gossamer` (`$XDG_CACHE_HOME/gossamer` where that is set; `--no-cache` leaves it alone).
-  A program that was damaged or cut off there is recognised by its digest, and compiled again.
-"""
+WHY = (HERE / "templates" / "performance-why.txt").read_text(encoding="utf-8")
 
 
 def page(bench: dict[str, Any]) -> str:
@@ -80,12 +44,6 @@ def page(bench: dict[str, Any]) -> str:
         parts.append(
             _table([title[0].upper() + title[1:], f"{contest['unit']}/s", f"times {contest['reference']}"], rows)
         )
-    parts.append("## Where the time goes\n")
-    parts.append("The native kernels of a round, as XLA calls them, by JAX's profiler.\n")
-    kernels = bench["anatomy"]["kernels"]
-    parts.append(_table(["kernel", "µs"], [[f"`{name}`", f"{value:.1f}"] for name, value in kernels.items()]))
-    rounds = bench["anatomy"]["rounds"]
-    parts.append(_table(["", "in rounds"], [[name, _spread(value, ",.0f")] for name, value in rounds.items()]))
     parts.append("## How it grows\n\nMicroseconds of a round on random logistic losses, batch 16, 50 rows an agent.\n")
     for growth in bench["growths"]:
         rows = [

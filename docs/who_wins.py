@@ -1,4 +1,4 @@
-"""Measure who wins when, and write docs/who-wins.md: every number and figure on that page comes from here.
+"""Measure who wins when, and write docs/who-wins.md from docs/templates/who-wins.txt and what was measured.
 
 python docs/who_wins.py                     all of it
 python docs/who_wins.py diagram momentum    some of `diagram`, `momentum` and `bias`, anew, and the page
@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import drawing
 import networkx as nx
 import numpy as np
 import polars as pl
@@ -22,8 +23,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 import gossamer as gs
-from gossamer.report import figures
-from gossamer.report.styles import COLORS
+from gossamer.report.styles import COLORS, method_style
 from gossamer.results.statistics import END, interval
 
 HERE = Path(__file__).parent
@@ -58,16 +58,21 @@ class Method(NamedTuple):
     warm: bool = False
 
 
+def color_of(method: str) -> str:
+    """Return the colour that a method has in all figures."""
+    return method_style(method).color
+
+
 METHODS = {
-    "D-PSGD": Method("d-psgd", COLORS[4], 1, 1),
-    "GT-DSGD": Method("gt-dsgd", COLORS[2], 2, 2),
-    "GNSD": Method("gnsd", COLORS[5], 2, 1),
-    "Biased-DMT": Method("biased-dmt", COLORS[0], 2, 1),
-    "Biased-DMT, warm": Method("biased-dmt", COLORS[1], 2, 1, warm=True),
+    "D-PSGD": Method("d-psgd", color_of("d-psgd"), 1, 1),
+    "GT-DSGD": Method("gt-dsgd", color_of("gt-dsgd"), 2, 2),
+    "GNSD": Method("gnsd", color_of("gnsd"), 2, 1),
+    "Biased-DMT": Method("biased-dmt", color_of("biased-dmt"), 2, 1),
+    "Biased-DMT, warm": Method("biased-dmt", color_of("biased-dmt"), 2, 1, warm=True),
 }
 WARM = {
-    "GT-DSGD, warm": Method("gt-dsgd", COLORS[2], 2, 2, warm=True),
-    "GNSD, warm": Method("gnsd", COLORS[5], 2, 1, warm=True),
+    "GT-DSGD, warm": Method("gt-dsgd", color_of("gt-dsgd"), 2, 2, warm=True),
+    "GNSD, warm": Method("gnsd", color_of("gnsd"), 2, 1, warm=True),
 }
 """Controls: the same start for the others that track."""
 OURS, OTHERS = ("Biased-DMT", "Biased-DMT, warm"), ("D-PSGD", "GT-DSGD", "GNSD")
@@ -521,8 +526,7 @@ def drawn_diagram(found: dict[str, Any], unit: str, target: bool) -> Figure:
             costs = verdict(found, cell, unit, target, METHODS)
             won = winners(costs)
             for k, name in enumerate(won):
-                stripe = Rectangle((x + k / len(won), y), 1 / len(won), 1, color=METHODS[name].color, linewidth=0)
-                panel.add_patch(stripe)
+                panel.add_patch(Rectangle((x + k / len(won), y), 1 / len(won), 1, **_filling(METHODS[name])))
             panel.add_patch(Rectangle((x, y), 1, 1, fill=False, edgecolor="white", linewidth=1.2))
             if won:
                 text = {"size": 5.5, "ha": "center", "va": "center", "color": "black"}
@@ -539,9 +543,14 @@ def drawn_diagram(found: dict[str, Any], unit: str, target: bool) -> Figure:
             panel.set_ylabel(rf"bias $\sigma_f^2 = {bias:g}$" + "\n" + r"heterogeneity $\zeta^2$", size=8)
         if row == len(biases) - 1:
             panel.set_xlabel(r"spectral gap $\rho$", size=8)
-    handles = [Patch(color=method.color, label=name) for name, method in METHODS.items()]
+    handles = [Patch(**_filling(method), label=name) for name, method in METHODS.items()]
     figure.legend(handles=handles, loc="outside upper center", ncols=len(handles), frameon=False, fontsize=8)
     return figure
+
+
+def _filling(method: Method) -> dict[str, Any]:
+    """Return the filling of a method's boxes; a warm start is hatched in the method's colour."""
+    return {"facecolor": method.color, "edgecolor": "white", "linewidth": 0, "hatch": "///" if method.warm else None}
 
 
 def _times(ratio: float) -> str:
@@ -566,9 +575,9 @@ def profile_of(found: dict[str, Any], method: str, graph: str, noise: float, zet
 
 
 LINES = {
-    "Biased-DMT": (COLORS[0], "-"),
-    "Biased-DMT, adapt then combine": (COLORS[2], "--"),
-    "DSGDm": (COLORS[4], "-."),
+    "Biased-DMT": method_style("biased-dmt"),
+    "Biased-DMT, adapt then combine": method_style("biased-dmt-atc"),
+    "DSGDm": method_style("dsgdm"),
 }
 SHOWN_ZETA, PROFILED = 1.0, (0.0, 1.0, 100.0)
 """ζ² of the figure and of the table of momentum."""
@@ -583,11 +592,11 @@ def drawn_momentum(found: dict[str, Any]) -> Figure:
         panel = panels[row, column]
         (cell,) = picked(found, graph=graph, noise=noise, zeta=SHOWN_ZETA, bias=0.0)
         unit = cell["rounds"]["Biased-DMT"][0]
-        for name, (color, dash) in LINES.items():
+        for name, look in LINES.items():
             one = profile_of(found, name, graph, noise, SHOWN_ZETA)
             errors = np.array([math.nan if error is None else error for error in one["error"]]) / unit
-            panel.plot(one["lam"], errors, dash, color=color, linewidth=1.3, label=name)
-        panel.axhline(cell["rounds"]["GT-DSGD"][0] / unit, color="black", linewidth=0.8, linestyle=":", label="GT-DSGD")
+            panel.plot(one["lam"], errors, look.line, color=look.color, linewidth=1.3, label=name)
+        panel.axhline(cell["rounds"]["GT-DSGD"][0] / unit, color=color_of("gt-dsgd"), linewidth=0.8, label="GT-DSGD")
         panel.set(xscale="log", yscale="log", ylim=(0.93, 8))
         panel.set_yticks([1, 2, 4, 8], ["1", "2", "4", "8"], size=7)
         panel.set_yticks([], minor=True)
@@ -639,143 +648,6 @@ def drawn_bias(found: dict[str, Any]) -> Figure:
     panels[-1].legend(fontsize=7, frameon=False)
     panels[-1].grid(axis="y", alpha=0.25, linewidth=0.5)
     return figure
-
-
-PAGE = r"""# Who wins when
-
-<!-- Written by docs/who_wins.py from docs/assets/who-wins/found.json: change that file, not this page. `make who-wins`
-measures all of it anew. -->
-
-Which of D-PSGD, GT-DSGD, GNSD and Biased-DMT is best for a given graph, heterogeneity, bias and noise, when each is
-tuned for the cell and the horizon at which it is judged? Biased-DMT takes part with two starts: the paper's, $V^0 =
-g^0$, and the *warm* one, $V^0 = W^k g^0$ with $k = \lceil 1/\rho \rceil$ gossips that count as rounds. With λ = 1
-Biased-DMT is GNSD, so that it can be ahead only by λ < 1 or by its start.
-
-In short:
-
-{short}
-## How it was measured
-
-{agents} agents have quadratics $f_i(x) = \frac12 x^\top A_i x + h_i^\top x$ with $\sum_i h_i = 0$ in {dim}
-dimensions. The mean Hessian has curvatures from {flattest} to 1, and those of an agent are about {low} to {high}
-times these. The unit of all errors is $\|\nabla F\|^2$ at the start: $\zeta^2 = \frac1n \sum_i \|h_i\|^2$ is the
-heterogeneity at the optimum, $\sigma_f^2$ the square of a bias that all agents share, and $\sigma^2$ the variance of
-an agent's gradient. The Hessians differ as well, also where ζ² = 0. Start, $h_i$ and bias have random directions.
-What is judged is the expectation of $\|\nabla F(\bar x^t)\|^2$ over noise and directions, as the mean over the last
-tenth of the rounds, so that nobody wins by swinging through a low error in one round. Nothing is sampled: a rule is a
-linear system, whose matrices are found by running the library's own rule on unit vectors, and whose mean and
-covariance follow by squaring. Step sizes are constant.
-
-η and λ are powers of {step}, from {eta_low} to {eta_high} and from {lam_low} to 1; a coarse lattice comes first, then
-finer ones around the optimum of every cell, {settings} settings in all. Leaving out every second η and λ changes the
-error of a method that is at most twice the best by up to {slack_noise} where there is noise and by up to {slack_none}
-where there is none. Values within {margin} of the best are a tie. The graphs:
-
-{graphs}
-"Bytes" counts vectors sent to a neighbour: a round of D-PSGD sends one, of the others two, a gossip of the warm start
-one. "Messages" counts messages that wait for each other: GT-DSGD needs two a round, the others one. A method has
-{horizon} rounds, {vectors} vectors or {horizon} messages.
-
-## The lowest error after {horizon} rounds
-
-![Who has the lowest error, by rounds](assets/who-wins/error-rounds.png){{ .wide }}
-
-Colours are the methods within {margin} of the lowest error; stripes are ties. The number is how many times the error
-of the better Biased-DMT the best of the other three has: above 1, Biased-DMT is lower. Errors below {exact} count as
-equal. Cells in which Biased-DMT is ahead / ties / is behind, of {each} at each noise:
-
-{error_tally}
-The number in the cells by rounds, as median (lowest to highest):
-
-{error_gains}
-- **λ.** Where Biased-DMT is ahead, its λ lies between {lam_quiet} without noise and between {lam_noisy} with it;
-  {lam_one} of these {lam_cells} cells have λ = 1.
-- **Bias** adds about the same floor to all that track, and differences drown in it: {ties_none} of the cells are ties
-  without bias, {ties_most} with σ_f² = {most}.
-- **GNSD on the torus**, whose W has the eigenvalue {negative}: at σ² = 1 and without bias it has {torus} times the
-  error of Biased-DMT, against {complete} times on the complete graph. λ < 1 mends that.
-- **The same start for all.** If GT-DSGD and GNSD may start warm as well, Biased-DMT is ahead in {start_after} cells
-  instead of {start_before}, and behind in {start_behind} of {cells}.
-
-![Who has the lowest error, by bytes](assets/who-wins/error-bytes.png){{ .wide }}
-
-For {vectors} vectors D-PSGD takes twice the rounds. The largest ζ² up to which it is among the best on every graph,
-without bias:
-
-{d_psgd}
-How often each is among the best, in all {cells} cells and, at the target of the next section, in the {unbiased}
-without bias:
-
-{among}
-## The first at a target of {target}
-
-Each method is tuned anew, for the round from which on the error stays at or below {target} of that of the start. There
-is no bias here: those above put the floor at the target or beyond it. The number is how many times the rounds or bytes
-of the better Biased-DMT the best of the others takes. Nobody arrives in time where σ² is {unreached} or more.
-
-![Who is first at the target, by rounds](assets/who-wins/target-rounds.png){{ .wide }}
-
-![Who is first at the target, by bytes](assets/who-wins/target-bytes.png){{ .wide }}
-
-Cells in which Biased-DMT is ahead / ties / is behind:
-
-{target_tally}
-The number, as median (lowest to highest):
-
-{target_gains}
-## The warm start
-
-The warm start against the paper's, by rounds, its gossips counted, without bias; cells in which the warm one is
-better / ties / is worse:
-
-{warm}
-## Momentum where noise dominates
-
-The error after {horizon} rounds against λ, with η tuned for each λ, as a multiple of the least of Biased-DMT; ζ² =
-{zeta}, no bias. Step sizes are in one unit, the movement of the model in a round that a constant gradient of length 1
-causes: η for methods that average gradients, η/(1 − β) for DSGDm. Two controls have momentum as well: Biased-DMT in
-the order of GT-DSGD, which it is with λ = 1, and DSGDm, which does not track.
-
-![Error against λ](assets/who-wins/momentum.png){{ .wide }}
-
-The last columns are how many times the error of the best λ they have:
-
-{momentum}
-Over the {noisy_cells} cells with noise, without bias and with ζ² of {profiled}, λ = 1 ties with the best λ in
-{ties_one} and GT-DSGD in {ties_gt}. Where ζ² = 0 the tuned controls have these multiples of the error of Biased-DMT,
-as median (lowest to highest): {controls_alike}; where ζ² = {most_zeta}: {controls_apart}. What DSGDm gains as well is
-a gain of momentum, not of tracking.
-
-## Bias as a design variable
-
-Methods that track settle where ∇F = −ē, so that the floor of ‖∇F‖² is ‖ē‖². For errors $e_i \sim \mathcal N(\mu,
-\sigma_e^2 I)$ that are drawn once, its mean is $\|\mu\|^2 + d\sigma_e^2/n$: errors of the agents' own average away
-with n, a common one does not. Logistic regression on {data}, sorted by label. `gossamer.problems.settling_point`
-finds the point, and says where there is none; intervals are of 95 % over {draws} draws.
-
-![Floors against agents, and the largest common error](assets/who-wins/bias.png){{ .wide }}
-
-Lines are the prediction; open circles are points where some draws have no floor, and no circle is where fewer than
-two have. The bars are the largest common error with a point where ∇F = −μ: along ∇F at the start, against it, or
-random.
-
-{limits}
-An error along the first gradient lengthens the first steps and pushes the model past the optimum, where this loss is
-flat and soon holds it no more; one against it leaves the model short of the optimum, where the loss is steep. The
-floor is the same. Of {sure} points with errors of the agents' own and a floor in all draws, {held} have the
-prediction within their interval. With a random direction and the larger errors of the agents' own:
-
-{floors}
-Draws without a floor are those with the largest ē, so that the mean over the others may lie below the prediction.
-Runs of Biased-DMT on a ring of {ring} agents with λ = {lam}, {data_runs}:
-
-{runs}
-What is above 1 on a9a without errors of the agents' own is the noise of its mini-batches.
-
-## What this does not show
-
-Quadratics with constant steps, the mean model, and noise that does not depend on the point; one draw of the Hessians,
-{agents} agents, one condition number. Where steps fall or iterates are averaged, gains of momentum may be smaller."""
 
 
 def tally(found: dict[str, Any], target: bool) -> str:
@@ -951,92 +823,96 @@ def page(found: dict[str, Any]) -> str:
         zeta: "; ".join(f"{name} {spread(np.sort([r[name] for r in rows if r['zeta'] == zeta]))}" for name in CONTROLS)
         for zeta in (PROFILED[0], PROFILED[-1])
     }
-    return PAGE.format(
-        short=in_short(found),
-        agents=AGENTS,
-        dim=DIM,
-        flattest=f"{1 / CONDITION:g}",
-        low=SPREAD[0],
-        high=SPREAD[1],
-        step=STEP,
-        eta_low=f"{STEP ** ETAS[0]:.2g}",
-        eta_high=f"{STEP ** ETAS[-1]:.2g}",
-        lam_low=f"{STEP ** LAMBDAS[-1]:.2g}",
-        settings=f"{found['tuning']['settings']:,}",
-        slack_noise=f"{found['tuning']['slack']['with noise'] - 1:.1%}",
-        slack_none=f"{found['tuning']['slack']['without noise'] - 1:.1%}",
-        margin=f"{MARGIN - 1:.0%}",
-        graphs=table(
-            ["graph", "ρ", "smallest eigenvalue of W", "gossips of the warm start"],
-            [
-                (name, f"{g['gap']:.3g}", f"{round(g['least'], 2) + 0:g}", g["gossips"])
-                for name, g in found["graphs"].items()
-            ],
-        ),
-        horizon=f"{HORIZON:,}",
-        vectors=f"{2 * HORIZON:,}",
-        exact=f"{EXACT:g}",
-        each=len(picked(found, noise=0.0)),
-        error_tally=tally(found, False),
-        error_gains=table(
-            ["σ²", *(f"σ_f² = {bias:g}" for bias in BIASES)],
-            [
-                (f"{noise:g}", *(spread(gains(found, "rounds", noise=noise, bias=bias)) for bias in BIASES))
-                for noise in NOISES
-            ],
-        ),
-        lam_quiet=f"{quiet[0]:.2g} and {quiet[-1]:.2g}",
-        lam_noisy=f"{noisy[0]:.2g} and {noisy[-1]:.2g}",
-        lam_one=int((quiet == 1).sum() + (noisy == 1).sum()),
-        lam_cells=len(quiet) + len(noisy),
-        ties_none=f"{ties[0]['tie'] / sum(ties[0].values()):.0%}",
-        ties_most=f"{ties[1]['tie'] / sum(ties[1].values()):.0%}",
-        most=f"{BIASES[-1]:g}",
-        negative=f"{found['graphs']['torus']['least']:.2g}",
-        torus=spread(over_ours(found, "GNSD", graph="torus", noise=1.0, bias=0.0)),
-        complete=spread(over_ours(found, "GNSD", graph="complete", noise=1.0, bias=0.0)),
-        start_before=start[0]["ours"],
-        start_after=start[1]["ours"],
-        start_behind=start[1]["others"],
-        cells=len(every),
-        unbiased=len(picked(found, bias=0.0)),
-        d_psgd=table(
-            ["σ²", "by rounds", "by bytes"],
-            [(f"{noise:g}", *(d_psgd_limit(found, noise, unit) for unit in UNITS[:2])) for noise in NOISES],
-        ),
-        among=best_of_each(found),
-        target=f"{TARGET:g}",
-        target_tally=tally(found, True),
-        target_gains=table(
-            ["σ²", *UNITS],
-            [
-                (f"{noise:g}", *(spread(gains(found, unit, True, noise=noise, bias=0.0)) for unit in UNITS))
-                for noise in reached
-            ],
-        ),
-        unreached=f"{NOISES[len(reached)]:g}",
-        warm=warm_table(found),
-        zeta=f"{SHOWN_ZETA:g}",
-        momentum=momentum_table(rows),
-        noisy_cells=len(rows),
-        profiled=", ".join(f"{zeta:g}" for zeta in PROFILED),
-        ties_one=sum(row["GNSD"] <= MARGIN for row in rows),
-        ties_gt=sum(row["GT-DSGD"] <= MARGIN for row in rows),
-        controls_alike=apart[PROFILED[0]],
-        most_zeta=f"{PROFILED[-1]:g}",
-        controls_apart=apart[PROFILED[-1]],
-        data=" and ".join(f"{data} (α = {alpha:g})" for data, (alpha, *_) in DATA.items()),
-        draws=REPLICATES,
-        limits=limits_table(found),
-        sure=len(sure),
-        held=sum(holds_prediction(one) for one in sure),
-        floors=floors_table(found),
-        ring=CROWDS[1],
-        lam=f"{LAM:g}",
-        data_runs=" and ".join(
-            f"{steps:,} rounds with η = {eta:g} on {data}" for data, (_, _, eta, steps) in DATA.items()
-        ),
-        runs=runs_table(found),
+    return (
+        (HERE / "templates" / "who-wins.txt")
+        .read_text(encoding="utf-8")
+        .format(
+            short=in_short(found),
+            agents=AGENTS,
+            dim=DIM,
+            flattest=f"{1 / CONDITION:g}",
+            low=SPREAD[0],
+            high=SPREAD[1],
+            step=STEP,
+            eta_low=f"{STEP ** ETAS[0]:.2g}",
+            eta_high=f"{STEP ** ETAS[-1]:.2g}",
+            lam_low=f"{STEP ** LAMBDAS[-1]:.2g}",
+            settings=f"{found['tuning']['settings']:,}",
+            slack_noise=f"{found['tuning']['slack']['with noise'] - 1:.1%}",
+            slack_none=f"{found['tuning']['slack']['without noise'] - 1:.1%}",
+            margin=f"{MARGIN - 1:.0%}",
+            graphs=table(
+                ["graph", "ρ", "smallest eigenvalue of W", "gossips of the warm start"],
+                [
+                    (name, f"{g['gap']:.3g}", f"{round(g['least'], 2) + 0:g}", g["gossips"])
+                    for name, g in found["graphs"].items()
+                ],
+            ),
+            horizon=f"{HORIZON:,}",
+            vectors=f"{2 * HORIZON:,}",
+            exact=f"{EXACT:g}",
+            each=len(picked(found, noise=0.0)),
+            error_tally=tally(found, False),
+            error_gains=table(
+                ["σ²", *(f"σ_f² = {bias:g}" for bias in BIASES)],
+                [
+                    (f"{noise:g}", *(spread(gains(found, "rounds", noise=noise, bias=bias)) for bias in BIASES))
+                    for noise in NOISES
+                ],
+            ),
+            lam_quiet=f"{quiet[0]:.2g} and {quiet[-1]:.2g}",
+            lam_noisy=f"{noisy[0]:.2g} and {noisy[-1]:.2g}",
+            lam_one=int((quiet == 1).sum() + (noisy == 1).sum()),
+            lam_cells=len(quiet) + len(noisy),
+            ties_none=f"{ties[0]['tie'] / sum(ties[0].values()):.0%}",
+            ties_most=f"{ties[1]['tie'] / sum(ties[1].values()):.0%}",
+            most=f"{BIASES[-1]:g}",
+            negative=f"{found['graphs']['torus']['least']:.2g}",
+            torus=spread(over_ours(found, "GNSD", graph="torus", noise=1.0, bias=0.0)),
+            complete=spread(over_ours(found, "GNSD", graph="complete", noise=1.0, bias=0.0)),
+            start_before=start[0]["ours"],
+            start_after=start[1]["ours"],
+            start_behind=start[1]["others"],
+            cells=len(every),
+            unbiased=len(picked(found, bias=0.0)),
+            d_psgd=table(
+                ["σ²", "by rounds", "by bytes"],
+                [(f"{noise:g}", *(d_psgd_limit(found, noise, unit) for unit in UNITS[:2])) for noise in NOISES],
+            ),
+            among=best_of_each(found),
+            target=f"{TARGET:g}",
+            target_tally=tally(found, True),
+            target_gains=table(
+                ["σ²", *UNITS],
+                [
+                    (f"{noise:g}", *(spread(gains(found, unit, True, noise=noise, bias=0.0)) for unit in UNITS))
+                    for noise in reached
+                ],
+            ),
+            unreached=f"{NOISES[len(reached)]:g}",
+            warm=warm_table(found),
+            zeta=f"{SHOWN_ZETA:g}",
+            momentum=momentum_table(rows),
+            noisy_cells=len(rows),
+            profiled=", ".join(f"{zeta:g}" for zeta in PROFILED),
+            ties_one=sum(row["GNSD"] <= MARGIN for row in rows),
+            ties_gt=sum(row["GT-DSGD"] <= MARGIN for row in rows),
+            controls_alike=apart[PROFILED[0]],
+            most_zeta=f"{PROFILED[-1]:g}",
+            controls_apart=apart[PROFILED[-1]],
+            data=" and ".join(f"{data} (α = {alpha:g})" for data, (alpha, *_) in DATA.items()),
+            draws=REPLICATES,
+            limits=limits_table(found),
+            sure=len(sure),
+            held=sum(holds_prediction(one) for one in sure),
+            floors=floors_table(found),
+            ring=CROWDS[1],
+            lam=f"{LAM:g}",
+            data_runs=" and ".join(
+                f"{steps:,} rounds with η = {eta:g} on {data}" for data, (_, _, eta, steps) in DATA.items()
+            ),
+            runs=runs_table(found),
+        )
     )
 
 
@@ -1051,9 +927,9 @@ def main() -> None:
             FOUND.write_text(json.dumps(found, separators=(",", ":")) + "\n", encoding="utf-8")
     for target, unit in itertools.product((False, True), UNITS[:2]):
         name = f"{'target' if target else 'error'}-{unit}.png"
-        figures.save(drawn_diagram(found, unit, target), ASSETS / name)
-    figures.save(drawn_momentum(found), ASSETS / "momentum.png")
-    figures.save(drawn_bias(found), ASSETS / "bias.png")
+        drawing.save(drawn_diagram(found, unit, target), ASSETS / name)
+    drawing.save(drawn_momentum(found), ASSETS / "momentum.png")
+    drawing.save(drawn_bias(found), ASSETS / "bias.png")
     (HERE / "who-wins.md").write_text(page(found), encoding="utf-8")
 
 

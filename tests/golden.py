@@ -47,8 +47,7 @@ from gossamer.engines.costs import add_seconds, count_costs
 from gossamer.engines.simulator import apply_clock
 from gossamer.networks import NETWORKS
 from gossamer.paper.claims import judge
-from gossamer.paper.experiments import EXPERIMENTS, QUICK, text_of
-from gossamer.paper.reproduction import spec_of
+from gossamer.paper.experiments import EXPERIMENTS, text_of
 from tests.commands import gossamer
 
 ROOT = Path(__file__).parents[1]
@@ -276,7 +275,7 @@ def gossip() -> Iterator[tuple[str, Entry]]:
 
 def run_spec(contents: dict[str, Any], folder: Path, *options: object) -> gs.Study:
     """Write a spec and run it by the command line; return the study that it stored."""
-    for file in EXAMPLES.glob("sites.*"):
+    for file in (*EXAMPLES.glob("sites.*"), EXAMPLES / "towns.edges"):
         shutil.copy(file, folder)
     spec = folder / "spec.toml"
     spec.write_text(tomlkit.dumps(contents), encoding="utf-8")
@@ -324,12 +323,18 @@ def examples() -> Iterator[tuple[str, Entry]]:
                 yield f"{path.stem}: {name}", entry
 
 
+COMPARED = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd")
+
+
 def experiment(name: str) -> Iterator[tuple[str, Entry]]:
-    contents = tomllib.loads(spec_of(name, quick=True).toml() if name in QUICK else text_of(name))
-    steps = 2 * STEPS if name in QUICK else STEPS
+    contents, steps = tomllib.loads(text_of(name)), STEPS
+    if name in ("fig1", "fig2"):  # longer, and with less of everything
+        steps = 2 * STEPS
+        contents["algorithm"] = [one for one in contents["algorithm"] if one["name"] in COMPARED]
+        contents["variant"] = [one for one in contents.get("variant", []) if not one["name"].startswith("redrawn")]
     run = shorten(contents["run"], steps, seeds=2, every=[20, 60], seeds_together=1, together=4)
     contents["run"] = run | {"settle": 2 * run["steps"]} if "settle" in contents["run"] else run
-    tuning = {"budget": 4, "together": 4, "replicates": 2, "seeds": 1, "refinements": 0, "extensions": 0}
+    tuning = {"budget": 4, "together": 4, "replicates": 2, "seeds": 1, "refine": False}
     for variant in contents.get("variant", []):
         changed = shorten(variant.get("run", {}), steps)
         variant["run"] = {key: value for key, value in changed.items() if key not in ("seeds", "seeds_together")}

@@ -17,6 +17,7 @@ from tests import further_reference as reference
 from tests import plain
 from tests.oracles import sites
 from tests.reference import gnsd as reference_gnsd
+from tests.table import table
 
 N, D, BAD = 8, 5, [1, 4]
 HONEST = [agent for agent in range(N) if agent not in BAD]
@@ -181,7 +182,7 @@ def test_a_share_is_spread_evenly():
 RING = gs.networks.ring(8)
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "told"),
     [
         (lambda: gs.networks.attacked(RING, share=1), r"attacked\(share=…\) must be a number in \[0, 1\), but is 1"),

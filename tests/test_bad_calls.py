@@ -13,6 +13,7 @@ import scipy.sparse as sp
 import gossamer as gs
 from gossamer import compressors, networks, oracles, problems, schedules
 from gossamer.core import InputError, Range, brief, flag, nearest, whole
+from tests.table import table
 
 RING = networks.ring(4)
 QUADRATIC = problems.quadratic(np.eye(2), [[1.0, 2.0], [0.0, 1.0], [3.0, 1.0], [1.0, 1.0]])
@@ -47,11 +48,11 @@ CALLS = [
     (networks.hierarchical, {"agents": 4, "cliques": 2, "between": "ring", "weights": "lazy"}),
     (networks.d_equistatic, {"agents": 4, "degree": 2, "seed": 0}),
     (networks.u_equistatic, {"agents": 4, "degree": 2, "seed": 0}),
-    (networks.od_equidyn, {"agents": 4, "seed": 0, "weight": 0.5}),
-    (networks.ou_equidyn, {"agents": 4, "seed": 0, "weight": 0.5}),
+    (networks.od_equidyn, {"agents": 4, "seed": 0}),
+    (networks.ou_equidyn, {"agents": 4, "seed": 0}),
     (networks.base_graph, {"agents": 4, "degree": 1}),
     (networks.k_peer_exponential, {"agents": 4, "degree": 1}),
-    (networks.compare, {"agents": 4, "degree": 2, "target": 0.5, "rounds": 2, "decay": 0.5}),
+    (networks.compare, {"agents": 4, "degree": 2, "target": 0.5, "rounds": 2}),
     (RING.effective_neighbors, {"decay": 0.5}),
     (RING.disagreement, {"rounds": 2, "until": 0.5, "start": np.arange(4.0), "seed": 0}),
     (networks.directed_ring, {"agents": 4}),
@@ -106,7 +107,7 @@ TAKEN = {("eta", int), ("gamma", int), ("function", int), ("bias", -1), ("scale"
 """What some take: a class can be called, as a schedule and a function can, and a bias or a scale may be negative."""
 
 
-@pytest.mark.parametrize(("function", "good"), CALLS, ids=lambda value: getattr(value, "__name__", ""))
+@table(("function", "good"), CALLS)
 def test_an_argument_of_a_wrong_kind_is_refused(function, good):
     for name, value in product(good, NEVER):
         if (name, value if isinstance(value, (int, type)) else None) in TAKEN:
@@ -136,7 +137,7 @@ def test_what_is_no_oracle_is_refused():
             gs.simulate(RULE, QUADRATIC, RING, oracle, steps=2, progress=False)
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "size"),
     [
         (networks.path, {"agents": 10**9}),
@@ -196,4 +197,4 @@ def test_every_maker_of_networks_is_tried():
     """A maker that is added comes into the table."""
     tried = {getattr(function, "__name__", "") for function, _ in CALLS}
     public = {name for name in networks.__all__ if inspect.isfunction(getattr(networks, name))}
-    assert public - tried == {"from_matrices", "options", "metropolis", "uniform", "lazy", "max_degree"}
+    assert public - tried == {"from_matrices", "options", "metropolis", "lazy", "max_degree"}

@@ -10,6 +10,7 @@ from gossamer.core import WarmStart, hyperparameters, ranges
 from gossamer.engines.block import Block
 from gossamer.engines.costs import trace
 from tests import compiled, further_reference, plain, reference
+from tests.table import table
 
 TOP_2 = gs.compressors.top_k(k=2)
 CLIPPED = gs.aggregators.clipped(radius=0.1)
@@ -175,7 +176,7 @@ def test_mean_of_the_tracker_is_the_mean_of_what_it_tracks(name, warm):
         np.testing.assert_allclose(made.tracker(s).mean(0), s[tracked].mean(0), atol=1e-12)
 
 
-@pytest.mark.parametrize("name", RULES)
+@table("name", RULES)
 def test_refuses_hyperparameters_out_of_range(name):
     for key, allowed in ranges(ALGORITHMS[name]).items():
         outside = [-1.0, float("nan"), float("inf"), "0.1", True, None]
@@ -187,7 +188,7 @@ def test_refuses_hyperparameters_out_of_range(name):
                 rule(name, **{key: value})
 
 
-@pytest.mark.parametrize("name", RULES)
+@table("name", RULES)
 def test_is_frozen_and_documents_its_equations(name):
     made = rule(name)
     with pytest.raises(AttributeError):

@@ -3,16 +3,18 @@
 import inspect
 import itertools
 import math
+import os
 import re
 import runpy
 import shlex
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
-from mkdocs.exceptions import PluginError
 from torch.distributed import run as torchrun
 
 from gossamer import cli
@@ -23,12 +25,13 @@ from gossamer.specs.spec import Spec
 ROOT = Path(__file__).parents[1]
 PAGES = {path.relative_to(ROOT).as_posix(): path for path in sorted(ROOT.glob("docs/**/*.md"))}
 PAGES["CONTRIBUTING.md"] = ROOT / "CONTRIBUTING.md"
+TUTORIAL = "docs/tutorial.md"
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r'^```\w+ title="([\w.-]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+"""What a reader puts into a file of that name."""
+NUMBER = re.compile(r"[\d,]*\.?\d+(?:e[+-]\d+)?")
 SET = re.compile(r"[A-Z_]+=\S*")
 """A variable of the environment before a command."""
-SHOWN = re.compile(r"^``` \{ \.python \}\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-"""Code that does not run here."""
-SNIPPET = re.compile(r'--8<-- "(examples/\w+\.py):(\w+)"\n')
 KEYS = re.compile(r"^<!-- keys: (\w+) -->\n\n((?:\|.*\n)+)", re.MULTILINE)
 
 
@@ -46,7 +49,7 @@ def whole(block):
     return {"problem", "network", "run", "algorithm"} <= tomllib.loads(block).keys()
 
 
-@pytest.mark.parametrize("page", having("python", "toml"))
+@pytest.mark.parametrize("page", [page for page in having("python", "toml") if page != TUTORIAL])
 def test_code_runs_and_specs_build(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "page"}
@@ -58,16 +61,6 @@ def test_code_runs_and_specs_build(page, tmp_path, monkeypatch):
     for _, text in blocks(page, "toml"):
         if whole(text):
             Spec.of(tomllib.loads(text), tmp_path).parts()
-
-
-def test_code_that_needs_several_processes_is_part_of_an_example():
-    """Which another test runs."""
-    for page, path in PAGES.items():
-        for text in SHOWN.findall(path.read_text(encoding="utf-8")):
-            part = SNIPPET.fullmatch(text)
-            assert part, f"{page}: what does not run here must show a part of an example, not {text!r}"
-            example = (ROOT / part[1]).read_text(encoding="utf-8")
-            assert all(f"# --8<-- [{end}:{part[2]}]" in example for end in ("start", "end")), part[0]
 
 
 @pytest.mark.parametrize("page", having("console", "bash", "sh"))
@@ -90,26 +83,87 @@ def test_commands_exist(page):
                 torchrun.get_args_parser().parse_args(words)  # ends the process where it does not know an option
 
 
-def test_numbers_on_pages_are_known_and_none_is_idle():
-    """A mark that nobody can fill stops the build; here it is found without one."""
-    hook = runpy.run_path(str(ROOT / "docs/hooks/numbers.py"))
-    marks = {name for path in PAGES.values() for name in hook["MARK"].findall(path.read_text(encoding="utf-8"))}
-    assert marks == hook["NUMBERS"].keys()
-    with pytest.raises(PluginError, match=r"theory\.md: there is no number 'ring21\.gap'; .* has ring20\.gap, "):
-        hook["number"]("ring21.gap", "theory.md")
+def test_the_tutorial_runs_as_printed(tmp_path):
+    """Every block in a process of its own, in one fresh folder, in order; what is shown below it is what it prints."""
+    text, printed = PAGES[TUTORIAL].read_text(encoding="utf-8"), ""
+    environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
+    for block in FENCE.finditer(text):
+        language, code = block.groups()
+        if file := FILE.fullmatch(block[0]):
+            (tmp_path / file[1]).write_text(code, encoding="utf-8")
+        elif language == "text":
+            assert_printed(code, printed)
+        else:
+            printed = ""
+            for line in [code] if language == "python" else code.splitlines():
+                command = ["-c", line] if language == "python" else ["-m", *shlex.split(line)]
+                done = subprocess.run(
+                    [sys.executable, *command],
+                    cwd=tmp_path,
+                    env=environment,
+                    capture_output=True,
+                    text=True,
+                    timeout=600,
+                )
+                assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+                printed += done.stdout
+
+
+def assert_printed(shown, printed):
+    """Words to the letter; numbers to 2 % and intervals to their one digit, as another CPU rounds differently."""
+    lines = [line for line in printed.splitlines() if line.strip()]
+    for said in filter(str.strip, shown.splitlines()):
+        forms = [line for line in lines if NUMBER.sub("#", line).split() == NUMBER.sub("#", said).split()]
+        assert any(near(said, line) for line in forms), f"{said!r} is not in:\n{printed}"
+
+
+def near(said, line):
+    numbers = [[float(number.replace(",", "")) for number in NUMBER.findall(text)] for text in (said, line)]
+    intervals = [said[: found.start()].rstrip().endswith("±") for found in NUMBER.finditer(said)]
+    return all(
+        math.isclose(a, b, rel_tol=0.5 if is_interval else 0.02)
+        for a, b, is_interval in zip(*numbers, intervals, strict=True)
+    )
+
+
+@pytest.fixture(scope="module")
+def fill():
+    """What `make pages` runs."""
+    return runpy.run_path(str(ROOT / "docs/fill.py"))
+
+
+def test_pages_are_up_to_date(fill):
+    for page in fill["PAGES"]:
+        text = page.read_text(encoding="utf-8")
+        assert fill["fill"](text) == text, f"{page.relative_to(ROOT)} is not up to date: run `make pages`"
+
+
+def test_pages_have_no_gaps(fill):
+    """Nothing is left to be filled in when a page is built, and each mark is closed and has something inside."""
+    named = set()
+    for page in fill["PAGES"]:
+        text = page.read_text(encoding="utf-8")
+        found = fill["MARK"].findall(text)
+        assert not re.search(r"\{\{|<!-- (table|fill): \S+ -->\s*<!-- end -->", text), page
+        assert text.count("<!-- fill: ") == text.count("<!-- end -->") == len(found), page
+        assert not re.search(r"^<!-- fill: \S+ -->[^\n]", text, re.MULTILINE), f"{page}: a line begins with a number"
+        named |= {name for name, _ in found if "/" not in name}
+    assert named == {*fill["TABLES"], *fill["NUMBERS"]}
+    with pytest.raises(ValueError, match=r"there is no 'ring21\.A3' to fill in; docs/fill\.py has .* ring20\.A3"):
+        fill["fill"]("<!-- fill: ring21.A3 --> <!-- end -->")
 
 
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(0.0326289, "0.0326"), (5530.4, "5,530"), (11.7, "11.7"), (-8.634, "-8.63"), (0.1, "0.1"), (99.96, "100")],
 )
-def test_numbers_are_shown_with_three_digits(value, shown):
-    assert runpy.run_path(str(ROOT / "docs/hooks/numbers.py"))["digits"](value) == shown
+def test_numbers_are_shown_with_three_digits(fill, value, shown):
+    assert fill["digits"](value) == shown
 
 
-def test_the_reproduction_s_setting_is_compared_with_what_the_theorem_allows():
+def test_the_reproduction_s_setting_is_compared_with_what_the_theorem_allows(fill):
     """λ ≤ ρ/(4√(nκ)) and, at that λ, η ≤ λ/(16L)."""
-    found = runpy.run_path(str(ROOT / "docs/hooks/numbers.py"))["practical"]()
+    found = fill["practical"]()
     rho = 2 / 3 * (1 - math.cos(math.pi / 10))
     lam = rho / (4 * math.sqrt(20 * 1 / (80 * rho**2)))
     assert found["lam.over"] == pytest.approx(found["lam"] / lam)

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import pytest
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from tests.lowest import INSTALLED, ROOT, bounds
+from tests.table import table
 
 BOUNDS = bounds()
 
@@ -17,13 +17,13 @@ def pinned(file: Path) -> dict[str, Version]:
     return {canonicalize_name(name): Version(version) for name, _, version in parts}
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@table("name", BOUNDS)
 def test_a_lower_bound_is_a_version_that_was_tried(name):
     """Another bound than in lowest.txt was not: run `make lowest`, which writes that file if all passes."""
     assert pinned(INSTALLED)[canonicalize_name(name)] == Version(BOUNDS[name].lowest)
 
 
-@pytest.mark.parametrize("name", BOUNDS)
+@table("name", BOUNDS)
 def test_what_is_installed_for_development_is_allowed(name):
     lowest, below = BOUNDS[name]
     assert Version(lowest) <= pinned(ROOT / "constraints.txt")[canonicalize_name(name)] < Version(below)

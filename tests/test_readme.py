@@ -56,7 +56,7 @@ def claims_of_the_paper():
 def test_every_number_of_the_readme_s_reasons_was_measured():
     """Each number of "Why" is read back: from the verdicts, from another page that a run wrote, or from its setting."""
     rows, words = claims_of_the_paper()
-    told = " ".join(README.split("## Why")[1].split("## Two commands")[0].split())
+    told = " ".join(README.split("## Why")[1].split("## A first run")[0].split())
     told = re.sub(r"\]\([^)]*\)", "]", told)
     errors = json.loads((FOUND / "horizon.json").read_text(encoding="utf-8"))["errors"]["biased-dsgd"]
     measured = [row["measured"] for row in rows]
@@ -64,16 +64,19 @@ def test_every_number_of_the_readme_s_reasons_was_measured():
     counts = {word: words.count(word) for word in ("holds", "does not hold", "tie", "undecided")}
     assert f"Of the paper's {len(words)} claims {counts['holds']} hold and {counts['does not hold']} do not" in told
     assert re.search(rf"{counts['tie']} (is a tie|are ties) and {counts['undecided']} (is|are) undecided", told)
+    own = [row["verdict"] for row in rows if row["section"] == OURS]
+    ours = {word: own.count(word) for word in counts}
+    assert f"Of {len(own)} claims of our own {ours['holds']} hold and {ours['does not hold']} does not" in told
+    assert re.search(rf"{ours['tie']} (is a tie|are ties)", told)
     start = next(row["measured"] for row in rows if row["short"].startswith("Most of what a sparse network costs"))
     path, ring = (re.search(rf"{graph} ([\d.]+) cold, [\d.]+ warm, ([\d.]+) mean", start) for graph in ("path", "ring"))
     assert path
     assert ring
-    assert (
-        f"a path of 16 agents takes {path[2]} rounds to its target, not {path[1]}, and a ring {ring[2]}, not {ring[1]}"
-        in told
-    )
+    of_path, of_ring = f"takes {path[2]} rounds to its target, not {path[1]}", f"takes {ring[2]}, not {ring[1]}"
+    assert f"a path of 16 agents {of_path}; a ring {of_ring}" in told
     known = [*measured, *pages, f"{errors['T = 2,000'][0]:.3g} times the floor after 2,000 rounds", "after 32,000"]
-    settings = {"16", "20", "32", *map(str, counts.values()), str(len(words)), *path.groups(), *ring.groups()}
+    counted = map(str, [*counts.values(), *ours.values(), len(words), len(own)])
+    settings = {"16", "20", "32", *counted, *path.groups(), *ring.groups()}
     spans = re.findall(r"[\d.]+ \[[\d.]+, [\d.]+\]|[\d.]+ ± [\d.]+", told)
     assert len(spans) >= 5
     assert [span for span in spans if not any(span in text for text in known)] == []
@@ -86,7 +89,7 @@ def test_every_number_of_the_readme_s_reasons_was_measured():
 
 
 def test_the_readme_says_how_many_algorithms_there_are():
-    (algorithms,) = re.findall(r"^(\d+) \[algorithms\]", README, re.MULTILINE)
+    (algorithms,) = re.findall(r"(\d+)<!-- end --> \[algorithms\]", README)
     assert 40 <= int(algorithms) <= len(ALGORITHMS)
 
 

@@ -10,6 +10,7 @@ from gossamer import schedules
 from gossamer.core import check_schedules, setting, tabulate
 from gossamer.specs.spec import Spec
 from tests import plain
+from tests.table import table
 
 
 def test_constant_is_the_number():
@@ -36,7 +37,7 @@ def test_sqrt_n_over_t_is_the_corollary_s_weight_and_at_most_one():
     assert schedules.sqrt_n_over_t(20, 5)(0) == 1.0
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "message"),
     [
         (lambda: schedules.cosine(0.1, 0.0, 10), r"cosine\(end=…\) must be a number in \(0, ∞\), but is 0.0"),
@@ -103,3 +104,16 @@ def test_a_run_follows_its_schedule():
     result = gs.simulate(gs.DPSGD(eta=schedule), problem, plain.irregular(), steps=30, dtype="float64")
     left = np.prod([1 - 2 * schedule(t) for t in range(30)])
     np.testing.assert_allclose(result.iterates["d-psgd"][0], 3 - 3 * left, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "message"),
+    [
+        (lambda t: 1 / (2 - t), r"failed at .*test_schedules\.py, line \d+: ZeroDivisionError: division by zero"),
+        (lambda: 0.1, "failed: TypeError: .*takes 0 positional arguments"),
+        (lambda t: 10**400, "at round 0 must be a number in .* a whole number of about 401 digits"),
+    ],
+)
+def test_a_schedule_that_fails_is_named(schedule, message):
+    with pytest.raises(gs.InputError, match=rf"DPSGD\(eta=…\), a schedule, {message}"):
+        check_schedules([gs.DPSGD(eta=schedule)], 5)

@@ -61,7 +61,13 @@ def compiled_round(data: tuple[np.ndarray, np.ndarray], oracle: oracles.Oracle, 
     problem, network = problems.logistic(data, 20), networks.ring(20)
     block = Block(rules, problem, network, [oracle] * settings, seeds=[0], steps=100, dtype="float32")
     stops, wanted = jnp.full(LEGS, 10, jnp.int32), jnp.zeros(LEGS, bool)
-    arguments = (block.form, block.metrics, block.world, block.settings(0, 10), block.keys, block.run)
+    arguments = (
+        block.form,
+        block.metrics,
+        *block.inputs(0, 10),
+        block.keys,
+        block.run,
+    )
     return Hlo(program.advance.lower(*arguments, jnp.int32(0), stops, wanted, {}).compile().as_text())
 
 

@@ -15,10 +15,11 @@ from gossamer.aggregators import clipped, median, trimmed_mean
 from gossamer.aggregators.trimmed import ascending, comparisons
 from gossamer.engines.agents import StackedAgents, World
 from gossamer.engines.costs import trace
-from gossamer.engines.neighbour_tables import with_tables
+from gossamer.engines.mixing import with_tables
 from gossamer.networks.mixers import Neighbours
 from tests import further_reference as reference
 from tests import plain
+from tests.table import table
 
 N, D = 8, 5
 SOME = (clipped(0.5), clipped(), trimmed_mean(1), median())
@@ -100,7 +101,7 @@ def test_a_clipped_message_moves_an_agent_no_further_than_its_weight_times_the_r
 
 
 def test_trimming_nothing_with_uniform_weights_is_gossip():
-    x, network = np.random.default_rng(0).normal(size=(N, D)), gs.networks.ring(N, weights="uniform")
+    x, network = np.random.default_rng(0).normal(size=(N, D)), gs.networks.ring(N)
     np.testing.assert_allclose(combined(trimmed_mean(0), x, network), network.mixing @ x, rtol=0, atol=1e-12)
 
 
@@ -143,7 +144,7 @@ def simulated(by, network):
     gs.simulate(gs.RobustDSGD(eta=0.1, lam=1, aggregator=by), problem, network, steps=1)
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "told"),
     [
         (lambda: clipped(0), r"clipped\(radius=…\) must be a number in \(0, ∞\), but is 0"),

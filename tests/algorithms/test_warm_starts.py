@@ -7,6 +7,7 @@ import gossamer as gs
 from gossamer.core import State
 from tests import plain
 from tests.algorithms.test_identities import X0, G, W, begun, path, same
+from tests.table import table
 
 PROBLEM, E = plain.heterogeneous()
 VECTOR, DEGREE = 5 * 8, 18 / 8
@@ -122,7 +123,7 @@ def test_the_clock_waits_for_the_messages_of_the_start(network):
     np.testing.assert_allclose(warm - warm[0], cold - cold[0], rtol=1e-12)
 
 
-@pytest.mark.parametrize("warm", [-1, 2.5, "avg", "7", True, None, float("nan"), 2**31])
+@table("warm", [-1, 2.5, "avg", "7", True, None, float("nan"), 2**31])
 def test_what_is_no_start_is_refused(warm):
     message = r"warm=…\) must be a whole number .* Give how often the tracker is gossiped before round 0"
     for kind in (gs.BiasedDMT, gs.PushPullDMT):

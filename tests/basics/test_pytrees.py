@@ -1,6 +1,6 @@
 """JAX tells our classes apart, and no compiled program answers for another."""
 
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ def shipped():
     while pending:
         cls = pending.pop()
         pending += cls.__subclasses__()
-        if cls.__module__.startswith("gossamer.") and not getattr(cls, "__abstractmethods__", None):
+        if cls.__module__.startswith("gossamer.") and is_dataclass(cls):
             classes.add(cls)
     return sorted(classes, key=lambda cls: cls.__qualname__)
 
@@ -140,7 +140,7 @@ def _compiled_both_ways(request):
 def test_compressors_of_one_shape_never_answer_for_one_another_in_a_run():
     """Each of many classes without leaves runs as does one class whose number is an argument of its program."""
     compiled.forgotten()
-    numbers = np.linspace(0.1, 0.9, 6)
+    numbers = np.linspace(0.1, 0.9, 3)  # two programs are compiled for each
 
     def end(compressor):
         rule = gs.ChocoSGD(eta=0.1, gamma=0.5, compressor=compressor)

@@ -6,6 +6,7 @@ import gossamer as gs
 from gossamer import networks
 from gossamer.basics import sizes
 from gossamer.core import InputError
+from tests.table import table
 
 
 def test_sizes_are_shown_as_a_reader_would_write_them():
@@ -26,7 +27,7 @@ def test_a_control_group_s_limit_counts(tmp_path, monkeypatch):
     (tmp_path / "memory.max").write_text("1000000\n")
     (tmp_path / "memory.current").write_text("700000\n")
     (tmp_path / "memory.stat").write_text("anon 1\ninactive_file 100000\n")
-    monkeypatch.setattr(sizes, "_groups", lambda: [(tmp_path, "memory.max", "memory.current")])
+    monkeypatch.setattr(sizes, "_control_groups", lambda: [tmp_path])
     assert sizes.free_memory() == 400_000
     (tmp_path / "memory.max").write_text("max\n")
     assert sizes.free_memory() > 400_000
@@ -51,7 +52,7 @@ TOO_LARGE = {
 }
 
 
-@pytest.mark.parametrize("case", TOO_LARGE)
+@table("case", TOO_LARGE)
 def test_makers_refuse_what_no_machine_can_hold(case):
     make, message = TOO_LARGE[case]
     with pytest.raises(InputError, match=message):

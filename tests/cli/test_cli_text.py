@@ -11,6 +11,7 @@ from gossamer import cli
 from gossamer.basics import progress
 from gossamer.basics.text import visible
 from gossamer.cli import reproduce, shared
+from tests.table import table
 
 NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=z]\r\n\udcff\\"
 """Escape sequences, text from right to left, markup that opens and closes, half a character, a backslash."""
@@ -84,6 +85,16 @@ def test_progress_shows_names_as_they_are(monkeypatch, capsys):
     assert "[/] [red]n[/red]\\x1b[2K" in stream.getvalue()
 
 
+def test_a_notebook_gets_lines_and_a_user_s_function_the_calls(monkeypatch, capsys):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    calls = []
+    for wanted in (True, False, lambda *told: calls.append(told)):
+        with progress.reporting(wanted) as report:
+            report("dsgt", 3, 3, 0.5)
+    assert capsys.readouterr().err == "dsgt: 3 rounds, F = 0.5\n"
+    assert calls == [("dsgt", 3, 3, 0.5)]
+
+
 def test_json_has_null_for_what_is_not_finite(capsys):
     shared.say_json({"a": [math.nan, (math.inf, 1.5)], "b": {"c": -math.inf}, "λ": "\x9b"})
     out = capsys.readouterr().out
@@ -94,7 +105,7 @@ def test_json_has_null_for_what_is_not_finite(capsys):
 
 def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tmp_path, monkeypatch, capsys):
     spec = SPEC.format(name='"a"').replace(", eta = 0.1", "").replace("steps = 4", "steps = 40")
-    spec += "tuning = { eta = [0.01, 100.0], budget = 8, extensions = 0 }\n"
+    spec += "tuning = { eta = [0.01, 100.0], budget = 8 }\n"
     (tmp_path / "spec.toml").write_text(spec)
     monkeypatch.chdir(tmp_path)
     assert command("tune", "spec.toml", "--json", monkeypatch=monkeypatch) == 0
@@ -103,7 +114,7 @@ def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tm
     assert any(row["diverged"] for row in rows)
 
 
-@pytest.mark.parametrize(
+@table(
     ("arguments", "message"),
     [
         (("run", "good.toml", "--out", "file"), "file is a file; --out is a directory"),
@@ -121,20 +132,16 @@ def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tm
         (("audit", "good.toml", "--queries", "1"), "queries must be a whole number of at least 4"),
         (("plan", "good.toml", "--steps", "0"), "plan(steps=…) must be a number in [1, ∞)"),
         (("plan", "good.toml", "--target", "nan"), "plan(target=…) must be a number in (0, ∞)"),
-        (("data", "export", "digits", "file/below"), "Not a directory"),
-        (("data", "export", "digits", "x" * 300), "too long"),
         (("launch", "x" * 300), "there is no script"),
         (("run", "good.toml", "--across", "los"), "no metric 'los' is measured; did you mean 'loss'"),
         (("init", "x" * 300 + ".toml"), "too long"),
+        (("init", "file/new.toml"), "file cannot be read or written: "),
         (("init", "new/" + "x" * 300 + ".toml"), "too long"),
         (("networks", "--agents", "2000000000"), "TB of memory"),
         (("networks", "--agents", "4", "--plot", "x" * 300 + ".png"), "too long"),
         (("run", "nothing.toml"), "nothing.toml does not exist"),
         (("run", "bad.toml"), "bad.toml key 'run' is missing"),
         (("plot", "."), "holds no finished run"),
-        (("data", "export", "a9b", "new"), "there is no data set 'a9b'; did you mean 'a9a'"),
-        (("data", "export", "a9a", "bad.toml"), "bad.toml exists"),
-        (("data", "export", "a9a", "no/folder/file"), "cannot write no/folder/file"),
         (("networks", "--agents", "4", "--plot", "no/such/x.png"), "there is no directory 'no/such'"),
     ],
 )

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 from tests import commands
 
@@ -43,7 +42,7 @@ def test_compare_says_what_differs_and_ends_with_5_where_it_is_beyond_chance(gos
     assert "lower in B" in out
     assert "by seed" in out
     assert "algorithm[d-psgd].eta: 0.01 | 0.1" in out
-    assert "the same code, versions and machine" in out
+    assert "the same version of Gossamer, packages and machine" in out
     assert gossamer("compare", "runs/fast", "runs/fast")[0] == 0
     code, out, _ = gossamer("compare", "runs/fast", "runs/other", "--json")
     found = json.loads(out)
@@ -54,23 +53,11 @@ def test_compare_says_what_differs_and_ends_with_5_where_it_is_beyond_chance(gos
     assert found["level"] == 0.975
 
 
-def test_compare_writes_both_as_one_study_with_a_report(gossamer, tmp_path):
+def test_a_report_on_two_runs_has_both_on_one_page(gossamer, tmp_path):
     runs(gossamer, tmp_path, slow={"eta": 0.01}, fast={"eta": 0.1})
-    code, out, _ = gossamer("compare", "runs/slow", "runs/fast", "--out", "both")
-    assert code == 5
-    assert "report: both/report.html" in out
-    study = Study.load(tmp_path / "both")
-    assert list(study.results) == ["slow", "fast"]
-    assert json.loads((tmp_path / "both/comparison.json").read_text())["significant"] == [
-        "d-psgd, loss",
-        "d-psgd, grad_norm_sq",
-    ]
-    assert "slow" in (tmp_path / "both/report.html").read_text(encoding="utf-8")
-    code, _, errors = gossamer("compare", "runs/slow", "runs/fast", "--out", "both")
-    assert code == 2
-    assert "both is not empty" in errors
     code, out, _ = gossamer("report", "runs/slow", "runs/fast", "--out", "new/together")
     assert (code, out.strip()) == (0, "new/together/report.html")
+    assert "slow" in (tmp_path / "new/together/report.html").read_text(encoding="utf-8")
 
 
 def test_compare_refuses_what_has_nothing_in_common(gossamer, tmp_path):
@@ -92,7 +79,7 @@ def test_init_writes_a_spec_that_is_not_overwritten(gossamer, tmp_path):
     assert code == 2
     assert "mine.toml' exists: choose another name, or overwrite it with --force" in errors
     assert (tmp_path / "mine.toml").read_text() == "my work"
-    assert gossamer("init", "mine.toml", "--force", "--json")[1] == '{\n  "written": [\n    "mine.toml"\n  ]\n}\n'
+    assert gossamer("init", "mine.toml", "--force")[0] == 0
     assert Spec.read(tmp_path / "mine.toml").problem["name"] == "logistic"
     assert gossamer("init", "mine.txt")[0] == 2
     assert gossamer("init", "--problem", "quadrate")[0] == 2
@@ -109,13 +96,9 @@ def test_init_copies_examples_with_their_data(gossamer, tmp_path):
     code, out, _ = gossamer("init", "--list")
     assert code == 0
     assert "own-data" in out
-    rows = json.loads(gossamer("init", "--list", "--json")[1])
-    assert {"name": "quadratic", "file": "quadratic.toml"}.items() <= next(
-        r for r in rows if r["name"] == "quadratic"
-    ).items()
     assert list(tmp_path.iterdir()) == []
     code, out, _ = gossamer("init", "--example", "own-data")
-    assert out.splitlines() == ["own-data.toml", "sites.csv", "next: gossamer run own-data.toml"]
+    assert out.splitlines() == ["own-data.toml", "sites.csv", "towns.edges", "next: gossamer run own-data.toml"]
     assert gossamer("init", "--example", "own-network")[1].split() == [
         *("own-network.toml", "sites.edges", "next:", "gossamer", "run", "own-network.toml"),
     ]
@@ -129,7 +112,9 @@ def test_init_copies_examples_with_their_data(gossamer, tmp_path):
 
 def test_tune_writes_a_spec_that_runs_and_says_what_lies_on_an_edge(gossamer, tmp_path):
     text = SPEC.format(steps=20, seeds=2, eta=0).replace(", eta = 0 ", " ").replace("d-psgd", "biased-dmt")
-    tuning = "tuning = { eta = [0.001, 0.1], lam = [0.5, 1.0], budget = 4, extensions = 0, seeds = 1, together = 4 }\n"
+    tuning = (
+        'tuning = { eta = [0.001, 0.1], lam = [0.5, 1.0], sampler = "grid", budget = 4, seeds = 1, together = 4 }\n'
+    )
     (tmp_path / "open.toml").write_text(text + tuning)
     code, out, errors = gossamer("tune", "open.toml", "--write", "tuned.toml")
     assert code == 0, errors

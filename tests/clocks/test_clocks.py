@@ -11,6 +11,7 @@ from gossamer.clocks.clock import Constant
 from gossamer.experiments.running import run
 from gossamer.specs.spec import Spec
 from tests import plain
+from tests.table import table
 
 INF, NAN = float("inf"), float("nan")
 
@@ -70,19 +71,6 @@ def test_sites_are_as_far_apart_as_stated():
     assert seven.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6]
 
 
-def test_links_from_a_file_go_both_ways_unless_told(tmp_path):
-    (tmp_path / "links.csv").write_text("source,target,latency,bandwidth\n0,1,0.5,1000\n1,2,0.25,2000\n2,1,0.75,3000\n")
-    links = clocks.from_file(tmp_path / "links.csv")
-    latency, bandwidth = links.between([0, 1, 1, 2], [1, 0, 2, 1], 3)
-    assert latency.tolist() == [0.5, 0.5, 0.25, 0.75]
-    assert bandwidth.tolist() == [1000, 1000, 2000, 3000]
-    with pytest.raises(gs.InputError, match="none from agent 0 to agent 2, which a message takes: add it"):
-        links.between([0], [2], 3)
-    (tmp_path / "far.csv").write_text("source,target,latency\n0,3000000,0.5\n")
-    with pytest.raises(gs.InputError, match=r"between each two of 3,000,001 agents needs about .* without gaps"):
-        clocks.from_file(tmp_path / "far.csv")
-
-
 BAD = {
     "no bandwidth": (lambda: clocks.uniform(0.1, bandwidth=0.0), r"bandwidth=…\) must be a number in \[0.001, 1e\+18"),
     "no uplink": (lambda: clocks.uniform(0.1, uplink=[1e6, 0.0]), r"uplink=…\) of agent 1 must be .* but is 0.0"),
@@ -108,7 +96,7 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("name", BAD)
+@table("name", BAD)
 def test_bad_clocks_are_refused(name):
     make, message = BAD[name]
     with pytest.raises(gs.InputError, match=message):
@@ -122,12 +110,12 @@ FILES = {
     "too many": ("agent,seconds\n0,1\n1,1\n2,1\n3,1\n", "has times of agent 3, but there are 3 agents"),
     "a time before": ("agent,seconds\n0,1\n1,-1\n", "line 3: seconds must be a number in .* but is -1"),
     "no number": ("agent,seconds\n0,1\n1,fast\n", "line 3: seconds must be a number in .* but is 'fast'"),
-    "no columns": ("a,b\n0,1\n", "has the columns a, b, but none agent: give agent, seconds"),
+    "no columns": ("a,b\n0,1\n", 'with the columns agent, seconds: "agent" not found'),
     "no agents": ("agent,seconds\nx,1\n", "the column agent must be whole numbers from 0 on"),
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@table("name", FILES)
 def test_bad_traces_are_refused(name, tmp_path):
     text, message = FILES[name]
     (tmp_path / "t.csv").write_text(text)

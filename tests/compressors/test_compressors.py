@@ -20,6 +20,7 @@ from gossamer.compressors import (
     scaled_sign,
     top_k,
 )
+from tests.table import table
 
 DIM = 6
 ALL = {
@@ -197,7 +198,7 @@ def test_a_step_is_a_leaf():
 # Errors.
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "options", "message"),
     [
         (top_k, {}, "top_k takes k, a number of coordinates, or share, a part of them, but was given neither"),

@@ -1,14 +1,13 @@
 import gzip
 import os
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from gossamer.core import InputError
-from gossamer.data import DATASETS, Dataset, files, load, read_idx, read_images
-from gossamer.data.datasets import export
+from gossamer.data import Dataset, files, load, read_idx, read_images
 from tests.data.images import idx, write_cifar10, write_idx
+from tests.table import table
 
 PIXELS = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 
@@ -45,7 +44,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@table("fault", FAULTS)
 def test_idx_that_is_wrong_is_refused(tmp_path, fault):
     content, message = FAULTS[fault]
     (tmp_path / "file").write_bytes(content)
@@ -119,7 +118,7 @@ def test_cifar_s_files_that_are_wrong_are_refused(tmp_path):
 
 
 def test_pickles_are_refused_by_name(own):
-    folder = own / "cifar-10-batches-py"
+    folder = own / "cifar-10"
     folder.mkdir()
     (folder / "data_batch_1").write_bytes(b"\x80\x04.")
     for data in (folder, "cifar-10"):
@@ -145,8 +144,6 @@ def test_a_directory_without_images_says_what_it_should_hold(tmp_path):
     with pytest.raises(InputError, match="is a directory, but not of images: those hold train-images-idx3-ubyte and"):
         load(tmp_path)
     folder = write_idx(tmp_path)
-    with pytest.raises(InputError, match="dim=3 is for LIBSVM files only"):
-        load(folder, dim=3)
     with pytest.raises(InputError, match="test='more' cannot be added to a whole data set"):
         load(folder, test="more")
 
@@ -174,7 +171,7 @@ def test_a_name_is_the_whole_set_and_no_other(own):
         os.truncate(file, 16 + count * 28 * 28)
     data = load("fashion-mnist")
     assert (data.name, data.rows, len(data.test_labels), len(data.classes)) == ("fashion-mnist", 60_000, 10_000, 10)
-    write_cifar10(own / "cifar-10-batches-bin")
+    write_cifar10(own / "cifar-10")
     with pytest.raises(InputError, match=r"holds 6 \+ 3 images of 3 × 32 × 32 .* but cifar-10 has 50,000 \+ 10,000"):
         load("cifar-10")
 
@@ -192,13 +189,3 @@ def test_a_name_is_the_whole_set_and_no_other(own):
 def test_bytes_and_images_are_checked(options, message):
     with pytest.raises(InputError, match=message):
         Dataset("d", **({"features": np.array([[3, 200]], np.uint8), "labels": [1]} | options))
-
-
-def test_exported_pixels_are_what_a_model_sees(tmp_path, monkeypatch):
-    data = load(write_idx(tmp_path / "small", rows=3, test_rows=2))
-    monkeypatch.setitem(DATASETS._added, "small", lambda: data)
-    assert export("small.t", tmp_path / "out") == 2
-    np.testing.assert_array_equal(load(tmp_path / "out").features.toarray(), data.test_features / 255)
-    monkeypatch.setitem(DATASETS._added, "small", lambda: replace(data, test_features=None, test_labels=None))
-    with pytest.raises(InputError, match="small has no test part"):
-        export("small.t", tmp_path / "other")

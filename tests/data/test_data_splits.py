@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import gossamer as gs
 from gossamer.core import InputError
 from gossamer.data import SPLITS, from_arrays, load, split
+from tests.table import table
 
 DRAWN = ["by-label", "iid", "dirichlet:0.1", "dirichlet:1e-8", "dirichlet:1e9", "labels:1", "labels:2", "labels:3"]
 DRAWN += [f"mixed:{share}" for share in (0, 0.25, 0.5, 0.999, 1)]
@@ -190,7 +191,7 @@ def test_column_must_be_the_one_that_was_loaded(tmp_path):
         split(data, None, "column:ward")
 
 
-@pytest.mark.parametrize(
+@table(
     ("agents", "how", "options", "message"),
     [
         (9, "by-label", {}, "9 agents cannot share 6 rows: that is 3 more than there are rows. Use at most 6"),

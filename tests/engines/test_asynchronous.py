@@ -16,6 +16,7 @@ from gossamer.engines.asynchronous import make_waves
 from gossamer.experiments.running import run
 from gossamer.specs.spec import Spec
 from tests import plain
+from tests.table import table
 
 PROBLEM, _ = plain.heterogeneous()
 N = PROBLEM.agents
@@ -94,7 +95,7 @@ def test_waves_do_what_one_event_after_the_other_does(rule):
     held = by_events(rule, started(rule), events, gradient)
     np.testing.assert_allclose(result.iterates[rule.name][0], [state["x"] for state in held], rtol=1e-11, atol=1e-12)
     seconds = result.frame()["seconds"]
-    assert seconds.to_list() == [found.begin, found.ends[-1]]
+    assert [seconds[0], seconds[-1]] == [found.begin, found.ends[-1]]
 
 
 @settings(max_examples=40, deadline=None)
@@ -195,7 +196,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@table("name", REFUSED)
 def test_what_cannot_be_is_refused(name):
     options, message = REFUSED[name]
     whole = {"algorithms": gs.DPSGD(0.1), "problem": PROBLEM, "network": FREE, "steps": 2, "clock": UNEVEN} | options
@@ -218,7 +219,7 @@ SPEC = {
     "network": {"name": "ring", "asynchronous": True},
     "run": {"steps": 30, "every": 10, "seeds": 2, "dtype": "float64"},
     "clock": {"compute": {"kind": "log-normal", "mean": 0.1, "sigma": 0.5}},
-    "tuning": {"eta": [0.01, 0.1], "budget": 4, "seeds": 1, "extensions": 0, "together": 4},
+    "tuning": {"eta": [0.01, 0.1], "budget": 4, "seeds": 1, "together": 4},
     "algorithm": [{"name": "biased-dmt", "lam": 0.3}],
 }
 

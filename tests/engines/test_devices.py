@@ -19,6 +19,7 @@ from gossamer.engines.processes import LOST, find_port, judge_exits, launch
 from gossamer.experiments import running
 from gossamer.specs.spec import Spec
 from tests.engines import shares
+from tests.table import table
 
 ROOT = Path(__file__).parents[2]
 HASTE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
@@ -93,11 +94,11 @@ def test_what_is_shared_out_is_chosen_and_said(eight):
     ]
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "said"),
     [
         ({"devices": 0}, "devices must be a whole number of at least 1, but is 0"),
-        ({"devices": "many"}, "devices must be a whole number or \"all\", but is 'many'"),
+        ({"devices": "many"}, "devices must be a whole number of at least 1, but is 'many'. Or give \"all\"."),
         ({"devices": 2.5}, "devices must be a whole number of at least 1, but is 2.5"),
         ({"split": "agents"}, 'split = "agents" says how to share out over devices: give devices as well'),
         ({"devices": "all", "split": "rows"}, 'split must be "runs" or "agents", but is \'rows\''),

@@ -121,7 +121,6 @@ def test_tuning_never_chooses_a_setting_that_leads_where_the_loss_is_not_a_numbe
         eta=(0.01, 1.0),
         budget=8,
         seeds=1,
-        extensions=0,
         progress=False,
     )
     table = tuned.table()

@@ -9,9 +9,10 @@ from gossamer import schedules
 from gossamer.basics.progress import Lines
 from gossamer.engines import costs, runs
 from gossamer.engines.block import Block
-from gossamer.engines.neighbour_tables import with_tables
+from gossamer.engines.mixing import with_tables
 from gossamer.engines.runs import RunPlan, Setting, Stopwatch, Width, fits
 from gossamer.oracles import minibatch
+from tests.table import table
 
 ROWS = np.random.default_rng(0).normal(size=(40, 3))
 PROBLEM = gs.problems.logistic((ROWS, np.sign(ROWS[:, 0])), agents=5, split="iid")
@@ -30,7 +31,8 @@ def test_the_state_is_as_large_as_its_shapes_say(rule, oracle):
     settings = 3
     block = Block([rule] * settings, PROBLEM, NETWORK, [oracle] * settings, seeds=[0, 1], steps=5, dtype="float64")
     plan = RunPlan(5, 5, "float64")
-    needs = runs.forecast_memory(rule, PROBLEM, NETWORK, oracle, settings, 2, plan, Width(settings, 2))
+    chosen = [Setting(rule, oracle)] * settings
+    needs = runs.forecast_memory(chosen, PROBLEM, NETWORK, [0, 1], plan, Width(settings, 2))
     state, memory = (sum(leaf.nbytes for leaf in jax.tree.leaves(tree)) for tree in block.run[:2])
     assert needs[0].bytes == runs.COPIES * state
     assert needs[1].bytes == runs.COPIES * memory
@@ -61,7 +63,7 @@ TOO_LARGE = {
 }
 
 
-@pytest.mark.parametrize("case", TOO_LARGE)
+@table("case", TOO_LARGE)
 def test_a_run_that_no_machine_can_hold_is_refused_with_the_number_that_is_too_large(case):
     change, message = TOO_LARGE[case]
     with pytest.raises(gs.InputError, match=message):

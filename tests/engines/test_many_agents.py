@@ -91,7 +91,8 @@ def test_where_nothing_is_kept_a_run_is_one_block(monkeypatch):
 
 def worst_by_hand(given, x, models):
     furthest = np.argsort(-((x - x.mean(0)) ** 2).sum(1), kind="stable")[:models]
-    return max(float(given.mean_loss(jnp.asarray(model))) for model in x[furthest])
+    loss = jax.jit(given.mean_loss)
+    return max(float(loss(jnp.asarray(model))) for model in x[furthest])
 
 
 @pytest.mark.parametrize(("work", "models"), [(10**9, 30), (30 * 3 * 4 * 12, 11), (1, 8)])
@@ -101,9 +102,16 @@ def test_the_worst_of_many_agents_is_that_of_those_furthest_from_the_mean(work, 
     monkeypatch.setattr(measuring, "MOST_WORK", work)
     assert measuring.count_candidates(given) == models
     with jax.enable_x64(True):
-        worst = float(measuring.worst_loss(given, jnp.asarray(x), 7))
+        worst = float(jax.jit(lambda x: measuring.worst_loss(given, x, 7))(jnp.asarray(x)))
         assert worst == pytest.approx(worst_by_hand(given, x, models), rel=1e-12)
         assert worst <= worst_by_hand(given, x, 30) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize(("agents", "models"), [(20, 20), (10_000, 10_000), (100_000, 1_666)])
+def test_small_matrices_of_many_agents_count_for_the_time_that_they_take(agents, models):
+    """F of 100,000 quadratics takes 5 ms, so that F at all their models would take minutes at the end of a run."""
+    given = gs.problems.quadratic(np.ones(agents), np.zeros((agents, 3)))
+    assert measuring.count_candidates(given) == models
 
 
 def test_a_model_that_is_lost_is_a_candidate(monkeypatch):

@@ -10,6 +10,7 @@ from gossamer.engines.runs import RunPlan
 from gossamer.engines.simulator import plan_run
 from gossamer.specs.spec import Spec
 from tests import plain
+from tests.table import table
 
 
 def test_a_plain_number_measures_evenly():
@@ -63,7 +64,7 @@ def test_a_run_and_a_spec_take_pairs():
     assert Spec.of(spec.model_dump()).run.every == [4, 16]
 
 
-@pytest.mark.parametrize(
+@table(
     ("every", "message"),
     [
         ((10,), r"every must be a whole number or a pair \[first, last\] of them, but is \(10,\)"),

@@ -70,7 +70,7 @@ def test_a_spec_survives_its_own_toml(spec, tmp_path):
 def test_every_kind_of_section_can_be_made(tmp_path):
     text = """
     problem = { name = "quadratic", A = [[2.0, 0.0], [0.0, 1.0]], b = [[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [0.0, 0.0]] }
-    network = { name = "torus", rows = 2, columns = 2 }
+    network = { name = "torus", rows = 2 }
     run = { steps = 3, dtype = "float64", seeds = [5, 7] }
     algorithm = [{ name = "gnsd", eta = 0.1 }]
     """

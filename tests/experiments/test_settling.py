@@ -73,7 +73,6 @@ def test_what_floors_are_read_from_must_have_settled_too(drift):
             rounds,
             {"grad_norm_sq": still[seed], "loss": 2 - rounds / 400, "stationarity": falling * still[seed]},
             diverged=-1,
-            worst=None,
             x=np.zeros((2, 2)),
             bias=np.full((2, 2), 0.1),
         )

@@ -29,7 +29,7 @@ def table(*searches):
             setting = f"eta={eta:g}" + ("" if lam is None else f", lam={lam:g}")
             rows.append(
                 {"variant": variant, "replicate": replicate, "algorithm": algorithm, "setting": setting, "eta": eta,
-                 "lam": lam, "criterion": "loss", "value": value, "diverged": int(value is None), "extension": 0,
+                 "lam": lam, "criterion": "loss", "value": value, "diverged": int(value is None), "stage": 0,
                  "chosen": value == least}
             )  # fmt: skip
     return pl.DataFrame(rows, schema_overrides={"lam": pl.Float64, "value": pl.Float64})
@@ -146,7 +146,7 @@ def test_a_step_size_and_a_count_of_other_names_come_back_under_their_own(monkey
             return s
 
     row = {"variant": "", "replicate": 0, "algorithm": Own.name, "setting": "", "eta": 0.25, "value_": 5.0}
-    row |= {"criterion": "loss", "value": 1.0, "diverged": 0, "extension": 0, "chosen": True}
+    row |= {"criterion": "loss", "value": 1.0, "diverged": 0, "stage": 0, "chosen": True}
     spec = Spec.of(SPEC | {"algorithm": [{"name": Own.name}]})
     (filled,) = tuning.apply_tuning(spec, pl.DataFrame([row]))["algorithm"]
     assert filled == {"name": Own.name, "alpha": 0.25, "value": 5}
@@ -170,7 +170,22 @@ def test_an_edge_is_an_end_of_what_was_tried_with_room_beyond_it(values, edges):
     found = table(("", 0, "biased-dmt", values))
     (search,) = tuning.searches(found)
     assert search.on_edge() == edges
-    assert len(tuning.warnings(found)) == len(edges)
+    assert sum("value that was tried" in line for line in tuning.warnings(found)) == len(edges)
+
+
+def test_an_optimum_is_hardly_resolved_where_the_criterion_changes_beside_it():
+    """Of one number the two nearest neighbours count, those that failed do not; of two numbers the three nearest."""
+    line = {(0.1, None): 1.0, (0.11, None): 1.02, (0.09, None): 1.05, (1.0, None): 9.0, (0.105, None): None}
+    (search,) = tuning.searches(table(("", 0, "d-psgd", line)))
+    assert search.change == pytest.approx(0.05)
+    assert not tuning.warnings(table(("", 0, "d-psgd", line)))
+    (said,) = tuning.warnings(table(("", 0, "d-psgd", line)), margin=0.04)
+    assert "d-psgd: hardly resolved: the loss changes by 5 % from the best setting to its nearest" in said
+    grid = {(0.1, 0.5): 2.0, (0.1, 0.3): 2.2, (0.2, 0.5): 2.6, (0.05, 0.5): 3.0, (0.8, 0.1): 9.0, (0.02, 1.0): 9.0}
+    (search,) = tuning.searches(table(("", 0, "biased-dmt", grid)))
+    assert search.change == pytest.approx(0.5)
+    head, (row,) = tuning.overview(table(("", 0, "biased-dmt", grid)))
+    assert dict(zip(head, row, strict=True))["resolved to"] == "50 %"
 
 
 def test_two_numbers_are_a_grid_and_one_is_a_list_of_the_best():
@@ -197,7 +212,7 @@ def test_a_tuning_is_one_line_and_a_table_in_a_notebook():
         table(("<script>", 0, "d-psgd", OTHER))
     )
     problem = gs.problems.quadratic([[1.0]], [[1.0], [2.0]])
-    tuned = gs.tune([gs.DPSGD], problem, gs.networks.complete(2), steps=4, eta=(0.1, 0.5), budget=4, extensions=0,
+    tuned = gs.tune([gs.DPSGD], problem, gs.networks.complete(2), steps=4, eta=(0.1, 0.5), budget=4,
                     progress=False)  # fmt: skip
-    assert repr(tuned) == "Tuned(d-psgd(eta=0.5); by loss, 4 settings tried)"
-    assert "eta = 0.5 is the highest value" in tuned._repr_html_()
+    assert repr(tuned).endswith("; by loss, 4 settings tried)")
+    assert "<details>" in tuned._repr_html_()

@@ -1,27 +1,22 @@
-"""Tuning: equal budgets, edges, and what is chosen."""
+"""Tuning: equal budgets, what samplers try, known optima, and what is chosen."""
 
+import sys
 from typing import Annotated, Any
 
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given as draw
+from hypothesis import settings as tries
+from hypothesis import strategies as st
 
 import gossamer as gs
+from benchmarks.tuning import NUMBERS, Quadratic, QuasiHyperbolic, excess, tuned_loss
 from gossamer.engines.runs import Row
 from gossamer.experiments import running as experiment
-from gossamer.experiments.tuning import (
-    Trial,
-    Tuned,
-    apply_tuning,
-    best,
-    edges_of,
-    extension_grid,
-    first_grid,
-    judge_run,
-    number_to_extend,
-    refinement_grid,
-)
+from gossamer.experiments.samplers import design, next_settings
+from gossamer.experiments.tuning import Trial, Tuned, apply_tuning, best, choose_settings, judge_run
 from gossamer.report import names
 from gossamer.specs.schema import FIRST_SEED, TuningSection
 from gossamer.specs.setup import Candidate
@@ -45,58 +40,95 @@ def spec(**tuning):
     )
 
 
-@pytest.mark.parametrize("name", ["biased-dmt", "dsgdm", "d-psgd", "momentum-tracking", "gt-adam", "gt-sarah"])
-def test_every_algorithm_gets_the_same_number_of_settings(name):
-    candidate = Candidate.of(name)
-    grid = first_grid(candidate, SECTION)
-    assert len({tuple(sorted(hyper.items())) for hyper in grid}) == 32
-    etas = {hyper["eta"] for hyper in grid}
-    assert (min(etas), max(etas)) == pytest.approx((0.01, 1.0))
-    trials = [Trial(hyper, abs(np.log(hyper["eta"])), 0, 0) for hyper in grid]
-    more = extension_grid(candidate, trials, 16)
-    assert len({tuple(sorted(hyper.items())) for hyper in more}) == 16
+def tune_by(candidate, value, **section):
+    """Trials of all stages, judged by a function of the hyper-parameters."""
+    given, trials = TuningSection.model_validate({"eta": [0.01, 1.0]} | section), []
+    for stage, count in enumerate(given.stages):
+        for values in choose_settings(candidate, given, trials, count):
+            candidate.rule(values)  # which checks the ranges
+            found = value(**values)
+            trials.append(Trial(values, found, int(found is None), stage))
+    return trials
 
 
-def test_the_size_of_local_steps_is_tuned_beside_the_step_size():
-    candidate = Candidate(gs.LocalBiasedDMT, {"lam": 0.3, "local": 5})
-    section = TuningSection.model_validate({"eta": [0.01, 1.0], "inner": [0.1, 0.02]})
-    assert (candidate.step, candidate.second) == ("eta", "inner")
-    assert {hyper["inner"] for hyper in first_grid(candidate, SECTION)} == {0.1, 0.03, 0.01, 0.003}
-    assert {hyper["inner"] for hyper in first_grid(candidate, section)} == {0.1, 0.02}
-    with pytest.raises(gs.InputError, match="give all but one of lam, inner, local"):
-        _ = Candidate.of(gs.LocalBiasedDMT).second
+def distinct(trials):
+    return {tuple(sorted(trial.values.items())) for trial in trials}
 
 
-def tried(values, second=(1.0,), least=(0.1, 1.0)):
-    """Trials on a grid whose value grows with the distance from `least`."""
-    return [
-        Trial({"eta": eta, "lam": lam}, abs(np.log(eta / least[0])) + abs(np.log(lam / least[1])), 0, 0)
-        for lam in second
-        for eta in values
-    ]
+@tries(max_examples=30, deadline=None)
+@draw(st.integers(4, 64), st.sampled_from(["d-psgd", "biased-dmt", "dsgdm", "gt-sarah", "motef", "docom", "k-gt"]))
+def test_every_algorithm_tries_as_many_settings_as_the_budget_says(budget, name):
+    compressor = {"compressor": gs.compressors.top_k(k=1)} if name in ("motef", "docom") else {}
+    candidate = Candidate(gs.algorithms.ALGORITHMS[name], compressor)
+    budget = max(budget, 2 * len(candidate.open))
+
+    def value(eta, **others):
+        return None if eta > 0.5 else abs(np.log(eta / 0.1)) + sum(map(abs, others.values()))
+
+    assert len(distinct(tune_by(candidate, value, budget=budget))) == budget
 
 
-@pytest.mark.parametrize(
-    ("least", "edge"),
-    [
-        ((0.1, 1.0), {}),
-        ((0.01, 1.0), {"eta": "lowest"}),
-        ((1.0, 1.0), {"eta": "highest"}),
-        ((0.1, 0.1), {"lam": "lowest"}),
-        ((1.0, 0.1), {"eta": "highest", "lam": "lowest"}),
-        ((0.1, 0.3), {}),
-    ],
-)
-def test_where_the_best_lies_and_which_grid_goes_on(least, edge):
-    trials = tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), least)
-    assert edges_of(DMT, trials) == edge
-    assert number_to_extend(DMT, trials) == next(iter(edge), None)
+@pytest.mark.parametrize("budget", [8, 9, 24, 30, 72])
+@pytest.mark.parametrize("refine", [False, True])
+def test_a_grid_and_its_refinement_use_up_the_budget(budget, refine):
+    """With four values of λ the grid's part of the budget is a multiple of four."""
+    for name, values in (("d-psgd", {}), ("biased-dmt", {"lam": [1.0, 0.1]})):
+        if values and (budget - refine * (budget // 3)) % 2:
+            continue
+        trials = tune_by(
+            Candidate.of(name),
+            lambda eta, **_: abs(np.log(eta)),
+            sampler="grid",
+            budget=budget,
+            refine=refine,
+            **values,
+        )
+        assert len(distinct(trials)) == budget
+        first = [trial.values["eta"] for trial in trials if trial.stage == 0]
+        assert (min(first), max(first)) == pytest.approx((0.01, 1.0))
 
 
-def test_a_grid_goes_on_only_towards_the_end_that_its_range_names():
-    trials = tried([0.01, 0.1, 1.0], (0.3, 0.1), (0.1, 0.3))
-    assert edges_of(DMT, trials) == {"lam": "highest"}
-    assert number_to_extend(DMT, trials) is None
+def test_a_refinement_lies_between_the_best_and_its_neighbours():
+    trials = tune_by(DMT, lambda eta, lam: abs(np.log(eta / 0.1)) + abs(np.log(lam / 0.3)),
+                     sampler="grid", budget=18, refine=True, lam=[1.0, 0.3, 0.1])  # fmt: skip
+    later = [trial.values for trial in trials if trial.stage == 1]
+    assert {round(values["lam"], 4) for values in later} == {0.3, 0.1732, 0.5477}
+    etas = sorted({trial.values["eta"] for trial in trials if trial.stage == 0})
+    place = etas.index(best(DMT, trials[:12]).values["eta"])
+    assert all(etas[place - 1] < values["eta"] < etas[place + 1] for values in later)
+
+
+@pytest.mark.parametrize("numbers", [1, 2, 3, 4])
+@pytest.mark.parametrize("count", [2, 5, 16])
+def test_a_design_takes_each_number_at_equal_steps(numbers, count):
+    points = design(numbers, count)
+    for column in points.T:
+        np.testing.assert_allclose(np.sort(column), np.linspace(0, 1, count))
+    np.testing.assert_allclose(points[:, 0], np.linspace(0, 1, count))
+
+
+def test_numbers_keep_to_their_ranges_and_whole_numbers_to_their_values():
+    section = TuningSection.model_validate({"eta": [0.01, 1.0], "inner": [0.01, 0.1], "local": [2, 7], "budget": 24})
+    candidate = Candidate.of("k-gt")
+    trials = tune_by(candidate, lambda eta, inner, local: eta + 1 / inner + local, **section.model_dump(
+        include={"budget"}), inner=[0.01, 0.1], local=[2, 7])  # fmt: skip
+    assert {trial.values["local"] for trial in trials} == {2, 7}
+    assert max(trial.values["inner"] for trial in trials) == pytest.approx(0.1)  # beyond it only downwards
+    assert best(candidate, trials).values["local"] == 2
+    assert min(trial.values["eta"] for trial in trials) < 0.01  # a step size moves on beyond both ends
+
+
+def test_a_best_value_at_the_end_of_the_step_sizes_moves_the_search_beyond_it():
+    for least in (1e-4, 30.0):
+        trials = tune_by(GNSD, lambda eta, least=least: 1 + np.log(eta / least) ** 2, budget=24)
+        assert best(GNSD, trials).values["eta"] == pytest.approx(least, rel=0.2)
+    inside = [trial.values["eta"] for trial in tune_by(GNSD, lambda eta: 1 + np.log(eta / 0.1) ** 2, budget=24)]
+    assert (min(inside), max(inside)) == (0.01, 1.0)
+
+
+def test_where_all_diverge_smaller_step_sizes_are_tried():
+    trials = tune_by(DMT, lambda eta, lam: eta if eta < 0.005 else None, budget=12)
+    assert best(DMT, trials).values["eta"] < 0.005
 
 
 def test_a_step_size_at_the_end_of_its_range_is_no_edge():
@@ -113,17 +145,58 @@ def test_a_step_size_at_the_end_of_its_range_is_no_edge():
             return s
 
     candidate = Candidate.of(Bounded)
-    trials = [Trial({"rate": rate}, 1 - rate, 0, 0) for rate in (0.25, 0.5, 1.0)]
-    assert edges_of(candidate, trials) == {}
-    assert all(0.5 < more["rate"] < 1 for more in extension_grid(candidate, trials, 4))
-    page = Tuned({0: candidate}, {0: trials})._repr_html_()  # whose class no registry knows
+    assert max(trial.values["rate"] for trial in tune_by(candidate, lambda rate: 2 - rate, budget=12)) == 1.0
+    trials = [Trial({"rate": rate}, 2 - rate, 0, 0) for rate in (0.25, 0.5, 1.0)]
+    page = Tuned({0: candidate}, {0: trials}, margin=9.0)._repr_html_()  # whose class no registry knows
     assert "⚠" not in page
     assert "⚠ own-with-a-bounded-step: eta = 0.5 is the highest" in Tuned({0: candidate}, {0: trials[:2]})._repr_html_()
 
 
+@pytest.mark.parametrize("numbers", [1, 2, 3])
+@pytest.mark.parametrize("budget", [12, 24, 48])
+def test_the_excess_over_a_known_optimum_hardly_depends_on_the_numbers(budget, numbers):
+    """With one, two or three numbers the loss is within these factors of the least one, on two noisy quadratics.
+
+    `python -m benchmarks.tuning` prints the table of many.
+    """
+    factor = {12: 1.6, 24: 1.35, 48: 1.2}[budget]
+    for problem in (Quadratic(30, 200, 1e-2, (1e-3, 10.0)), Quadratic(3, 30, 1e-2, (0.01, 1.0))):
+        least = problem.least(numbers)
+        found = tuned_loss(problem, numbers, budget)
+        assert least * (1 - 1e-6) <= found <= factor * least
+        assert excess(problem, found, least) < 0.15
+
+
+def test_the_closed_form_of_the_known_optima_is_what_the_simulator_does():
+    problem = Quadratic(30, 40, 0.0, (0.01, 1.0))
+    quadratic = gs.problems.quadratic(np.diag(problem.curvatures), np.zeros((2, 20)), start=np.ones(20))
+    rule = QuasiHyperbolic(0.4, 0.7, 0.6)
+    found = gs.simulate(rule, quadratic, gs.networks.complete(2), steps=40, dtype="float64", progress=False)
+    assert found.frame().filter(pl.col("round") == 40)["loss"][0] == pytest.approx(
+        problem.loss(0.4, 0.7, 0.6), rel=1e-9
+    )
+    assert {*NUMBERS} == {1, 2, 3}
+
+
+def test_optuna_asks_for_as_many_settings_and_repeats_itself():
+    section = TuningSection(eta=[0.01, 1.0], sampler="optuna", budget=12)
+    value = lambda eta, lam: abs(np.log(eta / 0.1)) + lam  # noqa: E731
+    trials = tune_by(DMT, value, sampler="optuna", budget=12)
+    assert len(distinct(trials)) == 12
+    assert distinct(trials) == distinct(tune_by(DMT, value, sampler="optuna", budget=12))
+    assert len(next_settings(DMT, section, [], [], 3)) == 3
+
+
+def test_without_optuna_the_way_out_is_said(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "optuna", None)
+    with pytest.raises(gs.InputError, match=r"needs Optuna: in the clone, `pip install -e '.\[optuna\]'`, or take"):
+        experiment.run(spec(sampler="optuna"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_diverged_neighbour_is_no_edge():
-    trials = [Trial({"eta": eta}, value, value is None, 0) for eta, value in [(0.1, 2.0), (0.3, 1.0), (1.0, None)]]
-    assert edges_of(GNSD, trials) == {}
+    trials = [Trial({"eta": eta}, value, int(value is None), 0) for eta, value in [(0.1, 2.0), (0.3, 1.0), (1.0, None)]]
+    assert "is the highest" not in Tuned({0: GNSD}, {0: trials})._repr_html_()
     assert best(GNSD, trials).values == {"eta": 0.3}
 
 
@@ -135,23 +208,9 @@ def test_a_step_close_to_one_that_failed_is_not_chosen_where_safety_is_asked_for
     assert best(DMT, trials + other, 1.19).values["eta"] == 0.25
     assert best(DMT, trials + other, 1.25).values == {"eta": 0.2, "lam": 0.5}  # λ = 0.1 failed: that is another λ
     assert best(DMT, trials, 1.5).values["eta"] == 0.1
-    assert max(hyper["eta"] for hyper in refinement_grid(DMT, trials, 9, 1.25)) < 0.25
     with pytest.raises(gs.InputError, match=r"no setting of biased-dmt can be chosen: .* factor safety = 1.25, one f"):
         best(DMT, other, 1.25)
-    section = TuningSection.model_validate({"eta": [0.1, 1.0], "safety": 1.25})
-    assert Tuned({0: DMT}, {0: trials}, safety=section.safety).chosen == {0: {"eta": 0.2, "lam": 0.5}}
-
-
-def test_more_settings_lie_beyond_the_edge_or_around_the_best():
-    low = extension_grid(DMT, tried([0.01, 0.1, 1.0], least=(0.01, 1.0)), 4)
-    assert [hyper["eta"] for hyper in low] == pytest.approx([1e-3, 1e-4, 1e-5, 1e-6])
-    high = extension_grid(DMT, tried([0.01, 0.1, 1.0], least=(1.0, 1.0)), 4)
-    assert [hyper["eta"] for hyper in high] == pytest.approx([10, 100, 1000, 10000])
-    inside = [hyper["eta"] for hyper in extension_grid(DMT, tried([0.01, 0.1, 1.0]), 4)]
-    assert min(inside) > 0.01
-    assert max(inside) < 1.0
-    longer = extension_grid(DMT, tried([0.01, 0.1, 1.0], (1.0, 0.3, 0.1), (0.1, 0.1)), 6)
-    assert {round(hyper["lam"], 4) for hyper in longer} == {0.0316, 0.01}
+    assert Tuned({0: DMT}, {0: trials}, safety=1.25).chosen == {0: {"eta": 0.2, "lam": 0.5}}
 
 
 def test_when_all_diverge_it_is_said():
@@ -165,7 +224,7 @@ def test_when_all_diverge_it_is_said():
 
 def test_a_target_that_is_never_reached_chooses_nothing():
     with pytest.raises(gs.InputError, match=r"no setting of biased-dmt can be chosen: .*a target that can be reached"):
-        experiment.run(spec(criterion="rounds", target=-1e6, extensions=0, eta=[0.01, 0.1]))
+        experiment.run(spec(criterion="rounds", target=-1e6, eta=[0.01, 0.1]))
 
 
 def test_the_criterion_is_the_end_or_the_first_round_at_the_target():
@@ -193,7 +252,7 @@ def test_the_best_setting_is_chosen_on_seeds_of_its_own(tmp_path):
 
 
 def test_replicates_tune_and_evaluate_on_seeds_of_their_own():
-    given = spec(replicates=3, extensions=0)
+    given = spec(replicates=3)
     given = given.model_copy(update={"run": given.run.model_copy(update={"seeds": 6})})
     study = experiment.run(given)
     table = study.tuning
@@ -213,7 +272,7 @@ def test_replicates_tune_and_evaluate_on_seeds_of_their_own():
         )
         found = mine.filter(pl.col("algorithm") == "d-psgd")
         np.testing.assert_allclose(found["loss"].to_numpy(), expected["loss"].to_numpy(), rtol=1e-12)
-    values = table.filter((pl.col("algorithm") == "d-psgd") & (pl.col("eta") == table["eta"].min()))["value"]
+    values = table.filter((pl.col("algorithm") == "d-psgd") & (pl.col("eta") == 0.01))["value"]
     assert values.n_unique() == 3  # tuning seeds differ
     assert {setting for _, setting in study.result.states} == {"tuned in each of 3 replicates"}
 
@@ -224,7 +283,7 @@ def test_replicates_must_share_the_seeds_equally():
 
 
 def test_a_variant_may_change_how_it_is_tuned_and_how_long_it_runs():
-    given = spec(extensions=0).model_dump(exclude_unset=True)
+    given = spec().model_dump(exclude_unset=True)
     given["algorithm"] = given["algorithm"][:1]
     given["variant"] = [
         {"name": "loss"},
@@ -240,7 +299,7 @@ def test_a_variant_may_change_how_it_is_tuned_and_how_long_it_runs():
 
 
 def test_settings_that_diverge_are_counted_and_never_chosen():
-    table = experiment.run(spec(eta=[0.1, 100.0], extensions=0)).tuning
+    table = experiment.run(spec(eta=[0.1, 100.0])).tuning
     assert (table["diverged"] > 0).any()
     assert table.filter(table["diverged"] > 0)["value"].null_count() == (table["diverged"] > 0).sum()
     assert (table.filter(table["chosen"])["diverged"] == 0).all()
@@ -251,11 +310,32 @@ def test_tuning_alone_gives_the_same_choice(tmp_path):
     assert alone.equals(experiment.run(spec(), tmp_path / "whole").tuning)
 
 
+def test_a_budget_below_two_settings_for_each_number_is_refused():
+    candidate = Candidate.of("local-biased-dmt")
+    with pytest.raises(gs.InputError, match=r"budget = 4 is too small for the 4 numbers .*: give at least 8, or some"):
+        candidate.values(TuningSection(eta=[0.01, 1.0], budget=4))
+    with pytest.raises(gs.InputError, match=r"leaves only local open, which are whole numbers: give .* once for each"):
+        Candidate(gs.LocalBiasedDMT, {"eta": 0.1, "lam": 0.1, "inner": 0.1}).values(SECTION)
+    with pytest.raises(gs.InputError, match='leaves no step size open, and sampler = "grid" spans one'):
+        Candidate(gs.BiasedDMT, {"eta": 0.1}).values(TuningSection(eta=[0.01, 1.0], sampler="grid"))
+    assert len(distinct(tune_by(Candidate(gs.BiasedDMT, {"eta": 0.1}), lambda lam: lam))) == 32
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"eta": [1.0, 0.1]}, "eta must be .lowest, highest. with 0 < lowest < highest"),
-        ({"budget": 10}, "must be a multiple of the number of values of lam"),
+        ({"eta": [1e300, 1e308]}, "eta must lie between 1e-30 and 1e.30"),
+        ({"eta": [0.1, 0.1001]}, "eta must span 1 % at least"),
+        ({"sampler": "grid", "budget": 10}, "must be a multiple of the number of values of lam, 4"),
+        ({"sampler": "random"}, "input should be 'design', 'grid' or 'optuna'"),
+        ({"lam": [1.0, 0.1]}, r"lists values to try, but sampler = 'design' takes .lowest, highest.: give these, or"),
+        ({"lam": [0.1, 0.3, 1.0]}, r"lists values to try, but sampler = 'design' takes"),
+        ({"budget": 3}, "greater than or equal to 4"),
+        ({"refine": True}, 'refine is for sampler = "grid" only'),
+        ({"safety": 1.5}, 'safety is for sampler = "grid" only'),
+        ({"margin": 0.0}, "greater than 0"),
+        ({"extensions": 2}, "key 'tuning.extensions' is not known"),
         ({"criterion": "rounds"}, 'criterion = "rounds" needs one of target and until'),
         ({"until": {"loss": 0.1}}, 'criterion = "rounds" needs one of target and until'),
         ({"criterion": "rounds", "until": {"lose": 0.1}}, "until names 'lose', which is no metric"),
@@ -302,7 +382,7 @@ def test_a_metric_of_one_s_own_is_tuned_by_whichever_way_is_better():
         return -((jnp.log10(snapshot.rule.eta) + 1.0) ** 2)
 
     quadratic, ring = gs.problems.quadratic(np.eye(2), np.ones((4, 2))), gs.networks.ring(4)
-    options = {"steps": 10, "eta": (0.001, 1.0), "budget": 7, "extensions": 0, "together": 7, "dtype": "float64"}
+    options = {"steps": 10, "eta": (0.001, 1.0), "sampler": "grid", "budget": 7, "together": 7, "dtype": "float64"}
     tuned = gs.tune(["d-psgd"], quadratic, ring, **options, criterion="likes", progress=False)
     (trials,) = tuned.trials.values()
     assert vars(tuned.rules[0])["eta"] == pytest.approx(0.1)
@@ -313,7 +393,7 @@ def test_rounds_are_counted_until_all_metrics_are_there_and_runs_end_then():
     """F = ½x² from 1 by a step of 1/2 on a complete graph: x = 2^−t, so that F ≤ 0.01 first after three rounds."""
     problem = gs.problems.quadratic(np.eye(1), np.zeros((2, 1)), start=np.ones(1))
     network = gs.networks.complete(2)
-    options = {"steps": 100, "eta": (0.125, 0.5), "budget": 4, "extensions": 0, "together": 4, "dtype": "float64"}
+    options = {"steps": 100, "eta": (0.125, 0.5), "sampler": "grid", "budget": 4, "together": 4, "dtype": "float64"}
     tuned = gs.tune(["d-psgd"], problem, network, **options, criterion="rounds", until={"loss": 0.01}, progress=False)
     (trials,) = tuned.trials.values()
     assert vars(tuned.rules[0])["eta"] == pytest.approx(0.5)
@@ -330,7 +410,7 @@ def test_seeds_of_the_tuning_are_refused_for_the_evaluation():
 
 @pytest.mark.parametrize("replicates", [1, 2])
 def test_one_algorithm_from_several_starts_is_tuned_for_each_and_told_apart(replicates):
-    given = spec(lam=[1.0, 0.3], extensions=0, replicates=replicates).model_dump(exclude_unset=True)
+    given = spec(lam=[0.3, 1.0], replicates=replicates).model_dump(exclude_unset=True)
     starts = [{}, {"warm": 3}, {"warm": "mean"}, {"warm": 20, "eta": 0.1, "lam": 0.5}]
     study = experiment.run(
         Spec.of(given | {"algorithm": [{"name": "biased-dmt"} | start for start in starts]}), progress=False

@@ -7,7 +7,8 @@ import pytest
 
 import gossamer as gs
 from gossamer import metrics
-from gossamer.engines import program
+from gossamer.engines import program, runs
+from tests.table import table
 
 B = np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0]])
 PROBLEM = gs.problems.quadratic(np.diag([2.0, 1.0]), B)
@@ -75,6 +76,25 @@ def test_where_it_does_not_apply_or_is_not_finite_the_table_is_empty():
     assert result.of("dsgt")["huge"].to_list() == [0.0, None, None]
 
 
+def test_a_metric_of_the_end_is_in_the_last_row_of_a_run():
+    """It is kept with a stored run, may be infinite in a run that has not diverged, and is no target of a run."""
+    gs.metric("farthest", end=True)(lambda s: jnp.abs(s.x - s.mean).max())
+    gs.metric("lost", end=True)(lambda s: jnp.inf * (s.x**2).sum())
+    gs.metric("tracked", end=True)(lambda s: s.state.y.sum() if "y" in s.state else None)
+    result = run(seeds=2)
+    x = result.iterates["dsgt"]
+    by_hand = np.abs(x - x.mean(1, keepdims=True)).max((1, 2))
+    column = result.frame()["farthest"].to_list()
+    assert column == [None, None, pytest.approx(by_hand[0]), None, None, pytest.approx(by_hand[1])]
+    assert set(result.frame()["status"]) == {"ok"}
+    assert result.frame()["lost"].null_count() == 6
+    assert not result.has("tracked"), "at the end a metric sees the models and the problem alone"
+    with pytest.raises(gs.InputError, match="farthest, which is measured at the end only"):
+        run(until={"farthest": 1.0})
+    row = runs.Row(np.arange(2), {}, diverged=-1, x=x[0], bias=None, ends={"farthest": 0.5})
+    assert runs.Row.of_cell(row.cell()).ends == {"farthest": 0.5}
+
+
 def test_whole_numbers_and_truths_are_numbers():
     gs.metric("count")(lambda s: jnp.sum(s.x > 0))
     gs.metric("moved")(lambda s: (s.x != 0).all())
@@ -83,7 +103,7 @@ def test_whole_numbers_and_truths_are_numbers():
     assert (last["count"], last["moved"], last["agents"]) == (6.0, 1.0, 3.0)
 
 
-@pytest.mark.parametrize(
+@table(
     ("function", "message"),
     [
         (lambda s: s.x, r"returned float64 of shape \(3, 2\), but a metric takes a Snapshot and returns one number"),

@@ -18,6 +18,7 @@ from scipy.stats import chi2
 from gossamer import networks
 from gossamer.core import InputError
 from gossamer.engines.mixing import mix
+from tests.table import table
 
 RING, STAR = networks.ring(8), networks.star(8)
 MATCHING = networks.random_matching(8, seed=3)
@@ -276,7 +277,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("make", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
+@table(("make", "message"), REFUSED)
 def test_refusals(make, message):
     with pytest.raises(InputError, match=message):
         make()

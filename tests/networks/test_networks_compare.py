@@ -93,7 +93,6 @@ def test_progress_is_reported():
         ),
         ({"agents": 4, "target": 1}, r"compare\(target\) must be a number in \[0, 1\), but is 1"),
         ({"agents": 4, "rounds": 0}, r"compare\(rounds\) must be a whole number of at least 1, but is 0"),
-        ({"agents": 4, "decay": 1}, r"compare\(decay\) must be a number in \[0, 1\), but is 1"),
     ],
 )
 def test_refusals(arguments, message):
@@ -114,12 +113,12 @@ def test_the_command_prints_a_table_json_and_a_figure(compared, tmp_path, monkey
     out = capsys.readouterr().out
     assert out == f"{compared}\n"
     assert out.splitlines()[0].split()[:4] == ["network", "sends", "degree", "diameter"]
-    options = ("--degree", 3, "--target", 0.1, "--rounds", 9, "--decay", 0.5, "--json", "--plot", "n.svg")
+    options = ("--degree", 3, "--target", 0.1, "--rounds", 9, "--json", "--plot", "n.svg")
     assert command("--agents", AGENTS, "--no-cache", *options, monkeypatch=monkeypatch) == 0
     assert json.loads(capsys.readouterr().out) == json.loads(json.dumps(compared.asdict()))
     assert asked == [
-        ((AGENTS, None), {"target": 1e-6, "rounds": 5_000, "decay": 0.9}),
-        ((AGENTS, 3), {"target": 0.1, "rounds": 9, "decay": 0.5}),
+        ((AGENTS, None), {"target": 1e-6, "rounds": 5_000}),
+        ((AGENTS, 3), {"target": 0.1, "rounds": 9}),
     ]
     assert "hierarchical" in (tmp_path / "n.svg").read_text()
 

@@ -8,6 +8,7 @@ import pytest
 
 from gossamer import networks
 from gossamer.core import InputError
+from tests.table import table
 
 
 def graph_of(network):
@@ -95,7 +96,7 @@ def test_ten_thousand_agents(make):
     assert network.disagreement(2)[-1] < 1
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "message"),
     [
         (

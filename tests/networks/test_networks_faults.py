@@ -15,6 +15,7 @@ from gossamer import networks
 from gossamer.core import InputError
 from gossamer.engines.mixing import awake_mask, mix
 from gossamer.networks.faults import fail
+from tests.table import table
 
 RING = networks.ring(10)
 STAR = networks.star(100)
@@ -174,7 +175,7 @@ def test_large_failing_networks_stay_sparse():
         np.testing.assert_allclose(mixed, network.matrix(5) @ x, atol=1e-12)
 
 
-@pytest.mark.parametrize(
+@table(
     ("values", "message"),
     [
         ({"links": 1.0}, r"failing\(links\) must be a number in \[0, 1\), but is 1.0. It is the chance of a failure"),

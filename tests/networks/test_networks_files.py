@@ -1,7 +1,5 @@
 """Networks in files: every format gives the same network."""
 
-import json
-
 import networkx as nx
 import numpy as np
 import pytest
@@ -17,14 +15,11 @@ DIRECTED = nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)])
 
 GRAPHS = {
     "graphml": nx.write_graphml,
-    "gexf": nx.write_gexf,
     "gml": nx.write_gml,
-    "json": lambda graph, path: path.write_text(json.dumps(nx.node_link_data(graph, edges="links"))),
 }
 LISTS = {
     "edges": lambda graph, path: nx.write_edgelist(graph, path, data=False),
     "edgelist": nx.write_edgelist,
-    "adjlist": nx.write_adjlist,
 }
 MATRICES = {
     "csv": lambda W, path: np.savetxt(path, W, delimiter=",", header="weights"),
@@ -82,24 +77,18 @@ def test_a_scheme_takes_only_the_links_of_a_matrix(tmp_path):
     same(networks.from_file(tmp_path / "A.csv", weights="metropolis"), networks.path(4))
 
 
-def test_weights_of_links_are_mixed_with_when_asked_for(tmp_path):
-    wanted = np.array([[0.6, 0.4, 0, 0], [0.4, 0.3, 0.3, 0], [0, 0.3, 0.1, 0.6], [0, 0, 0.6, 0.4]])
+def test_a_scheme_takes_only_the_links_of_a_list_with_weights(tmp_path):
     path = write(tmp_path, "w.edges", "0 1 .4\n1 2 .3 # slow\n\n% a remark\n3,2,0.6\n2 3 0.6\n")
-    np.testing.assert_allclose(networks.from_file(path, weights="file").mixing, wanted, atol=1e-15)
     same(networks.from_file(path, weights="metropolis"), networks.path(4))
-    with pytest.raises(InputError, match=r'w\.edges: its links have weights. To mix with these give weights="file"'):
+    with pytest.raises(InputError, match=r"w\.edges: its links have weights. To mix with these, give their matrix"):
         networks.from_file(path)
     graph = nx.Graph()
     graph.add_weighted_edges_from([(0, 1, 0.4), (1, 2, 0.3), (2, 3, 0.6)])
     for ending, writer in GRAPHS.items():
         writer(graph, tmp_path / f"w.{ending}")
-        network = networks.from_file(tmp_path / f"w.{ending}", weights="file")
-        np.testing.assert_allclose(network.mixing, wanted, atol=1e-15)
-
-
-def test_own_weights_may_be_given_as_links_to_oneself(tmp_path):
-    path = write(tmp_path, "w.edges", "0 0 .5\n0 1 .5\n1 1 0.5\n")
-    np.testing.assert_array_equal(networks.from_file(path, weights="file").mixing, np.full((2, 2), 0.5))
+        same(networks.from_file(tmp_path / f"w.{ending}", weights="lazy"), networks.path(4, weights="lazy"))
+        with pytest.raises(InputError, match="its links have weights"):
+            networks.from_file(tmp_path / f"w.{ending}")
 
 
 def test_nodes_that_are_numbers_are_in_their_order_and_names_in_the_file_s(tmp_path):
@@ -115,6 +104,8 @@ def test_nodes_that_are_numbers_are_in_their_order_and_names_in_the_file_s(tmp_p
 def test_a_link_that_is_listed_both_ways_is_one_link(tmp_path):
     path = write(tmp_path, "twice.edges", "0 1\n1 0\n1 2\n2 1\n0 1\n")
     same(networks.from_file(path), networks.path(3))
+    path = write(tmp_path, "oneway.edges", "0 1\n0 1\n1 2\n2 0\n1 1\n")
+    same(networks.from_file(path, directed=True), networks.directed_ring(3))
 
 
 def test_the_name_says_which_file_and_which_weights(tmp_path):

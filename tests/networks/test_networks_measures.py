@@ -9,6 +9,7 @@ import pytest
 from gossamer import networks
 from gossamer.core import InputError
 from gossamer.networks import measures
+from tests.table import table
 
 DECAYS = [0.0, 0.5, 0.9, 0.99]
 
@@ -163,7 +164,7 @@ def test_agents_that_agree_stay_so():
     np.testing.assert_array_equal(networks.ring(1).disagreement(5), [0.0])
 
 
-@pytest.mark.parametrize(
+@table(
     ("ask", "message"),
     [
         (lambda n: n.effective_neighbors(1), r"effective_neighbors\(decay\) must be a number in \[0, 1\), but is 1"),

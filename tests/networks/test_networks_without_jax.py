@@ -22,7 +22,7 @@ for name in networks.NETWORKS:
         network = networks.make(name, 16, **{NEEDED!r}.get(name, {{}}), **common)
         network.links, network.degrees, network.neighbors(3), network.traffic, network.pace, network.activity
         network.matrix(3, "R"), network.matrix(3, "C"), network.awake(3)
-        repr(network), network.gap, network._repr_html_(), network.disagreement(3)
+        repr(network), network.gap, network.disagreement(3)
         assert "jax" not in sys.modules, (name, common)
 print("walked", len(networks.NETWORKS))
 """
@@ -42,6 +42,15 @@ print(np.abs(mixed - network.matrix(1).toarray()).max(), jax.tree.map(lambda lea
 """
 
 
+PLAIN = """
+import sys
+import gossamer
+network = gossamer.networks.every(gossamer.networks.failing(gossamer.networks.ring(20), links=0.1), 2)
+repr(gossamer.networks.ring(20)), network.matrix(1), network.degrees, gossamer.networks.one_peer_exponential(8).gap
+print(*sorted({"networkx", "scipy.sparse.csgraph", "scipy.sparse.linalg"} & set(sys.modules)))
+"""
+
+
 def output_of(code):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
@@ -50,6 +59,10 @@ def output_of(code):
 
 def test_every_network_is_made_and_measured_without_jax():
     assert output_of(WALK) == ["walked", str(len(networks.NETWORKS))]
+
+
+def test_networks_in_closed_form_need_neither_networkx_nor_graph_searches_nor_eigenvalue_solvers():
+    assert output_of(PLAIN) == []
 
 
 def test_networks_that_were_made_before_jax_was_imported_are_pytrees_when_one_is_mixed():

@@ -12,6 +12,7 @@ import gossamer as gs
 from gossamer.oracles import Site, additive_bias, custom, exact, minibatch
 from tests import plain
 from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, RNG, ask, at, key
+from tests.table import table
 
 VECTORS = RNG.normal(size=(3, DIM))
 
@@ -96,8 +97,8 @@ def test_nothing_given_adds_nothing():
 
 def test_given_vectors_are_one_for_each_agent_or_one_for_all():
     with jax.enable_x64(True):
-        added = errors(exact() | additive_bias(vectors=VECTORS), here(0), here(1), here(2))
-        common = errors(exact() | additive_bias(vectors=VECTORS[0]), here(0), here(1), here(2))
+        added = [errors(exact() | additive_bias(vectors=VECTORS), here(agent))[0] for agent in range(3)]
+        common = [errors(exact() | additive_bias(vectors=VECTORS[0]), here(agent))[0] for agent in range(3)]
     np.testing.assert_allclose(added, VECTORS, rtol=1e-12)
     np.testing.assert_allclose(common, VECTORS[[0, 0, 0]], rtol=1e-12)
 
@@ -149,7 +150,7 @@ def test_float32_and_float64_see_the_same_draws():
 # Errors.
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "message"),
     [
         ({"std": -0.1}, r"additive_bias\(std=…\) must be a number of at least 0, but is -0\.1"),
@@ -171,17 +172,14 @@ def test_refuses(options, message):
         additive_bias(**options)
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "message"),
     [
-        ({"mean": np.zeros(3)}, r"a number or a vector of 4, the problem's dimension, but has shape \(3,\)"),
-        ({"mean": np.zeros((3, 4))}, r"but has shape \(3, 4\)"),
-        (
-            {"vectors": np.zeros((4, 3))},
-            r"must have shape \(3, 4\), .* \(4,\), one vector for all, but has shape \(4, 3\)",
-        ),
-        ({"vectors": np.zeros(3)}, r"but has shape \(3,\)"),
-        ({"vectors": 1.0}, r"but has shape \(\)"),
+        ({"mean": np.zeros(3)}, r"must be a number, a vector of 4, the problem's dimension, .* have shape \(3,\)"),
+        ({"mean": np.zeros((3, 4))}, r"must be a number or one vector for all, but has shape \(3, 4\)"),
+        ({"vectors": np.zeros((4, 3))}, r"shape \(3, 4\), one row for each agent, but have shape \(4, 3\)"),
+        ({"vectors": np.zeros(3)}, r"but have shape \(3,\)"),
+        ({"vectors": 1.0}, r"must be one row for each agent, or one vector for all, but has shape \(\)"),
     ],
 )
 def test_refuses_shapes_that_do_not_fit_the_problem(options, message):
@@ -194,5 +192,5 @@ def test_checks_the_stages_inside_too():
     with pytest.raises(gs.InputError, match="larger than all 5 samples of agent 0"):
         oracle.check(PROBLEM)
     nested = exact() | additive_bias(np.zeros(3)) | additive_bias(vectors=VECTORS) | custom(lambda g, x, site: g)
-    with pytest.raises(gs.InputError, match=r"but has shape \(3,\)"):
+    with pytest.raises(gs.InputError, match=r"but have shape \(3,\)"):
         nested.check(PROBLEM)

@@ -10,6 +10,7 @@ import pytest
 import gossamer as gs
 from gossamer.oracles import additive_bias, completed, custom, exact, minibatch
 from tests.oracles.sites import DIM, FLAT, POINTS, ask, at
+from tests.table import table
 
 NOISE = additive_bias(0, 0.5, redraw=True)
 BIAS = additive_bias(0.1, 0.5)
@@ -54,7 +55,7 @@ def test_completed_puts_the_exact_gradient_where_there_is_no_source():
     assert jax.tree.structure(completed(bare)) == jax.tree.structure(exact() | NOISE | BIAS)
 
 
-@pytest.mark.parametrize("right", [exact(), minibatch(2), None, 3], ids=repr)
+@table("right", [exact(), minibatch(2), None, 3])
 def test_refuses_what_is_not_a_stage_on_the_right(right):
     message = rf"{type(right).__name__} cannot stand around another oracle: the right of \| is a stage"
     with pytest.raises(gs.InputError, match=message):
@@ -116,7 +117,7 @@ def test_custom_keeps_the_dtype_of_the_run(dtype):
         assert ask(oracle, at(dtype=dtype, problem=FLAT), POINTS[0])[0][0].dtype == dtype
 
 
-@pytest.mark.parametrize(
+@table(
     ("function", "returned"),
     [
         (lambda g, x, site: g.sum(), r"\(\)"),
@@ -140,9 +141,15 @@ def test_custom_has_no_losses_and_no_constant_bias():
         assert oracle.bias(at(problem=FLAT), ()) is None
 
 
-def test_custom_takes_a_function():
-    with pytest.raises(gs.InputError, match=r"takes a function of \(gradient, x, site\), but was given 0\.9"):
-        custom(0.9)
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [(0.9, r"is 0\.9"), (lambda g: g, "too many positional"), (lambda g, x, site, more: g, "missing .* 'more'")],
+)
+def test_custom_takes_a_function_of_three(given, reason):
+    with pytest.raises(
+        gs.InputError, match=rf"custom\(…\) must be a function of \(gradient, x, site\), but .*{reason}"
+    ):
+        custom(given)  # pyright: ignore[reportArgumentType]
 
 
 def test_an_oracles_numbers_are_leaves():

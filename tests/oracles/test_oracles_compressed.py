@@ -29,6 +29,7 @@ from gossamer.oracles import (
 from gossamer.specs.spec import Spec
 from tests import plain
 from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, ask, at
+from tests.table import table
 
 G = np.array([3.0, -1.0, 0.5, 2.0])
 """The gradient of `FLAT` at this point."""
@@ -222,7 +223,7 @@ def test_a_spec_can_name_every_stage():
         assert jax.tree.structure(oracle) == jax.tree.structure(minibatch(4) | STAGES[kind](**given_options))
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "message"),
     [
         (lambda: clip(0), r"clip\(threshold=…\) must be a number in \(0, 1e\+100\], but is 0\. It is the largest norm"),

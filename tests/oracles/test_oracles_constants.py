@@ -25,6 +25,7 @@ from gossamer.oracles import (
     zeroth_order,
 )
 from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM
+from tests.table import table
 
 VECTORS = np.array([[1.0, 0, 0, 0], [0, 2, 0, 0], [0, 0, 0, 0.5]])
 NOISE = additive_bias(0, 0.5, redraw=True)
@@ -32,7 +33,7 @@ SMOOTH = PROBLEM.smoothness
 assert SMOOTH is not None
 
 
-@pytest.mark.parametrize(
+@table(
     ("oracle", "relative", "absolute", "variance"),
     [
         (exact(), 0, 0, 0),
@@ -78,7 +79,6 @@ assert SMOOTH is not None
         (exact() | additive_bias(0.5) | qsgd(2), 0, 1, None),
         (exact() | custom(lambda g, x, site: g) | top_k(1), None, None, None),
     ],
-    ids=lambda value: type(value).__name__ if hasattr(value, "constants") else str(value),
 )
 def test_stated_constants(oracle, relative, absolute, variance):
     bounds = oracle.constants(PROBLEM)

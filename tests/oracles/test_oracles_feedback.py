@@ -11,6 +11,7 @@ from gossamer.oracles import compressed, error_feedback, exact, minibatch
 from gossamer.specs.spec import Spec
 from tests import plain
 from tests.oracles.sites import DIM, PROBLEM, ask, at
+from tests.table import table
 
 PROBLEM_8, _ = plain.heterogeneous()
 TOP = top_k(1)
@@ -110,7 +111,7 @@ def test_what_is_refused():
         error_feedback(top_k(9)).around(exact()).check(PROBLEM_8)
 
 
-@pytest.mark.parametrize(
+@table(
     ("stage", "message"),
     [
         ({"kind": "error-feedback"}, r"\[oracle\] stage 1: error-feedback: key 'compressor' is missing"),

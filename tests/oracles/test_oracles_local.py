@@ -8,6 +8,7 @@ import gossamer as gs
 from gossamer.oracles import completed, exact, local_training, measure, minibatch
 from tests import plain
 from tests.oracles.sites import DIM, POINTS, PROBLEM, ask, at
+from tests.table import table
 
 QUADRATIC, _ = plain.heterogeneous()
 ETA, STEPS = 0.05, 5
@@ -106,7 +107,7 @@ def test_noise_adds_an_absolute_bias_and_what_has_no_closed_form_is_not_stated()
     assert completed(local_training(10**6, 1.0)).constants(QUADRATIC).relative is None  # beyond all numbers
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "message"),
     [
         ((0, 0.1), r"local_training\(steps=…\) must be a whole number of at least 1, but is 0"),

@@ -23,6 +23,7 @@ from gossamer.oracles import (
     top_k,
 )
 from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, at
+from tests.table import table
 
 MANY = gs.problems.quadratic(np.eye(3), np.zeros((600, 3)))
 CLOUD = additive_bias([0.3, 0, 0.4], 0.5, redraw=True)
@@ -130,7 +131,7 @@ def test_joined_and_shown():
     assert json.loads(json.dumps(noisy.asdict()))["absolute_at_0_interval"] == list(noisy.absolute_interval(0))
 
 
-@pytest.mark.parametrize(
+@table(
     ("points", "options", "message"),
     [
         (np.zeros(3), {}, r"points must be \[4\], or \[points, 4\], or \[points, 3, 4\] .* have shape \(3,\)"),
@@ -138,7 +139,6 @@ def test_joined_and_shown():
         (np.zeros((0, 4)), {}, r"have shape \(0, 4\)"),
         (np.full(4, np.nan), {}, "points must be finite"),
         (np.zeros(4), {"queries": 3}, "queries must be a whole number of at least 4, but is 3"),
-        (np.zeros(4), {"memory": {"e": np.zeros((3, 4))}}, "memory must be the state of this oracle"),
     ],
 )
 def test_refuses(points, options, message):

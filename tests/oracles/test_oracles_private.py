@@ -14,6 +14,7 @@ from gossamer.problems.inputs import Bits, Rows
 from gossamer.problems.problem import cast
 from tests import plain
 from tests.oracles.sites import DIM, POINTS, PROBLEM, SIZES, ask, at, key
+from tests.table import table
 
 BARE = completed(private(0.5, 0.0, 1.0))
 """Every row, clipped, and no noise."""
@@ -155,7 +156,7 @@ def test_noise_has_its_size_and_is_drawn_apart_from_the_rows():
 # What is refused.
 
 
-@pytest.mark.parametrize(
+@table(
     ("given", "message"),
     [
         ({"clip": 0.0}, r"private\(clip=…\) must be a number in \(0, "),
@@ -170,7 +171,7 @@ def test_refuses_numbers(given, message):
         private(**{"clip": 1.0, "noise": 1.0, "rate": 0.1} | given)
 
 
-@pytest.mark.parametrize("source", [minibatch(2), minibatch(2, replace=False), exact() | top_k(2), top_k(2)], ids=repr)
+@table("source", [minibatch(2), minibatch(2, replace=False), exact() | top_k(2), top_k(2)])
 def test_refuses_to_stand_around_what_draws_or_changes(source):
     with pytest.raises(gs.InputError, match=r"private draws its own rows, .* Begin with oracles\.private"):
         source | private(1.0, 1.0, 0.1)

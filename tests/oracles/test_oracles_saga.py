@@ -7,6 +7,7 @@ import pytest
 import gossamer as gs
 from gossamer.oracles import minibatch, saga
 from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, SIZES, ask, at
+from tests.table import table
 
 BATCH, AGENT = 4, 1
 
@@ -35,7 +36,7 @@ def test_answers_are_those_of_a_table_in_numpy():
     assert min(seen) < BATCH
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "told"),
     [
         (lambda: gs.oracles.exact() | saga(), r"cannot stand around Exact: begin with oracles.minibatch\(…\)"),

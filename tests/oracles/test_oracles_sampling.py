@@ -17,6 +17,7 @@ from gossamer.problems import logistic
 from gossamer.problems.problem import cast
 from tests import plain
 from tests.oracles.sites import DIM, POINTS, PROBLEM, SIZES, ask, at, key
+from tests.table import table
 
 
 @jax.jit
@@ -178,7 +179,7 @@ def test_bias_is_zero():
 # Errors.
 
 
-@pytest.mark.parametrize("batch", [0, -1, 2.0, 1.5, "3", None, True, float("nan")])
+@table("batch", [0, -1, 2.0, 1.5, "3", None, True, float("nan")])
 def test_refuses_batches(batch):
     with pytest.raises(gs.InputError, match=r"minibatch\(batch=…\) must be a whole number of at least 1, but is"):
         minibatch(batch)

@@ -12,6 +12,7 @@ from gossamer.oracles import clip, custom, exact, measure, minibatch, top_k, zer
 from gossamer.oracles.zeroth import along, direction_variance, forward_difference
 from gossamer.problems.quadratic import Quadratic
 from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM, ask, at
+from tests.table import table
 
 RADII = np.geomspace(0.02, 0.2, 5)
 RNG = np.random.default_rng(5)
@@ -162,7 +163,7 @@ class Mute(Quadratic):
         raise gs.InputError("this problem has gradients only.")
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "message"),
     [
         (lambda: zeroth_order(radius=0), r"zeroth_order\(radius=…\) must be a number in \(0, ∞\), but is 0"),

@@ -101,7 +101,7 @@ def tuning(tops, variant="", step=1.05, seeds=Z, lam=0.1):
         "criterion",
         "value",
         "diverged",
-        "extension",
+        "stage",
     ]
     return pl.DataFrame(rows, orient="row", schema=[*names, "chosen"])
 

@@ -24,14 +24,12 @@ DATA = str(Path(__file__).with_name("small.csv"))
 def small(name, spec):
     short = quick(name, spec)
     run = {"steps": STEPS, "every": STEPS // 3, "seeds": 3, "together": 4}
-    problem = spec.problem | {"data": DATA, "agents": 4, "alpha": 0.1}
-    update: dict[str, Any] = {"problem": problem}
-    if name == "fig1":
-        fewer = {"budget": 8, "grids": {"lam": [0.5]}, "replicates": 3, "together": 4}
-        update |= {"tuning": short.tuning.model_copy(update=fewer), "algorithm": short.algorithm[:2]}
+    variants = [variant.model_copy(update={"run": {}, "tuning": {}}) for variant in short.variant[:2]]
+    update: dict[str, Any] = {"problem": spec.problem | {"data": DATA, "agents": 4, "alpha": 0.1}, "variant": variants}
+    if short.tuning:
+        update["tuning"] = short.tuning.model_copy(update={"budget": 4, "replicates": 3, "together": 4})
     else:
         run["settle"] = 2 * STEPS
-        update["variant"] = short.variant[:2]
     return short.model_copy(update=update | {"run": short.run.model_copy(update=run)})
 
 

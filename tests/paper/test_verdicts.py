@@ -9,8 +9,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from gossamer.paper.claims import CLAIMS, judge, lowest_loss
-from gossamer.paper.evidence import Runs, target
+from gossamer.paper.claims import CLAIMS, Runs, judge, lowest_loss, target
 from gossamer.paper.verdicts import WORDS, Claim, Question
 from gossamer.results.study import Study
 from tests.paper.made_up_studies import (

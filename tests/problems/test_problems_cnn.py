@@ -8,6 +8,7 @@ import torch
 
 import gossamer as gs
 from gossamer.problems import cnn
+from tests.table import table
 
 RNG = np.random.default_rng(0)
 LABELS = np.repeat([3, 5, 9], 6)
@@ -73,7 +74,7 @@ def test_start_has_lecun_weights_and_zero_offsets():
     np.testing.assert_array_equal(problem.start, again.start)
 
 
-@pytest.mark.parametrize(
+@table(
     ("options", "message"),
     [
         ({"channels": ()}, "channels must be a list of at least one"),

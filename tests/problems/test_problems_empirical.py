@@ -11,6 +11,7 @@ import gossamer as gs
 from gossamer.data import from_arrays
 from gossamer.problems import empirical, logistic, neural
 from gossamer.problems.problem import cast
+from tests.table import table
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(23, 3))
@@ -177,13 +178,32 @@ def test_a_batch_is_the_mean_over_its_rows():
     np.testing.assert_allclose(gradient, slope, rtol=1e-13)
 
 
-@pytest.mark.parametrize(
-    ("bad", "shape"), [(lambda *all: loss(*all).mean(), r"\(\)"), (lambda *all: loss(*all)[:, None], r"\(2, 1\)")]
+@table(
+    ("given", "message"),
+    [
+        ({"loss": lambda *all: loss(*all).mean()}, r"loss must return one value .* shape \(\)\. Leave out the mean"),
+        ({"loss": lambda *all: loss(*all)[:, None]}, r"one value for each sample, .* it returned shape \(2, 1\)"),
+        ({"loss": 3}, r"empirical\(loss=…\) must be a function of \(params, inputs, targets\), but is 3"),
+        (
+            {"loss": lambda params, inputs: 0},
+            r"loss=…\) must be a function of \(params, inputs, targets\), but .*too many",
+        ),
+        ({"loss": lambda *all: 10**400}, r"empirical\(loss=…\), .* failed.*: (Overflow|Type)Error"),
+        (
+            {"loss": lambda p, a, y: p["v"] @ a},
+            r"loss=…\), .* failed at .*empirical\.py, line \d+: KeyError: 'v'",
+        ),
+        ({"loss": lambda p, a, y: float(a.sum())}, r"empirical\(loss=…\), .* failed at .*: Concretization"),
+        ({"predict": lambda params: 0}, r"empirical\(predict=…\) must be a function of \(params, inputs\)"),
+        ({"predict": lambda p, a: a}, r"predict must return one value for each sample, .* shape \(2, 3\)"),
+        ({"penalty": lambda p, q: 0}, r"empirical\(penalty=…\) must be a function of \(params\)"),
+        ({"penalty": lambda p: p["w"]}, r"penalty must return one number, but returned shape \(3, 2\)"),
+        ({"penalty": lambda p: 1 / 0}, r"empirical\(penalty=…\), .* failed at .*: ZeroDivisionError"),
+    ],
 )
-def test_refuses_a_loss_that_is_not_one_value_a_sample(bad, shape):
-    message = rf"one value for each sample, but for two samples it returned shape {shape}\. Leave out the mean"
+def test_refuses_functions_that_fail_or_return_something_else(given, message):
     with pytest.raises(gs.InputError, match=message):
-        empirical(bad, PARAMS, (FEATURES, TARGETS), 4)
+        empirical(**{"loss": loss, "params": PARAMS, "data": (FEATURES, TARGETS), "agents": 4} | given)
 
 
 def test_refuses_labels_that_are_text():

@@ -1,4 +1,7 @@
+import functools
 import shutil
+import threading
+import time
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +20,7 @@ pytestmark = pytest.mark.skipif(shutil.which("c++") is None, reason="there is no
 
 def forget():
     """Let this process decide anew about the kernels, and load them anew."""
-    for decided in (native.ready, native.likely, native._library):
+    for decided in (native._ready, native.likely, native._library):
         decided.cache_clear()
 
 
@@ -161,3 +164,26 @@ def test_rows_of_one_piece_and_of_several_agents_are_taken_four_at_a_time(kind):
         made, back = jax.jit(jax.vmap(product))(jnp.asarray(at), x, w)
         np.testing.assert_allclose(made, (dense[at] @ x[..., None])[..., 0], atol=1e-13)
         np.testing.assert_allclose(back, np.einsum("abd,ab->ad", dense[at], w), atol=1e-13)
+
+
+def test_threads_that_ask_at_once_compile_once(monkeypatch):
+    compiled, answers, together = [], [], threading.Barrier(4)
+
+    def compile_slowly(*dtypes):
+        compiled.append(dtypes)
+        time.sleep(0.05)  # the others come meanwhile
+
+    def ask():
+        together.wait()
+        answers.append(native.ready())
+
+    monkeypatch.setattr(native, "_library", functools.cache(compile_slowly))
+    monkeypatch.setattr(native, "_compiler", lambda: "c++")
+    monkeypatch.delenv("GOSSAMER_NATIVE", raising=False)
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [True] * 4
+    assert len(compiled) == 1

@@ -12,6 +12,7 @@ import gossamer as gs
 from gossamer.data import Dataset
 from gossamer.problems import logistic
 from gossamer.problems.problem import cast
+from tests.table import table
 
 RNG = np.random.default_rng(0)
 SIZES = np.array([1, 40, 3, 17])
@@ -207,7 +208,7 @@ def test_refuses_other_than_two_classes(labels, message):
         logistic((np.eye(4), labels), 2)
 
 
-@pytest.mark.parametrize("alpha", [-0.1, float("nan"), float("inf"), "0.1", None, True])
+@table("alpha", [-0.1, float("nan"), float("inf"), "0.1", None, True])
 def test_refuses_alpha(alpha):
     with pytest.raises(gs.InputError, match=r"logistic\(alpha=…\) must be a number in \[0, ∞\), but is .*0 leaves"):
         logistic(FEATURELESS, 2, alpha=alpha)
@@ -218,7 +219,7 @@ def test_refuses_test_labels_that_were_never_trained():
         logistic((FEATURES, LABELS == 1), 2, test=(FEATURES[:2], [0, 2]))
 
 
-@pytest.mark.parametrize("shape", [(4,), (6,), (5, 1), ()])
+@table("shape", [(4,), (6,), (5, 1), ()])
 def test_refuses_points_of_another_shape(shape):
     with pytest.raises(gs.InputError, match=r"a point of this problem has shape \(5,\), but x has shape"):
         unequal().loss(np.zeros(shape))

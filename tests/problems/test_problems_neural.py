@@ -8,6 +8,7 @@ from scipy.special import log_softmax
 
 import gossamer as gs
 from gossamer.problems import neural
+from tests.table import table
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.normal(size=(30, 4))
@@ -86,7 +87,7 @@ def test_labels_may_be_text():
     assert problem.accuracy(problem.start) == pytest.approx(right.mean())
 
 
-@pytest.mark.parametrize("hidden", [(0,), (8, -1), (2.5,), ("8",), 8])
+@table("hidden", [(0,), (8, -1), (2.5,), ("8",), 8])
 def test_refuses_widths(hidden):
     with pytest.raises(gs.InputError, match=r"^hidden.* must be a .* of at least 1, but is"):
         neural((FEATURES, LABELS), 3, hidden=hidden)

@@ -7,6 +7,7 @@ import gossamer as gs
 from gossamer.core import InputError
 from gossamer.problems import quadratic
 from tests import plain
+from tests.table import table
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=5)
@@ -93,7 +94,7 @@ def changed(array, index, value):
     return array
 
 
-@pytest.mark.parametrize(
+@table(
     ("A", "b", "message"),
     [
         (np.eye(2), np.zeros(2), r"b must be \[agents, d\], one row an agent, but has shape \(2,\)"),

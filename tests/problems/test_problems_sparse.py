@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 import gossamer as gs
 from gossamer.core import InputError
-from gossamer.data import write_libsvm
 from gossamer.problems import least_squares, logistic, softmax
 from gossamer.problems.linear import SMALL_GRAM
 from tests import sparse
@@ -29,7 +28,7 @@ def test_smoothness_of_many_columns_and_rows_needs_no_square_matrix():
 
 def test_a_run_from_a_libsvm_file_is_the_run_on_the_matrix(tmp_path):
     file = tmp_path / "rows.libsvm"
-    write_libsvm(MATRIX, LABELS, file)
+    sparse.write_libsvm(MATRIX, LABELS, file)
     wide = sp.csr_array((MATRIX.data, MATRIX.indices, MATRIX.indptr), shape=(60, MATRIX.indices.max() + 1))
     finals = []
     for data in (file, (wide.toarray(), LABELS)):

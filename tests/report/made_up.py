@@ -42,13 +42,13 @@ def tuning(variants):
     """A grid of η and λ for one method, with an extension and a diverged column; a line of η for another."""
     rows = []
     for variant in variants:
-        for extension, eta in [(0, 0.01), (0, 0.1), (0, 1.0), (1, 0.001)]:
+        for stage, eta in [(0, 0.01), (0, 0.1), (0, 1.0), (1, 0.001)]:
             for lam in (0.05, 0.3, 1.0):
                 value = None if eta == 1.0 else abs(eta - 0.05) + 0.01 / lam
-                rows.append((variant, "biased-dmt", eta, lam, value, 2 if eta == 1.0 else 0, extension))
-            rows.append((variant, "dsgt", eta, None, None if eta == 1.0 else eta + 0.5, int(eta == 1.0), extension))
+                rows.append((variant, "biased-dmt", eta, lam, value, 2 if eta == 1.0 else 0, stage))
+            rows.append((variant, "dsgt", eta, None, None if eta == 1.0 else eta + 0.5, int(eta == 1.0), stage))
     frame = pl.DataFrame(
-        rows, orient="row", schema=["variant", "algorithm", "eta", "lam", "value", "diverged", "extension"]
+        rows, orient="row", schema=["variant", "algorithm", "eta", "lam", "value", "diverged", "stage"]
     )
     setting = pl.when(pl.col("lam").is_null()).then(pl.format("eta={}", "eta"))
     setting = setting.otherwise(pl.format("eta={}, lam={}", "eta", "lam")).alias("setting")
@@ -63,7 +63,7 @@ def tuning(variants):
         pl.lit("loss").alias("criterion"),
         "value",
         "diverged",
-        "extension",
+        "stage",
         best,
     )
 

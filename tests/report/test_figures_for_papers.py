@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from matplotlib.figure import Figure
 from PIL import Image
 
-from gossamer import report
+from gossamer.algorithms import ALGORITHMS
 from gossamer.core import InputError
-from gossamer.report import figures, names, styles
+from gossamer.report import figures, names, page, styles
 from tests.report import made_up
 
 POPPLER = "pdffonts of poppler-utils is missing: the fonts of figures were not looked at"
@@ -55,8 +57,13 @@ def test_a_style_sets_the_width(result, style):
 def test_a_figure_has_proper_names_units_markers_and_its_legend_off_the_data(result, tmp_path):
     axes = result.plot("loss", "bytes")
     assert axes.get_xlabel() == "MB sent by an agent"
-    lines = {line.get_label(): line for line in axes.get_lines()}
-    assert list(lines) == ["Biased-DMT", "DSGT", "D-PSGD, combine then adapt (3 of 3 diverged)"]
+    lines = {line.get_label(): line for line in axes.get_lines() if not line.get_label().startswith("_")}
+    *curves, mark = lines
+    assert curves == ["Biased-DMT", "DSGT", "D-PSGD, combine then adapt (3 of 3 diverged)"]
+    assert mark == "curve ends: all seeds diverged"
+    ends = [line for line in axes.get_lines() if line.get_marker() == "x" and len(line.get_xdata())]
+    assert [line.get_color() for line in ends] == [lines[curves[2]].get_color()], "the mark at the end of that curve"
+    lines = {name: lines[name] for name in curves}
     paid = result.of("dsgt")["bytes_sent"].max()
     assert lines["DSGT"].get_xdata()[-1] == pytest.approx(paid / 1e6)
     looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines.values()]
@@ -69,10 +76,52 @@ def test_a_figure_has_proper_names_units_markers_and_its_legend_off_the_data(res
         assert image.info["dpi"] == pytest.approx((300, 300), abs=0.1)
 
 
+def test_a_method_has_one_look_everywhere_and_no_two_share_one(result):
+    assert set(styles.METHODS) == set(ALGORITHMS)
+    own = {name: styles.method_style(name) for name in ALGORITHMS}
+    assert len({(look.color, look.marker) for look in own.values()}) == len(ALGORITHMS)
+    assert styles.style_methods([*ALGORITHMS]) == [*own.values()], "whatever else is in the figure"
+    drawn = {line.get_label(): line for line in result.plot("loss").get_lines()}["Biased-DMT"]
+    look, web = own["biased-dmt"], page.curves(made_up.study())["methods"][0]
+    assert (drawn.get_color(), drawn.get_linestyle(), drawn.get_marker()) == (look.color, look.line, look.symbol)
+    assert web == {"label": "Biased-DMT", **look.web()}
+    assert (styles.WEB_DASHES.index(web["dash"]), styles.WEB_MARKERS.index(web["marker"])) == (look.dash, look.marker)
+
+
+@given(st.lists(st.sampled_from(["biased-dmt", "gnsd", "d-psgd", "mine", "other"]) | st.text(max_size=3), max_size=64))
+def test_curves_of_one_figure_differ_in_colour_or_marker(methods):
+    looks = styles.style_methods(methods)
+    assert len({(look.color, look.marker) for look in looks}) == len(methods)
+    for method in set(methods) & set(styles.METHODS):
+        assert looks[methods.index(method)] == styles.method_style(method), "the first curve has the method's own"
+    if len(methods) <= 8 and len(set(methods)) == 1:
+        assert len({look.color for look in looks}) == len(methods), "alone, settings differ by colour"
+
+
+def test_a_run_that_came_to_its_target_ends_with_a_star(result):
+    last = pl.col("round") == pl.col("round").max()
+    ended = replace(
+        result,
+        table=result.table.filter(pl.col("algorithm") != "d-psgd").with_columns(
+            status=pl.when(last & (pl.col("algorithm") == "dsgt")).then(pl.lit("reached")).otherwise("status")
+        ),
+        states={key: state for key, state in result.states.items() if key[0] != "d-psgd"},
+    )
+    assert [figures.find_end(ended, label) for label in ended.labels] == [None, "reached"]
+    assert "curve ends: target reached" in [line.get_label() for line in ended.plot("loss").get_lines()]
+
+
+def test_the_end_of_a_curve_against_seconds_has_their_interval(result):
+    seconds = {f"seconds{end}": pl.col("round") * each for end, each in (("", 1.0), ("_low", 0.9), ("_high", 1.1))}
+    axes = made_up.with_columns(result, **seconds).plot("loss", "seconds")
+    bars = [line for line in axes.get_lines() if line.get_linewidth() == 2.4]
+    assert [list(line.get_xdata()) for line in bars[:2]] == [pytest.approx([36, 44])] * 2
+
+
 def test_a_users_own_axes_are_drawn_into(result):
     mine = Figure().add_subplot()
     assert result.plot("loss", ax=mine) is mine
-    assert len(mine.get_lines()) == 3
+    assert sum(len(line.get_xdata()) > 1 for line in mine.get_lines()) == 3
 
 
 def test_an_unknown_style_is_said(result):
@@ -134,25 +183,17 @@ def test_where_the_spec_tells_nothing_variants_keep_their_names(spec):
     assert [one.style for one in found.values()] == [styles.style_of(k) for k in range(3)]
 
 
-def test_tables_compile_as_they_stand(tmp_path):
-    study = made_up.study()
-    claim = 'x̄ᵢ → ∇F, "ē" & 中 100 % of a long text that has to be wrapped somewhere'
-    odd = made_up.VERDICTS[0] | {"claim": claim}
-    written = report.write_artifacts([], [odd], tmp_path)
+def test_a_table_compiles_as_it_stands(tmp_path):
     own = tmp_path / "own.tex"
-    own.write_text(study.to_latex(), encoding="utf-8")
-    texts = [path for path in [*written, own] if path.suffix == ".tex"]
-    assert len(texts) == 2
-    assert r"p{0." in texts[0].read_text(encoding="utf-8"), "long text is wrapped"
+    own.write_text(made_up.study().to_latex(), encoding="utf-8")
     assert r"\mathbf{" in own.read_text(encoding="utf-8"), "the best is bold"
     if shutil.which("pdflatex") is None:
         pytest.skip(TEX)
-    body = "\n\n".join(rf"\input{{{path}}}" for path in texts)
     whole = tmp_path / "whole.tex"
     whole.write_text(
-        "\\documentclass{article}\n\\usepackage{booktabs,graphicx,longtable}\n\\begin{document}\n"
-        + body
-        + "\n\\end{document}\n",
+        "\\documentclass{article}\n\\usepackage{booktabs,graphicx}\n\\begin{document}\n"
+        rf"\input{{{own}}}"
+        "\n\\end{document}\n",
         encoding="utf-8",
     )
     told = subprocess.run(

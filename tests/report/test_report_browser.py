@@ -78,6 +78,9 @@ def test_it_opens_without_errors_and_asks_for_nothing_else(browser, file):
         assert page.locator(".forest .bar").count() == 2, "the verdict in words has no interval"
         assert page.locator(".js-plotly-plot").count() == 6
         assert page.locator("svg.network").count() == 3
+        leaders = page.locator("#study-0 .judged dd > b")
+        assert {text.strip() for text in leaders.all_inner_texts()} <= {"Biased-DMT", "DSGT"}
+        assert leaders.locator(".sign svg").count() == leaders.count() > 0
         assert page.locator("svg.split").count() == 2, "both variants of the first study have one split"
 
 
@@ -137,7 +140,7 @@ def test_a_method_is_toggled_in_the_legend_also_by_keyboard(browser, file):
         assert set(drawn(page)["lines"]) == {"Biased-DMT", "DSGT", CTA}
         page.locator("#study-0 .legend button", has_text="none").click()
         assert drawn(page)["lines"] == {}
-        assert "3 of 3 seeds diverged" in page.locator("#study-0 .legend").inner_text()
+        assert "3 of 3 seeds diverged; the curve ends at ×" in page.locator("#study-0 .legend").inner_text()
 
 
 def test_hovering_tells_mean_and_interval(browser, file):
@@ -176,15 +179,14 @@ def test_a_target_that_moves_tells_what_each_method_pays(browser, file, studies)
         later = box.locator(".targets tr", has_text="DSGT").locator("td").nth(1).inner_text()
     losses, rounds = rows["loss"].to_list(), rows["round"].to_list()
     last = max(k for k, loss in enumerate(losses) if loss > goal)
-    share = (losses[last] - goal) / (losses[last] - losses[last + 1])
-    at = rounds[last] + share * (rounds[last + 1] - rounds[last])
+    marks = rounds[last], rounds[last + 1]
+    assert cells[1] == f"{marks[0]}–{marks[1]}", "the two marks, and no round between them"
+    assert cells[2] == f"{marks[0] + 1}–{marks[1] + 1}"
     each = rows["bytes_sent"][-1] / rows["round"][-1]
-    assert float(cells[1]) == pytest.approx(at, rel=0.02)
-    assert float(cells[2]) == pytest.approx(at + 1, rel=0.02)
-    assert float(cells[3]) == pytest.approx(at * each / 1e6, rel=0.02)
-    assert float(cells[5]) == pytest.approx(0.2 * at, rel=0.02)
+    assert [float(end) for end in cells[3].split("–")] == pytest.approx([at * each / 1e6 for at in marks], rel=0.02)
+    assert [float(end) for end in cells[5].split("–")] == pytest.approx([0.2 * at for at in marks], rel=0.02)
     assert diverged[1:] == ["diverged"] * 5
-    assert later == "not reached" or float(later) > float(cells[1])
+    assert later == "not reached" or int(later.split("–")[-1]) > marks[1]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,12 @@ def test_verdicts_come_first_and_the_commands_last(text):
             "other",
             "Bias on two networks",
         ),
-        *("What it costs to come to a target", "How sensitive methods are to the step size", "At the end of the runs"),
+        *(
+            "Who is ahead at equal cost",
+            "The price of a target",
+            "How sensitive methods are to the step size",
+            "At the end of the runs",
+        ),
         *("Network", "Data of each agent", "Spec, versions and machine", "How to repeat it"),
     ]
 
@@ -61,7 +66,13 @@ def test_without_verdicts_and_facts_and_tuning_there_is_still_a_report(study):
     bare = replace(study, facts={}, tuning=None)
     heads = re.findall("<h[23]>(.*?)</h[23]>", body(page.render([bare], [], "t", "")))
     assert heads == [
-        *(study.title, "What it costs to come to a target", "At the end of the runs", "Spec, versions and machine"),
+        *(
+            study.title,
+            "Who is ahead at equal cost",
+            "The price of a target",
+            "At the end of the runs",
+            "Spec, versions and machine",
+        ),
         "How to repeat it",
     ]
 
@@ -87,6 +98,12 @@ def test_embedded_data_cannot_leave_its_element(bad):
     assert json.loads(inside) == {bad: [bad]}
 
 
+def test_a_report_on_nothing_is_refused(tmp_path):
+    with pytest.raises(InputError, match="no study"):
+        report.write([], [], tmp_path / "r.html", "t", "")
+    assert not list(tmp_path.iterdir())
+
+
 def test_writing_is_atomic(study, tmp_path, monkeypatch):
     file = tmp_path / "new" / "report.html"
     assert report.write([study], [], file, "first", "") == file
@@ -95,24 +112,13 @@ def test_writing_is_atomic(study, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "gossamer.basics.files.os.replace", lambda *_: (_ for _ in ()).throw(OSError(28, "disk is full"))
     )
-    with pytest.raises(InputError, match=r"cannot write .*disk is full"):
+    with pytest.raises(OSError, match="disk is full"):
         report.write([study], [], file, "second", "")
     assert file.read_bytes() == before
 
 
 def test_the_same_studies_give_the_same_bytes(study, text):
     assert page.render([study], made_up.VERDICTS, "The title", "make reproduce") == text
-
-
-def test_a_bad_verdict_is_said(study, tmp_path):
-    with pytest.raises(InputError, match="verdict 0 has no 'claim'"):
-        report.write([study], [{"experiment": "a"}], tmp_path / "r.html", "t", "")
-    wrong = made_up.VERDICTS[0] | {"verdict": "hold"}
-    with pytest.raises(InputError, match="did you mean 'holds'"):
-        report.write([study], [wrong], tmp_path / "r.html", "t", "")
-    with pytest.raises(InputError, match="no study"):
-        report.write([], [], tmp_path / "r.html", "t", "")
-    assert not list(tmp_path.iterdir())
 
 
 def test_bands_are_those_of_the_figures(study, text):

@@ -95,7 +95,7 @@ def test_what_differs_in_specs_and_code_is_listed():
     assert "no specs: an oracle is known by a spec only" in str(gs.compare(first, study({"gnsd": BASE})))
     same = str(gs.compare(first, first))
     assert "the specs are the same" in same
-    assert "the same code, versions and machine" in same
+    assert "the same version of Gossamer, packages and machine" in same
 
 
 def test_lists_of_tables_are_told_apart_by_name_or_by_number():

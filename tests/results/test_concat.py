@@ -8,6 +8,7 @@ import gossamer as gs
 from gossamer.core import InputError
 from gossamer.results.study import Study
 from tests.results.side_by_side import made_up
+from tests.table import table
 
 A = made_up({"gnsd": [1.0, 1.1], "d-psgd": [1.2, 1.3]})
 
@@ -25,7 +26,7 @@ def test_results_stand_side_by_side_under_their_labels():
     assert "data differs" not in said
 
 
-@pytest.mark.parametrize(
+@table(
     ("changed", "word", "message"),
     [
         ({"data": "e2"}, "problem", r"data differs: made up \(d1d1d1d1d1d1\) \(a\); made up \(e2e2e2e2e2e2\) \(b\)"),
@@ -66,11 +67,9 @@ def test_problems_of_specs_are_compared_and_the_place_of_a_file_is_not():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([("a", A), ("a", A)], "two results are called 'a'"),
-        ({"a": A}, "several results side by side, but got 1"),
-        ({"": A, "b": A}, "a label must be text"),
+        ({"a": A}, "concat takes a dictionary of several results by label, but got"),
         ({"a": A, "b": 3}, "'b' must be a Result or a Study, but is 3"),
-        ([A, A], r"pairs \(label, result\)"),
+        ([A, A], "concat takes a dictionary of several results by label, but got"),
     ],
 )
 def test_bad_input_is_said(given, message):
@@ -88,7 +87,7 @@ def test_a_study_brings_its_variants_its_tuning_and_its_facts(tmp_path):
         {
             **{"variant": ["x", "y"], "replicate": [0, 0], "algorithm": ["gnsd"] * 2, "setting": ["eta=0.1"] * 2},
             **{"eta": [0.1, 0.1], "criterion": ["loss"] * 2, "value": [1.0, 1.1], "diverged": [0, 0]},
-            **{"extension": [0, 0], "chosen": [True, True]},
+            **{"stage": [0, 0], "chosen": [True, True]},
         }
     )
     inner = Study("s", "S", "title = 's'\n", {"x": A, "y": A}, tuning, {"x": {"agents": 4}, "y": {"agents": 4}})

@@ -132,10 +132,10 @@ def test_summaries_show_it_and_files_keep_it(result, tmp_path):
 def test_without_the_extra_runs_say_what_to_install(result, monkeypatch):
     monkeypatch.setattr(privacy, "find_spec", lambda name: None)
     assert str(result.summary()).endswith(
-        'private, but to see ε: dp-accounting is not installed: `pip install "gossamer[privacy]"`.'
+        "private, but to see ε: dp-accounting is not installed: `pip install -e '.[privacy]'` in the clone."
     )
     assert "epsilon" not in result.summary().table.columns
-    with pytest.raises(MissingAccounting, match=r'dp-accounting is not installed: `pip install "gossamer\[privacy\]"`'):
+    with pytest.raises(MissingAccounting, match=r"dp-accounting is not installed: `pip install -e '\.\[privacy\]'`"):
         result.privacy()
 
 

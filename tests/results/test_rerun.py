@@ -68,7 +68,7 @@ def on_disk(folder):
 
 
 def test_a_run_that_finds_everything_done_changes_nothing_on_disk(tmp_path):
-    tuning = "[tuning]\neta = [0.01, 0.1]\nbudget = 8\nseeds = 1\nextensions = 0\n"
+    tuning = "[tuning]\neta = [0.01, 0.1]\nbudget = 8\nseeds = 1\n"
     text = SMALL.replace("eta = 0.2\n", tuning)
     text += '\n[[variant]]\nname = "a"\n\n[[variant]]\nname = "b"\nnetwork = { name = "complete" }\n'
     spec = written(tmp_path, text)

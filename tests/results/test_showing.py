@@ -4,7 +4,6 @@ import re
 from html.parser import HTMLParser
 
 import numpy as np
-import pytest
 
 import gossamer as gs
 from gossamer.basics.html import panel, tag
@@ -14,6 +13,7 @@ from gossamer.oracles import measure
 from gossamer.paper.verdicts import Verdict, Verdicts
 from gossamer.results.study import Study
 from tests.results.side_by_side import made_up
+from tests.table import table
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="a()">&'
 
@@ -59,7 +59,7 @@ def lone_study(result):
     return Study("s", HOSTILE, "", {"": result}, None)
 
 
-@pytest.mark.parametrize(
+@table(
     ("thing", "line"),
     [
         (gs.BiasedDMT(eta=0.1, lam=0.05), "BiasedDMT(eta=0.1, lam=0.05)"),
@@ -155,16 +155,6 @@ def test_verdicts_are_a_list_and_a_table():
     assert repr(verdicts) == "Verdicts(3 claims: 2 holds, 1 undecided)"
     assert "2 times" in harmless(verdicts._repr_html_())
     assert repr(Verdicts()) == "Verdicts(0 claims: none)"
-
-
-@pytest.mark.parametrize(
-    ("network", "lines"),
-    [(RING, 4), (gs.networks.complete(5), 10), (gs.networks.directed_ring(6), 6), (gs.networks.ring(100), 0)],
-)
-def test_a_small_network_is_drawn_with_a_line_for_every_link(network, lines):
-    page = harmless(network._repr_html_())
-    assert page.count("<line ") == lines == (network.links if lines else 0)
-    assert repr(network) in page
 
 
 def test_html_is_escaped_unless_it_was_made_by_a_tag():

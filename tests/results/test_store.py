@@ -86,21 +86,6 @@ def with_code(seed=3, **made_by):
     }
 
 
-def test_any_changed_bit_is_noticed(store):
-    store.put(KEY, CELL)
-    path = next(store.folder.iterdir())
-    data = path.read_bytes()
-    rng = np.random.default_rng(0)
-    for bit in rng.choice(8 * len(data), 300, replace=False):
-        changed = bytearray(data)
-        changed[bit // 8] ^= 1 << bit % 8
-        path.write_bytes(changed)
-        assert store.get(KEY) is None
-    assert len(store.said) == 300
-    damage = "does not match|is no record|is of format"
-    assert all(re.search(rf"\.cell is damaged \(its .*({damage}).*\): computed anew", text) for text in store.said)
-
-
 def test_a_cell_in_the_place_of_another_is_noticed(store):
     store.put(with_code(3), CELL)
     store.put(with_code(4), CELL)

@@ -13,6 +13,7 @@ from gossamer import cli
 from gossamer.core import InputError
 from gossamer.experiments.running import build_setup
 from gossamer.specs.spec import Spec
+from tests.table import table
 
 GOOD = """
 [problem]
@@ -65,11 +66,19 @@ BAD = {
     "no compressor": ('"biased-dmt"\neta = 0.1\nlam = 0.5', '"beer"\ngamma = 0.5', "key 'compressor' is missing"),
     "several values": ("lam = 0.5", "lam = [0.1, 0.5]", r"lam must be one value, but is \[0.1, 0.5\]. To try several"),
     # the grid is refused before anything is written
-    "eta fixed": ("lam = 0.5", "", "fixes eta, so that there is no grid"),
+    "eta fixed": (
+        "lam = 0.5",
+        "",
+        "0.01, 0.1]",
+        '0.01, 0.1]\nsampler = "grid"',
+        "leaves no step size open, and sampler",
+    ),
     "three open": (
         '"biased-dmt"\neta = 0.1\nlam = 0.5',
         '"motef"\ncompressor = { kind = "bf16" }',
-        "open, but the grid",
+        "0.01, 0.1]",
+        "0.01, 0.1]\nbudget = 4",
+        "budget = 4 is too small for the 3 numbers that motef leaves open .*: give at least 6",
     ),
     "grid of lam": (
         "eta = 0.1\nlam = 0.5",
@@ -79,7 +88,7 @@ BAD = {
         r"must be a number in \(0, 1\]",
     ),
     "same lam": ("0.01, 0.1]", "0.01, 0.1]\nlam = [0.5, 0.5]", "the values of lam must be at least one, all different"),
-    "one eta each": (B, '"biased-dmt"', "0.01, 0.1]", "0.01, 0.1]\nbudget = 4", "at least twice it"),
+    "one eta each": (B, '"biased-dmt"', "0.01, 0.1]", '0.01, 0.1]\nsampler = "grid"\nbudget = 4', "at least twice it"),
     "infinite eta": ("[0.01, 0.1]", "[0.01, inf]", "eta must be"),
     "step sizes that overflow": ("[0.01, 0.1]", "[1e300, 1e308]", r"eta must lie between 1e-30 and 1e\+30, but is"),
     "wide grid": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 1000000000", "less than or equal to 100000"),
@@ -132,9 +141,21 @@ BAD = {
     "time": ("steps = 30", "steps = 12:30:00", "of the type time"),
     "number for a file": (
         "[run]",
-        '[clock]\nlinks = { kind = "file", file = 3 }\n[run]',
-        r"\[clock\] links: file: it cannot be made of",
+        '[clock]\ncompute = { kind = "trace", file = 3 }\n[run]',
+        r"\[clock\] compute: trace: it cannot be made of",
     ),
+    "verdict by an unknown metric": (
+        "[run]",
+        '[verdict]\nmetric = "speed"\n[run]',
+        "no metric 'speed' is measured along a run",
+    ),
+    "verdict by a metric of the end": (
+        "[run]",
+        '[verdict]\nmetric = "worst_loss"\n[run]',
+        "no metric 'worst_loss' is measured along a run",
+    ),
+    "verdict with an unknown key": ("[run]", "[verdict]\nmargin = 0.1\n[run]", "'verdict.margin' is not known"),
+    "nothing matters": ("[run]", "[verdict]\nmatters = 0.0\n[run]", "input should be greater than 0"),
     "true for a number": ("eta = 0.1", "eta = true", "must be a number"),
     "true in a list": ("[[1.0, 0.0]", "[[true, 0.0]", "A must be numbers"),
     "ragged": ("[0.0, 1.0]", "[0.0]", "b must be numbers"),
@@ -192,7 +213,7 @@ def gossamer(*arguments, monkeypatch, capsys):
     return ended.value.code, capsys.readouterr().err
 
 
-@pytest.mark.parametrize("case", BAD)
+@table("case", BAD)
 def test_a_bad_spec_ends_with_2_and_writes_nothing(case, tmp_path, monkeypatch, capsys):
     *pairs, message = BAD[case]
     text = GOOD
@@ -258,7 +279,7 @@ def places(tree, at=()):
         yield from places(value, (*at, key))
 
 
-@pytest.mark.parametrize("place", list(places(BASE)), ids=lambda place: ".".join(map(str, place)))
+@table("place", list(places(BASE)))
 def test_no_value_anywhere_ends_in_a_traceback(place):
     made(BASE)
     for value in NEVER:
@@ -271,7 +292,7 @@ def test_no_value_anywhere_ends_in_a_traceback(place):
             made(spec)
 
 
-@pytest.mark.parametrize("given", [None, [], "spec", 3, {1: 2}, {"problem": None}])
+@table("given", [None, [], "spec", 3, {1: 2}, {"problem": None}])
 def test_what_is_no_spec_is_refused(given):
     with pytest.raises(InputError):
         Spec.of(given)
@@ -281,7 +302,7 @@ def test_a_key_without_a_value_is_left_out():
     assert Spec.of({**copy.deepcopy(BASE), "tuning": None, "algorithm": [{"name": "d-psgd", "eta": 1}]}).tuning is None
 
 
-@pytest.mark.parametrize(
+@table(
     ("algorithm", "network", "message"),
     [
         ("d2", gs.networks.random_matching(4), "needs the same mixing matrix"),

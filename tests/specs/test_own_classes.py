@@ -8,6 +8,7 @@ import pytest
 
 import gossamer as gs
 from tests.specs.test_own_code import same
+from tests.table import table
 
 PROBLEM = gs.problems.quadratic(np.diag([2.0, 0.5]), np.random.default_rng(0).normal(size=(4, 2)))
 
@@ -59,7 +60,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("case", BROKEN)
+@table("case", BROKEN)
 def test_a_rule_that_breaks_the_contract_is_told_what_it_wants(case):
     step, init, message = BROKEN[case]
     with pytest.raises(gs.InputError, match=message):
@@ -145,7 +146,7 @@ def test_a_count_is_static_tuned_and_checked():
     assert result.final("loss").keys() == {"counted(eta=0.1, often=1)", "counted(eta=0.1, often=3)"}
     with pytest.raises(gs.InputError, match=r"Counted\(often=…\) must be a whole number of at least 1, but is 1\.5"):
         Counted(0.1, 1.5)
-    options = {"eta": (0.01, 1.0), "budget": 4, "extensions": 0, "seeds": 1, "progress": False}
+    options = {"eta": (0.01, 1.0), "budget": 4, "seeds": 1, "progress": False}
     tuned = gs.tune([Counted], PROBLEM, "ring", steps=10, often=[1, 4], **options)
     assert sorted(tuned.table()["often"].unique().to_list()) == [1.0, 4.0]
     with pytest.raises(gs.InputError, match=r"often = \[…\] must be a whole number"):

@@ -19,6 +19,7 @@ from gossamer.results.store import Store
 from gossamer.results.study import Study
 from gossamer.specs.catalogue import load_file
 from tests.commands import gossamer
+from tests.table import table
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SMALLER = {
@@ -126,7 +127,7 @@ def test_without_its_file_a_spec_says_what_it_does_not_know(files, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
+@table(
     ("text", "message"),
     [
         ("def f(:", "line 1, is not Python"),

@@ -12,7 +12,8 @@ from gossamer.core import InputError
 from gossamer.theory import Factors, certify, coefficients, corollary, propagate, step_limit, steps_limit
 from gossamer.theory.certificate import check_descent, check_lemmas
 from gossamer.theory.constants import Constants
-from gossamer.theory.lyapunov import PAPER
+from gossamer.theory.theorem import PAPER, phi_at_start
+from tests.table import table
 from tests.theory import theory_settings as ts
 
 RULE = gs.BiasedDMT(eta=0.05, lam=0.1)
@@ -139,7 +140,7 @@ def test_the_right_constants_hold_on_all_of_them(runs):
     assert [violated(judge(*run)) for run in runs] == [[]] * len(runs)
 
 
-@pytest.mark.parametrize("name", WRONG)
+@table("name", WRONG)
 def test_a_wrong_constant_is_caught(runs, name):
     share, where = WRONG[name]
     wrong = Factors(**{name: share * getattr(PAPER, name)})
@@ -184,7 +185,7 @@ def test_certificate_of_a_covered_setting():
     # without bias and noise the bound of Φ⁰ is attained
     constants = certificate.constants
     assert certificate.bounds[0].phi == pytest.approx(
-        constants.phi(coefficients(4, constants.gap, constants.smoothness, 0.0, eta, lam))
+        phi_at_start(constants, coefficients(4, constants.gap, constants.smoothness, 0.0, eta, lam))
     )
 
 

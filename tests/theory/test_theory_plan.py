@@ -1,4 +1,4 @@
-"""Constants and where they come from, the limit of stability, plans, and Table I."""
+"""Constants and where they come from, the limit of stability, and plans."""
 
 import dataclasses
 import json
@@ -21,14 +21,15 @@ from gossamer.theory import (
     eta_limit,
     floor,
     lam_limit,
-    orders_of,
     plan,
     propagate,
     step_limit,
     steps_for,
 )
 from gossamer.theory.moments import System
-from gossamer.theory.stability import largest, spectrum
+from gossamer.theory.planning import largest, spectrum
+from gossamer.theory.theorem import phi_at_start
+from tests.table import table
 from tests.theory import theory_settings as ts
 
 SOME = Constants(5, 0.4, 2.0, 3.0, 0.003, 0.07, 0.2, 1.5, heterogeneity_at_start=1.0, gradients_at_start=4.0)
@@ -135,7 +136,7 @@ def test_phi_at_the_start_is_bounded_by_the_constants():
         assert average <= c.start.average
         assert estimation <= c.start.estimation
         w = coefficients(4, c.gap, c.smoothness, c.relative, 0.01, 0.1)
-        assert c.phi(w) >= loss + w.c2 * tracking + w.c3 * average + w.c4 * estimation
+        assert phi_at_start(c, w) >= loss + w.c2 * tracking + w.c3 * average + w.c4 * estimation
 
 
 @pytest.mark.parametrize(("eta", "lam"), [(0.1, 0.3), (0.4, 0.05), (2.0, 0.5)])
@@ -228,10 +229,23 @@ def test_plan_says_what_cannot_be_had():
     assert all(prescription.bound.total == pytest.approx(0.01, rel=1e-4) for prescription in reached.prescriptions)
 
 
+def test_a_bound_above_the_start_is_called_vacuous():
+    problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
+    start = float((problem.gradient(problem.start) ** 2).sum())
+    assert constants_of(problem, network, gs.oracles.exact()).gradient_at_start == pytest.approx(start)
+    below = plan(problem, network, target=0.99 * start, trial=False)
+    assert below.vacuous == ()
+    assert "Vacuous" not in str(below)
+    above = plan(problem, network, target=1.01 * start, trial=False)
+    assert above.vacuous == ("printed", "repaired")
+    assert "Vacuous, printed and repaired: the bound is above" in str(above)
+    assert above.asdict()["vacuous"] == ["printed", "repaired"]
+
+
 CIRCLE = gs.networks.directed(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]))
 
 
-@pytest.mark.parametrize(
+@table(
     ("network", "options", "message"),
     [
         (gs.networks.ring(4), {"steps": 10, "target": 0.1}, "steps or a target, but not both"),
@@ -246,17 +260,3 @@ CIRCLE = gs.networks.directed(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)
 def test_what_cannot_be_planned_is_refused(network, options, message):
     with pytest.raises(InputError, match=message):
         plan(ts.quadratics(4, 2), network, **options)
-
-
-def test_table_1():
-    orders = orders_of(SOME, 10_000)
-    rows = {row.method: row for row in orders.rows}
-    fast = 1 / math.sqrt(5 * 10_000)
-    assert rows["Biased-DMT"].transient == pytest.approx(fast)
-    assert rows["Biased-DMT"].floor == pytest.approx(0.003 * 1.5 + 0.07)
-    assert rows["Biased-DSGD"].transient == pytest.approx(fast + 5 / 10_000)
-    assert rows["Biased-DSGD"].floor == pytest.approx(1.5 / 0.16 + 0.003 * 1.5 + 0.07)
-    assert rows["D-PSGD"].floor == rows["DSGDm"].floor == pytest.approx(1.5 / 0.4)
-    assert rows["GT-DSGD"].floor == 0
-    assert "Orders only: the table omits constants" in str(orders)
-    assert json.loads(json.dumps(orders.asdict()))["note"].startswith("orders only")

@@ -10,6 +10,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import gossamer as gs
 from gossamer.data.splits import split
 from gossamer.torch import Decentralized, SplitSampler, resume, save
+from tests.table import table
 
 LABELS = np.random.default_rng(0).integers(0, 5, 103)
 
@@ -74,7 +75,7 @@ def test_a_part_of_a_dataset_is_split_by_its_own_labels():
     assert np.array_equal(mine, direct)
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "message"),
     [
         (lambda: SplitSampler(LABELS, 0), "batch must be a whole number of at least 1, but is 0"),

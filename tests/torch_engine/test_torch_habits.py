@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 import gossamer as gs
 from gossamer.torch import Decentralized
+from tests.table import table
 from tests.torch_engine import forked, habits
 from tests.torch_engine.small import STEPS, problem, same, steps, weight
 
@@ -322,7 +323,7 @@ def test_keys_of_a_group_reach_the_inner_optimizer():
     same(mine, theirs)
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "message"),
     [
         (
@@ -348,10 +349,6 @@ def test_keys_of_a_group_reach_the_inner_optimizer():
             "optimizer must support momentum .* with `cycle_momentum` option",
         ),
         (lambda: Decentralized([weight()], DMT).step(), r"no parameter has a gradient: call loss\.backward\(\) before"),
-    ],
-    ids=[
-        *("betas without inner", "unknown key", "LBFGS inside", "deepcopy", "pickle", "add_param_group"),
-        *("OneCycleLR without momentum", "no backward"),
     ],
 )
 def test_what_cannot_be_is_refused_with_the_way_out(make, message):

@@ -9,6 +9,7 @@ import torch
 import gossamer as gs
 from gossamer.core import rule
 from gossamer.torch import Decentralized, NotFinite
+from tests.table import table
 from tests.torch_engine import forked, inner_steps
 from tests.torch_engine.small import problem, same, steps, weight
 
@@ -177,7 +178,7 @@ class AsksTwice:
         return gs.State(x=s.x - self.eta * (a + b))
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "message"),
     [
         (lambda: Decentralized([weight()], gs.DPSGD(0.1), local_steps=4), "local_steps=4 needs an optimizer"),

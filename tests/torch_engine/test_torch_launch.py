@@ -53,7 +53,7 @@ def test_a_signal_to_launch_ends_all_processes(number, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_to_an_elastic_launch_ends_all_processes(number, tmp_path):
-    pytest.importorskip("torchft", reason='needs torchft, from `pip install "gossamer[elastic]"`')
+    pytest.importorskip("torchft", reason="needs torchft, from `pip install -e '.[elastic]'`")
     end_launch(number, tmp_path, "--elastic", torchruns=2)
 
 

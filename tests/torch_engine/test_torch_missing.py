@@ -20,4 +20,4 @@ def test_without_torch_it_says_what_to_install():
     done = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, timeout=120)
     assert done.returncode == 1
     assert done.stdout.startswith("BiasedDMT(")
-    assert 'pip install "gossamer[torch]"' in done.stderr.splitlines()[-1]
+    assert "`pip install -e '.[torch]'` in the clone" in done.stderr.splitlines()[-1]

@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 import gossamer as gs
 from gossamer.torch import Decentralized, mean_model
+from tests.table import table
 from tests.torch_engine import forked, nodes
 from tests.torch_engine.small import weight
 
@@ -53,7 +54,7 @@ def told():
     return forked.run(nodes.refused, 4)
 
 
-@pytest.mark.parametrize(
+@table(
     ("what", "message"),
     [
         ("two dimensions", r"mesh must be one dimension of a DeviceMesh, .*\[.across.\], but is DeviceMesh"),

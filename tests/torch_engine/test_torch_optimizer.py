@@ -13,6 +13,7 @@ import torch
 
 import gossamer as gs
 from gossamer.torch import Decentralized
+from tests.table import table
 from tests.torch_engine.small import problem, same, steps, weight
 
 
@@ -131,9 +132,7 @@ def test_a_full_gradient_without_a_way_to_it_is_refused():
 LEAD = gs.LEAD(0.1, 0.5, gs.compressors.identity())
 
 
-@pytest.mark.parametrize(
-    "rule", [gs.DecentLaM(0.1, 0.9), gs.QGDSGDm(0.1, 0.9), LEAD, gs.DPSGD(0.1)], ids=lambda r: r.name
-)
+@table("rule", [gs.DecentLaM(0.1, 0.9), gs.QGDSGDm(0.1, 0.9), LEAD, gs.DPSGD(0.1)])
 def test_a_rate_of_zero_is_refused_by_rules_that_divide_by_it(rule):
     params, loss = problem()
     optimizer = Decentralized(params, rule)
@@ -196,7 +195,7 @@ def test_grad_mode_is_left_as_it_was():
     assert not any(value.requires_grad for value in optimizer._arrays().values())
 
 
-@pytest.mark.parametrize(
+@table(
     ("make", "message"),
     [
         (lambda: Decentralized([], gs.DPSGD(0.1)), "there are no parameters to train"),

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from gossamer import networks
+from tests.table import table
 from tests.torch_engine import forked, worlds
 
 
-@pytest.mark.parametrize(
+@table(
     ("what", "message"),
     [
         (
@@ -59,6 +60,11 @@ def test_bytes_and_messages_are_counted(ranks):
     for found in ranks:
         assert (found["counters"].bytes_sent, found["counters"].messages) == (2 * 2 * 80, 4)
         assert found["compressed"] == (3 * 2 * 3 * (4 + 4), 6)
+
+
+def test_no_buffer_is_kept_that_no_message_uses(ranks):
+    """Biased-DMT starts with a message of one vector, and its rounds send two: buffers of the start are let go."""
+    assert [of_rank["idle"] for of_rank in ranks] == [0] * 4
 
 
 def test_a_rank_that_overflows_keeps_no_one_waiting(ranks):

@@ -52,6 +52,7 @@ def together(rank, size):
     found["consensus"] = optimizer.consensus_error()
     found["counters"] = optimizer.counters
     found["compressed"] = sent_by(gs.ChocoSGD(0.1, 0.5, compressors.top_k(3)))
+    found["idle"] = idle_buffers(gs.BiasedDMT(0.1, 0.3))
     found["overflow"] = overflowing(rank)
     return found
 
@@ -69,6 +70,21 @@ def sent_by(rule):
         (x * torch.arange(100)).sum().backward()
         optimizer.step()
     return optimizer.counters.bytes_sent, optimizer.counters.messages
+
+
+def idle_buffers(rule):
+    """How many buffers are in no message, after steps that overlap."""
+    import torch
+
+    from gossamer.torch import Decentralized
+
+    x = torch.nn.Parameter(torch.zeros(100))
+    optimizer = Decentralized([x], rule, "ring", timeout=20)
+    for _ in range(2):
+        optimizer.zero_grad()
+        x.sum().backward()
+        optimizer.step()
+    return len(optimizer.exchange._free)
 
 
 def overflowing(rank):

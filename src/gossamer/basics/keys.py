@@ -104,7 +104,8 @@ def keys_of(seeds: Any, agents: int, *, using: Any = np) -> Keys:
     zero, counters = np.zeros(1, np.uint32), partial(using.arange, dtype=np.uint32)
     high, low = encrypt((zero + np.uint32(RUN), using.asarray(seeds, np.uint32)[:, None]), zero, counters(2))
     words = encrypt((high[..., None], low[..., None]), zero, counters(agents))
-    return jax.random.wrap_key_data(jnp.asarray(using.stack(words, axis=-1)), impl=THREEFRY)
+    words = using.stack(words, axis=-1)
+    return jax.random.wrap_key_data(jax.device_put(words) if using is np else words, impl=THREEFRY)
 
 
 def of_round(key: Key[Array, ""], number: Any) -> Key[Array, ""]:

@@ -1,29 +1,19 @@
-"""Progress of a run: a bar on a terminal or in a notebook, nothing elsewhere.
-
-Nothing here imports IPython first: a notebook's kernel has it loaded, and elsewhere there is no notebook to draw in.
-"""
+"""Progress of a run: a bar on a terminal, lines in a notebook, nothing elsewhere."""
 
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from rich.console import Console
-from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
-from rich.progress import Progress as RichProgress
-
-from gossamer.basics.html import tag
 from gossamer.basics.text import visible
+
+if TYPE_CHECKING:  # Rich is slow to import, and most runs draw no bar
+    from rich.console import Console
+    from rich.progress import TaskID
 
 QUIET_FOR = 2.0
 """Seconds before a bar appears: a shorter run leaves the terminal alone."""
-
-KERNEL = "ZMQInteractiveShell"
-"""The shell of a notebook's kernel, or its base class; IPython on a terminal has another shell."""
-
-PAUSE_IN_NOTEBOOK = 0.2
-"""Seconds between two pictures of a bar in a notebook: each is a message that waits in a queue until it is drawn."""
 
 Report = Callable[[str, int, int, float | None], None]
 """Called as a run goes on with (algorithm, rounds done, rounds in all, the latest loss if it was measured)."""
@@ -33,18 +23,20 @@ Report = Callable[[str, int, int, float | None], None]
 def reporting(wanted: bool | Report) -> Iterator[Report]:
     """Yield the function to report to: the user's own, a bar, or a function that does nothing.
 
-    A bar needs a terminal or a notebook. Unless `wanted` is False, the function can also `say` a line that must not
-    wait, such as that a run will take more than an hour. Where progress shows, it also says how long every run of more
-    than some seconds will take.
+    A bar needs a terminal; a notebook gets lines, since rich's bar would need ipywidgets there. Unless `wanted` is
+    False, the function can also `say` a line that must not wait, such as that a run will take more than an hour. Where
+    progress shows, it also says how long every run of more than some seconds will take.
     """
     if callable(wanted):
         yield wanted
     elif not wanted:
         yield lambda *_: None
     else:
+        from rich.console import Console
+
         console = Console(file=sys.stderr)
         is_drawable = console.is_terminal and not console.is_dumb_terminal
-        report = NotebookBar(console) if in_notebook() else Bar(console) if is_drawable else Notices()
+        report = Lines() if console.is_jupyter else Bar(console) if is_drawable else Notices()
         try:
             yield report
         finally:
@@ -132,8 +124,10 @@ class Bar(Notices):
 
     watched = True
 
-    def __init__(self, console: Console):
-        self._bar = RichProgress(
+    def __init__(self, console: "Console"):
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        self._bar = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=30),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f} rounds{task.fields[details]}"),
@@ -158,61 +152,15 @@ class Bar(Notices):
             self._loss = f", F = {loss:.5g}"
         since, first = self._start
         rate = f", {(done - first) / max(now - since, 1e-9):,.0f} a second" if done > first else ""
-        self.draw(visible(name), done, total, rate + self._loss, is_new)
-
-    def draw(self, name: str, done: int, total: int, details: str, is_new: bool) -> None:
-        """Show the bar, from its start if the algorithm is new."""
         if is_new or self._task is None:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._bar.start()
-            self._task = self._bar.add_task(name, total=total, details="")
-        self._bar.update(self._task, description=name, completed=done, details=details)
+            self._task = self._bar.add_task("", total=total, details="")
+        self._bar.update(self._task, description=visible(name), completed=done, details=rate + self._loss)
 
     def say(self, text: str) -> None:
         self._bar.console.print(text, markup=False, highlight=False)
 
     def close(self) -> None:
         self._bar.stop()
-
-
-class NotebookBar(Bar):
-    """A bar in the output of a notebook's cell, which is updated in place and removed at the end.
-
-    Rich's own bar needs ipywidgets there, which many notebooks lack.
-    """
-
-    def __init__(self, console: Console):
-        super().__init__(console)
-        self._handle: Any = None
-        self._drawn = float("-inf")
-
-    def draw(self, name: str, done: int, total: int, details: str, is_new: bool) -> None:
-        now = time.monotonic()
-        if not is_new and done < total and now - self._drawn < PAUSE_IN_NOTEBOOK:
-            return
-        self._drawn = now
-        text = f"{done:,}/{total:,} rounds{details}"
-        bar = tag("progress", value=done, max=max(total, 1), style="vertical-align: middle")
-        # both forms: a front end without HTML shows the text
-        picture = {"text/html": tag("div", f"{name} ", bar, f" {text}"), "text/plain": f"{name}: {text}"}
-        if self._handle is None:
-            from IPython.display import display  # pyright: ignore[reportMissingImports]
-
-            self._handle = display(picture, raw=True, display_id=True)
-        else:
-            self._handle.update(picture, raw=True)
-
-    def say(self, text: str) -> None:
-        Notices.say(self, text)
-
-    def close(self) -> None:
-        if self._handle is not None:
-            self._handle.update({"text/html": "", "text/plain": ""}, raw=True)
-
-
-def in_notebook() -> bool:
-    """Return True if a notebook shows what this process displays."""
-    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    shell = get_shell() if callable(get_shell) else None
-    return any(kind.__name__ == KERNEL for kind in type(shell).__mro__)

@@ -37,34 +37,28 @@ def free_memory() -> float:
     with suppress(OSError):  # Linux also says how much of it is in use
         available = re.search(r"^MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text(), re.M)
         free = 1024.0 * int(available[1]) if available else free
-    return min([free, *(_left_in(*group) for group in _groups())])
+    return min([free, *map(_left_in, _control_groups())])
 
 
-def _groups() -> list[tuple[Path, str, str]]:
-    """Return the folders of this process's control groups, with the files for the limit and for what is used."""
-    groups = []
+def _control_groups() -> list[Path]:
+    """Return the folders of this process's control group and of the one around all: none where there are none."""
     try:
         lines = Path("/proc/self/cgroup").read_text().splitlines()
     except OSError:
         return []
-    for line in lines:
-        _, kinds, path = line.split(":", 2)
-        if kinds == "":  # version 2 has one hierarchy for all kinds of limits, version 1 one for each
-            files, root = ("memory.max", "memory.current"), Path("/sys/fs/cgroup")
-        elif "memory" in kinds.split(","):
-            files, root = ("memory.limit_in_bytes", "memory.usage_in_bytes"), Path("/sys/fs/cgroup/memory")
-        else:
-            continue
-        groups += [(folder, *files) for folder in (root / path.lstrip("/"), root)]
-    return groups
+    root = Path("/sys/fs/cgroup")
+    # of version 2, which has one hierarchy for all kinds of limits
+    own = [root / line.removeprefix("0::").lstrip("/") for line in lines if line.startswith("0::")]
+    return [*own, root]
 
 
-def _left_in(folder: Path, limit: str, used: str) -> float:
+def _left_in(folder: Path) -> float:
     """Return the bytes that a control group may still take; infinity where it says nothing."""
     try:
-        most = float((folder / limit).read_text().strip().replace("max", "inf"))
+        most = float((folder / "memory.max").read_text().strip().replace("max", "inf"))
+        used = float((folder / "memory.current").read_text())
         inactive = re.search(r"^inactive_file (\d+)", (folder / "memory.stat").read_text(), re.M)
         # files that are cached but not in use count as used, and are given up when memory is needed
-        return max(0.0, most - float((folder / used).read_text()) + (float(inactive[1]) if inactive else 0.0))
+        return max(0.0, most - used + (float(inactive[1]) if inactive else 0.0))
     except (OSError, ValueError):
         return float("inf")

@@ -28,14 +28,13 @@ COMMANDS = (
     "compare",
     "list",
     "networks",
-    "data",
     "launch",
 )
 """The commands, each a file here; importing it adds it to the app."""
 
 
 def main() -> None:
-    """Run the command that is named; bad input ends with its message and exit code 2, never with a traceback."""
+    """Run the command that is named; bad input, and what the system refuses, end with a message and exit code 2."""
     gc.set_threshold(50_000)  # a start makes many objects and hardly any garbage: Python would collect 400 times
     words = sys.argv[1:]
     if words == ["--version"]:
@@ -48,6 +47,9 @@ def main() -> None:
         app(*(word for word in words[:1] if word in COMMANDS))()
     except InputError as error:
         print_error(error)
+        sys.exit(2)
+    except OSError as error:  # a full disk, or a directory that may not be written: rooms below let it through
+        print_error(f"{error.filename or 'a file'} cannot be read or written: {error.strerror or error}.")
         sys.exit(2)
 
 

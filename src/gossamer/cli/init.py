@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from gossamer.basics.text import visible
-from gossamer.cli.shared import AsJSON, app, check_place, flag, say, say_json, show
+from gossamer.cli.shared import app, check_place, flag, say, show
 from gossamer.core import InputError, brief, nearest
 
 Start = Literal["logistic", "quadratic", "neural"]
@@ -29,7 +29,6 @@ def init(
     example: Annotated[str | None, typer.Option(help="Copy an example, with the files that it needs.")] = None,
     list_: Annotated[bool, flag("--list", "List the examples, and write nothing.")] = False,
     force: Annotated[bool, flag("--force", "Overwrite what is there.")] = False,
-    as_json: AsJSON = False,
 ) -> None:
     """Write a commented spec to start from, or a copy of an example.
 
@@ -44,11 +43,7 @@ def init(
         gossamer init --example own-data
     """
     if list_:
-        rows = [{"name": name, "file": path.name, "about": about(path)} for name, path in examples().items()]
-        if as_json:
-            say_json(rows)
-        else:
-            show(("name", "about"), [(row["name"], row["about"]) for row in rows], whole=["name"])
+        show(("name", "about"), [(name, about(path)) for name, path in examples().items()], whole=["name"])
         return
     source = TEMPLATES / f"{problem}.toml" if example is None else find_example(example)
     target = Path(source.name) if file is None else file
@@ -56,9 +51,6 @@ def init(
         raise InputError(f"{visible(target)} should end with {source.suffix}, as what is written is such a file.")
     check_place(target)  # before the directory of the file is made
     written = copy_spec(source, target, force=force)
-    if as_json:
-        say_json({"written": [str(path) for path in written]})
-        return
     for path in written:
         say(visible(path))
     runs = "gossamer run" if target.suffix == ".toml" else "python"
@@ -114,10 +106,7 @@ def copy_spec(source: Path, file: Path, *, force: bool = False) -> list[Path]:
             raise InputError(f"{brief(str(target))} is a directory: name the file to write.")
         if os.path.lexists(target) and not force:
             raise InputError(f"{brief(str(target))} exists: choose another name, or overwrite it with --force.")
-    try:
-        for path, target in copies.items():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot write {brief(str(file))}: {getattr(error, 'strerror', None) or error}.") from error
+    for path, target in copies.items():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
     return list(copies.values())

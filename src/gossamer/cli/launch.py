@@ -16,10 +16,8 @@ def launch(
     arguments: Annotated[list[str] | None, typer.Argument(help="Its own arguments, or those of gossamer run.")] = None,
     processes: Annotated[int, typer.Option(min=1, help="How many processes; of a script, each one agent.")] = 2,
     max_restarts: Annotated[int, typer.Option(min=0, help="How often to begin again after a failure.")] = 0,
-    prefix: Annotated[
-        bool, typer.Option(metavar="", help="Whether each line of a script's processes begins with its rank.")
-    ] = True,
-    elastic: Annotated[bool, flag("--elastic", "Whether a script's processes go on when one of them is lost.")] = False,
+    prefix: Annotated[bool, typer.Option(help="Begin each line of a script's processes with its rank.")] = True,
+    elastic: Annotated[bool, flag("--elastic", "Let a script's processes go on when one of them is lost.")] = False,
     bind: Annotated[
         str,
         typer.Option(

@@ -18,7 +18,6 @@ def networks(
     ] = None,
     target: Annotated[float, typer.Option(help="Agents agree when this share of their disagreement is left.")] = 1e-6,
     rounds: Annotated[int, typer.Option(help="Give up after this many rounds.")] = 5_000,
-    decay: Annotated[float, typer.Option(help="γ of the effective number of neighbours.")] = 0.9,
     plot: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Draw the graphs and the curves too: .png, .pdf or .svg.")
     ] = None,
@@ -47,7 +46,7 @@ def networks(
         check_place(plot)
         figures.check_file(plot)
     with resumable():
-        found = compare(agents, degree, target=target, rounds=rounds, decay=decay, progress=progress())
+        found = compare(agents, degree, target=target, rounds=rounds, progress=progress())
     if plot is not None:
         from gossamer.report import figures
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, NamedTuple
 
 import typer
@@ -22,10 +21,11 @@ Split = Annotated[
 ]
 Cluster = Annotated[
     bool,
-    flag("--cluster", "One of several processes, which Slurm, Open MPI or Kubernetes started."),
+    flag("--cluster", "Join the processes that Slurm, Open MPI or Kubernetes started."),
 ]
 Coordinator = Annotated[
-    str | None, typer.Option(metavar="HOST:PORT", help="One of several processes: where the first one listens.")
+    str | None,
+    typer.Option(metavar="HOST:PORT", help="Join other processes at the address where the first one listens."),
 ]
 Processes = Annotated[int | None, typer.Option(min=1, help="How many processes there are.")]
 Process = Annotated[int | None, typer.Option(min=0, help="Which one this is, from 0.")]
@@ -72,17 +72,3 @@ def use_devices(devices: str | None, split: str | None, meeting: Meeting = NOBOD
         count = count or "all"
     with resumable(), processes.end_together(print_error), places.use_devices(count, split):
         yield
-
-
-def is_quiet() -> bool:
-    """Return True if another process prints."""
-    from gossamer.engines import processes
-
-    return not processes.is_first()
-
-
-def refuse_others(spec: str, own: list[Path] | None) -> None:
-    """Refuse to run together with processes that would compute something else."""
-    from gossamer.engines import processes
-
-    processes.check_same(spec, own or [])

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, flag, load_own, resumable, say_each, status
+from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, resumable, say_each, status
 
 
 @app.command()
@@ -12,8 +12,7 @@ def plan(
     spec: SpecFile,
     steps: Annotated[int | None, typer.Option(help="Rounds to plan for [default: the spec's]")] = None,
     target: Annotated[float | None, typer.Option(help="Or the mean of ‖∇F‖² that the bound should promise.")] = None,
-    trial: Annotated[bool, typer.Option(metavar="", help="Try the practical settings in short runs.")] = True,
-    orders: Annotated[bool, flag("--orders", "Add the paper's Table I for these constants.")] = False,
+    trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
     own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,
@@ -42,8 +41,4 @@ def plan(
 
     with resumable(), status("measuring the constants of the problem and trying settings"):
         found = read.each(make_plan)
-    tables = {}
-    for variant, one in found.items() if orders else ():
-        bounds = [each.bound for each in one.prescriptions if each.bound is not None]
-        tables[variant] = theory.orders_of(one.constants, one.steps or (bounds[-1].steps if bounds else 1))
-    say_each(found, as_json, tables)
+    say_each(found, as_json)

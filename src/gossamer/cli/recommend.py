@@ -58,10 +58,10 @@ def recommend(
 ) -> None:
     """Find what to run: which method, graph, compressor, local steps and numbers do best in a budget.
 
-    All methods that suit are tried on the same samples with equal budgets, in stages: the best go on to the next, with
-    more of the budget. The finalists run on other seeds, until it is decided which differences matter. The answer is a
-    ranking with intervals, what was eliminated and why, pareto.png, and winner.toml, which `gossamer run` takes. After
-    an interruption the same command goes on.
+    All methods that suit are tuned on the same samples with equal budgets, in stages: the best go on to the next. The
+    finalists run on other seeds, until it is decided which differences matter. The simplest method is among them, and
+    kept where nothing is better. The answer is a ranking with intervals, pareto.png, eliminated.txt, and winner.toml,
+    which `gossamer run` takes. After an interruption the same command goes on.
 
     Examples:
 
@@ -99,4 +99,5 @@ def recommend(
         say_json(found.asdict())
         return
     say(found)
-    say(f"\nfigure: {visible(folder / 'pareto.png')}    next: gossamer run {visible(folder / 'winner.toml')}")
+    brought = "".join(f" --with {visible(file)}" for file in own or ())
+    say(f"\nfigure: {visible(folder / 'pareto.png')}    next: gossamer run {visible(folder / 'winner.toml')}{brought}")

@@ -33,7 +33,7 @@ def reproduce(
     out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
     quick: Annotated[
         bool,
-        flag("--quick", "Only figures 1 and 2, with fewer methods, settings and replicates."),
+        flag("--quick", "Only what decides the headline claims: who stalls, the floor, stable step sizes."),
     ] = False,
     processes: Annotated[
         int | None, typer.Option(min=1, help="How many experiments to run at a time [default: one per core]")
@@ -91,4 +91,6 @@ def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
         show(("", "verdict", "claim, and what was measured"), rows, whole=("verdict",), width=100)
     left_out = Counter(row["experiment"] for row in verdicts if row["verdict"] == "not run")
     if left_out:
-        say(f"not run: {', '.join(f'{count} of {name}' for name, count in left_out.items())}")
+        say(
+            f"not run: {', '.join(f'{count} of {name}' for name, count in left_out.items())} (without --quick, all are)"
+        )

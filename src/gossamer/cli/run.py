@@ -14,8 +14,6 @@ from gossamer.cli.placing import (
     Process,
     Processes,
     Split,
-    is_quiet,
-    refuse_others,
     use_devices,
 )
 from gossamer.cli.shared import (
@@ -51,7 +49,7 @@ def run(
     processes: Processes = None,
     process: Process = None,
 ) -> None:
-    """Run an experiment and save its result.
+    """Run an experiment and save its result. The first lines say which method is ahead at equal cost.
 
     Every run is kept when it is done: after an interruption the same command goes on, after the end it only shows the
     result again, and with more rounds or seeds in the spec it computes what is missing.
@@ -70,7 +68,9 @@ def run(
     """
     with use_devices(devices, split, Meeting(cluster, coordinator, processes, process)):
         load_own(own)
+        from gossamer.engines.processes import check_same, is_first
         from gossamer.experiments import running
+        from gossamer.experiments.tuning import warnings
         from gossamer.metrics import labels
         from gossamer.specs.spec import Spec
 
@@ -79,20 +79,27 @@ def run(
             raise InputError(f"no metric {brief(across)} is measured; {nearest(across, known)}")
         given = Spec.read(spec)
         folder = output_directory(out, Path("runs") / spec.stem)
-        refuse_others(given.toml(), own)
-        study = running.run(given, folder, name=spec.stem, progress=False if is_quiet() else progress())
-    if is_quiet():
+        check_same(given.toml(), own or [])
+        study = running.run(given, folder, name=spec.stem, progress=progress() if is_first() else False)
+    if not is_first():
         return
     table = None if across is None else study.across(across)
     summaries = {variant: result.summary() for variant, result in study.results.items()}
     rows = [{"variant": variant, **row} for variant, one in summaries.items() for row in one.table.to_dicts()]
+    judged = study.verdicts()
     if as_json:
-        say_json({"out": str(folder), "algorithms": rows})
+        say_json({"out": str(folder), "verdicts": judged.asdict(), "algorithms": rows})
     else:
+        lines = [visible(line) for line in str(judged).splitlines()]
+        if lines:
+            say("\n".join([*lines, ""]))
         for variant, summary in summaries.items() if table is None else ():
             say(f"{visible(variant)}\n{summary}\n" if variant else f"{summary}\n")
         if table is not None:
             say(f"{table}\n")
+        if study.tuning is not None and given.tuning is not None:
+            for line in warnings(study.tuning, margin=given.tuning.margin):
+                say(f"! {line}")
         say(f"result: {visible(folder)}    next: gossamer report {visible(folder)}, gossamer plot {visible(folder)}")
     if all(row["seeds"] == row["diverged"] for row in rows):
         raise typer.Exit(3)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import gossamer
 from gossamer.basics import cache
@@ -48,7 +49,36 @@ HELP = "\n\n".join(
 
 # with a command the app's own options are left out: typer would import pydantic only to say that they are not given
 _options = not set(sys.argv[1:2]) & set(COMMANDS)
-app = typer.Typer(
+
+
+class _PlainFlags:
+    """A mixin for commands: typer's help would show flags, also --help, as if they took a <bool>."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params = super().get_params(ctx)  # pyright: ignore[reportAttributeAccessIssue]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class Command(_PlainFlags, TyperCommand):
+    """A command of the app."""
+
+
+class Group(_PlainFlags, TyperGroup):
+    """The app itself, as a command with commands."""
+
+
+class App(typer.Typer):
+    """The app, whose commands are `Command`s."""
+
+    def command(self, *args: Any, **options: Any) -> Any:
+        return super().command(*args, **{"cls": Command, **options})
+
+
+app = App(
+    cls=Group,
     help=HELP,
     no_args_is_help=True,
     add_help_option=_options,
@@ -59,8 +89,8 @@ app = typer.Typer(
 
 
 def flag(name: str, text: str) -> Any:
-    """Return an option without a value; typer's help would show it as if it took a <bool>."""
-    return typer.Option(name, metavar="", help=text)
+    """Return an option without a value."""
+    return typer.Option(name, help=text)
 
 
 @app.callback(invoke_without_command=True)
@@ -89,7 +119,6 @@ Cache = Annotated[
     bool,
     typer.Option(
         callback=_use_cache,
-        metavar="",
         help="Keep compiled programs in ~/.cache/gossamer, or $XDG_CACHE_HOME/gossamer, to start sooner next time.",
     ),
 ]
@@ -105,7 +134,7 @@ def load_own(files: list[Path] | None) -> None:
             load_file(file)
 
 
-def print_error(error: InputError) -> None:
+def print_error(error: object) -> None:
     """Print the error line of bad input."""
     from rich.console import Console
     from rich.text import Text
@@ -205,17 +234,14 @@ def say_json(value: Any) -> None:
     print("".join(shown))
 
 
-def say_each(found: dict[str, Any], as_json: bool, tables: dict[str, Any] | None = None) -> None:
-    """Print the finding of every variant, each with its table, if it has one."""
-    tables = tables or {}
+def say_each(found: dict[str, Any], as_json: bool) -> None:
+    """Print the finding of every variant."""
     if as_json:
-        extra = {variant: {"orders": table.asdict()} for variant, table in tables.items()}
-        rows = [{"variant": variant, **one.asdict(), **extra.get(variant, {})} for variant, one in found.items()]
+        rows = [{"variant": variant, **one.asdict()} for variant, one in found.items()]
         say_json(rows[0] if list(found) == [""] else rows)
         return
     for variant, one in found.items():
-        blocks = [visible(variant), str(one), str(tables.get(variant, ""))]
-        say("\n\n".join(block for block in blocks if block) + "\n")
+        say(f"{visible(variant)}\n\n{one}\n" if variant else f"{one}\n")
 
 
 def check_place(path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -24,9 +24,6 @@ from gossamer.cli.shared import (
     show,
 )
 from gossamer.core import InputError
-
-if TYPE_CHECKING:
-    import polars as pl
 
 
 @app.command()
@@ -50,7 +47,7 @@ def tune(
     """Choose hyper-parameters by the spec's [tuning], without the final runs, and print what was tried.
 
     The settings of each algorithm are shown as a grid with the criterion's values, or by the ten best; the chosen one
-    has a star. A best value on the edge of what was tried is said.
+    has a star. A best value on the edge of what was tried is said, and an optimum that was hardly resolved.
 
     Examples:
 
@@ -85,39 +82,23 @@ def tune(
         except OSError as error:
             raise InputError(f"cannot write {visible(write)}: {error.strerror or error}.") from error
     if as_json:
-        edges = {
-            (search.variant, search.replicate, search.algorithm): search.on_edge() for search in tuning.searches(table)
-        }
+        found = {(one.variant, one.replicate, one.algorithm): one for one in tuning.searches(table)}
         rows = table.to_dicts()
         for row in rows:
             if row["chosen"]:
-                row["on_edge"] = edges[row["variant"], row["replicate"], row["algorithm"]]
+                search = found[row["variant"], row["replicate"], row["algorithm"]]
+                row |= {"on_edge": search.on_edge(), "change": search.change}
         say_json(rows)
         return
-    _print_tuning(table)
-    for line in tuning.warnings(table):
+    show(*tuning.overview(table))
+    for search in tuning.searches(table):
+        if search.replicate == 0:  # the others have tables of the same kind, and --json has them all
+            again = " (replicate 0)" if table["replicate"].n_unique() > 1 else ""
+            say(f"\n{search.title}, {search.chosen['criterion']}{again}")
+            show(*tuning.lay_out(search))
+    assert given.tuning is not None
+    for line in tuning.warnings(table, margin=given.tuning.margin):
         say(f"! {line}")
     if write is not None:
         brought = "".join(f" --with {visible(file)}" for file in own or ())
         say(f"tuned: {visible(write)}    next: gossamer run {visible(write)}{brought}")
-
-
-def _print_tuning(table: "pl.DataFrame") -> None:
-    """Print what was chosen, and below it what was tried."""
-    from gossamer.experiments import tuning
-
-    several, variants = table["replicate"].n_unique() > 1, table["variant"].unique().to_list() != [""]
-    rows = []
-    for search in tuning.searches(table):
-        lost, best = int((search.rows["diverged"] > 0).sum()), search.chosen
-        where: list[Any] = [search.variant] * variants + [search.replicate] * several
-        numbers = [f"{best['value']:.6g}", len(search.rows), lost]
-        rows.append([*where, search.algorithm, best["setting"], *numbers])
-    head = ["variant"] * variants + ["replicate"] * several
-    head += ["algorithm", "setting", "value", "tried", "diverged"]
-    show(head, rows)
-    for search in tuning.searches(table):
-        if search.replicate == 0:  # the others have grids of the same kind, and --json has them all
-            again = " (replicate 0)" if several else ""
-            say(f"\n{search.title}, {search.chosen['criterion']}{again}")
-            show(*tuning.lay_out(search))

@@ -11,7 +11,7 @@ from gossamer.clocks.clock import (
     shifted_exponential,
     trace,
 )
-from gossamer.clocks.links import LINKS, REGIONS, Links, from_file, matrix, regions, uniform
+from gossamer.clocks.links import LINKS, REGIONS, Links, matrix, regions, uniform
 
 __all__ = [
     "COMPUTE",
@@ -23,7 +23,6 @@ __all__ = [
     "clock",
     "clock_of",
     "constant",
-    "from_file",
     "log_normal",
     "matrix",
     "regions",

@@ -3,15 +3,18 @@
 import abc
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal, get_args
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float
 
-from gossamer.clocks.links import SECONDS, Links, links_of, read_table
+from gossamer.clocks.links import SECONDS, Links, links_of
 from gossamer.core import InputError, Range, Registry, brief, nearest, whole
+from gossamer.data.files import existing_file
 
 Reduction = Literal["ring", "tree", "server"]
 """How an all-reduce is done."""
@@ -56,10 +59,7 @@ class RandomTimes(Compute):
         """Draw the seconds of queries."""
 
     def times(self, seed: tuple[int, ...], first: int, count: int, agents: int) -> Float[np.ndarray, "queries agents"]:
-        blocks = range(first // BLOCK, (first + count - 1) // BLOCK + 1)
-        drawn = [self.draw(np.random.default_rng([*seed, block]), (BLOCK, agents)) for block in blocks]
-        begin = first - blocks[0] * BLOCK if count else 0
-        return np.concatenate(drawn)[begin : begin + count] if drawn else np.zeros((0, agents))
+        return draw_rows(self.draw, seed, first, count, agents)
 
 
 @dataclass(frozen=True)
@@ -105,11 +105,22 @@ class ShiftedExponential(RandomTimes):
         return f"exponential from {self.least:g} s on, mean {self.mean:g} s"
 
 
-class UniformNumbers(RandomTimes):
-    """Uniform numbers in [0, 1), drawn as times are."""
+def draw_rows(
+    draw: Callable[[np.random.Generator, tuple[int, int]], np.ndarray],
+    seed: tuple[int, ...],
+    first: int,
+    count: int,
+    agents: int,
+) -> Float[np.ndarray, "queries agents"]:
+    """Draw the rows from `first` on, whatever else is asked for: each block of rows has a generator of its own."""
+    blocks = range(first // BLOCK, (first + count - 1) // BLOCK + 1)
+    drawn = [draw(np.random.default_rng([*seed, block]), (BLOCK, agents)) for block in blocks]
+    begin = first - blocks[0] * BLOCK if count else 0
+    return np.concatenate(drawn)[begin : begin + count] if drawn else np.zeros((0, agents))
 
-    def draw(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        return rng.random(shape)
+
+uniform_numbers = partial(draw_rows, np.random.Generator.random)
+"""Uniform numbers in [0, 1), drawn as times are."""
 
 
 @dataclass(frozen=True)
@@ -165,8 +176,19 @@ def shifted_exponential(least: float, mean: float) -> Compute:
 
 def trace(file: str | os.PathLike[str]) -> Compute:
     """Read measured times from a CSV file with the columns `agent` and `seconds`, a line for each query in order."""
-    path, columns = read_table(file, ["agent"], {"seconds": SECONDS})
-    agents, values = columns["agent"], columns["seconds"]
+    path = existing_file(file, "It is a CSV file with the columns agent, seconds.")
+    try:
+        table = pl.read_csv(path, infer_schema_length=None)  # a column's type follows from all its lines
+        owners, given = table["agent"], table["seconds"]
+    except (OSError, pl.exceptions.PolarsError) as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"{path} cannot be read as a CSV file with the columns agent, seconds: {reason}") from error
+    if not len(owners) or not owners.dtype.is_integer() or owners.null_count() or owners.min() < 0:  # pyright: ignore
+        raise InputError(f"{path}: the column agent must be whole numbers from 0 on, at least one.")
+    seconds = given.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
+    for line in np.flatnonzero(~((seconds >= SECONDS.low) & (seconds <= SECONDS.high))):
+        SECONDS.check(f"{path}, line {line + 2}: seconds", given[int(line)])
+    agents = owners.to_numpy()
     known, counts = np.unique(agents, return_counts=True)
     holes = np.flatnonzero(known != np.arange(len(known)))
     if len(holes):
@@ -174,7 +196,7 @@ def trace(file: str | os.PathLike[str]) -> Compute:
             f"the trace {path.name} has times of agent {known[-1]}, but none of agent {holes[0]}: give a line "
             "`agent,seconds` for at least one query of each agent from 0 on."
         )
-    ordered = values[np.argsort(agents, kind="stable")]
+    ordered = seconds[np.argsort(agents, kind="stable")]
     return MeasuredTimes(tuple(tuple(own.tolist()) for own in np.split(ordered, np.cumsum(counts)[:-1])), path.name)
 
 
@@ -226,9 +248,10 @@ class Clock:
     def factors(self, agents: int) -> Float[np.ndarray, " agents"]:
         """Return how many times as long each agent takes."""
         which, factor = self.slow
-        if isinstance(which, int):  # at equal distances, from agent 0 on
+        if isinstance(which, int):
             count = whole("clock: slow: agents", which, least=0, most=agents)
-            which = tuple(k * agents // count for k in range(count))  # neighbours in a ring are seldom both slow
+            # at equal distances, so that neighbours in a ring are seldom both slow
+            which = tuple(k * agents // count for k in range(count))
         factors = np.ones(agents)
         factors[[whole("clock: slow: an agent", agent, least=0, most=agents - 1) for agent in which]] = factor
         return factors
@@ -244,7 +267,7 @@ class Clock:
         """Return the seconds that every agent is away before each of these pieces of work."""
         if not self.outages.chance:
             return np.zeros((count, agents))
-        fails = UniformNumbers().times((self.seed, seed, OUTAGES), first, count, agents) < self.outages.chance
+        fails = uniform_numbers((self.seed, seed, OUTAGES), first, count, agents) < self.outages.chance
         return np.where(fails, self.outages.seconds, 0.0)
 
     def __str__(self) -> str:
@@ -262,6 +285,7 @@ class Clock:
         digest = hashlib.sha256()
         for array in (self.links.latency, self.links.bandwidth, self.links.uplink):
             digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        # neither `seeds`, which only decides how often the seconds are drawn, nor the name of the links
         rest = self.links.groups, self.compute, self.slow, self.reduce, self.server, self.outages, self.seed
         digest.update(repr(rest).encode())
         return digest.hexdigest()
@@ -282,7 +306,7 @@ def clock(
 
     Args:
         links: a preset's name ("datacenter", "campus", "internet", "continents"), or made by `gossamer.clocks`:
-            ``uniform(latency, bandwidth, uplink)``, ``matrix``, ``from_file`` or ``regions``.
+            ``uniform(latency, bandwidth, uplink)``, ``matrix`` or ``regions``.
         compute: seconds of one query: a number, or made by ``log_normal``, ``shifted_exponential`` or ``trace``.
         slow: ``{"agents": 5, "factor": 10.0}``: which agents (a list, or how many, at equal distances) take how many
             times as long.
@@ -321,16 +345,18 @@ def clock_of(given: Any) -> Clock | None:
 
 
 def _read_table(where: str, given: Mapping[str, Any] | None, known: dict[str, Any]) -> dict[str, Any]:
-    """Return the table with defaults; raise InputError for keys that are unknown or missing."""
-    if given is not None and not isinstance(given, Mapping):
+    """Return the table, or the defaults if none is given; raise InputError for keys that are unknown or missing."""
+    if given is None:
+        return known
+    if not isinstance(given, Mapping):
         raise InputError(f"clock: {where} must be a table of {' and '.join(known)}, but is {brief(given)}.")
-    for key in given or {}:
+    for key in given:
         if key not in known:
             raise InputError(f"clock: {where} has no {brief(key)}; {nearest(key, known)}")
-    missing = [key for key in known if given is not None and key not in given]
-    if missing:
-        raise InputError(f"clock: {where} lacks {missing[0]}: it takes {' and '.join(known)}.")
-    return known | dict(given or {})
+    for key in known:
+        if key not in given:
+            raise InputError(f"clock: {where} lacks {key}: it takes {' and '.join(known)}.")
+    return dict(given)
 
 
 def _read_slow(table: dict[str, Any]) -> tuple[tuple[int, ...] | int, float]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from gossamer.clocks.clock import BLOCK, PARTNERS, Clock, UniformNumbers
+from gossamer.clocks.clock import BLOCK, PARTNERS, Clock, uniform_numbers
 from gossamer.clocks.rounds import Order, Query, RuleOperations, seconds
 from gossamer.core import InputError
 from gossamer.networks import Network
@@ -57,9 +57,10 @@ class _Events:
         self.work, self.agents = work, n
         self.neighbours = [network.neighbors(agent).tolist() for agent in range(n)]
         self.travel = [_travel(clock, agent, self.neighbours[agent], work.bytes, n) for agent in range(n)]
+        # each agent's draws are numbered by its own pieces of work, so that no other agent's speed changes them
         self.times = _stream(lambda first: clock.times(seed, first, BLOCK, n))
         self.absences = _stream(lambda first: clock.absences(seed, first, BLOCK, n))
-        self.chances = _stream(lambda first: UniformNumbers().times((clock.seed, seed, PARTNERS), first, BLOCK, n))
+        self.chances = _stream(lambda first: uniform_numbers((clock.seed, seed, PARTNERS), first, BLOCK, n))
         self.queries, self.turns = [0] * n, [0] * n
         self.busy, self.away = [0.0] * n, [0.0] * n
         self.queue: list[tuple[float, int, int]] = []
@@ -106,6 +107,7 @@ class _Events:
         made = 0
         while len(known) < count:
             at, _, agent = heapq.heappop(self.queue)
+            # a meeting that begins later can end earlier, so that events are known only up to the next that wakes
             while pending and pending[0][0] <= at:
                 known.append(heapq.heappop(pending))
             partner, end = self.meet(agent, at)

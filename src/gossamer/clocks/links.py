@@ -1,19 +1,14 @@
 """Links: how long a message takes from one agent to another."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from jaxtyping import Float, Int
 
 from gossamer.basics.arrays import array_of
-from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.core import InputError, Range, Registry, brief, nearest
-from gossamer.data.files import existing_file
 
 SECONDS = Range(0, 1e9, advice="It is a number of seconds.")
 BANDWIDTH = Range(1e-3, 1e18, advice="It is a number of bytes a second; leave it out where nothing limits it.")
@@ -31,7 +26,7 @@ class Links:
     latency: Float[np.ndarray, "groups groups"]
     """Seconds from one agent to another, by their groups."""
     bandwidth: Float[np.ndarray, "groups groups"]
-    """Bytes a second of a link; infinite where it is no limit. Not a number where there is no link."""
+    """Bytes a second of a link; infinite where it is no limit."""
     uplink: Float[np.ndarray, "*agents"]
     """Bytes a second that an agent can send: one number, or one for each agent; infinite where it is no limit."""
     groups: tuple[int, ...] | None = None
@@ -65,14 +60,7 @@ class Links:
         """Return latency and bandwidth from each source to its target."""
         group = self.group_agents(agents)
         pair = group[np.asarray(sources)], group[np.asarray(targets)]
-        latency, bandwidth = self.latency[pair], self.bandwidth[pair]
-        missing = np.flatnonzero(np.isnan(bandwidth) | np.isnan(latency))
-        if len(missing):
-            source, target = (int(np.asarray(ends)[missing[0]]) for ends in (sources, targets))
-            raise InputError(
-                f"the links {self.name} have none from agent {source} to agent {target}, which a message takes: add it."
-            )
-        return latency, bandwidth
+        return self.latency[pair], self.bandwidth[pair]
 
     def uplinks(self, agents: int) -> Float[np.ndarray, " agents"]:
         """Return the uplink of each agent."""
@@ -81,10 +69,9 @@ class Links:
 
 def uniform(latency: float, bandwidth: float | None = None, uplink: Any = None) -> Links:
     """Make links that are all alike: seconds of latency, and bytes a second of a link, of an uplink, or of both."""
-    where = "uniform"
-    single = np.full((1, 1), SECONDS.check(f"{where}(latency=…)", latency))
-    wide = np.inf if bandwidth is None else BANDWIDTH.check(f"{where}(bandwidth=…)", bandwidth)
-    return Links(f"{where}, {single[0, 0]:g} s", single, np.full((1, 1), wide), _uplink(where, uplink))
+    seconds = SECONDS.check("uniform(latency=…)", latency)
+    wide = np.inf if bandwidth is None else BANDWIDTH.check("uniform(bandwidth=…)", bandwidth)
+    return _alike(f"uniform, {seconds:g} s", seconds, wide, _uplink("uniform", uplink))
 
 
 def matrix(latency: Any, bandwidth: Any = None, uplink: Any = None) -> Links:
@@ -96,33 +83,11 @@ def matrix(latency: Any, bandwidth: Any = None, uplink: Any = None) -> Links:
     return Links(f"matrix of {len(seconds)}", seconds, rates, _uplink("matrix", uplink), tuple(range(len(seconds))))
 
 
-def from_file(file: str | os.PathLike[str], uplink: Any = None) -> Links:
-    """Read links from a CSV file with the columns `source`, `target`, `latency` and, if it is limited, `bandwidth`.
-
-    A pair that is there in one direction only is the same in the other.
-    """
-    ranges = {"latency": SECONDS, "bandwidth": BANDWIDTH}
-    path, columns = read_table(file, ["source", "target"], ranges, optional=["bandwidth"])
-    source, target = columns["source"], columns["target"]
-    agents = int(max(source.max(), target.max())) + 1
-    way_out = "number the agents from 0 on, without gaps, or take clocks.regions or clocks.uniform"
-    refuse_beyond_memory(f"{path}: a link between each two of {agents:,} agents", 40.0 * agents**2, way_out)
-    matrices = []
-    for name in ("latency", "bandwidth"):
-        values = np.full((agents, agents), np.nan)
-        values[source, target] = columns.get(name, np.inf)
-        matrices.append(np.where(np.isnan(values), values.T, values))
-    latency, bandwidth = matrices
-    return Links(f"of {path.name}", latency, bandwidth, _uplink("from_file", uplink), tuple(range(agents)))
-
-
-def regions(
-    name: str = "continents", *, places: Sequence[Any] | None = None, uplink: Any = None, bandwidth: float | None = None
-) -> Links:
+def regions(name: str = "continents", *, places: Sequence[Any] | None = None, uplink: Any = None) -> Links:
     """Make the links of agents at sites of `REGIONS`: the latency of two agents is that of their sites.
 
     `places` names the site of each agent; if it is not given, agents of adjacent numbers share a site, and all
-    sites have equally many. An uplink, or the bandwidth of a link, stands for that of the preset.
+    sites have equally many. An uplink stands for that of the preset.
     """
     if not isinstance(name, str) or name not in REGIONS:
         raise InputError(f"regions: {brief(name)} is not known; {nearest(name, REGIONS)}")
@@ -130,9 +95,6 @@ def regions(
     changed: dict[str, Any] = {}
     if uplink is not None:
         changed["uplink"] = _uplink("regions", uplink)
-    if bandwidth is not None:
-        wide = BANDWIDTH.check("regions(bandwidth=…)", bandwidth)
-        changed["bandwidth"] = np.full_like(preset.links.bandwidth, wide)
     if places is not None:
         for place in places:
             if place not in preset.sites:
@@ -150,8 +112,8 @@ class Region:
     source: str
 
 
-def _single(name: str, latency: float, uplink: float) -> Links:
-    return Links(name, np.full((1, 1), latency), np.full((1, 1), np.inf), np.array(uplink))
+def _alike(name: str, latency: float, bandwidth: float, uplink: Any) -> Links:
+    return Links(name, np.full((1, 1), latency), np.full((1, 1), bandwidth), np.array(uplink))
 
 
 ROUND_TRIPS = {
@@ -167,19 +129,19 @@ ROUND_TRIPS = {
 
 REGIONS = {
     "datacenter": Region(
-        _single("datacenter", 45e-6, 25e9 / 8),
+        _alike("datacenter", 45e-6, np.inf, 25e9 / 8),
         ("zone",),
         "Latency: half of 0.09 ms, the mean round trip within a zone in IBM Cloud's table of network latency, 27 July "
         "to 25 August 2024. Uplink: 25 Gbit/s, assumed.",
     ),
     "campus": Region(
-        _single("campus", 1e-3, 1e9 / 8),
+        _alike("campus", 1e-3, np.inf, 1e9 / 8),
         ("campus",),
         "Latency: half of 2 ms, about the mean round trip between zones of one region in the same table. Uplink: "
         "1 Gbit/s, assumed.",
     ),
     "internet": Region(
-        _single("internet", 50e-3, 20e6 / 8),
+        _alike("internet", 50e-3, np.inf, 20e6 / 8),
         ("anywhere",),
         "Latency: 50 ms, about half the mean round trip between Europe and the east of North America in the same "
         "table. Uplink: 20 Mbit/s, assumed.",
@@ -202,7 +164,7 @@ REGIONS = {
 LINKS: Registry[Any] = Registry(
     "kind of links",
     "gossamer.links",
-    {"uniform": uniform, "matrix": matrix, "file": from_file, "regions": regions},
+    {"uniform": uniform, "matrix": matrix, "regions": regions},
 )
 """The kinds of links by their names in spec files."""
 
@@ -222,39 +184,11 @@ def _square(where: str, given: Any, allowed: Range) -> np.ndarray:
     values = array_of(where, given).astype(float)
     if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
         raise InputError(f"{where} must be a square matrix, a row for each agent, but has shape {values.shape}.")
+    # the diagonal may hold anything: no agent sends to itself
     valid = (values >= allowed.low) & (values <= allowed.high) | np.eye(len(values), dtype=bool)
     for row, column in np.argwhere(~valid):
         allowed.check(f"{where} from agent {row} to agent {column}", float(values[row, column]))
     return values
-
-
-def read_table(
-    file: Any, agents: Sequence[str], ranges: dict[str, Range], optional: Sequence[str] = ()
-) -> tuple[Path, dict[str, np.ndarray]]:
-    """Return the path of a CSV file and its columns: numbers of agents, and numbers in these ranges."""
-    known = ", ".join([*agents, *ranges])
-    path = existing_file(file, f"It is a CSV file with the columns {known}.")
-    try:
-        table = pl.read_csv(path, infer_schema_length=None)  # a column's type follows from all its lines
-    except (OSError, pl.exceptions.PolarsError) as error:
-        raise InputError(f"{path} cannot be read as a CSV file: {str(error).splitlines()[0]}") from error
-    columns: dict[str, np.ndarray] = {}
-    for name in [*agents, *ranges]:
-        if name not in table.columns:
-            if name in optional:
-                continue
-            raise InputError(f"{path} has the columns {', '.join(table.columns)[:80]}, but none {name}: give {known}.")
-        column = table[name]
-        if name in agents:
-            if not len(column) or not column.dtype.is_integer() or column.null_count() or column.min() < 0:  # pyright: ignore
-                raise InputError(f"{path}: the column {name} must be whole numbers from 0 on, at least one.")
-            columns[name] = column.to_numpy()
-            continue
-        allowed = ranges[name]
-        values = columns[name] = column.cast(pl.Float64, strict=False).fill_null(float("nan")).to_numpy()
-        for line in np.flatnonzero(~((values >= allowed.low) & (values <= allowed.high))):
-            allowed.check(f"{path}, line {line + 2}: {name}", column[int(line)])
-    return path, columns
 
 
 def links_of(given: Any) -> Links:

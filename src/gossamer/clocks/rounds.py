@@ -114,9 +114,9 @@ class Wires(NamedTuple):
 class Standing(NamedTuple):
     """The times that the agents and links of one clock seed have come to."""
 
-    ready: Array
+    ready: Any
     """The time at which each agent can begin its next operation."""
-    free: Array
+    free: Any
     """The time at which each link is free."""
 
 
@@ -144,12 +144,10 @@ class _Run:
     def __init__(self, network: Network, clock: Clock, seeds: list[int]):
         self.network, self.clock, self.seeds = network, clock, seeds
         self._queries = self._done = 0
-        with jax.enable_x64(True):  # a day of rounds in float32 would lose the milliseconds
-            self._routes = Routes.of(clock, network.agents)
-            self._reduction = kind_of(clock, self._routes)
-            self._pairs = _pairs(network, clock)
-            blank = jnp.zeros((len(seeds), network.agents)), jnp.zeros((len(seeds), len(self._pairs[0])))
-            self._standing = Standing(*blank)
+        self._routes = Routes.of(clock, network.agents)
+        self._reduction = kind_of(clock, self._routes)
+        self._pairs = _pairs(network, clock)
+        self._standing = Standing(np.zeros((len(seeds), network.agents)), np.zeros((len(seeds), len(self._pairs[0]))))
 
     def before(self, order: Order) -> Float[np.ndarray, " clock_seeds"]:
         """Return when all agents have done what comes before the first round."""
@@ -177,11 +175,11 @@ class _Run:
             ready = np.asarray(self._standing.ready) + times.sum(1).cumsum(0)
             self._standing = self._standing._replace(ready=ready[-1])
             return ready.max(2)
-        with jax.enable_x64(True):
+        with jax.enable_x64(True):  # a day of rounds in float32 would lose the milliseconds
             # sizes are arguments of the compiled loop, so that it serves others; kinds and slots are static
-            numbers = jnp.asarray([0.0 if isinstance(one, Receive) else float(one[0]) for one in order])
+            numbers = np.array([0.0 if isinstance(one, Receive) else float(one[0]) for one in order])
             form = tuple((type(one).__name__, one.slot if isinstance(one, (Send, Receive)) else 0) for one in order)
-            given = self._routes, self._wires(count), self._standing, jnp.asarray(times), numbers
+            given = self._routes, self._wires(count), self._standing, times, numbers
             self._standing, ends = _rounds(form, self._reduction, *given)
             return np.asarray(ends)
 
@@ -270,7 +268,7 @@ def _round(
             case "Send":
                 takes = jnp.maximum(number / wires.bandwidth, number * sharing / wires.uplink)
                 sent = jnp.maximum(ready[wires.source], free) + takes
-                up = sharing > 0
+                up = sharing > 0  # a link that is down in this round keeps when it is free, and brings nothing
                 free = jnp.where(up, sent, free)
                 slots[slot] = _last(wires, jnp.where(up, sent + wires.latency, -jnp.inf), len(ready))
             case "Receive":
@@ -291,8 +289,8 @@ def _last(wires: Wires, arrivals: Array, agents: int) -> Array:
 class Route(NamedTuple):
     """The links of a reduction: seconds of latency, and bytes a second."""
 
-    latency: Array
-    rate: Array
+    latency: Any
+    rate: Any
 
 
 class Routes(NamedTuple):
@@ -301,9 +299,9 @@ class Routes(NamedTuple):
     out: Route
     back: Route
     """The same pairs the other way; unused by a ring."""
-    line: Array
+    line: Any
     """Bytes a second of the server's own line."""
-    hub: Array
+    hub: Any
     """The number of the server."""
 
     @staticmethod
@@ -318,7 +316,7 @@ class Routes(NamedTuple):
                 ends = everyone, np.full(agents, clock.server)
         there, again = _route(clock, ends[0], ends[1], agents), _route(clock, ends[1], ends[0], agents)
         line = clock.links.uplinks(agents)[clock.server]
-        return Routes(there, again, jnp.asarray(line), jnp.asarray(clock.server))
+        return Routes(there, again, line, np.int64(clock.server))
 
 
 def _route(clock: Clock, source: np.ndarray, target: np.ndarray, agents: int) -> Route:
@@ -326,7 +324,7 @@ def _route(clock: Clock, source: np.ndarray, target: np.ndarray, agents: int) ->
     latency, bandwidth = np.zeros(agents), np.full(agents, np.inf)
     latency[apart], bandwidth[apart] = clock.links.between(source[apart], target[apart], agents)
     rate = np.minimum(bandwidth, clock.links.uplinks(agents)[source])
-    return Route(jnp.asarray(latency), jnp.asarray(rate))
+    return Route(latency, rate)
 
 
 def ring(routes: Routes, size: Any, ready: Array) -> Array:

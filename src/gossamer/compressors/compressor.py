@@ -4,12 +4,12 @@ $$ \|\mathbb E\, C(a) - a\|^2 \le M \|a\|^2 + D, \qquad \mathbb E \|C(a) - \math
 """
 
 import abc
-import dataclasses
 from typing import ClassVar, NamedTuple
 
 from jaxtyping import Float, Key
 
 from gossamer.basics.lazy import Array
+from gossamer.basics.text import fields_of, format_call
 
 
 class Errors(NamedTuple):
@@ -69,9 +69,7 @@ class Compressor(abc.ABC):
 
     def __str__(self) -> str:
         """Return the call that makes the compressor."""
-        options = ((f.name, getattr(self, f.name)) for f in dataclasses.fields(self))  # pyright: ignore
-        shown = ", ".join(f"{name}={value}" for name, value in options if value is not None)
-        return f"{self.name}({shown})"
+        return format_call(self.name, fields_of(self))
 
     def contraction(self, dim: int) -> float | None:
         """Return ω with E‖C(a) − a‖² ≤ ω‖a‖²; None if there is none. Above 1 the compressor does not contract."""

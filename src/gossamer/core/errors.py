@@ -1,10 +1,12 @@
 """Errors about bad input, and the checks that every room shares."""
 
 import difflib
+import inspect
 import math
 import operator
 import reprlib
-from collections.abc import Iterable
+import traceback
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
@@ -72,3 +74,32 @@ def flag(where: str, value: Any) -> bool:
     if not isinstance(value, bool) and not numpy_flag:
         raise InputError(f"{where} must be True or False, but is {brief(value)}.")
     return bool(value)
+
+
+def check_function(where: str, function: Any, arguments: str) -> None:
+    """Raise InputError unless this is a function that takes as many arguments as are named here: "a, b"."""
+    reason = ""
+    if callable(function):
+        try:
+            inspect.signature(function).bind(*arguments.split(", "))
+        except ValueError:  # a built-in function may have no signature
+            return
+        except TypeError as error:
+            reason = f" ({error})"
+        else:
+            return
+    raise InputError(f"{where} must be a function of ({arguments}), but is {brief(function)}{reason}.")
+
+
+def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
+    """Call a user's function; raise InputError, which says `what` it is, for whatever error it ends in."""
+    try:
+        return function(*given)
+    except InputError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())[:300]
+        # the first frame is this one, and libraries may have called the user's code
+        frames = [f for f in traceback.extract_tb(error.__traceback__)[1:] if "site-packages" not in f.filename]
+        where = f" at {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""
+        raise InputError(f"{what} failed{where}: {type(error).__name__}: {said}.") from error

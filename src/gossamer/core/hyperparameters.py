@@ -27,13 +27,6 @@ class Range:
     step: bool = False
     """True if it is a step size: tuning spans it by the range ``eta = [lowest, highest]`` of the spec."""
 
-    def __post_init__(self) -> None:
-        outside = [value for value in self.grid if not self.holds(value)]
-        if outside:
-            raise InputError(f"the grid of a Range must lie in {self}, but holds {outside[0]:g}.")
-        if len(set(self.grid)) < len(self.grid):
-            raise InputError(f"the values of a Range's grid must differ, but are {list(self.grid)}.")
-
     def __str__(self) -> str:
         left, right = "[("[self.low_open], "])"[self.high_open]
         return f"{left}{self.low:g}, {'∞' if math.isinf(self.high) else f'{self.high:g}'}{right}"

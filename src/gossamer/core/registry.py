@@ -78,7 +78,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return offered
 
     def __getitem__(self, name: str) -> T:
-        if name in self._ours:
+        if name in self._ours:  # first, so that no installed package changes what a spec of ours means
             return self._ours[name]
         if name not in self._added and name in self._entry_points:
             point = self._entry_points[name]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from gossamer.core.contract import Array, Needs
-from gossamer.core.errors import InputError, brief
+from gossamer.core.errors import InputError, brief, call_own
 from gossamer.core.hyperparameters import Range, WarmStart, Whole
 
 R = TypeVar("R", bound=type)
@@ -64,6 +64,7 @@ def rule(
     """
 
     def check(self: Any) -> None:
+        # only where a user makes a rule: an engine's tracers go through `bind`, and have no values to compare
         for key, allowed in hyperparameters(type(self)).items():
             value = getattr(self, key)
             if isinstance(allowed, Whole) or not callable(value):
@@ -186,12 +187,13 @@ def schedules(rule: Any) -> dict[str, Callable[[int], float]]:
 def tabulate(rule: Any, key: str, rounds: Iterable[int]) -> Iterator[float]:
     """Yield a hyper-parameter in each of these rounds; the values of a schedule are checked."""
     value, allowed = getattr(rule, key), ranges(type(rule))[key]
+    what = f"{type(rule).__name__}({key}=…), a schedule,"
     for t in rounds:
-        number = value(t) if callable(value) else value
+        number = call_own(what, value, t) if callable(value) else value
         if type(number) is float and allowed.holds(number):  # the common case costs no message
             yield number
         else:
-            yield allowed.check(f"{type(rule).__name__}({key}=…), a schedule, at round {t}", number)
+            yield allowed.check(f"{what} at round {t}", number)
 
 
 def check_schedules(rules: Iterable[Any], steps: int) -> None:

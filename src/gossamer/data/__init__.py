@@ -4,16 +4,15 @@ from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, from_arrays
 from gossamer.data.datasets import DATASETS, load, load_breast_cancer, load_digits, register
 from gossamer.data.images import read_idx, read_images
-from gossamer.data.libsvm import read_libsvm, write_libsvm
+from gossamer.data.libsvm import read_libsvm
 from gossamer.data.splits import SIZES, SPLITS, split
-from gossamer.data.tables import LabelledTable, read_table
+from gossamer.data.tables import read_table
 
 __all__ = [
     "DATASETS",
     "SIZES",
     "SPLITS",
     "Dataset",
-    "LabelledTable",
     "from_arrays",
     "load",
     "load_a9a",
@@ -25,5 +24,4 @@ __all__ = [
     "read_table",
     "register",
     "split",
-    "write_libsvm",
 ]

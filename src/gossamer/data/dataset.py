@@ -3,16 +3,14 @@
 import dataclasses
 import functools
 import hashlib
-import math
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import scipy.sparse
 from jaxtyping import Real, Shaped
 
-from gossamer.basics.sparse import check_sparse
+from gossamer.basics.arrays import check_sparse
 from gossamer.core import InputError, brief, whole
 
 Sparse = scipy.sparse.csr_array
@@ -20,9 +18,6 @@ Sparse = scipy.sparse.csr_array
 Dense = Real[np.ndarray, "rows d"]
 Features = Any  # Dense or Sparse: checkers of types know too little of SciPy for a union
 Labels = Shaped[np.ndarray, " rows"]
-
-HASHED_DENSE = 2**28
-"""The largest features, in bytes of a dense matrix, that are hashed whole; of larger ones, the non-zeros are hashed."""
 
 MOST_CLASSES = 20
 """Fractions with more distinct values than this are no classes."""
@@ -119,9 +114,9 @@ class Dataset:
 
     @functools.cached_property
     def sha256(self) -> str:
-        """Return the hex digest of every array's type, shape and numbers, sparse or not, and of the divisor.
+        """Return the hex digest of every array's type, shape and numbers, and of the divisor.
 
-        Names and sources do not count.
+        Of sparse features the places and values of their non-zeros count. Names and sources do not.
         """
         digest = hashlib.sha256(b"" if self.divisor == 1 else f"divisor {self.divisor}\n".encode())
         for key in ("features", "labels", "test_features", "test_labels", "holders"):
@@ -130,26 +125,12 @@ class Dataset:
                 digest.update(f"{key} none\n".encode())
                 continue
             digest.update(f"{key} {array.dtype.newbyteorder('<').str} {array.shape}\n".encode())
-            for block in _blocks(array):
-                digest.update(np.ascontiguousarray(block, dtype=block.dtype.newbyteorder("<")).view(np.uint8).data)
+            parts = [array]
+            if isinstance(array, Sparse):  # in 64 bits, since SciPy chooses the type of indices by their number
+                parts = [array.indptr.astype(np.int64), array.indices.astype(np.int64), array.data]
+            for part in parts:
+                digest.update(np.ascontiguousarray(part, dtype=part.dtype.newbyteorder("<")).view(np.uint8).data)
         return digest.hexdigest()
-
-
-def _blocks(array: Any) -> Iterator[np.ndarray]:
-    """Yield the numbers of an array in order, or the places and values of its non-zeros if it is large."""
-    rows, size = array.shape[0], array.dtype.itemsize * math.prod(array.shape)
-    if size <= HASHED_DENSE and not isinstance(array, Sparse):
-        yield array
-        return
-    for first in range(0, rows, step := max(1, rows * 2**27 // size)):
-        block = array[first : first + step]
-        if size <= HASHED_DENSE:
-            yield block.toarray()
-        elif array.ndim == 1:
-            yield block
-        else:
-            block = Sparse(block)
-            yield from (np.diff(block.indptr).astype(np.int64), block.indices.astype(np.int64), block.data)
 
 
 def from_arrays(features: Any, labels: Any, test: Any = None, holders: Any = None, name: str = "arrays") -> Dataset:

@@ -1,4 +1,4 @@
-"""Data sets by name, file, frame or arrays, and the export of named ones as LIBSVM text."""
+"""Data sets by name, file, frame or arrays."""
 
 import functools
 import os
@@ -13,27 +13,11 @@ from gossamer.data.a9a import load_a9a
 from gossamer.data.dataset import Dataset, Labels, from_arrays, pair
 from gossamer.data.files import existing_file
 from gossamer.data.images import load_cifar_10, load_fashion_mnist, load_mnist, read_images, refuse_one_of_many
-from gossamer.data.libsvm import load_covtype, load_ijcnn1, load_rcv1, load_w8a, read_libsvm, write_libsvm
+from gossamer.data.libsvm import read_libsvm
 from gossamer.data.tables import is_frame, read_table, read_test_table
 
 TABLES = (".csv", ".parquet")
 TEST_SHARE = 0.2
-
-TAKES = {
-    "data set": (),
-    "images": (),
-    "pair": ("test",),
-    "libsvm": ("test", "dim"),
-    "table": ("label", "holder", "test"),
-}
-"""The options of `load` that go with each kind of data."""
-
-WHY_NOT = {
-    "label": f"names a column, which only tables ({', '.join(TABLES)}) and frames have",
-    "holder": f"names a column, which only tables ({', '.join(TABLES)}) and frames have",
-    "dim": "is for LIBSVM files only",
-    "test": "cannot be added to a whole data set",
-}
 
 ALIKE = {
     "pair": "a pair (features, labels)",
@@ -85,10 +69,6 @@ DATASETS: Registry[Callable[[], Dataset]] = Registry(
         "fashion-mnist": load_fashion_mnist,
         "mnist": load_mnist,
         "cifar-10": load_cifar_10,
-        "covtype": load_covtype,
-        "ijcnn1": load_ijcnn1,
-        "rcv1": load_rcv1,
-        "w8a": load_w8a,
     },
 )
 """The functions that load data sets, by name."""
@@ -97,26 +77,28 @@ register = DATASETS.register
 """Register a function that returns a `Dataset` under a name, so that a spec can name it."""
 
 
-def load(
-    data: Any, *, label: str = "label", holder: str | None = None, test: Any = None, dim: int | None = None
-) -> Dataset:
+def load(data: Any, *, label: str = "label", holder: str | None = None, test: Any = None) -> Dataset:
     """Return the data set that `data` means.
 
     `data` is a `Dataset` (returned as it is), a name in `DATASETS`, the path of a file, or of a directory of images
     (MNIST's IDX files, CIFAR-10's binary ones), a frame of polars or one that exports Arrow, as pandas' do, or a pair
     (features, labels), where the features may be a sparse matrix of SciPy. A registered name wins over a file of the
     same name; write ``./a9a`` for the file. Files that end in .csv or .parquet are tables as frames are, with columns
-    `label` and `holder`; others are LIBSVM text with `dim` columns, or as many as occur, and stay sparse. `test` is the
-    test part in the same format; a table's has the same columns, in any order, and may lack `holder`.
+    `label` and `holder`; others are LIBSVM text with as many columns as occur, and stay sparse. `test` is the test part
+    in the same format; a table's has the same columns, in any order, and may lack `holder`.
     """
     for key, column in {"label": label, "holder": holder or ""}.items():
         if not isinstance(column, str):
             raise InputError(f"load({key}=…) must be the name of a column, but is {brief(column)}.")
     kind, shown = _kind_of(data)
-    given = {"label": None if label == "label" else label, "holder": holder, "test": test, "dim": dim}
-    for option, value in given.items():
-        if value is not None and option not in TAKES[kind]:
-            raise InputError(f"{option}={brief(value)} {WHY_NOT[option]}, but the data are {shown}. Leave it out.")
+    for key, given in {"label": None if label == "label" else label, "holder": holder}.items():
+        if given is not None and kind != "table":
+            raise InputError(
+                f"{key}={given!r} names a column, which only tables ({', '.join(TABLES)}) and frames have, but the "
+                f"data are {shown}. Leave it out."
+            )
+    if test is not None and kind not in ALIKE:
+        raise InputError(f"test={brief(test)} cannot be added to a whole data set, but the data are {shown}.")
     if test is not None and _kind_of(test)[0] != kind:
         raise InputError(f"test={brief(test)} must be {ALIKE[kind]}, as {shown} is one.")
     if kind == "data set":
@@ -136,9 +118,9 @@ def load(
     hint = f"Nor is there a data set of that name: {nearest(str(data), DATASETS)}" if looks_like_a_name else ""
     file = existing_file(data, hint)
     refuse_one_of_many(file)
-    features, labels = read_libsvm(file, dim)
+    features, labels = read_libsvm(file)
     if test is not None:
-        parts = list(read_libsvm(test, dim))
+        parts = list(read_libsvm(test))
         # a file shows only the columns that occur in it
         width = max(features.shape[1], parts[0].shape[1])
         features.resize(features.shape[0], width)
@@ -147,7 +129,7 @@ def load(
 
 
 def _kind_of(data: Any) -> tuple[str, str]:
-    """Return the kind of data, a key of `TAKES`, and its name in messages."""
+    """Return the kind of data, a key of `ALIKE` if there may be a test part, and its name in messages."""
     if isinstance(data, Dataset):
         return "data set", data.name
     if is_frame(data):
@@ -169,25 +151,3 @@ def _hold_out(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
         rows = rng.permutation(np.flatnonzero(labels == value))
         held[rows[: round(TEST_SHARE * rows.size)]] = True
     return np.flatnonzero(~held), np.flatnonzero(held)
-
-
-def export(name: str, file: str | Path) -> int:
-    """Write a data set to a new file, its test part if `name` ends in ``.t``, and return the number of its rows."""
-    base = name.removesuffix(".t")
-    if base not in DATASETS:
-        raise InputError(f"there is no data set {name!r}; {nearest(base, DATASETS)} NAME.t is the test part.")
-    dataset, path = load(base), Path(file)
-    if os.path.lexists(path):
-        raise InputError(f"{path} exists: remove it first, or choose another name.")
-    features, labels = dataset.features, dataset.labels
-    if base != name:
-        features, labels = dataset.test_features, dataset.test_labels
-    if features is None or labels is None:
-        raise InputError(f"{base} has no test part.")
-    if dataset.divisor != 1:  # the numbers that a model sees
-        features = features / dataset.divisor
-    try:
-        write_libsvm(features, labels, path)
-    except (OSError, ValueError) as error:
-        raise InputError(f"cannot write {path}: {getattr(error, 'strerror', None) or error}.") from error
-    return len(labels)

@@ -2,7 +2,6 @@
 
 import difflib
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from gossamer.core import InputError, brief
@@ -30,26 +29,17 @@ def existing_file(path: str | os.PathLike[str], hint: str = "") -> Path:
     raise InputError(f"there is no file {brief(str(path))}{where}. {near}{hint}".rstrip())
 
 
-def first_file(folder: Path, stems: Sequence[str], suffixes: Sequence[str]) -> Path | None:
-    """Return the first file in a folder that has one of these names, with one of these suffixes."""
-    names = (folder / f"{stem}{suffix}" for stem in stems for suffix in suffixes)
-    return next((file for file in names if file.is_file()), None)
-
-
 def own_folders() -> list[Path]:
     """Return the user's own directories of data sets."""
     return [Path(os.path.expanduser(part)) for part in os.environ.get(VARIABLE, "").split(os.pathsep) if part]
 
 
 def dataset_folders(name: str) -> list[Path]:
-    """Return the directories in which the files of a data set are looked for, in order."""
-    return [place for folder in own_folders() for place in (folder / name, folder)] + [SYSTEM / name]
+    """Return the directories that may hold the files of a data set of images, in order.
 
-
-def missing_dataset(name: str, looked: Sequence[Path], way: str) -> InputError:
-    """Return the error for a data set that is not on this machine: where it was looked for, and the way to get it."""
-    places = " and ".join(map(str, looked)) or f"nowhere, as the environment variable {VARIABLE} is not set"
-    return InputError(f"{name} does not come with Gossamer, and is not on this machine (looked in: {places}). {way}")
+    Each data set has a directory of its own, because the files of all of them have the same names.
+    """
+    return [*(folder / name for folder in own_folders()), SYSTEM / name]
 
 
 def files_of(data: str) -> list[Path]:

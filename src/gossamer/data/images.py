@@ -18,9 +18,8 @@ import numpy as np
 from jaxtyping import UInt8
 
 from gossamer.core import InputError
-from gossamer.data import files
 from gossamer.data.dataset import Dataset
-from gossamer.data.files import VARIABLE, existing_file, first_file, missing_dataset, own_folders
+from gossamer.data.files import VARIABLE, dataset_folders, existing_file
 
 UNSIGNED_BYTES = b"\0\0\x08"
 GZIP = b"\x1f\x8b"
@@ -29,9 +28,6 @@ CIFAR_IMAGE, CIFAR_RECORD, CIFAR_CLASSES = (3, 32, 32), 1 + 3 * 32 * 32, 10
 
 WHITE = 255
 BATCHES = "data_batch_*.bin"
-NESTED = "cifar-10-batches-bin"
-"""The directory that the archive of CIFAR-10 unpacks to."""
-
 HOLDS = (
     "train-images-idx3-ubyte and train-labels-idx1-ubyte, perhaps with t10k-images-idx3-ubyte and "
     "t10k-labels-idx1-ubyte (each plain or .gz), or data_batch_1.bin and so on of CIFAR-10"
@@ -60,36 +56,30 @@ def load_cifar_10() -> Dataset:
 
     They are 32 × 32 pixels in three colours. A. Krizhevsky, 2009.
     """
-    name = "cifar-10"
-    looked = [folder / inner for folder in own_folders() for inner in (name, f"{name}/{NESTED}", NESTED)]
     way = (
-        f"Unpack its binary version, cifar-10-binary.tar.gz, in a directory that {VARIABLE} names in the environment, "
-        "or give the path of what it unpacks to as the data."
+        f"Unpack its binary version, cifar-10-binary.tar.gz, move its files into a directory cifar-10 inside one that "
+        f"{VARIABLE} names in the environment, or give the path of what it unpacks to as the data."
     )
-    return _load_known(name, "A. Krizhevsky, 2009", looked, way, 50_000, CIFAR_IMAGE)
+    return _load_known("cifar-10", "A. Krizhevsky, 2009", way, 50_000, CIFAR_IMAGE)
 
 
 def _load_mnist(name: str, source: str, way: str) -> Dataset:
-    # not in a directory itself: the files of all data sets of this kind have the same names
-    looked = [folder / name for folder in (*own_folders(), files.SYSTEM)]
     way += (
         f" its four files (train-images-idx3-ubyte.gz and so on) into a directory {name} inside one that {VARIABLE} "
         "names in the environment, or give the path of their directory as the data."
     )
-    return _load_known(name, source, looked, way, 60_000, (1, 28, 28))
+    return _load_known(name, source, way, 60_000, (1, 28, 28))
 
 
-def _load_known(
-    name: str, source: str, looked: Sequence[Path], way: str, rows: int, image: tuple[int, int, int]
-) -> Dataset:
-    """Load a data set from the first of these directories that holds images; raise InputError if its size is wrong."""
-    found = next(
-        (folder for folder in looked if _find_idx(folder, "train-images", 3) or any(folder.glob(BATCHES))), None
-    )
+def _load_known(name: str, source: str, way: str, rows: int, image: tuple[int, int, int]) -> Dataset:
+    """Load a data set from the first directory of its name that is there; raise InputError if its size is wrong."""
+    looked = dataset_folders(name)
+    found = next((folder for folder in looked if folder.is_dir()), None)
     if found is None:
-        for folder in looked:
-            _refuse_pickles(folder)
-        raise missing_dataset(name, looked, way)
+        raise InputError(
+            f"{name} does not come with Gossamer, and is not on this machine (looked in: "
+            f"{' and '.join(map(str, looked))}). {way}"
+        )
     data = read_images(found, name, source)
     tested = 0 if data.test_features is None else data.test_features.shape[0]
     if (data.rows, tested, data.image) != (rows, 10_000, image) or len(data.classes) != 10:
@@ -117,8 +107,12 @@ def read_images(folder: str | os.PathLike[str], name: str = "", source: str = ""
         images, labels = _read_cifar10(batches)
         if (place / "test_batch.bin").is_file():
             test_images, test_labels = _read_cifar10([place / "test_batch.bin"])
+    elif (place / "data_batch_1").is_file():
+        raise InputError(
+            f"{place} holds the Python version of CIFAR-10: these are pickles, which can run any code when they are "
+            "read, so they are not. Take the binary version, cifar-10-binary.tar.gz."
+        )
     else:
-        _refuse_pickles(place)
         raise InputError(f"{folder} is a directory, but not of images: those hold {HOLDS}. Else give one of its files.")
     if test_images is not None and test_images.shape[1:] != images.shape[1:]:
         sizes, test_sizes = (" × ".join(map(str, part.shape[1:])) for part in (images, test_images))
@@ -146,7 +140,8 @@ def refuse_one_of_many(file: Path) -> None:
 
 
 def _find_idx(folder: Path, part: str, sizes: int) -> Path | None:
-    return first_file(folder, (f"{part}-idx{sizes}-ubyte", f"{part}.idx{sizes}-ubyte"), ("", ".gz"))
+    names = (f"{part}{mark}idx{sizes}-ubyte{suffix}" for mark in "-." for suffix in ("", ".gz"))
+    return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def _read_part(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
@@ -165,16 +160,6 @@ def _read_part(folder: Path, part: str) -> tuple[np.ndarray, np.ndarray]:
             "both from the same data set."
         )
     return arrays[0], arrays[1]
-
-
-def _refuse_pickles(folder: Path) -> None:
-    """Raise InputError if CIFAR-10 is there in Python's version, beside or inside a folder."""
-    for place in (folder, folder / "cifar-10-batches-py", folder.parent / "cifar-10-batches-py"):
-        if (place / "data_batch_1").is_file():
-            raise InputError(
-                f"{place} holds the Python version of CIFAR-10: these are pickles, which can run any code when they "
-                "are read, so they are not. Take the binary version, cifar-10-binary.tar.gz."
-            )
 
 
 def read_idx(path: str | os.PathLike[str]) -> UInt8[np.ndarray, "..."]:

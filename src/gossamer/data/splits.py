@@ -147,6 +147,12 @@ def _by_holder(dataset: Dataset, agents: int | None, column: str) -> tuple[Rows,
     return _groups(codes, names.size)
 
 
+def holder_names(dataset: Dataset) -> tuple[str, ...]:
+    """Return the names of the agents of a split ``column:NAME``, in the order of the agents."""
+    assert dataset.holders is not None
+    return tuple(map(str, np.unique(dataset.holders).tolist()))
+
+
 def _cut(order: np.ndarray, agents: int) -> tuple[Rows, ...]:
     return tuple(np.sort(part) for part in np.array_split(order, agents))
 

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
 else:
     pl = Lazy("polars")
 
-MISSING = {"", "-", ".", "?", "na", "n/a", "nan", "nil", "none", "null", "missing"}
-"""Words that stand for a missing value in files, in small letters."""
-
 
 class LabelledTable(NamedTuple):
     """Features, labels and holders of a table; `columns` are the names of the features."""
@@ -34,32 +31,21 @@ class LabelledTable(NamedTuple):
     columns: tuple[str, ...]
 
 
-def read_table(
-    table: Any,
-    label: str = "label",
-    holder: str | None = None,
-    columns: Sequence[str] | None = None,
-) -> LabelledTable:
-    """Read the columns of a .csv or .parquet file, or of a frame.
+def read_table(table: Any, label: str = "label", holder: str | None = None) -> LabelledTable:
+    """Read a .csv or .parquet file, or a frame. All columns but the label and the holder are features.
 
-    Features are `columns`, or all but the label and the holder.
-
-    Without `columns`, a column that occurs twice is refused. So is a copy of the label under another name, since a
-    model would read its answer there: a name that differs only in capitals and spaces, or a column of numbers equal to
-    the labels. Name such a column in `columns` to use it all the same.
+    A column that occurs twice is refused. So is a column of numbers equal to the labels, since a model would read its
+    answer there.
     """
     source, frame = _open(table)
-    if columns is not None:
-        return _select(source, frame, label, holder, columns)
-    _refuse_twice(source, frame.columns, [label, *([holder] if holder else [])])
-    chosen = [name for name in frame.columns if name not in (label, holder)]
-    selected = _select(source, frame, label, holder, chosen)
+    _refuse_twice(source, frame.columns)
+    selected = _select(source, frame, label, holder, [name for name in frame.columns if name not in (label, holder)])
     if selected.labels.dtype.kind != "U":
         (copies,) = np.nonzero((selected.features == selected.labels[:, None]).all(0))
         if copies.size:
             raise InputError(
-                f"{source}: column {chosen[copies[0]]!r} equals the label {label!r} in all {frame.height} rows, so a "
-                "model would read its answer there. Drop it, or choose the features with read_table(columns=…)."
+                f"{source}: column {selected.columns[copies[0]]!r} equals the label {label!r} in all {frame.height} "
+                "rows, so a model would read its answer there. Drop it."
             )
     return selected
 
@@ -122,19 +108,16 @@ def _read_file(file: Path) -> "pl.DataFrame":
     raise InputError(f"{file} cannot be read as {kind}: {reason}.")
 
 
-def _refuse_twice(source: str, names: Sequence[str], roles: Sequence[str]) -> None:
-    """Raise InputError if a name stands in the header twice, or is spelt like the label or the holder."""
-    folded = {role.strip().casefold() for role in roles}
+def _refuse_twice(source: str, names: Sequence[str]) -> None:
+    """Raise InputError if a name stands in the header twice, but for spaces around it."""
     seen: dict[str, str] = {}
     for name in names:
-        # the reader of CSV calls a second column x x_duplicated_0
-        stem = re.sub(r"_duplicated_\d+$", "", name)
+        stem = re.sub(r"_duplicated_\d+$", "", name)  # the reader of CSV calls a second column x x_duplicated_0
         key = (stem if stem in names else name).strip()
-        key = key.casefold() if key.casefold() in folded else key
         if key in seen:
             raise InputError(
                 f"{source} has the columns {seen[key]!r} and {name!r}, likely the same twice. Each column needs a name "
-                "of its own: drop or rename one, or choose the features with read_table(columns=…)."
+                "of its own: drop or rename one."
             )
         seen[key] = name
 
@@ -166,9 +149,10 @@ def _read_feature(source: str, column: "pl.Series") -> np.ndarray:
     )
     if column.dtype == pl.String:
         row = int(column.cast(pl.Float64, strict=False).is_null().arg_max() or 0)
-        if column[row].strip().lower() in MISSING:
-            advice = "If that stands for a missing value, drop such rows or fill in a number."
-        raise InputError(f"{where}, row {row + 1}: {column[row]!r} is not a number. {advice}")
+        raise InputError(
+            f"{where}, row {row + 1}: {column[row]!r} is not a number. {advice} If it stands for a missing value, drop "
+            "such rows or fill in a number."
+        )
     if not column.dtype.is_numeric() and column.dtype != pl.Boolean:
         raise InputError(f"{where} has type {column.dtype}, not numbers. {advice}")
     numbers = column.cast(pl.Float64).to_numpy()

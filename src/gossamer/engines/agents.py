@@ -18,8 +18,7 @@ from gossamer.clocks.rounds import Average, Order, Query, Receive, Reduce, Send
 from gossamer.compressors import identity
 from gossamer.core import Over
 from gossamer.engines.devices import AGENTS, ONE_DEVICE, DeviceLayout
-from gossamer.engines.mixing import each_turn, mix
-from gossamer.engines.neighbour_tables import Sum
+from gossamer.engines.mixing import Sum, each_turn, mix
 from gossamer.networks import Network
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem

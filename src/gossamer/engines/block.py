@@ -17,7 +17,7 @@ from gossamer.engines.agents import World
 from gossamer.engines.asynchronous import make_schedules, make_waves
 from gossamer.engines.costs import work_of
 from gossamer.engines.devices import ONE_DEVICE, SETTINGS, DeviceLayout, run_shardings
-from gossamer.engines.neighbour_tables import with_tables
+from gossamer.engines.mixing import with_tables
 from gossamer.engines.processes import broadcast_number
 from gossamer.metrics import Target, select_metrics
 from gossamer.networks import Network
@@ -86,7 +86,8 @@ class Block:
         quick: bool = False,
     ):
         """`quick` compiles with less effort, where that is possible; it changes the last bits of a run."""
-        self.metrics, self.layout, self._all = select_metrics(metrics), layout, metrics is None
+        self.metrics, self.layout = select_metrics(metrics), layout
+        self.end_metrics = select_metrics(end=True) if metrics is None else ()
         self.quick = quick and layout.mesh is None and jax.default_backend() == "cpu"
         self.form, self.dtype, self.steps = program.RuleForm.of(rules[0]), dtype, steps
         self._rules, seeds = list(rules), list(seeds)
@@ -100,17 +101,23 @@ class Block:
                 waves = make_waves(make_schedules(network, work, seeds, steps), problem.agents, steps)
                 self.world = self.world._replace(waves=jax.tree.map(jnp.asarray, waves))
             constant = [name for name in ranges(self.form.kind) if name not in self._scheduled]
-            numbers = {name: jnp.asarray([getattr(rule, name) for rule in rules], dtype) for name in constant}
-            stacked = [
-                _stack([cast(of, dtype) for of in trees]) for trees in (oracles, [parts(rule) for rule in rules])
-            ]
-            order = jnp.arange(len(rules), dtype=jnp.int32)
-            oracle, numbers, made_of, order = layout.put((stacked[0], numbers, stacked[1], order), P(SETTINGS))
+            numbers = {name: np.array([getattr(rule, name) for rule in rules]) for name in constant}
+            stacked = (_stack(list(oracles)), numbers, _stack([parts(rule) for rule in rules]))
+            order = np.arange(len(rules), dtype=np.int32)
+            oracle, numbers, made_of, order = layout.put(cast((*stacked, order), dtype), P(SETTINGS))
             self._settings = program.BlockSettings(oracle, numbers, *self._window(0), made_of, order)
             self.keys = layout.put_keys(seeds, problem.agents)
             with np.errstate(over="ignore"):  # a target beyond float32 becomes infinite
-                self._targets = layout.put({target.metric: jnp.asarray(target.value, dtype) for target in until})
+                self._targets = layout.put({target.metric: np.asarray(target.value, dtype) for target in until})
         self._run: program.RunState | None = None
+
+    def inputs(self, t: int = 0, last: int | None = None) -> tuple[Any, list[jax.Array]]:
+        """Return the world and the settings for a call from round t to `last`: their structure, and their leaves.
+
+        They are flat because JAX would flatten problems and networks several times a call, in Python.
+        """
+        leaves, structure = jax.tree.flatten((self.world, self.settings(t, last)))
+        return structure, leaves
 
     def settings(self, t: int, last: int | None = None) -> program.BlockSettings:
         """Return the settings for a call from round t to `last`, and for the round before."""
@@ -132,10 +139,9 @@ class Block:
         """
         rounds = [min(t, self.steps - 1) for t in range(first, first + WINDOW + 1)]
         tables = {
-            name: jnp.asarray(np.array([list(tabulate(rule, name, rounds)) for rule in self._rules]), self.dtype)
-            for name in self._scheduled
+            name: np.array([list(tabulate(rule, name, rounds)) for rule in self._rules]) for name in self._scheduled
         }
-        return self.layout.put(tables, P(SETTINGS)), self.layout.put(jnp.int32(first))
+        return self.layout.put(cast(tables, self.dtype), P(SETTINGS)), self.layout.put(np.int32(first))
 
     def precision(self) -> Any:
         """Return the context in which the program runs."""
@@ -150,7 +156,7 @@ class Block:
         return self._run
 
     def _begin(self, begin: Callable[..., program.RunState]) -> program.RunState:
-        run = begin(self.form, self.world, self.settings(0), self.keys, layout=self.layout)
+        run = begin(self.form, *self.inputs(), self.keys, layout=self.layout)
         return run._replace(reached=jnp.full_like(run.diverged, -1)) if self._targets else run
 
     @property
@@ -158,31 +164,30 @@ class Block:
         """The models."""
         return self.layout.fetch(self.run.state.x)
 
-    @property
-    def biases(self) -> Float[np.ndarray, "settings seeds agents d"] | None:
-        """The constant bias of every agent, where the oracle has one."""
-        with self.precision():
-            given = self.world.problem, self._settings, self.keys, self.run.memory
-            return self.layout.fetch(program.biases(*given, layout=self.layout))
+    def finish(
+        self,
+    ) -> tuple[dict[str, Float[np.ndarray, "settings seeds"]], Float[np.ndarray, "settings seeds agents d"] | None]:
+        """Return the metrics of the end, and the constant bias of every agent, where the oracle has one.
 
-    @property
-    def worst(self) -> Float[np.ndarray, "settings seeds"] | None:
-        """max_i F(x_i), which costs as much as a hundred rounds; None where only some metrics are measured."""
-        if not self._all:
-            return None
+        The former may cost as much as a hundred rounds; there are none where only some metrics are measured.
+        """
+        leaves, structure = jax.tree.flatten((self.world, self._settings))  # in whichever window of rounds they stand
         with self.precision():
-            return self.layout.fetch(program.worst(self.world.problem, self.run.state.x, layout=self.layout))
+            given = structure, leaves, self.keys, self.run
+            found = program.finish(*given, metrics=self.end_metrics, layout=self.layout)
+        return self.layout.fetch(found)
 
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Advance from round t to each of the stops; return the metrics of those wanted, [stops, settings, seeds]."""
         padding = LEGS - len(stops)
         advance = program.quick_advance if self.quick else program.advance
-        settings, run = self.settings(t, stops[-1]), self.run
+        inputs, run = self.inputs(t, stops[-1]), self.run
         with self.precision():
-            ends = jnp.asarray(stops + stops[-1:] * padding, jnp.int32)
-            legs = self.layout.put((jnp.int32(t), ends, jnp.asarray(wanted + [False] * padding)))
-            given = self.metrics, self.world, settings, self.keys, run, *legs, self._targets
-            self._run, rows = advance(self.form, *given, layout=self.layout)
+            # NumPy's arrays throughout: a small array of JAX's would be a compiled program of its own
+            ends = np.array(stops + stops[-1:] * padding, np.int32)
+            legs = self.layout.put((np.int32(t), ends, np.array(wanted + [False] * padding)))
+            given = self.form, self.metrics, *inputs, self.keys, run, *legs, self._targets
+            self._run, rows = advance(*given, layout=self.layout)
         legs_wanted = [leg for leg, want in enumerate(wanted) if want]
         return {name: values[legs_wanted] for name, values in self.layout.fetch(rows).items()}
 
@@ -232,7 +237,7 @@ class Block:
 
 
 def _stack(trees: list[Any]) -> Any:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *trees)
+    return jax.tree.map(lambda *leaves: np.stack(leaves), *trees)
 
 
 def calls(marks: list[int], first: int, last: int, legs: int = LEGS) -> Iterator[tuple[int, list[int], list[bool]]]:

@@ -18,7 +18,7 @@ from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
 from gossamer.engines.asynchronous import Waves, make_schedules, run_wave
 from gossamer.engines.blame import blame
-from gossamer.engines.neighbour_tables import with_tables
+from gossamer.engines.mixing import with_tables
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -46,20 +46,53 @@ class RuleTrace(NamedTuple):
 def trace(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> RuleTrace:
     """Trace a start and a round of the rule, once for all of its shapes. Raise InputError if it breaks the contract."""
     with jax.enable_x64(dtype == "float64"), blame(f"the rule {rule.name}, or the oracle that it asks,", CONTRACT):
-        shapes, structure = jax.tree.flatten(_trace_arguments(rule, problem, network, oracle, dtype))
-        found = _trace_shapes(program.RuleForm.of(rule), structure, tuple(shapes), dtype)
+        found = _trace_shapes(_describe(rule, problem, network, oracle, dtype))
     _check_contract(rule, problem, found.before, found.after)
     return found
 
 
+class Shapes(NamedTuple):
+    """The form of a rule, and the shapes that it is traced with: hashable, so that each is traced once."""
+
+    form: program.RuleForm
+    structure: Any
+    """The structure of the world, the oracle, and the rule's compressors and aggregators."""
+    leaves: tuple[jax.ShapeDtypeStruct, ...]
+    number: jax.ShapeDtypeStruct
+    """The shape of a hyper-parameter."""
+    keys: jax.ShapeDtypeStruct
+
+
+def _describe(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Shapes:
+    """Return the shapes of a rule's trace, with floating point in this precision."""
+
+    def shape_of(a: Any) -> jax.ShapeDtypeStruct:
+        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype  # without a copy of an array on a device
+        precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
+        return jax.ShapeDtypeStruct(np.shape(a), precise)
+
+    leaves, structure = jax.tree.flatten((World(problem, with_tables(rule, network)), oracle, parts(rule)))
+    number, keys = jax.ShapeDtypeStruct((), np.dtype(dtype)), key_shapes(2, problem.agents)
+    return Shapes(program.RuleForm.of(rule), structure, tuple(map(shape_of, leaves)), number, keys)
+
+
+def _eval_shape(shapes: Shapes, function: Callable[[Any, World, Oracle, Array], Any]) -> Any:
+    """Trace a function of the rule, the world, the oracle and the keys."""
+
+    def of_leaves(leaves: tuple[Array, ...], numbers: dict[str, Array], keys: Array) -> Any:
+        world, oracle, own = jax.tree.unflatten(shapes.structure, leaves)
+        return function(shapes.form.bind(numbers | own), world, oracle, keys)
+
+    return jax.eval_shape(of_leaves, shapes.leaves, dict.fromkeys(ranges(shapes.form.kind), shapes.number), shapes.keys)
+
+
 @lru_cache(maxsize=64)
-def _trace_shapes(form: program.RuleForm, structure: Any, shapes: tuple[Any, ...], dtype: str) -> RuleTrace:
+def _trace_shapes(shapes: Shapes) -> RuleTrace:
     start, each_round = Cost(), Cost()
 
-    def start_and_round(world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array) -> tuple[State, State, Any]:
+    def start_and_round(rule: Any, world: World, oracle: Oracle, keys: Array) -> tuple[State, State, Any]:
         memory = program.begin_memory(world, oracle, keys)
         first = StackedAgents(world, oracle, keys[1], jnp.int32(0), memory, start)
-        rule = form.bind(hyper)
         before = rule.init(program.start_of(world), first)
         if world.network.asynchronous:
             waves = Waves.everyone(world.problem.agents)
@@ -70,15 +103,7 @@ def _trace_shapes(form: program.RuleForm, structure: Any, shapes: tuple[Any, ...
         agents = StackedAgents(world, oracle, keys[1], jnp.int32(0), first.memory, each_round)
         return before, rule.step(before, agents), agents.memory
 
-    return RuleTrace(start, each_round, *jax.eval_shape(start_and_round, *jax.tree.unflatten(structure, shapes)))
-
-
-def _trace_arguments(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> tuple[Any, ...]:
-    """Return the shapes that a rule is traced with: the world, the oracle, the hyper-parameters and the keys."""
-    number = jax.ShapeDtypeStruct((), np.dtype(dtype))
-    hyper = dict.fromkeys(ranges(type(rule)), number) | shapes_of(parts(rule), dtype)
-    world, asked = shapes_of((World(problem, with_tables(rule, network)), oracle), dtype)
-    return world, asked, hyper, key_shapes(2, problem.agents)
+    return RuleTrace(start, each_round, *_eval_shape(shapes, start_and_round))
 
 
 def _check_contract(rule: Any, problem: Problem, before: Any, after: Any) -> None:
@@ -103,17 +128,6 @@ def _check_contract(rule: Any, problem: Problem, before: Any, after: Any) -> Non
                 f"{rule.name}: step turns {name} from {was.dtype}{list(was.shape)} into {now.dtype}{list(now.shape)}. "
                 f"{CONTRACT}"
             )
-
-
-def shapes_of(tree: Any, dtype: str) -> Any:
-    """Return the shapes of a program's arguments, with floating point in this precision."""
-
-    def leaf(a: Any) -> jax.ShapeDtypeStruct:
-        own = np.asarray(a).dtype if not hasattr(a, "dtype") else a.dtype  # without a copy of an array on a device
-        precise = np.dtype(dtype) if jnp.issubdtype(own, jnp.floating) else jax.dtypes.canonicalize_dtype(own)
-        return jax.ShapeDtypeStruct(np.shape(a), precise)
-
-    return jax.tree.map(leaf, tree)
 
 
 def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
@@ -193,8 +207,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
     if overlapping:
         counted = {"start": Cost(), "turn": Cost(), "each": Cost()}
 
-        def run_ahead(world: World, oracle: Oracle, hyper: dict[str, Any], keys: Array) -> State:
-            bound = program.RuleForm.of(rule).bind(hyper)
+        def run_ahead(bound: Any, world: World, oracle: Oracle, keys: Array) -> State:
 
             def agents(part: str, memory: Any) -> PostingAgents:
                 return PostingAgents(world, oracle, keys[1], jnp.int32(0), memory, counted[part])
@@ -206,7 +219,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
             return bound.ahead(state, agents("each", first.memory))
 
         with jax.enable_x64(dtype == "float64"):
-            jax.eval_shape(run_ahead, *_trace_arguments(rule, problem, network, oracle, dtype))
+            _eval_shape(_describe(rule, problem, network, oracle, dtype), run_ahead)
     else:
         start, each, *_ = trace(rule, problem, network, oracle, dtype)
         counted = {"start": start, "turn": Cost(), "each": each}

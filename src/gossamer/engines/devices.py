@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, cached_property, partial
-from typing import Any, Literal, NamedTuple, NoReturn, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -241,8 +241,7 @@ class DeviceRequest:
     shown: set[str] = dataclasses.field(default_factory=set)
 
 
-NO_REQUEST = DeviceRequest()
-_request: ContextVar[DeviceRequest] = ContextVar("request", default=NO_REQUEST)
+_request: ContextVar[DeviceRequest] = ContextVar("request", default=DeviceRequest())  # noqa: B039
 
 
 @contextmanager
@@ -250,14 +249,12 @@ def use_devices(devices: Any = None, split: Any = None) -> Iterator[None]:
     """Split runs in this context over so many devices, or over "all"; None keeps what was asked for before."""
     if split is not None and split not in get_args(Split):
         raise InputError(f'split must be "runs" or "agents", but is {brief(split)}.')
-    if isinstance(devices, str) and devices != "all":
-        raise InputError(f'devices must be a whole number or "all", but is {brief(devices)}.')
     if devices is None and split is not None:
         raise InputError(f'split = "{split}" says how to share out over devices: give devices as well, such as "all".')
     if devices is None:
         devices, split = _request.get().devices, _request.get().split
     elif devices != "all":
-        devices = whole("devices", devices)
+        devices = whole("devices", devices, advice='Or give "all".')
     token = _request.set(DeviceRequest(devices, split))
     try:
         yield
@@ -297,8 +294,13 @@ def choose_layout(
         most = max(k for k in range(1, count + 1) if problem.agents % k == 0)
         if most > 1 and (most == count or not exact):
             ways.append((DeviceLayout(agents=most), width))
+    if not ways and exact and request.split == "runs":
+        raise InputError(
+            f"there is one block of one seed, which {count} devices cannot share: take more seeds, or share agents."
+        )
     if not ways and exact:
-        _refuse_unequal(request, count, problem.agents)
+        fit = ", ".join(str(k) for k in range(1, problem.agents + 1) if problem.agents % k == 0)
+        raise InputError(f"{problem.agents} agents cannot be shared equally by {count} devices: take one of {fit}.")
     if not exact and (request.split is None or not ways):
         ways.append((ONE_DEVICE, width))
     read = problem.agents * problem.dim * (samples_a_query(problem, oracle) or problem.dim)
@@ -324,24 +326,6 @@ def choose_layout(
         request.shown.add(text)
         say(text)
     return layout, width
-
-
-def check_devices(runs: int, problem: Problem, network: Network) -> None:
-    """Raise InputError if the devices could share neither so many runs nor their agents."""
-    request = _request.get()
-    count, exact = _count_devices(request, network)
-    equal = request.split != "runs" and problem.agents % count == 0
-    if exact and not equal and (request.split == "agents" or runs == 1):
-        _refuse_unequal(request, count, problem.agents)
-
-
-def _refuse_unequal(request: DeviceRequest, count: int, agents: int) -> NoReturn:
-    if request.split == "runs":
-        raise InputError(
-            f"there is one block of one seed, which {count} devices cannot share: take more seeds, or share agents."
-        )
-    fit = ", ".join(str(k) for k in range(1, agents + 1) if agents % k == 0)
-    raise InputError(f"{agents} agents cannot be shared equally by {count} devices: take one of {fit}.")
 
 
 def _count_devices(request: DeviceRequest, network: Network) -> tuple[int, bool]:

@@ -11,18 +11,17 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
+from gossamer.basics.children import end_children, tether
 from gossamer.core import InputError, brief
 from gossamer.results.provenance import versions
 from gossamer.results.store import CellKey, Store, pack, unpack
@@ -39,8 +38,8 @@ PAUSE = 2.0
 LOST = 6
 """The exit code where a process was killed, or has lost another."""
 
-LAUNCHER = "GOSSAMER_LAUNCHER"
-"""The environment variable that holds the process id of the launcher."""
+LAUNCHED = "GOSSAMER_LAUNCHED"
+"""The environment variable that is set where `launch` started this process: it ends all of them."""
 
 
 def join(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:
@@ -48,7 +47,6 @@ def join(coordinator: str | None = None, processes: int | None = None, process: 
 
     The first process listens at that address alone. JAX knows Slurm, Open MPI and Kubernetes.
     """
-    _exit_with_launcher()
     given = (coordinator, processes, process)
     if None in given and given != (None, None, None):
         raise InputError(
@@ -103,7 +101,7 @@ def run_on_first(action: Callable[[], Any]) -> None:
             action()
         except InputError as error:
             refusal = str(error).encode()
-    if refusal := _broadcast(refusal):
+    if refusal := broadcast(refusal):
         raise InputError(refusal.decode())
 
 
@@ -128,7 +126,7 @@ class BroadcastStore(Store):
 
     def get(self, key: CellKey) -> dict[str, np.ndarray] | None:
         cell = super().get(key) if is_first() else None
-        data = _broadcast(b"" if cell is None else pack(cell))
+        data = broadcast(b"" if cell is None else pack(cell))
         return unpack(data) if data else None
 
     def put(self, key: CellKey, arrays: Mapping[str, np.ndarray]) -> None:
@@ -160,7 +158,7 @@ def end_together(refuse: Callable[[InputError], None]) -> Iterator[None]:
         if is_first():
             time.sleep(PAUSE / 4)  # for the others to come as far
             refuse(error)
-            if LAUNCHER not in os.environ:
+            if LAUNCHED not in os.environ:
                 time.sleep(2 * PAUSE)  # the others do not survive the first, and could not say what they refuse
         else:
             with _silence(2):  # if the first process ends now, the runtime ends this one with a trace
@@ -192,7 +190,7 @@ def _silence(descriptor: int) -> Iterator[None]:
         os.close(saved)
 
 
-def _broadcast(data: bytes) -> bytes:
+def broadcast(data: bytes) -> bytes:
     """Return the first process's bytes in all processes."""
     length = broadcast_number(len(data))
     if not length:
@@ -201,20 +199,6 @@ def _broadcast(data: bytes) -> bytes:
     if is_first():
         buffer[:length] = np.frombuffer(data, np.uint8)
     return np.asarray(multihost_utils.broadcast_one_to_all(buffer))[:length].tobytes()
-
-
-def _exit_with_launcher() -> None:
-    """Exit as soon as the launcher has, however it ended."""
-    if (launcher := os.environ.get(LAUNCHER)) is None:
-        return
-
-    def watch() -> None:
-        while os.getppid() == int(launcher):
-            time.sleep(0.5)
-        os._exit(LOST)
-
-    # polling works everywhere; a signal when the parent ends is Linux's alone
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def launch(processes: int, arguments: Sequence[str], *, port: int | None = None, max_restarts: int = 0) -> int:
@@ -233,32 +217,23 @@ def _launch_once(processes: int, arguments: Sequence[str], port: int | None) -> 
     address = f"127.0.0.1:{find_port(f'127.0.0.1:{port or 0}')}"
     command = [sys.executable, "-m", "gossamer", "run", *arguments]
     command += ["--coordinator", address, "--processes", str(processes), "--process"]
-    environment = os.environ | {LAUNCHER: str(os.getpid())}
     children: list[subprocess.Popen[bytes]] = []
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt  # so that the children end first
-
-    handlers = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
     try:
-        for process in range(processes):
-            # a session of its own, so that Ctrl-C reaches this process alone, which then ends all
-            children.append(subprocess.Popen([*command, str(process)], env=environment, start_new_session=True))
-        while not any(codes := [child.poll() for child in children]):
-            if all(code == 0 for code in codes):
-                return 0
-            time.sleep(0.05)
-        time.sleep(0.2)  # for the others to notice that one is lost, and to say so
-        return judge_exits([child.poll() or 0 for child in children])
-    except KeyboardInterrupt:
+        # SIGKILL, because JAX takes SIGTERM for a warning; what is stored is whole at any moment
+        with end_children(children, signal.SIGKILL):
+            for process in range(processes):
+                line, environment = tether([*command, str(process)], signal.SIGKILL), os.environ | {LAUNCHED: "1"}
+                # a session of its own, so that Ctrl-C reaches the launcher alone, which then ends all
+                children.append(subprocess.Popen(line, env=environment, start_new_session=True))
+            while not any(codes := [child.poll() for child in children]):
+                if all(code == 0 for code in codes):
+                    return 0
+                time.sleep(0.05)
+            time.sleep(0.2)  # for the others to notice that one is lost, and to say so
+            return judge_exits([child.poll() or 0 for child in children])
+    except SystemExit:  # by a signal
         _print_error("interrupted: the same command goes on from what was finished")
         return 130
-    finally:
-        for child in children:
-            child.kill()  # what is stored is whole at any moment
-            child.wait()
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 def judge_exits(codes: Sequence[int]) -> int:

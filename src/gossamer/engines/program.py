@@ -15,12 +15,12 @@ from jaxtyping import Array, Bool, Float, Int, Key
 
 from gossamer.basics.keys import Keys, of_round
 from gossamer.core import InputError, State, bind, counts
-from gossamer.engines.agents import BLOCK, StackedAgents, World, as_column, each_agent
+from gossamer.engines.agents import StackedAgents, World, as_column, each_agent
 from gossamer.engines.asynchronous import run_events
 from gossamer.engines.devices import ONE_DEVICE, RUNS, SEEDS, SETTINGS, DeviceLayout
 from gossamer.engines.mixing import awake_mask
 from gossamer.metrics import OURS, Metric
-from gossamer.metrics.measuring import honest_of, measure, worst_loss
+from gossamer.metrics.measuring import honest_of, measure
 from gossamer.oracles import Oracle, Site
 from gossamer.problems import Problem
 
@@ -36,12 +36,15 @@ QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_c
 """Compiler options for programs that run for a short time each, as in a search: XLA takes its older emitters, one piece
 a program, and less effort. A search of a9a on a ring of 20 compiles in about half the time; its rounds take as long."""
 
+
+def _unflatten_state(names: tuple[str, ...], arrays: tuple[Any, ...]) -> State:
+    state = object.__new__(State)  # a trace rebuilds hundreds of states: this is half as many calls as State(…)
+    object.__setattr__(state, "_arrays", dict(zip(names, arrays, strict=True)))
+    return state
+
+
 # here and not in `core`, which imports no JAX
-jax.tree_util.register_pytree_node(
-    State,
-    lambda s: (tuple(s._arrays.values()), tuple(s._arrays)),
-    lambda names, arrays: State(**dict(zip(names, arrays, strict=True))),
-)
+jax.tree_util.register_pytree_node(State, lambda s: (tuple(s._arrays.values()), tuple(s._arrays)), _unflatten_state)
 
 
 class RunState(NamedTuple):
@@ -108,9 +111,10 @@ BLOCK_SHARDINGS = BlockSettings(BY_SETTING, BY_SETTING, BY_SETTING, P(), BY_SETT
 
 
 def _begin(
-    form: RuleForm, world: World, settings: BlockSettings, keys: Keys, *, layout: DeviceLayout = ONE_DEVICE
+    form: RuleForm, structure: Any, leaves: list[Array], keys: Keys, *, layout: DeviceLayout = ONE_DEVICE
 ) -> RunState:
     """Return all runs of the block before round 0."""
+    world, settings = jax.tree.unflatten(structure, leaves)
 
     def all_runs(world: World, settings: BlockSettings, keys: Keys) -> RunState:
         def single_run(setting: SettingAt, key: Array) -> RunState:
@@ -124,27 +128,11 @@ def _begin(
     return layout.shard_runs(all_runs, (P(), BLOCK_SHARDINGS, P(SEEDS)), RUNS)(world, settings, keys)
 
 
-@partial(jax.jit, static_argnames="layout")
-def biases(
-    problem: Problem, settings: BlockSettings, keys: Keys, memory: Any, *, layout: DeviceLayout = ONE_DEVICE
-) -> Float[Array, "settings seeds agents d"] | None:
-    """Return the constant bias of every agent, where the oracle has one."""
-
-    def all_runs(problem: Problem, settings: BlockSettings, keys: Keys, memory: Any) -> Any:
-        def single_run(setting: SettingAt, key: Array, memory: Any) -> Any:
-            return _bias(problem, setting.oracle, key, memory, layout)
-
-        return _map_runs(single_run, settings.at(0), keys, memory)
-
-    split = layout.shard_runs(all_runs, (P(), BLOCK_SHARDINGS, P(SEEDS), RUNS), RUNS)
-    return split(problem, settings, keys, memory)
-
-
 def _advance(
     form: RuleForm,
     metrics: tuple[Metric, ...],
-    world: World,
-    settings: BlockSettings,
+    structure: Any,
+    leaves: list[Array],
     keys: Keys,
     run: RunState,
     t: Int[Array, ""],
@@ -159,6 +147,7 @@ def _advance(
     With targets, a run that meets all of them where it is measured stays as it is from there on. The arrays of `run`
     are donated to the result, so that there is one state at a time: they cannot be used again.
     """
+    world, settings = jax.tree.unflatten(structure, leaves)
 
     def all_runs(
         world: World,
@@ -185,11 +174,12 @@ def _advance(
         measure_runs = jax.jit(measure_runs, inline=True)  # so that `eval_shape` and `cond` trace it once
         blank = jax.tree.map(lambda s: jnp.zeros(s.shape, s.dtype), jax.eval_shape(measure_runs, t, run))
 
+        run_rounds = partial(_rounds, layout, form, world, settings, keys)
+
         def leg(carry: tuple[Array, RunState], to: tuple[Array, Array]) -> Any:
             (t, run), (stop, wanted) = carry, to
             # a call that needs fewer stops repeats its last, where nothing is to be done
-            given = world, settings, keys, run, t, stop
-            run = jax.lax.cond(stop > t, partial(_rounds, layout, form), lambda *given: given[3], *given)
+            run = jax.lax.cond(stop > t, run_rounds, lambda run, t, stop: run, run, t, stop)
             values, finite = jax.lax.cond(wanted, measure_runs, lambda *_: blank, stop, run)
             lost = wanted & ~finite & (run.diverged < 0)
             run = run._replace(diverged=jnp.where(lost, stop, run.diverged))
@@ -207,7 +197,7 @@ def _advance(
     return legs(world, settings, keys, run, t, stops, wanted, targets)
 
 
-_begin_static, _advance_static = ("form", "layout"), ("form", "metrics", "layout")
+_begin_static, _advance_static = ("form", "structure", "layout"), ("form", "metrics", "structure", "layout")
 begin = jax.jit(_begin, static_argnames=_begin_static)
 advance = jax.jit(_advance, static_argnames=_advance_static, donate_argnames="run", compiler_options=SERIAL)
 quick_begin = jax.jit(
@@ -293,17 +283,36 @@ def _rounds(
     return jax.lax.fori_loop(0, keys.shape[0], next_seed, run)
 
 
-@partial(jax.jit, static_argnames="layout")
-def worst(
-    problem: Problem, x: Float[Array, "settings seeds agents d"], *, layout: DeviceLayout = ONE_DEVICE
-) -> Float[Array, "settings seeds"]:
-    """Return max_i F(x_i) of every run."""
+@partial(jax.jit, static_argnames=("structure", "metrics", "layout"))
+def finish(
+    structure: Any,
+    leaves: list[Array],
+    keys: Keys,
+    run: RunState,
+    *,
+    metrics: tuple[Metric, ...] = (),
+    layout: DeviceLayout = ONE_DEVICE,
+) -> tuple[dict[str, Float[Array, "settings seeds"]], Float[Array, "settings seeds agents d"] | None]:
+    """Return the metrics of the end of every run, and the constant bias of every agent, where the oracle has one.
 
-    def all_runs(problem: Problem, x: Array) -> Array:
+    The metrics are measured one run after the other, because such metrics may take much memory. Their snapshot has the
+    models alone.
+    """
+    world, settings = jax.tree.unflatten(structure, leaves)
+
+    def all_runs(world: World, settings: BlockSettings, keys: Keys, run: RunState) -> tuple[Any, Any]:
+        def single_run(setting: SettingAt, key: Array, memory: Any) -> Any:
+            return _bias(world.problem, setting.oracle, key, memory, layout)
+
+        bias = _map_runs(single_run, settings.at(settings.first), keys, run.memory)
+        if not metrics:
+            return {}, bias
+        x = run.state.x
         flat = x.reshape(-1, *x.shape[2:])
-        return jax.lax.map(lambda x: worst_loss(problem, x, BLOCK), flat).reshape(x.shape[:2])
+        ends = jax.lax.map(lambda x: measure(metrics, world.problem, None, State(x=x), None), flat)
+        return {name: values.reshape(x.shape[:2]) for name, values in ends.items()}, bias
 
-    return layout.shard_runs(all_runs, (P(), RUNS), RUNS)(problem, x)
+    return layout.shard_runs(all_runs, (P(), BLOCK_SHARDINGS, P(SEEDS), RUNS), RUNS)(world, settings, keys, run)
 
 
 def _bias(

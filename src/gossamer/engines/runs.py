@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, product
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -22,7 +23,7 @@ from gossamer.engines.agents import BLOCK
 from gossamer.engines.block import Block, Outcome, Watch
 from gossamer.engines.costs import trace
 from gossamer.engines.devices import DeviceLayout, Width, choose_layout, samples_a_query
-from gossamer.engines.neighbour_tables import with_tables
+from gossamer.engines.mixing import with_tables
 from gossamer.engines.program import RuleForm
 from gossamer.metrics import Target, own
 from gossamer.networks import Network
@@ -145,8 +146,7 @@ def fits(
 
     A rule that breaks the contract is refused, too: this is the first time that it is traced.
     """
-    first = settings[0]
-    needs = forecast_memory(first.rule, problem, network, first.oracle, len(settings), len(seeds), plan, width)
+    needs = forecast_memory(settings, problem, network, seeds, plan, width)
     total, free = sum(need.bytes for need in needs), free_memory()
     if total > free:
         most = max(needs, key=lambda need: need.bytes)
@@ -158,17 +158,11 @@ def fits(
 
 
 def forecast_memory(
-    rule: Any,
-    problem: Problem,
-    network: Network,
-    oracle: Oracle,
-    settings: int,
-    seeds: int,
-    plan: RunPlan,
-    width: Width,
+    settings: Sequence[Setting], problem: Problem, network: Network, seeds: Sequence[int], plan: RunPlan, width: Width
 ) -> list[Need]:
     """Return what runs of this rule need, part by part."""
-    item, runs, block = np.dtype(plan.dtype).itemsize, settings * seeds, width.settings * width.seeds
+    rule, oracle = settings[0].rule, settings[0].oracle
+    item, runs, block = np.dtype(plan.dtype).itemsize, len(settings) * len(seeds), width.settings * width.seeds
     found = trace(rule, problem, network, oracle, plan.dtype)
     state, memory = (block * _count_bytes(tree) for tree in (found.before, found.memory))
     end = (state + memory) / block + 2 * problem.agents * problem.dim * item
@@ -176,7 +170,7 @@ def forecast_memory(
     # a refusal names the largest of the numbers that a part grows with
     together = {"together": width.settings, "seeds": width.seeds}
     widest, count = _largest(together | {"the number of parameters": problem.dim, "agents": problem.agents})
-    several, number = _largest({"seeds": seeds, "settings": settings})
+    several, number = _largest({"seeds": len(seeds), "settings": len(settings)})
     # the samples of the queries that are answered together
     queries = float(min(problem.agents, BLOCK) * block)
     if isinstance(problem, Empirical):
@@ -201,7 +195,7 @@ def forecast_memory(
 
 
 def _largest(counts: dict[str, int]) -> tuple[str, int]:
-    return max(counts.items(), key=lambda item: item[1])
+    return max(counts.items(), key=itemgetter(1))
 
 
 def _count_bytes(tree: Any, item: int | None = None) -> float:
@@ -267,8 +261,6 @@ class Row:
     metrics: dict[str, Float[np.ndarray, " rounds"]]
     diverged: int
     """The round in which the run diverged, or −1."""
-    worst: float | None
-    """max_i F(x_i) at the end; None where only some metrics were measured."""
     x: Float[np.ndarray, "agents d"]
     bias: Float[np.ndarray, "agents d"] | None
     """The constant bias of every agent, where the oracle has one; of later segments, None."""
@@ -278,6 +270,8 @@ class Row:
     """The round at which the run met its targets and ended, or −1."""
     stopped: int = -1
     """The round at which a user's callback ended the run, or −1."""
+    ends: dict[str, float] = field(default_factory=dict)
+    """The metrics of the end; none where only some metrics were measured."""
     state: list[np.ndarray] = field(default_factory=list)
     """All arrays from which the next segment goes on; none for a whole run."""
 
@@ -289,10 +283,11 @@ class Row:
     def cell(self) -> Cell:
         """Return the arrays that the store keeps."""
         cell: dict[str, Any] = {f"metric/{name}": values for name, values in self.metrics.items()}
+        cell |= {f"end/{name}": np.float64(value) for name, value in self.ends.items()}
         cell |= {f"state/{number}": leaf for number, leaf in enumerate(self.state)}
         cell |= {name: np.int64(getattr(self, name)) for name in ENDS}
         cell |= {"seconds": np.float64(self.seconds), "rounds": self.rounds}
-        cell |= {name: array for name in ("worst", "x", "bias") if (array := getattr(self, name)) is not None}
+        cell |= {name: array for name in ("x", "bias") if (array := getattr(self, name)) is not None}
         return {name: np.asarray(array) for name, array in cell.items()}
 
     def extend(self, later: "Row") -> "Row":
@@ -305,13 +300,17 @@ class Row:
     def of_cell(cell: Cell) -> "Row":
         """Return the segment of a cell."""
         states = sum(name.startswith("state/") for name in cell)
+
+        def find_named(prefix: str) -> dict[str, np.ndarray]:
+            return {name.removeprefix(prefix): cell[name] for name in cell if name.startswith(prefix)}
+
         return Row(
             rounds=cell["rounds"],
-            metrics={name.removeprefix("metric/"): cell[name] for name in cell if name.startswith("metric/")},
+            metrics=find_named("metric/"),
+            ends={name: float(value) for name, value in find_named("end/").items()},
             diverged=int(cell["diverged"]),
             reached=int(cell["reached"]),
             stopped=int(cell["stopped"]),
-            worst=float(cell["worst"]) if "worst" in cell else None,
             seconds=float(cell["seconds"]),
             state=[cell[f"state/{number}"] for number in range(states)],
             x=cell["x"],
@@ -320,16 +319,19 @@ class Row:
 
 
 def _rows(
-    block: Block, outcome: Outcome, some: list[int], chosen: list[int], bias: Any, began: float
+    block: Block, outcome: Outcome, some: list[int], chosen: list[int], first: int, began: float
 ) -> dict[RunId, Row]:
     """Return the runs of a block that was driven.
 
     A padded block holds some runs more than once, and the copies are the same. A run that met its targets has no
     rounds beyond, however long the others of its block went on.
     """
+    ends, bias = block.finish()
+    if first:  # the row of the first segment has it
+        bias = None
     if bias is not None and (bias == bias[:, :, :1]).all():  # one bias for all agents, such as none, needs no copies
         bias = np.broadcast_to(bias[:, :, :1].copy(), bias.shape)
-    worst, states, x = block.worst, block.leaves(), block.x
+    states, x = block.leaves(), block.x
     seconds = (time.perf_counter() - began) / (len({*some}) * len({*chosen}))
     rows, rounds = {}, np.array(outcome.rounds, np.int64)
     for (g, k), (s, seed) in product(enumerate(some), enumerate(chosen)):
@@ -341,7 +343,7 @@ def _rows(
             diverged=int(outcome.diverged[g, s]),
             reached=reached,
             stopped=int(outcome.stopped),
-            worst=None if worst is None else float(worst[g, s]),
+            ends={name: float(values[g, s]) for name, values in ends.items()},
             seconds=seconds,
             state=[leaf[g, s] for leaf in states],
             x=x[g, s],
@@ -429,9 +431,8 @@ def compute(
                     block.resume([[runs[k, seed].state for seed in chosen] for k in some])
                 stopwatch.begin(first)
                 began = time.perf_counter()
-                bias = block.biases if first == 0 else None
                 outcome = block.drive(marks, report_round, first, last, watch)
-                for run, row in _rows(block, outcome, some, chosen, bias, began).items():
+                for run, row in _rows(block, outcome, some, chosen, first, began).items():
                     if run in missing and run not in newest:  # padding, or a run that had ended, is not kept
                         newest[run] = row
                         if store.keeps:
@@ -444,8 +445,9 @@ def compute(
 def _close(run: Row) -> Row:
     """Return a run that has ended, without the state from which it could go on."""
     diverged, x = run.diverged, run.x
-    if diverged < 0 and run.worst is not None and not np.isfinite(run.worst):
-        diverged = int(run.rounds[-1])  # one agent's model is lost, which the mean may hide
+    if diverged < 0 and not math.isfinite(run.ends.get("worst_loss", 0.0)):
+        # one agent's model is lost, which the mean may hide; metrics of a user decide nothing
+        diverged = int(run.rounds[-1])
     if diverged >= 0:
         # it ran on until its block was looked at next, which the clock decides: these numbers would not repeat
         x = np.full_like(x, np.nan)

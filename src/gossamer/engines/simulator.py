@@ -1,7 +1,6 @@
 """The simulator: algorithms on a problem, a network and an oracle, compiled, on one machine."""
 
 import dataclasses
-import inspect
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -15,7 +14,18 @@ from gossamer.basics.arrays import numbers
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.clocks.clock import Clock, clock_of
-from gossamer.core import InputError, brief, check_schedules, flag, is_rule, parts, setting, whole
+from gossamer.core import (
+    InputError,
+    brief,
+    call_own,
+    check_function,
+    check_schedules,
+    flag,
+    is_rule,
+    parts,
+    setting,
+    whole,
+)
 from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.engines.block import Watch, honest_problem
 from gossamer.engines.costs import add_seconds, count_costs
@@ -25,6 +35,7 @@ from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
 from gossamer.networks import Network
 from gossamer.networks.compatibility import suits
+from gossamer.networks.graphs import arrange
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
 from gossamer.results.provenance import machine, versions
@@ -33,6 +44,9 @@ from gossamer.results.store import NullStore
 
 Callback = Callable[[int, dict[str, np.ndarray]], bool | None]
 """A user's function of a measured round and its metrics by name, each an array [seeds]."""
+
+MARKS = 100
+"""About how often a run is measured, unless `every` says otherwise."""
 
 MOST_SEEDS = 1_000_000
 """The largest number of seeds that can be asked for: seeds from there on are for tuning."""
@@ -70,7 +84,7 @@ def simulate(
         network: who talks to whom: a `Network`, a name such as "ring", a networkx graph, a matrix or a file.
         oracle: where gradients come from; the exact ones if it is not given.
         steps: rounds.
-        every: measure every so many rounds, and at the start and the end; only there if it is not given. Or a pair
+        every: measure every so many rounds, and at the start and the end; about 100 times if it is not given. Or a pair
             (first, last): every `first` rounds at the start, then at a distance of an eighth of the rounds done, up to
             every `last`, and at 90, 92.5, 95, 97.5 and 100 % of the steps.
         seeds: how many (0, 1, …), or a list of them.
@@ -140,10 +154,12 @@ def warn_of_drift(runs: Sequence[tuple[Any, RunPlan]]) -> None:
 
 
 def network_for(problem: Problem, network: Any) -> Network:
-    """Return the network that a user means, for the agents of the problem."""
+    """Return the network that a user means, for the agents of the problem and in their order."""
     if not isinstance(problem, Problem):
         raise InputError(f"the problem must be made by gossamer.problems, but is {brief(problem)}.")
-    return network if isinstance(network, Network) else networks.of(network, problem.agents)
+    if isinstance(network, Network):  # how many agents it has is checked with the rules
+        return arrange(network, problem.agent_names)
+    return networks.of(network, problem.agents, names=problem.agent_names)
 
 
 def apply_clock(given: Any, network: Network) -> tuple[Clock | None, Network]:
@@ -165,7 +181,7 @@ def plan_run(steps: Any, every: Any, seeds: Any, dtype: Any, until: Any = None) 
     """Return the plan of a run and its seeds; raise InputError if one of them is wrong."""
     steps = whole("steps", steps)
     if not isinstance(every, (list, tuple)):
-        every = whole("every", steps if every is None else every)
+        every = whole("every", -(-steps // MARKS) if every is None else every)
     elif len(every) != 2:
         raise InputError(f"every must be a whole number or a pair [first, last] of them, but is {brief(every)}.")
     else:
@@ -230,20 +246,12 @@ def check(rules: list[Any], problem: Problem, network: Network, oracle: Oracle, 
 
 def _watch(callback: Any, seeds: list[int]) -> Watch:
     """Wrap the user's callback, which gets one value for each seed in the order of its list; a block sorts them."""
-    if not callable(callback):
-        raise InputError(f"callback must be a function of a round and its metrics, but is {brief(callback)}.")
-    try:
-        inspect.signature(callback).bind(0, {})
-    except TypeError as error:
-        raise InputError(
-            f"callback must be a function of a round and its metrics, callback(t, metrics): {error}."
-        ) from None
-    except ValueError:
-        pass  # a built-in function may have no signature
+    check_function("callback", callback, "t, metrics")
     places = np.argsort(np.argsort(seeds))
 
     def watch(t: int, rows: dict[str, np.ndarray]) -> bool:
-        answer = callback(t, {name: row[0][places] for name, row in rows.items()})
+        values = {name: row[0][places] for name, row in rows.items()}
+        answer = call_own(f"callback, in round {t},", callback, t, values)
         return answer is not None and flag("what callback returns", answer)
 
     return watch

@@ -1,7 +1,10 @@
 """Recommend what to run: method, graph, compressor, local steps and hyper-parameters, within a budget.
 
-A search has stages with equal budgets, each with fewer contenders and more rounds than the one before. The finalists
-run on seeds that the search has not seen, until paired intervals decide which differences matter.
+Every method is tuned on the given graph, in a ninth of the budget. The best go on with their other forms and on other
+graphs, and the best of all with the whole budget. The finalists run on seeds that the search has not seen, until paired
+intervals decide which differences matter. The *simplest* method is a finalist, whatever it did before: where nothing is
+better by what matters, it is the answer. Methods are ordered by the number of their hyper-parameters and parts, then by
+the vectors of their state, the bytes that an agent sends in a round, the gradients of a round, and their names.
 """
 
 import math
@@ -14,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+import jax
 import numpy as np
 import tomlkit
 
@@ -23,33 +27,45 @@ from gossamer.basics.text import plural
 from gossamer.clocks import clock_of
 from gossamer.clocks.events import schedule
 from gossamer.clocks.rounds import seconds as seconds_of_rounds
-from gossamer.core import InputError, Range, Whole, brief, kinds_of_parts, nearest, setting, whole
-from gossamer.engines.costs import count_costs, orders, work_of
+from gossamer.core import (
+    InputError,
+    Range,
+    WarmStart,
+    Whole,
+    brief,
+    hyperparameters,
+    kinds_of_parts,
+    nearest,
+    setting,
+    whole,
+)
+from gossamer.engines.costs import count_costs, orders, trace, work_of
 from gossamer.engines.runs import Row, RunPlan, Width
 from gossamer.experiments.directory import open_directory
+from gossamer.experiments.samplers import next_settings
 from gossamer.experiments.tuning import mean_at_end, run_settings
 from gossamer.networks import NETWORKS
 from gossamer.networks.registry import COMMON, make
 from gossamer.results.recommendation import Recommendation, title
 from gossamer.results.statistics import arrival, difference, interval
-from gossamer.results.store import NullStore, Store
-from gossamer.specs.schema import FIRST_SEED, build_parts
+from gossamer.results.store import Store
+from gossamer.specs.schema import FIRST_SEED, WIDEST, TuningSection, build_parts
 from gossamer.specs.setup import Candidate, Setup, Values
 from gossamer.specs.spec import PART_REGISTRIES, Spec
 
 STEPS = (1e-3, 3.0)
 """The ends of the step sizes that are tried first, times 1/L."""
 
-SHARES = (1 / 9, 1 / 9, 1 / 3, 1.0)
+SHARES = (1 / 9, 1 / 9, 1.0)
 """The share of the budget that each stage of the search has."""
 
-STAGES = ("methods", "forms and graphs", "a third of the budget", "whole budget", "finalists")
+STAGES = ("methods", "forms and graphs", "whole budget", "finalists")
 
 FINALISTS = 3
-"""Contenders that have the whole budget, at most."""
+"""Contenders that have the whole budget, at most, besides the simplest."""
 
-LEADERS = 3
-"""The number of best settings around which new ones are made."""
+AROUND = 10.0
+"""The factor, up and down, by which step sizes are tried around the best one of the stage before."""
 
 LOOKS = 3
 """The most comparisons of finalists, each with twice as many seeds; a difference may then stay undecided."""
@@ -62,9 +78,6 @@ PROBE = 128
 
 MOST = 2**31 - 1
 """The most rounds that a budget may pay for."""
-
-TRIAL = (10, 100)
-"""Rounds of the two runs by which the time of the search is estimated; the first also compiles."""
 
 WORKERS = min(4, os.cpu_count() or 1)
 """Blocks that are computed in parallel; a block keeps one core busy."""
@@ -141,7 +154,7 @@ def recommend(
         methods: the names of the methods to try; all that suit if it is not given.
         graphs: the names of the networks to try; the spec's own and some of bounded degree if it is not given.
         keep: how many go on from each stage of the search to the next.
-        settings: how many settings of each contender a stage tries.
+        settings: how many settings of each contender a stage tries: the budget of its tuning.
         seeds: the seeds of the finalists, at first; they are doubled twice at most where nothing is decided.
         seed: another one draws other samples, for the search and for the finalists.
         out: a directory to save the answer in; what was finished there before is not computed again.
@@ -157,7 +170,7 @@ def recommend(
         say = say or (lambda text: saying(report, "recommend")(text, aside=True))
         search = Search(asked, goal, **tries, seeds=seeds, seed=seed, store=store, report=report, say=say)
         if given.tuning is not None:
-            search.ends = given.tuning.eta[0], given.tuning.eta[1]
+            search.ends = given.tuning.eta
         found = search.run()
         if folder is not None:
             found.save(folder)
@@ -352,11 +365,15 @@ class Contender:
     candidate: Candidate
     setup: Setup
     costs: Costs
+    eta: list[float] = field(default_factory=list)
+    """The lowest and the highest step size of the stage, to begin with."""
     settings: list[Values] = field(default_factory=list)
     """The settings of the stage; after it, the best first."""
     rounds: int = 0
     scores: list[Score] = field(default_factory=list)
     """The scores of the settings."""
+    start: float = math.nan
+    """The criterion at the start of the stage's runs."""
     runs: dict[int, Row] = field(default_factory=dict)
     """The runs of a finalist by seed."""
     by_seed: dict[int, Score] = field(default_factory=dict)
@@ -367,7 +384,8 @@ class Contender:
         """Build a contender, or raise InputError if the method does not suit the problem or the graph."""
         options = build_parts(f"{algorithm['name']}:", algorithm, PART_REGISTRIES)
         candidate = Candidate(ALGORITHMS[options.pop("name")], options)
-        _ = candidate.step  # it raises for a method without a step size, which cannot be tuned
+        if not candidate.step:
+            raise InputError(f"{candidate.name} has no step size to tune")
         example = algorithm | {key: allowed.example for key, allowed in candidate.open.items()}
         setup = spec.model_copy(update={"algorithm": [example], "network": network}).parts()
         return Contender(algorithm, network, candidate, setup, time_rounds(setup))
@@ -389,6 +407,20 @@ class Contender:
     @property
     def name(self) -> str:
         return f"{self.form} on {self.graph}"
+
+    @property
+    def simplicity(self) -> tuple[float, ...]:
+        """The numbers by which methods are ordered: the smaller, the simpler."""
+        setup, kind = self.setup, self.candidate.kind
+        state = trace(setup.candidates[0].whole, setup.problem, setup.network, setup.oracle, setup.plan.dtype).before
+        # how a tracker starts is no number to choose
+        numbers = [key for key, allowed in hyperparameters(kind).items() if not isinstance(allowed, WarmStart)]
+        return (
+            len(numbers) + len(kinds_of_parts(kind)),
+            len(jax.tree.leaves(state)),
+            self.costs.sent[1],
+            self.costs.queries,
+        )
 
     @property
     def work(self) -> float:
@@ -471,52 +503,9 @@ def forms(name: str) -> Iterator[dict[str, Any]]:
             yield table | ({compressed: compressor} if compressed else {}) | numbers
 
 
-def first_design(candidate: Candidate, ends: tuple[float, float], count: int) -> list[Values]:
-    """Return settings at equal ratios of the step size; each other number takes its values equally often, in an order
-    that is drawn."""
-    settings: list[Values] = [{candidate.step: float(eta)} for eta in np.geomspace(*ends, count)]
-    rng = np.random.default_rng(count)  # the same in every search, so that a search can be repeated
-    for key, allowed in candidate.open.items():
-        if key != candidate.step:
-            values = np.resize(grid_of(allowed), count)
-            for values_of_one, value in zip(settings, rng.permutation(values).tolist(), strict=True):
-                values_of_one[key] = value
-    return settings
-
-
-def next_design(candidate: Candidate, best: Sequence[Values], ratio: float, count: int) -> list[Values]:
-    """Return settings of which a third are the best so far, and the others lie around the very best ones.
-
-    Their step sizes reach one and a half times as far as two neighbours of the first design are apart, so that they
-    leave an edge; every second one has another number moved to its next value.
-    """
-    kept = list(best[: count // 3])
-    others = [key for key in candidate.open if key != candidate.step]
-    number, fresh = count - len(kept), []
-    shifts = np.linspace(1.5, -1.5, number + number % 2)  # evenly many, so that none is 0 and a leader again
-    for j, shift in enumerate(shifts[:number].tolist()):
-        leader = kept[j % min(LEADERS, len(kept))]
-        values = leader | {candidate.step: leader[candidate.step] * ratio**shift}
-        if others and j % 2:
-            key = others[j // 2 % len(others)]
-            values[key] = _move(candidate.open[key], leader[key], up=j % 4 == 1)
-        fresh.append(values)
-    return kept + fresh
-
-
-def grid_of(allowed: Range | Whole) -> list[float]:
-    """Return the values of a number that are tried at first."""
-    return sorted(allowed.grid) or [allowed.example]
-
-
-def _move(allowed: Range | Whole, value: float, up: bool) -> float:
-    """Return the next value of a number: of its grid, or beyond it towards the end that its annotation names."""
-    beside = [known for known in grid_of(allowed) if (known > value if up else known < value)]
-    if beside:
-        return min(beside) if up else max(beside)
-    if isinstance(allowed, Range) and allowed.beyond == ("high" if up else "low"):
-        return allowed.at_distance(allowed.distance(value) / 10**0.5)
-    return value
+def length_of(goal: Goal, start: float, best: float) -> float:
+    """Return what differences are shares of: of losses the way from the start, and of all else the best value."""
+    return abs(start - best) if goal.target is None and goal.criterion == "loss" else abs(best)
 
 
 def rank(goal: Goal, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
@@ -524,9 +513,7 @@ def rank(goal: Goal, finalists: list[Contender]) -> list[tuple[Difference, Conte
     most = max(len(one.by_seed) for one in finalists)
     first = min((one for one in finalists if len(one.by_seed) == most), key=lambda one: one.value)
     start = float(np.mean([run.metrics[goal.criterion][0] for run in first.runs.values()]))
-    best = first.value.value
-    # losses are judged by shares of the way from the start, and all else by shares of the best
-    length = abs(start - best) if goal.target is None and goal.criterion == "loss" else abs(best)
+    length = length_of(goal, start, first.value.value)
     ranked = []
     for other in finalists:
         if other is not first:
@@ -535,6 +522,30 @@ def rank(goal: Goal, finalists: list[Contender]) -> list[tuple[Difference, Conte
             ranked.append((apart, other))
     ranked.sort(key=lambda pair: (pair[0].mean, pair[1].value))
     return [(Difference(0.0, 0.0, 0.0, "first"), first), *ranked]
+
+
+def advise(goal: Goal, ranked: Sequence[tuple[Difference, Contender]]) -> list[str]:
+    """Return sentences about what more seeds and a larger budget would buy.
+
+    An interval shrinks with the root of the number of seeds, until it leaves what matters on one side.
+    """
+    first, said = ranked[0][1], []
+    for apart, one in ranked:
+        if apart.verdict == "undecided" and math.isfinite(apart.high):
+            half, room = apart.high - apart.mean, abs(abs(apart.mean) - goal.matters)
+            needed = math.ceil(len(one.by_seed) * (half / room) ** 2 - 1e-9) if room else math.inf
+            enough = f"about {needed:,} seeds" if needed < 1_000 else "1,000 seeds and more"
+            said.append(f"{enough} would decide on {one.name}.")
+    if goal.target is None:
+        curve = first.curve(goal.criterion)
+        paid = curve["rounds"] if goal.paid == "rounds" else curve[goal.paid]
+        start, end = curve["mean"][0], curve["mean"][-1]
+        half = float(np.interp(paid[-1] / 2, paid, curve["mean"]))
+        if length := length_of(goal, start, end):
+            gained = (half - end) / length
+            buys = "more budget would still buy something" if gained > goal.matters else "more budget would buy little"
+            said.append(f"the second half of the budget brought {100 * gained:.2g} %: {buys}.")
+    return [text[0].upper() + text[1:] for text in said]
 
 
 class Search:
@@ -552,14 +563,14 @@ class Search:
         settings: Any = 12,
         seeds: Any = 5,
         seed: Any = 0,
-        store: Store | None = None,
+        store: Store,
         report: Report = lambda *_: None,
         say: Callable[[str], None] = lambda text: None,
     ):
-        self.spec, self.goal, self.store, self.report, self.say = spec, goal, store or NullStore(), report, say
+        self.spec, self.goal, self.store, self.report, self.say = spec, goal, store, report, say
         self.degree = whole("degree", degree)
         self.keep = whole("keep", keep, least=2, advice="Fewer than two could not be compared.")
-        self.settings = whole("settings", settings, least=4)
+        self.settings = whole("settings", settings, least=4, most=WIDEST)
         self.seeds = whole("seeds", seeds, least=3, most=250, advice="Fewer give no interval worth the name.")
         self.first_seed = 1_000 * whole("seed", seed, least=0, most=900)
         self.left_out: dict[str, str] = {}
@@ -567,12 +578,14 @@ class Search:
         self.dropped: list[dict[str, str]] = []
         """The contenders that did not go on, the stage in which each was dropped, and why."""
         self.points: list[dict[str, Any]] = []
+        self.within = 0, 0
+        """The methods of the first stage that were within what matters of the best, and all of them."""
         self._began = time.monotonic()
         # any method and graph do to build the problem
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
         self._problem = spec.model_copy(update=example).parts().problem
         scale = 1 / (self._problem.smoothness or 1.0)
-        self.ends = STEPS[0] * scale, STEPS[1] * scale
+        self.ends = [STEPS[0] * scale, STEPS[1] * scale]
         """The ends of the step sizes that are tried first."""
         self.graphs = list(self._choose_graphs(_check_names("graphs", graphs)))
         self.methods = list(self._choose_methods(_check_names("methods", methods)))
@@ -580,7 +593,7 @@ class Search:
     def count_kept(self, stage: int) -> int:
         """Return how many contenders go on from a stage of the search, at most."""
         # whole budgets cost most, and every pair of finalists widens the intervals of all
-        return self.keep if stage < 2 else min(self.keep, FINALISTS)
+        return self.keep if stage < 1 else min(self.keep, FINALISTS)
 
     def _choose_graphs(self, names: Sequence[str]) -> Iterator[dict[str, Any]]:
         """Yield the networks of these names; without names, the spec's own and those of `GRAPHS` that suit."""
@@ -639,7 +652,9 @@ class Search:
         reasons = []
         for graph in self.graphs:
             try:
-                return Contender.of(self.spec, next(forms(name)), graph)
+                one = Contender.of(self.spec, next(forms(name)), graph)
+                one.candidate.values(TuningSection(eta=self.ends, budget=self.settings))  # which must be enough
+                return one
             except InputError as error:
                 reasons.append(str(error))
         self.left_out[name] = reasons[0]
@@ -667,7 +682,7 @@ class Search:
         if not contenders:
             reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
             raise InputError(f"no method suits this problem and these graphs. {reasons}")
-        affordable = self._set_out(contenders, SHARES[0], {})
+        affordable = self._set_out(contenders, SHARES[0])
         if not affordable:
             least = min(contenders, key=lambda one: one.costs.at(goal.paid, 1))
             price = least.costs.at(goal.paid, 1)
@@ -679,14 +694,12 @@ class Search:
                 f"takes {price:.3g} {goal.paid}. Give at least {enough}{faster}."
             )
         longest = max(affordable, key=lambda one: one.rounds)
-        rules = [longest.candidate.rule(values) for values in longest.settings]
-        longest.setup.check_memory(rules, [0], self._plan(longest.rounds), Width(self.settings, 1))
+        rules = [longest.setup.candidates[0].whole] * self.settings
+        longest.setup.check_memory(rules, [0], self._plan(longest.rounds), self.width)
         return affordable
 
-    def _set_out(
-        self, contenders: list[Contender], share: float, designs: Mapping[str, list[Values]]
-    ) -> list[Contender]:
-        """Set the settings and rounds of contenders, and return those of which the budget pays for a round.
+    def _set_out(self, contenders: list[Contender], share: float) -> list[Contender]:
+        """Set the rounds of contenders, and return those of which the budget pays for a round.
 
         A budget that is never used up raises InputError.
         """
@@ -699,7 +712,7 @@ class Search:
                     f"{goal.paid} = {goal.amount:g} pay for {MOST:,} rounds of {one.name} and more, at "
                     f"{each - start:.3g} each: give less, or {with_times}."
                 )
-            one.settings = designs.get(one.algorithm["name"]) or first_design(one.candidate, self.ends, self.settings)
+            one.eta = one.eta or self.ends
             one.set_rounds(goal, share)
             if one.rounds < 1:
                 why = f"one round takes {each:.3g} {goal.paid}, and the budget is {goal.amount:g}"
@@ -708,20 +721,29 @@ class Search:
 
     def run(self) -> Recommendation:
         """Run all stages and the finals, and return the answer."""
-        goal, contenders = self.goal, self.enter()
+        contenders = self.enter()
         self.say(self._describe(contenders))
-        kept = self._run_stage(0, contenders)
-        designs = {one.algorithm["name"]: self._next_design(one) for one in kept}
-        further = [form for one in kept for form in self.all_forms(one)]
-        kept = self._run_stage(1, self._set_out(further, SHARES[1], designs))
-        for stage in (2, 3):
-            for one in kept:
-                one.settings = self._next_design(one)
-                one.set_rounds(goal, SHARES[stage])
-            kept = self._run_stage(stage, kept)
+        tried = self._run_stage(0, contenders)
+        of_graph = [one for one in tried if one.network == self.graphs[0] and one.candidate.kind.needs != "nothing"]
+        sound = [one for one in of_graph or tried if one.scores[0].failed < 2]
+        simplest = min(sound or tried, key=lambda one: (*one.simplicity, one.form))
+        further = [form for one in tried[: self.count_kept(0)] for form in self.all_forms(one)]
+        kept = self._run_stage(1, self._set_out(further, SHARES[1]))[: self.count_kept(1)]
+        if simplest not in kept:
+            kept.append(simplest)
+        for one in kept:
+            eta = one.settings[0][one.candidate.step]
+            one.eta = [eta / AROUND, eta * AROUND]
+        kept = self._run_stage(2, self._set_out(kept, SHARES[2]))
         ranked = self.run_finals(kept)
-        rows = [one.row(apart) for apart, one in ranked]
-        first = ranked[0][1]
+        goal, first = self.goal, ranked[0][1]
+        rows = [one.row(apart) | {"simplest": one is simplest} for apart, one in ranked]
+        # where nothing is better by what matters, the simplest is the answer
+        kept = [
+            (one, row)
+            for (apart, one), row in zip(ranked, rows, strict=True)
+            if apart.verdict in ("first", "tie") and one is simplest
+        ]
         before = [{"what": what, "stage": "before", "why": why} for what, why in self.left_out.items()]
         return Recommendation(
             sought=goal.sought,
@@ -733,52 +755,71 @@ class Search:
             eliminated=before + self.dropped,
             curves={title(row): one.curve(goal.criterion) for (_, one), row in zip(ranked, rows, strict=True)},
             points=self.points,
-            winner=self._winner(first, rows[0]),
+            within=self.within,
+            more=advise(goal, ranked),
+            winner=self._winner(*(kept[0] if kept else (first, rows[0]))),
             took=round(time.monotonic() - self._began, 1),
         )
 
-    def _next_design(self, one: Contender) -> list[Values]:
-        """Return settings around the best ones of the last stage that did not diverge."""
-        sound = [values for score, values in zip(one.scores, one.settings, strict=True) if score.failed < 2]
-        ratio = math.exp(math.log(self.ends[1] / self.ends[0]) / (self.settings - 1))
-        return next_design(one.candidate, sound or one.settings[:1], ratio, self.settings)
-
     def _run_stage(self, stage: int, contenders: list[Contender]) -> list[Contender]:
-        """Run a stage on one seed that all share, and return the contenders that go on, the best first."""
+        """Tune all contenders on one seed that they share, and return them, the best first."""
         # a seed for each stage: what was lucky on the samples of one is tried on others
         goal, seed = self.goal, FIRST_SEED + self.first_seed + stage
 
-        def try_settings(one: Contender) -> None:
-            scores = [goal.score(run, one.costs) for (run,) in self._compute(one, [seed])]
+        def tune(one: Contender) -> None:
+            section, scores, tried = TuningSection(eta=one.eta, budget=self.settings), [], []
+            for count in section.stages:
+                one.settings = next_settings(one.candidate, section, tried, self._costs(scores), count)
+                runs = [run for (run,) in self._compute(one, [seed])]
+                one.start = float(runs[0].metrics[goal.criterion][0])
+                tried, scores = tried + one.settings, scores + [goal.score(run, one.costs) for run in runs]
             order = sorted(range(len(scores)), key=scores.__getitem__)
-            one.scores, one.settings = [scores[k] for k in order], [one.settings[k] for k in order]
+            one.scores, one.settings = [scores[k] for k in order], [tried[k] for k in order]
 
-        self._run_parallel(try_settings, contenders, STAGES[stage])
+        self._run_parallel(tune, contenders, STAGES[stage])
         tried = sorted(contenders, key=lambda one: (one.scores[0], -one.work))
-        if tried[0].scores[0].failed == 2:
+        best = tried[0].scores[0]
+        if best.failed == 2:
             low, high = self.ends
             raise InputError(
                 f"every setting of every method diverged, with step sizes from {low:.3g} to {high:.3g}: give a lower "
                 "range in the spec, as [tuning] eta = [lowest, highest]."
             )
-        going = tried[: self.count_kept(stage)]
-        last, within = going[-1].scores[0], f"in {SHARES[stage] * goal.amount:,.4g} {goal.paid}"
+        if stage == 0:
+            limit = best.value + goal.matters * length_of(goal, tried[0].start, best.value)
+            near = [one for one in tried if one.scores[0].failed == best.failed and one.scores[0].value <= limit]
+            self.within = len(near), len(tried)
+        within = f"in {SHARES[stage] * goal.amount:,.4g} {goal.paid}"
         for number, one in enumerate(tried):
-            best = one.scores[0]
-            if best.failed == 0 and goal.target is None:
+            own = one.scores[0]
+            if own.failed == 0 and goal.target is None:
                 costs = {"seconds": one.costs.at("seconds", one.rounds), "bytes": one.costs.at("bytes", one.rounds)}
-                self.points.append({"what": one.name, "value": best.value, **costs})
-            if number >= len(going):
-                what = goal.criterion if best.failed or goal.target is None else goal.paid
-                why = f"{what} {best.value:.6g} {within}; the last that went on: {last.value:.6g}"
-                if best.failed == 2:
+                self.points.append({"what": one.name, "value": own.value, **costs})
+            if stage < 2 and number >= self.count_kept(stage):
+                what = goal.criterion if own.failed or goal.target is None else goal.paid
+                last = tried[self.count_kept(stage) - 1].scores[0]
+                why = f"{what} {own.value:.6g} {within}; the last that went on: {last.value:.6g}"
+                if own.failed == 2:
                     why = f"all {len(one.scores)} settings diverged"
-                elif best.failed > last.failed:
+                elif own.failed > last.failed:
                     why = f"it did not reach the target {within}"
                 self.dropped.append({"what": one.name, "stage": STAGES[stage], "why": why})
-        names = "; ".join(one.name for one in going)
-        self.say(f"{STAGES[stage]}: {len(tried)} tried, {len(going)} go on: {names}")
-        return going
+        names = "; ".join(one.name for one in tried[: self.count_kept(stage)])
+        self.say(
+            f"{STAGES[stage]}: {len(tried)} tried, in {time.monotonic() - self._began:.0f} s so far; best: {names}"
+        )
+        return tried
+
+    @staticmethod
+    def _costs(scores: Sequence[Score]) -> list[float]:
+        """Return the costs for a sampler: if some run reached the target, those that did not have failed."""
+        kind = min((score.failed for score in scores), default=0)
+        return [score.value if score.failed == kind < 2 else math.inf for score in scores]
+
+    @property
+    def width(self) -> Width:
+        """The shape of the blocks of the search: as wide as a stage of tuning after the first."""
+        return Width(max(TuningSection(eta=self.ends, budget=self.settings).stages[1:]), 1)
 
     def run_finals(self, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
         """Run the finalists on seeds that the search has not seen, and rank them.
@@ -815,12 +856,11 @@ class Search:
         every = (max(1, rounds // 100), max(1, rounds // 20)) if dense else (rounds, rounds)
         return RunPlan(rounds, every, self.spec.run.dtype, metrics=CRITERIA, quick=not finals)
 
-    def _compute(self, one: Contender, seeds: list[int], *, finals: bool = False, trial: int = 0) -> list[list[Row]]:
-        """Return the runs of a contender's settings; of a `trial`, so many rounds that are not stored."""
-        plan = self._plan(trial or one.rounds, finals)
-        width = Width(1, self.seeds) if finals else Width(self.settings, 1)
-        store = NullStore() if trial else self.store
-        return run_settings(one.setup, one.candidate, one.settings, seeds, plan, width, store)
+    def _compute(self, one: Contender, seeds: list[int], *, finals: bool = False) -> list[list[Row]]:
+        """Return the runs of a contender's settings."""
+        width = Width(1, self.seeds) if finals else self.width
+        plan = self._plan(one.rounds, finals)
+        return run_settings(one.setup, one.candidate, one.settings, seeds, plan, width, self.store)
 
     def _run_parallel(self, work: Callable[[Contender], None], contenders: list[Contender], what: str) -> None:
         """Apply `work` to each contender, as many at a time as there are cores, and report the rounds that are done."""
@@ -837,44 +877,17 @@ class Search:
             pool.shutdown(wait=False, cancel_futures=True)  # an interrupt does not wait for the blocks that run
 
     def _describe(self, contenders: list[Contender]) -> str:
-        """Return what is sought and how it is judged, the stages, and their cost."""
+        """Return what is sought and how it is judged, and the stages."""
         goal, setup = self.goal, contenders[0].setup
-        kept = min(self.count_kept(0), len(contenders))
-        forms_of_all = [
-            len(list(forms(name))) * len(self.graphs) * (1 + hasattr(ALGORITHMS[name], "wake")) for name in self.methods
-        ]
-        more = round(kept * sum(forms_of_all) / len(forms_of_all))
-        closer, final = (min(self.count_kept(stage), more) for stage in (1, 2))
-        counts = len(contenders), more, closer, final
-        first, second, third, all_of_it = (f"{value * goal.amount:,.4g} {goal.paid}" for value in SHARES)
+        first, second, whole_budget = (f"{value * goal.amount:,.4g} {goal.paid}" for value in SHARES)
+        going = "the same command goes on" if self.store.keeps else "nothing is kept"
         return (
             f"sought: {goal.sought}, {setup.network.agents} agents; clock: {setup.clock}\n"
             f"a difference matters from {goal.threshold}; that is set before, and intervals are 95 %\n"
-            f"search: {plural(counts[0], 'method')} in {first}, with {self.settings} settings each; the best {kept} "
-            f"in about {plural(more, 'form')} on {plural(len(self.graphs), 'graph')} in {second}; the best {closer} "
-            f"in {third}, and {final} of these in {all_of_it}, and on {self.seeds} to {self.seeds << LOOKS - 1} other "
-            f"seeds\ncost: {self._estimate(contenders, counts)}"
-        )
-
-    def _estimate(self, contenders: list[Contender], counts: Sequence[int]) -> str:
-        """Return how long stages of so many contenders will take, from a trial of the one that computes most."""
-        if self.store.keeps and any(self.store.folder.glob("*.cell")):
-            return "less what was finished here before"
-        tried, took = max(contenders, key=lambda one: one.work), []
-        for rounds in TRIAL:
-            began = time.monotonic()
-            self._compute(tried, [0], trial=rounds)
-            took.append(time.monotonic() - began)
-        compiling, speed = max(took[0] - took[1], 0.0), TRIAL[1] / took[1]
-        # the blocks of the finals are about as large as those of a stage
-        later = sum(count * share for count, share in zip(counts[1:], SHARES[1:], strict=True)) + counts[-1]
-        work = sum(one.work for one in contenders) + tried.work / SHARES[0] * later
-        minutes = (sum(counts) * compiling + work / max(1.0, tried.costs.queries) / speed) / WORKERS / 60
-        kept = "the same command goes on" if self.store.keeps else "nothing is kept"
-        return (
-            f"about {minutes:.1f} minutes on {plural(WORKERS, 'core')} if methods that compute as much as "
-            f"{tried.form}, which was tried, go on, and longer where more seeds are needed to decide; "
-            f"Ctrl-C stops, and {kept}"
+            f"search: {plural(len(contenders), 'method')} in {first}, with {self.settings} settings each; other forms "
+            f"of the best {min(self.keep, len(contenders))} on {plural(len(self.graphs), 'graph')} in {second}; the "
+            f"best {min(self.count_kept(1), len(contenders))} and the simplest in {whole_budget}, and on {self.seeds} "
+            f"to {self.seeds << LOOKS - 1} other seeds\nCtrl-C stops, and {going}"
         )
 
     def _winner(self, first: Contender, row: dict[str, Any]) -> str:

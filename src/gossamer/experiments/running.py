@@ -25,7 +25,7 @@ from gossamer.results.result import Result
 from gossamer.results.statistics import unsettled
 from gossamer.results.store import Store
 from gossamer.results.study import TUNED, Study
-from gossamer.specs.schema import RunSection, TuningSection, validate
+from gossamer.specs.schema import RunSection, TuningSection, errors_at, validate
 from gossamer.specs.setup import Candidate, Setup
 from gossamer.specs.spec import Spec
 
@@ -159,6 +159,11 @@ def build_setup(spec: Spec) -> Setup:
     """Build a spec without variants, and check that its runs fit into memory."""
     setup = spec.parts()
     setup.check_size()
+    if spec.verdict.metric is not None:
+        first = setup.candidates[0]
+        with errors_at("[verdict]"):
+            rule = first.example(setup.tuning) if setup.tuning and first.open else first.whole
+            setup.check_measured(rule, spec.verdict.metric)
     return setup
 
 
@@ -322,6 +327,8 @@ def _facts(setup: Setup, result: Result) -> dict[str, Any]:
             float(np.mean([problem.heterogeneity(mean) for mean in means])) if np.isfinite(means).all() else None
         ),
     }
+    if problem.agent_names is not None:
+        facts["agent_names"] = list(problem.agent_names)
     if isinstance(problem, Empirical):
         targets = [problem.own_targets(agent) for agent in range(problem.agents)]
         classes = np.unique(np.concatenate(targets))

@@ -1,24 +1,22 @@
 """Tuning: every algorithm gets the same number of settings, on the same samples, judged by the same criterion.
 
-The first grid spans the step sizes that the spec names, and the values of one hyper-parameter more where an algorithm
-has one, such as λ or β: those that the spec gives, or that the annotation of the hyper-parameter names. An algorithm
-with a step size alone gets as many settings as a finer grid of it. If some algorithm's best setting lies on an edge of
-its grid, all algorithms get half as many settings again: beyond the edge, or around the best for one that lies inside.
-That happens at most twice. λ = 1 and β = 0 are no edges, for there is nothing beyond; nor is a setting whose neighbour
-diverged. After that, each of the spec's `refinements` gives all algorithms half as many settings again, between their
-best setting and its neighbours, so that the step of the grid does not decide a comparison.
+A [sampler][gossamer.experiments.samplers] says which settings are tried, in stages that all algorithms share. A setting
+is judged by a metric, its mean over the last tenth of the rounds of its runs, or by the rounds that it takes to a
+target. One that diverged, never got there or has no finite criterion is never chosen. Of a grid, with `safety` above 1,
+neither is a setting where a step size larger by up to that factor failed: a step at the edge of stability is luck on
+the tuning seeds, and fails on others.
 
-With `safety` above 1, a setting is not chosen where a step size larger by up to that factor failed: a step at the edge
-of stability is luck on the tuning seeds, and fails on others.
+Two things are said of a choice. It lies on an *edge* if it is the last of the values that were tried, though others lie
+beyond it; λ = 1 and β = 0 are no edges. It is *hardly resolved* if the criterion changes by more than the `margin` from
+the best setting to its nearest neighbours.
 
-A setting is judged by a metric, its mean over the last tenth of the rounds of its runs, or by the rounds that it takes
-to a target. One that diverged, never got there or has no finite criterion is never chosen. Tuning may be repeated in
-*replicates*, each on tuning seeds of its own, so that what a choice owes to chance shows in the intervals of what was
-chosen.
+Tuning may be repeated in *replicates*, each on tuning seeds of its own, so that what a choice owes to chance shows in
+the intervals of what was chosen.
 """
 
+import json
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -33,8 +31,10 @@ from gossamer.basics.progress import Report, Say, reporting, saying
 from gossamer.basics.table import Table
 from gossamer.basics.text import plural, visible
 from gossamer.core import InputError, Range, Rule, Whole, brief, hyperparameters, nearest, setting
+from gossamer.engines import processes
 from gossamer.engines.runs import Row, RunPlan, Width, compute
 from gossamer.engines.simulator import apply_clock, network_for, plan_run
+from gossamer.experiments.samplers import grid_settings, next_settings, refined_settings, scale_of
 from gossamer.metrics import METRICS, Better
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
@@ -50,6 +50,9 @@ Edge = Literal["lowest", "highest"]
 Chosen = dict[str, dict[str, float]]
 """By algorithm, the columns of the setting that was chosen."""
 
+MARGIN = 0.1
+"""The share of the criterion from which on a difference between neighbours matters, unless [tuning] says otherwise."""
+
 WIDEST, LONGEST, TOP = 10, 16, 10
 """The most columns and rows of a printed grid, and how many of the best settings stand for a larger one."""
 
@@ -59,13 +62,12 @@ class Trial:
     """A setting that was tried."""
 
     values: Values
-    """The step size, and at most one number more."""
     value: float | None
     """The criterion, the mean over tuning seeds; None where a seed diverged or has no finite criterion."""
     diverged: int
     """The number of seeds that diverged."""
-    extension: int
-    """The grid that the setting belongs to: 0 is the first."""
+    stage: int
+    """The stage in which it was tried, from 0 on."""
     better: Better = "lower"
     """The direction in which values of the criterion are better."""
 
@@ -84,12 +86,14 @@ class Tuned:
     replicate: int = 0
     criterion: str = "loss"
     safety: float = 1.0
+    margin: float = MARGIN
 
     def __repr__(self) -> str:
         return tuning_line(self.table())
 
     def _repr_html_(self) -> str:
-        return tuning_html(self.table(), {candidate.title: candidate for candidate in self.candidates.values()})
+        own = {candidate.title: candidate for candidate in self.candidates.values()}
+        return tuning_html(self.table(), own, self.margin)
 
     @property
     def chosen(self) -> dict[int, Values]:
@@ -121,7 +125,7 @@ class Tuned:
                         "criterion": self.criterion,
                         "value": trial.value,
                         "diverged": trial.diverged,
-                        "extension": trial.extension,
+                        "stage": trial.stage,
                         "chosen": trial.values == chosen[number],
                     }
                 )
@@ -157,14 +161,14 @@ def tune(
         network: who talks to whom, as in `simulate`.
         oracle: where gradients come from; the exact ones if it is not given.
         steps: rounds of a tuning run.
-        eta: the lowest and the highest step size of the first grid.
+        eta: the lowest and the highest step size to begin with.
         seeds: how many tuning seeds; they start at 1,000,000, so that they are not those of a later run.
         dtype: "float32" or "float64".
         clock: who wakes when, on an asynchronous network.
         progress: as in `simulate`.
-        section: other keys of a spec's ``[tuning]``: `budget`, `extensions`, `criterion` (any metric, or "rounds" with
-            a `target` or `until`), `safety`, `together`; and hyper-parameters by their names with the values to try,
-            such as ``lam=[1.0, 0.1]``.
+        section: other keys of a spec's ``[tuning]``: `budget`, `sampler`, `criterion` (any metric, or "rounds" with a
+            `target` or `until`), `margin`, `together`; and hyper-parameters by their names with the lowest and the
+            highest value, such as ``lam=[0.03, 1.0]``.
     """
     several = algorithms if isinstance(algorithms, (list, tuple)) else [algorithms]
     candidates = [Candidate.of(algorithm) for algorithm in several]
@@ -212,7 +216,7 @@ def _tune_replicate(setup: Setup, section: TuningSection, store: Store, report: 
     plan, width, seeds = setup.plan_tuning(replicate)
     better = "lower" if section.criterion == "rounds" else METRICS[section.criterion].label.better
 
-    def try_grid(number: int, settings: list[Values], extension: int) -> None:
+    def try_settings(number: int, settings: list[Values], stage: int) -> None:
         candidate, label = open_ones[number], f"tuning {open_ones[number].title}"
 
         def report_round(done: int, loss: float | None) -> None:
@@ -224,21 +228,25 @@ def _tune_replicate(setup: Setup, section: TuningSection, store: Store, report: 
             diverged = sum(run.diverged >= 0 for run in runs)
             value = float("inf") if diverged else float(np.mean([judge_run(run, section) for run in runs]))
             criterion = value if np.isfinite(value) else None
-            trials[number].append(Trial(values, criterion, diverged, extension, better))
+            trials[number].append(Trial(values, criterion, diverged, stage, better))
 
-    for extension in range(section.extensions + 1):
-        if extension and not any(number_to_extend(open_ones[number], trials[number]) for number in open_ones):
-            break
+    for stage, count in enumerate(section.stages):
         for number, candidate in open_ones.items():
-            if extension:
-                try_grid(number, extension_grid(candidate, trials[number], section.budget // 2), extension)
-            else:
-                try_grid(number, first_grid(candidate, section), extension)
-    for refinement in range(section.refinements):
-        for number, candidate in open_ones.items():
-            settings = refinement_grid(candidate, trials[number], section.budget // 2, section.safety)
-            try_grid(number, settings, section.extensions + 1 + refinement)
-    return Tuned(open_ones, trials, replicate, section.criterion, section.safety)
+            settings = choose_settings(candidate, section, trials[number], count)
+            if processes.are_several():  # the last bits of a machine may decide what is improved most
+                settings = json.loads(processes.broadcast(json.dumps(settings).encode()))
+            try_settings(number, settings, stage)
+    return Tuned(open_ones, trials, replicate, section.criterion, section.safety, section.margin)
+
+
+def choose_settings(candidate: Candidate, section: TuningSection, trials: Sequence[Trial], count: int) -> list[Values]:
+    """Return the settings of the next stage."""
+    tried = [trial.values for trial in trials]
+    if section.sampler != "grid":
+        return next_settings(candidate, section, tried, [trial.cost for trial in trials], count)
+    if not tried:
+        return grid_settings(candidate, section, count)
+    return refined_settings(candidate, tried, best(candidate, trials, section.safety).values, count)
 
 
 def judge_run(run: Row, section: TuningSection) -> float:
@@ -260,117 +268,6 @@ def mean_at_end(run: Row, metric: str) -> float:
     return float(run.metrics[metric][ending(run.rounds, int(run.rounds[-1]))].mean())
 
 
-def first_grid(candidate: Candidate, section: TuningSection) -> list[Values]:
-    """Return `budget` settings of what a candidate leaves open."""
-    low, high = section.eta
-    step, second = candidate.step, candidate.second
-    if second is None:
-        return [{step: eta} for eta in np.geomspace(low, high, section.budget).tolist()]
-    values = candidate.second_values(section)
-    etas = np.geomspace(low, high, section.budget // len(values)).tolist()
-    return [{step: eta, second: value} for value in values for eta in etas]
-
-
-def find_edges(
-    tried: Mapping[str, Collection[float]], chosen: Mapping[str, float], allowed: Mapping[str, Range | Whole]
-) -> dict[str, Edge]:
-    """Return the numbers whose chosen value is the last of several that were tried, though others lie beyond it.
-
-    λ = 1 and β = 0 have nothing beyond them. Beyond a value whose neighbour diverged lies that neighbour.
-    """
-    edges: dict[str, Edge] = {}
-    for name, values in tried.items():
-        match allowed.get(name):
-            case Range() as interval:  # an end that is itself not allowed is never chosen
-                last: tuple[Any, Any] = interval.low, interval.high
-            case Whole() as numbers:
-                last = numbers.least, numbers.most
-            case _:
-                last = None, None
-        if len(set(values)) > 1:
-            if chosen[name] == min(values) != last[0]:
-                edges[name] = "lowest"
-            if chosen[name] == max(values) != last[1]:
-                edges[name] = "highest"
-    return edges
-
-
-def edges_of(candidate: Candidate, trials: Sequence[Trial]) -> dict[str, Edge]:
-    """Return the numbers of a candidate whose best value lies on an edge of its grid."""
-    names = [name for name in (candidate.step, candidate.second) if name is not None]
-    tried = {name: {trial.values[name] for trial in trials} for name in names}
-    return find_edges(tried, best(candidate, trials).values, candidate.open)
-
-
-def number_to_extend(candidate: Candidate, trials: Sequence[Trial]) -> str | None:
-    """Return the number whose grid goes on beyond its edge: the step size, or else the other towards its `beyond`."""
-    edges, second = edges_of(candidate, trials), candidate.second
-    if candidate.step in edges:
-        return candidate.step
-    if second in edges and candidate.open[second].beyond == {"lowest": "low", "highest": "high"}[edges[second]]:
-        return second
-    return None
-
-
-def extension_grid(candidate: Candidate, trials: Sequence[Trial], count: int) -> list[Values]:
-    """Return `count` more settings: beyond the edge that the best lies on, or around the best."""
-    top, grown = best(candidate, trials).values, number_to_extend(candidate, trials)
-    step, second = candidate.step, candidate.second
-    etas = sorted({trial.values[step] for trial in trials})
-    values = sorted({trial.values[second] for trial in trials}) if second else []
-    allowed = candidate.open[second] if second else None
-    if second and grown == second and isinstance(allowed, Range):
-        # two values more, each half a decade nearer to the end of the range
-        nearest = min(map(allowed.distance, values))
-        more = [allowed.at_distance(nearest / 10 ** (k / 2)) for k in (1, 2)]
-        columns = np.geomspace(etas[0], etas[-1], count // 2).tolist()
-        return [top | {step: eta, second: value} for value in more for eta in columns]
-    if isinstance(allowed, Range) and allowed.beyond:
-        values = sorted(sorted(values, key=allowed.distance)[:4])
-    values = values[:4]  # so that each value keeps some step sizes of the count
-    number, place = count // max(1, len(values)), etas.index(top[step])
-    if grown != step:  # it lies inside: between its neighbours
-        around = etas[max(0, place - 1)], etas[min(place + 1, len(etas) - 1)]
-        new = np.geomspace(*around, number + 2)[1:-1].tolist()
-    elif place == 0:  # beyond the edge the ratio is that of the grid
-        ratio = etas[1] / etas[0]
-        new = [etas[0] / ratio**k for k in range(1, number + 1)]
-    else:
-        ratio = etas[-1] / etas[-2]
-        new = [etas[-1] * ratio**k for k in range(1, number + 1)]
-    if second is None:
-        return [top | {step: eta} for eta in new]
-    return [top | {step: eta, second: value} for value in values for eta in new]
-
-
-def refinement_grid(candidate: Candidate, trials: Sequence[Trial], count: int, safety: float = 1.0) -> list[Values]:
-    """Return `count` settings between the best one and its neighbours, in the step size and in the other number.
-
-    The other number takes the middles, in logarithms of the distance from its end, between its best value and the two
-    beside it, and the best value itself; a whole number keeps its best value.
-    """
-    top, step, second = best(candidate, trials, safety).values, candidate.step, candidate.second
-    columns = [top[second]] if second else []
-    allowed = candidate.open[second] if second else None
-    if second and isinstance(allowed, Range):
-        tried = sorted({trial.values[second] for trial in trials})
-        place = tried.index(top[second])
-        for beside in (*tried[max(0, place - 1) : place], *tried[place + 1 : place + 2]):
-            ends = [allowed.distance(value) for value in (top[second], beside)]
-            if min(ends) > 0:
-                columns.append(allowed.at_distance(float(np.sqrt(ends[0] * ends[1]))))
-    # the neighbours in step size of those settings that have the best value of the other number
-    etas = sorted({trial.values[step] for trial in trials if not second or trial.values[second] == top[second]})
-    place = etas.index(top[step])
-    low, high = etas[max(0, place - 1)], etas[min(place + 1, len(etas) - 1)]
-    shares = [count // len(columns) + (k < count % len(columns)) for k in range(len(columns))] if columns else [count]
-    settings = []
-    for share, column in zip(shares, columns or [None], strict=True):
-        for eta in np.geomspace(low, high, share + 2)[1:-1].tolist():
-            settings.append(top | {step: eta} | ({second: column} if second else {}))
-    return settings
-
-
 def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> Trial:
     """Return the setting with the best criterion; the first of equals.
 
@@ -389,7 +286,7 @@ def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> 
                 "target that can be reached."
             )
         )
-    step, failed = candidate.step, [trial.values for trial in trials if trial.value is None]
+    step, failed = candidate.step, [trial.values for trial in trials if trial.value is None and safety > 1]
     safe = [
         trial
         for trial in judged
@@ -432,9 +329,43 @@ class TrialTable(NamedTuple):
         return f"{self.variant}, {self.algorithm}" if self.variant else self.algorithm
 
     def on_edge(self) -> dict[str, Edge]:
-        """Return the numbers whose chosen value lies on an edge of what was tried."""
-        values = {name: self.rows[name].drop_nulls().to_list() for name in self.varied}
-        return find_edges(values, self.chosen, self.allowed)
+        """Return the numbers whose chosen value is the last of several that were tried, though others lie beyond it.
+
+        λ = 1 and β = 0 have nothing beyond them. Beyond a value whose neighbour diverged lies that neighbour.
+        """
+        edges: dict[str, Edge] = {}
+        for name in self.varied:
+            match self.allowed.get(name):
+                case Range(low=low, high=high) | Whole(least=low, most=high):
+                    last: tuple[Any, Any] = low, high  # an end that is itself not allowed is never chosen
+                case _:
+                    last = None, None
+            if self.chosen[name] == self.rows[name].min() != last[0]:
+                edges[name] = "lowest"
+            if self.chosen[name] == self.rows[name].max() != last[1]:
+                edges[name] = "highest"
+        return edges
+
+    @property
+    def change(self) -> float | None:
+        """The largest share by which the criterion differs at the nearest neighbours of the chosen setting.
+
+        The neighbours are one more than the numbers that were varied, the nearest on the scales of tuning, each
+        measured by the values that were tried. Settings that failed are none; without any there is no change.
+        """
+        judged = self.rows.filter(pl.col("value").is_not_null())
+        others, names = judged.filter(~pl.col("chosen")), self.varied
+        if others.is_empty():
+            return None
+        apart = np.zeros(len(others))
+        for name in names:
+            allowed = self.allowed.get(name, Range(0, np.inf))
+            places = scale_of(allowed, [*others[name], self.chosen[name]])
+            apart += ((places[:-1] - places[-1]) / (np.ptp(places) or 1.0)) ** 2
+        nearest = np.argsort(apart, kind="stable")[: len(names) + 1]
+        best_value = self.chosen["value"]
+        most = float(np.abs(others["value"].to_numpy()[nearest] - best_value).max())
+        return most / abs(best_value) if best_value else np.inf if most else 0.0
 
 
 def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Iterator[TrialTable]:
@@ -454,7 +385,8 @@ def searches(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = N
 
 def column_of(key: str, candidate: Candidate) -> str:
     """Return the column of a hyper-parameter: eta for the step size, and never a name that is in `TUNING`."""
-    return "eta" if key == candidate.step else f"{key}_" if key in TUNING else key
+    step = next((name for name, allowed in hyperparameters(candidate.kind).items() if allowed.step), None)
+    return "eta" if key == step else f"{key}_" if key in TUNING else key
 
 
 def numbers_of(rows: pl.DataFrame) -> list[str]:
@@ -466,13 +398,13 @@ def lay_out(search: TrialTable) -> tuple[list[str], list[list[str]]]:
     """Return the head and the rows of a printed table, in which the chosen value has a star.
 
     It is a grid of one number by another with the criterion's values, or a list of the best settings if there are more
-    numbers or values than fit.
+    numbers or values than fit, or if most of the grid would be empty.
     """
     rows, varied = search.rows, search.varied
     across = [name for name in varied if name != "eta"]
     if len(varied) == 2 and len(across) == 1:
         columns, lines = (sorted(rows[name].unique().to_list()) for name in (across[0], "eta"))
-        if len(columns) <= WIDEST and len(lines) <= LONGEST:
+        if len(columns) <= WIDEST and len(lines) <= LONGEST and 2 * len(rows) > len(columns) * len(lines):
             cells = {(row["eta"], row[across[0]]): _cell(row) for row in rows.iter_rows(named=True)}
             head = [f"eta \\ {across[0]}", *(f"{column:g}" for column in columns)]
             return head, [[f"{eta:.4g}", *(cells.get((eta, column), "") for column in columns)] for eta in lines]
@@ -483,17 +415,32 @@ def lay_out(search: TrialTable) -> tuple[list[str], list[list[str]]]:
     return ["setting", rows["criterion"][0]], cells
 
 
-def warnings(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> list[str]:
-    """Return a sentence for every number whose best value lies on the edge of what was tried."""
+def warnings(
+    table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None, margin: float = MARGIN
+) -> list[str]:
+    """Return a sentence for every best value on the edge of what was tried, and for every optimum hardly resolved."""
     lines = []
     for search in searches(table, candidates):
+        again = f" in replicate {search.replicate}" if table["replicate"].n_unique() > 1 else ""
         for name, word in search.on_edge().items():
-            again = f" in replicate {search.replicate}" if table["replicate"].n_unique() > 1 else ""
             lines.append(
                 f"{search.title}: {name} = {search.chosen[name]:.4g} is the {word} value that was tried{again}: the "
-                "best may lie beyond it, so widen its grid in [tuning]."
+                "best may lie beyond it, so widen its range in [tuning]."
+            )
+        if search.change is not None and search.change > margin:
+            lines.append(
+                f"{search.title}: hardly resolved{again}: the {search.chosen['criterion']} changes by "
+                f"{format_change(search.change)} from the best setting to its nearest neighbours, and margin = "
+                f"{100 * margin:g} %: give a larger budget, or narrower ranges around {search.chosen['setting']}."
             )
     return lines
+
+
+def format_change(change: float | None) -> str:
+    """Return a share as text, in per cent or as a factor."""
+    if change is None:
+        return "–"
+    return f"{100 * change:.2g} %" if change < 1 else f"a factor of {1 + change:.3g}"
 
 
 def tuning_line(table: pl.DataFrame) -> str:
@@ -504,26 +451,43 @@ def tuning_line(table: pl.DataFrame) -> str:
     return f"Tuned({chosen}; by {table['criterion'][0]}, {plural(len(table), 'setting')} tried)"
 
 
-def tuning_html(table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None) -> Markup:
+def tuning_html(
+    table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None, margin: float = MARGIN
+) -> Markup:
     """Return the settings that were chosen as HTML, with all that were tried for each algorithm folded below."""
     if table.is_empty():
         return tag("code", tuning_line(table))
-    rows, folded = [], []
-    for search in searches(table):
-        diverged = int((search.rows["diverged"] > 0).sum())
-        chosen = search.chosen
-        rows.append([search.title, chosen["setting"], _cell(chosen, star=False), len(search.rows), diverged])
-        folded.append(tag("details", tag("summary", f"{search.title}: what was tried"), Table(*lay_out(search)).html()))
-    head = ["algorithm", "chosen", table["criterion"][0], "tried", "diverged"]
-    notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates)]
-    overview = Table(head, rows, [False, False, True, True, True]).html()
-    return panel(tag("code", tuning_line(table)), overview, join_markup(*notes, *folded))
+    folded = [
+        tag("details", tag("summary", f"{search.title}: what was tried"), Table(*lay_out(search)).html())
+        for search in searches(table)
+    ]
+    notes = [tag("div", "⚠ ", line) for line in warnings(table, candidates, margin)]
+    head, rows = overview(table, candidates)
+    shown = Table(head, rows, [False, False, *[True] * (len(head) - 2)]).html()
+    return panel(tag("code", tuning_line(table)), shown, join_markup(*notes, *folded))
 
 
-def _cell(row: dict[str, Any], star: bool = True) -> str:
+def overview(
+    table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None
+) -> tuple[list[str], list[list[Any]]]:
+    """Return the head and the rows of the table of what was chosen.
+
+    The last column is by how much the criterion changes from the best setting to its nearest neighbours.
+    """
+    several, rows = table["replicate"].n_unique() > 1, []
+    for search in searches(table, candidates):
+        best, lost = search.chosen, int((search.rows["diverged"] > 0).sum())
+        where = [search.title, *([search.replicate] if several else [])]
+        shown = [best["setting"], f"{best['value']:.6g}", len(search.rows), lost, format_change(search.change)]
+        rows.append([*where, *shown])
+    head = ["algorithm", *(["replicate"] if several else []), "chosen", table["criterion"][0], "tried", "diverged"]
+    return [*head, "resolved to"], rows
+
+
+def _cell(row: dict[str, Any]) -> str:
     if row["value"] is None:
         return "diverged" if row["diverged"] else "–"
-    return f"{row['value']:.5g}" + ("*" if star and row["chosen"] else "")
+    return f"{row['value']:.5g}" + "*" * row["chosen"]
 
 
 def apply_tuning(

@@ -3,11 +3,13 @@
 `gossamer.metrics.measuring` measures, in JAX. The tables need no JAX, so that results are read without it.
 """
 
-from gossamer.metrics.columns import AXES, COLUMNS, Column
 from gossamer.metrics.table import (
+    AXES,
+    COLUMNS,
     METRICS,
     OURS,
     Better,
+    Column,
     Label,
     Metric,
     Target,

@@ -1,4 +1,4 @@
-"""The table of metrics, how each is shown, and a decorator for users to add their own."""
+"""The tables of metrics and of the other columns, how each is shown, and a decorator for users to add metrics."""
 
 import inspect
 import re
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from gossamer.core import Array, InputError, Range, brief, flag, nearest
-from gossamer.metrics.columns import COLUMNS
 
 if TYPE_CHECKING:
     from gossamer.metrics.measuring import Snapshot
@@ -15,6 +14,52 @@ if TYPE_CHECKING:
 Better = Literal["lower", "higher"]
 Measure = Callable[["Snapshot"], Any]
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a result's table besides its metrics, which summaries, figures and reports read here."""
+
+    name: str
+    kind: Literal["text", "count", "number"]
+    axis: str | None = None
+    """The name of the x-axis that shows the column, where there is one."""
+    title: str = ""
+    """The title of that axis."""
+    short: str = ""
+    """The title in a word or two, for tables and buttons."""
+    unit: float = 1.0
+    """The unit of the titles, in that of the column."""
+    total: str | None = None
+    """The format of the column's last value in a summary, which leaves out columns without one."""
+    optional: bool = False
+    """True for columns that only some runs have."""
+
+    @property
+    def factor(self) -> float:
+        """The factor from the column to its axis."""
+        return 1 / self.unit
+
+
+# another column is an entry here, and a number that the engine computes, as `gossamer.engines.costs.count_costs` does
+COLUMNS = (
+    Column("algorithm", "text"),
+    Column("setting", "text"),
+    Column("replicate", "count"),
+    Column("seed", "count"),
+    Column("round", "count", "rounds", "rounds", "rounds"),
+    Column("status", "text"),
+    Column("queries", "number", "queries", "gradient queries of an agent", "queries", total=",.0f"),
+    Column("bytes_sent", "number", "bytes", "MB sent by an agent", "MB sent", 1e6, total=".2f"),
+    Column("messages", "number", "messages", "messages that an agent waits for", "messages"),
+    Column("releases", "number", optional=True),
+    Column("seconds", "number", "seconds", "time by the clock (s)", "seconds", optional=True),
+    Column("seconds_low", "number", optional=True),
+    Column("seconds_high", "number", optional=True),
+)
+
+AXES = {column.axis: column for column in COLUMNS if column.axis is not None}
+"""The x-axes of figures by name. The start of a method counts in all of them but rounds."""
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 
@@ -77,9 +122,9 @@ class Metric:
     name: str
     """The column of a result."""
     label: Label
-    measure: Measure | None
-    """Returns the value, a scalar, from a `Snapshot`, or None where the metric does not apply. The engine measures
-    metrics without a function."""
+    measure: Measure
+    """Returns the value, a scalar, from a `Snapshot`, or None where the metric does not apply. At the end of a run the
+    snapshot has the models and the problem alone."""
 
 
 def spread(a: Array) -> Array:
@@ -151,7 +196,7 @@ METRICS: dict[str, Metric] = {
                 summary=False,
                 end=True,
             ),
-            None,
+            lambda s: s.worst_loss,
         ),
     )
 }
@@ -170,6 +215,7 @@ def metric(
     log: bool = False,
     better: Better = "lower",
     summary: bool = True,
+    end: bool = False,
 ) -> Callable[[F], F]:
     """Make a function a metric that all later runs measure.
 
@@ -185,6 +231,7 @@ def metric(
         log: whether its axis is logarithmic.
         better: "lower" or "higher": which way `until` compares it.
         summary: whether a summary shows it.
+        end: whether it is measured at the end of a run only, from a snapshot of the models and the problem alone.
     """
     if check_name(name) in OURS:
         raise InputError(f"{name!r} is a metric of Gossamer's own: choose another name.")
@@ -194,16 +241,16 @@ def metric(
             raise InputError(f"the metric {name!r} must be a function of a Snapshot, but is {brief(measure)}.")
         plain = name.replace("_", " ") if text is None else text
         sentence = (inspect.getdoc(measure) or plain).partition("\n")[0] if about is None else about
-        METRICS[name] = Metric(name, Label(sentence, plain, latex, log, better, summary), measure)
+        METRICS[name] = Metric(name, Label(sentence, plain, latex, log, better, summary, end), measure)
         return measure
 
     return register
 
 
-def select_metrics(names: Collection[str] | None = None) -> tuple[Metric, ...]:
-    """Return the metrics that are measured along a run: all, or those that are named."""
-    along = (metric for metric in METRICS.values() if not metric.label.end)
-    return tuple(metric for metric in along if names is None or metric.name in names)
+def select_metrics(names: Collection[str] | None = None, *, end: bool = False) -> tuple[Metric, ...]:
+    """Return the metrics that are measured along a run, or at its `end`: all, or those that are named."""
+    wanted = (metric for metric in METRICS.values() if metric.label.end == end)
+    return tuple(metric for metric in wanted if names is None or metric.name in names)
 
 
 def labels() -> dict[str, Label]:
@@ -213,7 +260,7 @@ def labels() -> dict[str, Label]:
 
 def own() -> dict[str, Measure]:
     """Return the functions of the user's metrics: they are part of a run's cache key."""
-    return {name: metric.measure for name, metric in METRICS.items() if name not in OURS and metric.measure is not None}
+    return {name: metric.measure for name, metric in METRICS.items() if name not in OURS}
 
 
 class Target(NamedTuple):

@@ -24,6 +24,7 @@ from gossamer.networks.graphs import (
     ring,
     star,
     torus,
+    torus_of_agents,
     tree,
 )
 from gossamer.networks.network import Network
@@ -37,37 +38,14 @@ from gossamer.networks.weights import (
     lazy,
     max_degree,
     metropolis,
-    uniform,
 )
 
-NETWORKS.include(
-    {
-        "ring": ring,
-        "path": path,
-        "star": star,
-        "complete": complete,
-        "torus": torus,
-        "hypercube": hypercube,
-        "exponential": exponential,
-        "erdos-renyi": erdos_renyi,
-        "random-regular": random_regular,
-        "random-geometric": random_geometric,
-        "tree": tree,
-        "spanning-tree": spanning_tree,
-        "hierarchical": hierarchical,
-        "d-equistatic": d_equistatic,
-        "u-equistatic": u_equistatic,
-        "one-peer-exponential": one_peer_exponential,
-        "k-peer-exponential": k_peer_exponential,
-        "base-graph": base_graph,
-        "od-equidyn": od_equidyn,
-        "ou-equidyn": ou_equidyn,
-        "random-matching": random_matching,
-        "redrawn-erdos-renyi": redrawn,
-        "directed-ring": directed_ring,
-        "directed-erdos-renyi": directed_erdos_renyi,
-    }
-)
+STATIC = (ring, path, star, complete, hypercube, exponential, erdos_renyi, random_regular, random_geometric, tree)
+COMPOSED = (spanning_tree, hierarchical, d_equistatic, u_equistatic)
+CHANGING = (one_peer_exponential, k_peer_exponential, base_graph, od_equidyn, ou_equidyn, random_matching)
+DIRECTED = (directed_ring, directed_erdos_renyi)
+NETWORKS.include({maker.__name__.replace("_", "-"): maker for maker in STATIC + COMPOSED + CHANGING + DIRECTED})
+NETWORKS.include({"torus": torus_of_agents, "redrawn-erdos-renyi": redrawn})
 
 __all__ = [
     "NETWORKS",
@@ -118,5 +96,4 @@ __all__ = [
     "torus",
     "tree",
     "u_equistatic",
-    "uniform",
 ]

@@ -72,7 +72,6 @@ class NetworkComparison:
 
     agents: int
     target: float
-    decay: float
     limit: int
     """The most rounds that were mixed."""
     rows: list[Compared]
@@ -81,7 +80,7 @@ class NetworkComparison:
 
     def asdict(self) -> dict[str, Any]:
         """Return the table as a dictionary, for a JSON file."""
-        head = {"agents": self.agents, "target": self.target, "decay": self.decay}
+        head = {"agents": self.agents, "target": self.target}
         return head | {"networks": [row.asdict() for row in self.rows], "left_out": self.left_out}
 
     @cached_property
@@ -103,7 +102,7 @@ class NetworkComparison:
         table = Table(head, body, [False] + [True] * (len(head) - 1)).text()
         words = (
             f"{self.agents:,} agents. An agent sends to so many others in a round (sends), to so many in all rounds "
-            f"(degree);\nin effect it averages with so many at γ = {self.decay:g}. Measured: the share of the "
+            f"(degree);\nin effect it averages with so many at γ = 0.9. Measured: the share of the "
             f"disagreement that a round takes\naway, and the rounds and messages of an agent until {self.target:g} of "
             "it is left."
         )
@@ -119,7 +118,6 @@ def compare(
     *,
     target: float = 1e-6,
     rounds: int = 5_000,
-    decay: float = 0.9,
     progress: bool | Report = False,
 ) -> NetworkComparison:
     """Compare every network that has a name and can have this number of agents: its costs, and how fast it mixes.
@@ -130,7 +128,6 @@ def compare(
             degree get an even one near log₂ n, and random graphs are dense enough to be connected.
         target: the share of the disagreement at which agents count as agreed.
         rounds: the most rounds that are mixed until then.
-        decay: γ of `Network.effective_neighbors`.
         progress: True to show progress, or a function to report to.
     """
     n = whole("compare(agents)", agents, least=2, advice="One agent has nobody to agree with.")
@@ -140,7 +137,6 @@ def compare(
     goal = Range(0, 1, False, True, "It is the share of the disagreement that is left.").check(
         "compare(target)", target
     )
-    gamma = measures.DECAY.check("compare(decay)", decay)
     # eight vectors that disagree, their copies, and a matrix of a few entries an agent
     refuse_beyond_memory(f"a comparison of networks of {n:,} agents", 500 * n, "use fewer agents")
     # what a network needs besides the number of agents, if nobody says otherwise; random graphs are then connected
@@ -163,12 +159,12 @@ def compare(
             except InputError as error:
                 left_out[name] = str(error)
                 continue
-            rows.append(_measure(name, network, limit, goal, gamma, report))
+            rows.append(_measure(name, network, limit, goal, report))
     rows.sort(key=lambda row: (math.inf if row.rounds is None else row.rounds, row.messages[-1], row.name))
-    return NetworkComparison(n, goal, gamma, limit, rows, left_out)
+    return NetworkComparison(n, goal, limit, rows, left_out)
 
 
-def _measure(name: str, network: Network, limit: int, goal: float, gamma: float, report: Report) -> Compared:
+def _measure(name: str, network: Network, limit: int, goal: float, report: Report) -> Compared:
     """Let the agents gossip until they agree, and count their messages."""
     mixer = network.mixer
     left = measures.disagreement(
@@ -179,4 +175,4 @@ def _measure(name: str, network: Network, limit: int, goal: float, gamma: float,
         each = np.full(rounds, network.traffic)
     else:
         each = np.resize([mixer.sends(t) for t in range(min(mixer.period, rounds))], rounds)
-    return Compared(name, network, network.effective_neighbors(gamma), left, np.append(0.0, np.cumsum(each)), goal)
+    return Compared(name, network, network.effective_neighbors(), left, np.append(0.0, np.cumsum(each)), goal)

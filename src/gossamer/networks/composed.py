@@ -1,17 +1,17 @@
 """Graphs network of other graphs: cliques that a sparse graph joins, and the tree of shortest paths."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import csgraph
 
 from gossamer.core import InputError, whole
 from gossamer.networks import registry
-from gossamer.networks.graphs import from_links, join_both_ways, refuse_large_graph
+from gossamer.networks.graphs import from_links, refuse_large_graph
 from gossamer.networks.network import Network, call_name
-from gossamer.networks.weights import find_links, join_links, scheme
+from gossamer.networks.weights import find_links, join_both_ways, join_links
 
 
 def hierarchical(
@@ -26,7 +26,6 @@ def hierarchical(
     n = whole("hierarchical(agents)", agents)
     most = "There cannot be more cliques than agents."
     count = whole("hierarchical(cliques)", round(math.sqrt(n)) if cliques is None else cliques, most=n, advice=most)
-    scheme(weights)
     sizes = n // count + (np.arange(count) < n % count)
     refuse_large_graph(f"hierarchical({n:,}, {count:,})", n, float((sizes**2).sum()) / 2)
     network = _make_undirected("hierarchical(between)", between, count, "cliques")
@@ -38,25 +37,30 @@ def hierarchical(
     return from_links(links, weights, name)
 
 
-def spanning_tree(agents: int, of: Any, root: int = 0, *, weights: str = "metropolis") -> Network:
+def spanning_tree(
+    agents: int, of: Any, root: int = 0, *, weights: str = "metropolis", nodes: Sequence[str] | None = None
+) -> Network:
     """Take the shortest paths from one agent, the root, to all others on an undirected network: a tree of its links.
 
-    `of` is a name, a table as in a spec, a networkx graph or a `Network`.
+    `of` is a name, a table as in a spec, a networkx graph or a `Network`. If it has names, `nodes` puts them in order.
     """
+    from scipy.sparse import csgraph
+
     n = whole("spanning_tree(agents)", agents)
     first = whole("spanning_tree(root)", root, least=0, most=n - 1, advice=f"The agents are 0 … {n - 1}.")
-    scheme(weights)
-    network = _make_undirected("spanning_tree(of)", of, n, "agents")
+    network = _make_undirected("spanning_tree(of)", of, n, "agents", nodes)
     order, before = csgraph.breadth_first_order(_adjacency(network), first, directed=False)
     child = order[1:]
     shown = call_name("spanning_tree", n, weights=weights)
     name = f"spanning_tree({network.name}{f', root={first}' if first else ''}{shown[len(f'spanning_tree({n}') :]}"
-    return from_links(join_both_ways(n, child, before[child]), weights, name)
+    return from_links(join_both_ways(n, child, before[child]), weights, name, network.names)
 
 
-def _make_undirected(where: str, network: Any, agents: int, counted: str) -> Network:
+def _make_undirected(
+    where: str, network: Any, agents: int, counted: str, names: Sequence[str] | None = None
+) -> Network:
     try:
-        network = registry.of(network, agents, counted=counted)
+        network = registry.of(network, agents, counted=counted, names=names)
     except InputError as error:
         raise InputError(f"{where}: {error}") from None
     if not network.symmetric:

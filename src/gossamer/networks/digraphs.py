@@ -9,21 +9,19 @@ Reference: S. Pu, W. Shi, J. Xu and A. Nedić, "Push-pull gradient methods for d
 2021, arXiv 1810.06653.
 """
 
-import math
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import csgraph
 
-from gossamer.core import InputError, Range, whole
-from gossamer.networks import graphs
+from gossamer.core import InputError, whole
+from gossamer.networks.graphs import arrange, draw_pairs
 from gossamer.networks.mixers import Directed, Shifts, choose
 from gossamer.networks.network import Network, call_name
 from gossamer.networks.weights import (
+    adjacency,
     as_matrix,
-    check_graph,
     check_weights,
     clean,
     find_links,
@@ -32,18 +30,26 @@ from gossamer.networks.weights import (
     worst_sum,
 )
 
+if TYPE_CHECKING:
+    import networkx as nx
 
-def directed(graph: nx.DiGraph, *, name: str | None = None) -> Network:
+
+def directed(graph: "nx.DiGraph", *, nodes: Sequence[str] | None = None, name: str | None = None) -> Network:
     r"""Take any strongly connected directed graph; an edge $j \to i$ means that $i$ hears $j$.
 
     $$ r_{ij} = \frac{1}{1 + d^{\text{in}}_i}, \qquad c_{ij} = \frac{1}{1 + d^{\text{out}}_j} $$
 
-    Agents are in the order of ``graph.nodes``; self-loops are ignored.
+    Agents are in the order of `nodes`, names such as `problem.agent_names`, or else of ``graph.nodes``; self-loops
+    are ignored.
     """
-    heard = heard_links(graph)
-    check_strongly_connected(heard, "network", list(graph.nodes))
-    n = size(heard)
-    return Network(name or call_name(graph.name or "directed", n), n, shares(heard))
+    heard, names = heard_links(graph), tuple(map(str, graph.nodes))
+    return arrange(from_heard(heard, name or call_name(graph.name or "directed", len(graph)), names), nodes)
+
+
+def from_heard(heard: sp.csr_array, name: str, names: tuple[str, ...] | None = None) -> Network:
+    """Return the network of these links, with equal shares; raise InputError unless they reach everyone."""
+    check_strongly_connected(heard, "network", names)
+    return Network(name, size(heard), shares(heard), names=names)
 
 
 def directed_ring(agents: int) -> Network:
@@ -56,24 +62,8 @@ def directed_ring(agents: int) -> Network:
 
 def directed_erdos_renyi(agents: int, probability: float, seed: int = 0) -> Network:
     """Let each agent send to each other one with this probability. Redrawn until it is strongly connected."""
-    where = "directed_erdos_renyi"
-    n, seed = whole(f"{where}(agents)", agents), whole(f"{where}(seed)", seed, least=0)
-    p = Range(0, 1, True, False, "It is the chance that an agent sends to another.").check(
-        f"{where}(probability)", probability
-    )
-    graphs.refuse_large_graph(f"{where}({n:,}, {p:g})", n, p * n * (n - 1))
-
-    def draw(key: int) -> sp.csr_array:
-        graph = nx.fast_gnp_random_graph(n, max(p, graphs.LEAST), seed=key, directed=True)
-        return sp.csr_array(graphs.adjacency(graph).T)
-
-    def is_strong(links: sp.csr_array) -> bool:
-        return csgraph.connected_components(links, connection="strong", return_labels=False) == 1
-
-    least = math.log(n) / n
-    way_out = f"The probability should be above ln(n)/n = {least:.4g}; twice that, {min(1.0, 2 * least):.4g}, is safe."
-    heard = graphs.draw_until(is_strong, draw, seed, f"{where}({n}, {p:g}) gave no strongly connected graph", way_out)
-    return Network(call_name(where, n, p, seed=seed), n, shares(heard))
+    n, p, seed, sends = draw_pairs("directed_erdos_renyi", agents, probability, seed, directed=True)
+    return Network(call_name("directed_erdos_renyi", n, p, seed=seed), n, shares(sp.csr_array(sends.T)))
 
 
 def from_matrices(row: Any = None, column: Any = None, *, name: str | None = None) -> Network:
@@ -82,25 +72,24 @@ def from_matrices(row: Any = None, column: Any = None, *, name: str | None = Non
     The one that is left out gets equal shares on the links of the other. They are checked and copied; entries of at
     most 1e-12 are taken for rounding errors and dropped.
     """
-    given = {line: W for line, W in (("row", row), ("column", column)) if W is not None}
-    if not given:
+    R = None if row is None else _check_stochastic(row, "row")
+    C = None if column is None else _check_stochastic(column, "column")
+    if R is not None and C is not None:
+        _check_same_links(R, C)
+    known = C if R is None else R
+    if known is None:
         raise InputError("from_matrices needs row=R, column=C or both, but got neither.")
-    checked = {line: _check_stochastic(W, line) for line, W in given.items()}
-    if len(checked) == 2:
-        _check_same_links(**checked)
-    links = next(iter(checked.values()))
-    n = size(links)
-    heard = join_links(n, *find_links(links))
+    n = size(known)
+    heard = join_links(n, *find_links(known))
     check_strongly_connected(heard, "network")
     equal = shares(heard)
-    mixers = {line: choose(checked[line]) if line in checked else getattr(equal, line) for line in ("row", "column")}
-    return Network(name or call_name("matrices", n), n, Directed(**mixers))
+    weights = Directed(equal.row if R is None else choose(R), equal.column if C is None else choose(C))
+    return Network(name or call_name("matrices", n), n, weights)
 
 
-def heard_links(graph: nx.DiGraph) -> sp.csr_array:
+def heard_links(graph: "nx.DiGraph", nodes: list | None = None) -> sp.csr_array:
     """Return a matrix of who hears whom, without self-loops: entry [i, j] is 1 if there is an edge j → i."""
-    check_graph(graph, directed=True)
-    sources, targets = find_links(nx.to_scipy_sparse_array(graph, weight=None))  # pyright: ignore[reportArgumentType]  (the stubs lack None)
+    sources, targets = find_links(adjacency(graph, nodes, directed=True))
     return join_links(len(graph), targets, sources)
 
 
@@ -112,8 +101,10 @@ def shares(heard: sp.csr_array) -> Directed:
     return Directed(choose(sp.csr_array(row)), choose(sp.csr_array(column)))
 
 
-def check_strongly_connected(heard: sp.csr_array, what: str, names: list | None = None) -> None:
+def check_strongly_connected(heard: sp.csr_array, what: str, names: Sequence | None = None) -> None:
     """Raise InputError if one agent cannot reach another over these links."""
+    from scipy.sparse import csgraph
+
     n = size(heard)
     for forward, links in ((True, heard.T), (False, heard)):
         reached = csgraph.breadth_first_order(sp.csr_array(links), 0, return_predecessors=False)
@@ -122,9 +113,9 @@ def check_strongly_connected(heard: sp.csr_array, what: str, names: list | None 
         missing = np.setdiff1d(np.arange(n), reached)
         other, first = (names[k] if names else int(k) for k in (missing[0], 0))
         source, target = (first, other) if forward else (other, first)
-        count = f"{len(missing)} of {n} agents " + ("cannot be" if forward else f"cannot reach {target!r}")
+        count = f"{len(missing)} of {n} agents " + ("cannot be" if forward else f"cannot reach {target}")
         raise InputError(
-            f"{what} must be strongly connected, but agent {target!r} cannot be reached from agent {source!r}; "
+            f"{what} must be strongly connected, but agent {target} cannot be reached from agent {source}; "
             f"{count}. Add a link such as {source} → {target}, or keep the largest strongly connected component only."
         )
 
@@ -155,12 +146,9 @@ def _check_stochastic(matrix: Any, line: str) -> sp.csr_array:
 def _check_same_links(row: sp.csr_array, column: sp.csr_array) -> None:
     if row.shape != column.shape:
         raise InputError(f"row and column must have the same shape, but have {row.shape} and {column.shape}.")
-    differ = sp.coo_array(row.astype(bool).astype(np.int8) - column.astype(bool).astype(np.int8))
-    differ.eliminate_zeros()
-    if differ.nnz:
-        i, j = int(differ.row[0]), int(differ.col[0])
-        has, lacks = ("row", "column") if differ.data[0] > 0 else ("column", "row")
+    i, j = find_links(row.astype(bool) != column.astype(bool))
+    if len(i):
         raise InputError(
-            f"row and column must have the same links, but {has}[{i}, {j}] is not 0 while {lacks}[{i}, {j}] is. Leave "
-            "one of them out for equal shares on the links of the other."
+            f"row and column must have the same links, but only one of row[{i[0]}, {j[0]}] and column[{i[0]}, {j[0]}] "
+            "is 0. Leave one of them out for equal shares on the links of the other."
         )

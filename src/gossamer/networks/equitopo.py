@@ -17,13 +17,11 @@ from typing import Any, ClassVar
 import numpy as np
 from jaxtyping import Float, Int, UInt
 
-from gossamer.core import Range, whole
+from gossamer.core import whole
 from gossamer.networks.drawn import Drawn, Draws, seed_leaf
 from gossamer.networks.graphs import check_degree, draw_until
 from gossamer.networks.mixers import MatrixName, Neighbours, Shifts, mixer
 from gossamer.networks.network import Network, call_name
-
-WEIGHT = Range(0, 1, True, True, "It is how much comes from the basis graph; the rest an agent keeps.")
 
 
 def d_equistatic(agents: int, degree: int, seed: int = 0) -> Network:
@@ -45,23 +43,21 @@ def u_equistatic(agents: int, degree: int, seed: int = 0) -> Network:
     return _static("u_equistatic", agents, degree, seed, both_ways=True)
 
 
-def od_equidyn(agents: int, seed: int = 0, *, weight: float = 0.5) -> Network:
+def od_equidyn(agents: int, seed: int = 0) -> Network:
     r"""Let everyone hear one other in each round, all at the same distance, which is drawn anew.
 
-    $W^t = (1 - \eta) I + \eta A^{(a_t)}$ with $\eta$ = `weight` and $a_t$ uniform on $1, \dots, n - 1$: one message a
-    round. With $s = \eta \tfrac{n-1}{n}$, $\rho = 1 - \sqrt{1 - 2 s (1 - s) \tfrac{n}{n-1}}$; at $\eta = \tfrac12$ that
-    is $1 - \sqrt{\tfrac{n - 1}{2n}}$.
+    $W^t = \tfrac12 (I + A^{(a_t)})$ with $a_t$ uniform on $1, \dots, n - 1$: one message a round.
+    $\rho = 1 - \sqrt{\tfrac{n - 1}{2n}}$.
     """
-    return _dynamic("od_equidyn", Ahead, agents, seed, weight)
+    return _dynamic("od_equidyn", Ahead, agents, seed)
 
 
-def ou_equidyn(agents: int, seed: int = 0, *, weight: float = 0.5) -> Network:
+def ou_equidyn(agents: int, seed: int = 0) -> Network:
     r"""Pair the agents at one distance in each round, drawn anew, from a random agent on; some may rest.
 
-    $W^t = (1 - \eta) I + \eta (\tfrac1n I + \tfrac{n-1}{n} M^t)$ with $\eta$ = `weight` and $M^t$ the matching, which
-    is symmetric.
+    $W^t = \tfrac12 (I + \tfrac1n I + \tfrac{n-1}{n} M^t)$ with $M^t$ the matching, which is symmetric.
     """
-    return _dynamic("ou_equidyn", Paired, agents, seed, weight)
+    return _dynamic("ou_equidyn", Paired, agents, seed)
 
 
 def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) -> Network:
@@ -85,14 +81,12 @@ def _static(where: str, agents: Any, degree: Any, seed: Any, both_ways: bool) ->
     return Network(name, n, Shifts((n,), tuple((int(step),) for step in used), weights[used]))
 
 
-def _dynamic(where: str, kind: "type[Ahead] | type[Paired]", agents: Any, seed: Any, weight: Any) -> Network:
+def _dynamic(where: str, kind: "type[Ahead] | type[Paired]", agents: Any, seed: Any) -> Network:
     n, key = whole(f"{where}(agents)", agents), seed_leaf(f"{where}(seed)", seed)
-    eta = WEIGHT.check(f"{where}(weight)", weight)
     name = call_name(where, n, seed=int(key))
-    name = name if eta == 0.5 else f"{name[:-1]}, weight={eta:g})"
     if n == 1:
         return Network(name, 1, Shifts((1,), ((0,),), np.ones(1)))
-    return Network(name, n, kind(n, np.asarray(eta * (n - 1) / n), key))
+    return Network(name, n, kind(n, np.asarray(0.5 * (n - 1) / n), key))
 
 
 @mixer("share", "seed")

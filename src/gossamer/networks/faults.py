@@ -5,6 +5,7 @@ the receiver keeps it, $r_{ii} \mathrel{+}= r_{ij}$, so that rows still sum to 1
 $c_{jj} \mathrel{+}= c_{ij}$, so that columns do. An agent that sleeps has all its links down.
 """
 
+import dataclasses
 import functools
 from typing import Any, ClassVar
 
@@ -30,7 +31,7 @@ from gossamer.networks.mixers import (
     mixer,
 )
 from gossamer.networks.network import Network, check_plain
-from gossamer.networks.sequences import Cycle, Every
+from gossamer.networks.sequences import Cycle
 
 RATE = Range(0, 1, False, True, "It is the chance of a failure in one round; at 1 nobody would ever meet.")
 
@@ -51,17 +52,17 @@ def failing(network: Network, links: float = 0.0, agents: float = 0.0, seed: int
         return network
     rates = "".join(f", {what}={rate:g}" for what, rate in (("links", down), ("agents", asleep)) if rate)
     name = f"failing({network.name}{rates}, seed={key})"
-    return Network(name, network.agents, fail(network.mixer, network.agents, down, asleep, int(key)))
+    return Network(
+        name, network.agents, fail(network.mixer, network.agents, down, asleep, int(key)), names=network.names
+    )
 
 
 def fail(base: Any, agents: int, links: float, asleep: float, seed: int) -> Mixer:
     """Return this mixer with faults. They go inside cycles and local steps, where they draw the same."""
     again = functools.partial(fail, agents=agents, links=links, asleep=asleep, seed=seed)
     match base:
-        case Cycle(rounds, stride):
-            return Cycle(tuple(again(mixer) for mixer in rounds), stride)
-        case Every(_, inner, rounds, stride):
-            return Every(agents, again(inner), rounds, stride)
+        case Cycle(rounds=rounds):
+            return dataclasses.replace(base, rounds=tuple(again(one) for one in rounds))
         case Directed(row, column):
             explicit: Any = Directed(_explicit(row), _explicit(column))
         case Drawn():
@@ -210,7 +211,7 @@ class Faults(Drawn):
             once = laplacian @ x
             return x - 2 * m * once + (m**2 + c) * (laplacian @ once) + (m - m**2 - c) * (shared @ x)
 
-        return measures.largest(n, product, whole, measures.is_thin(matrix))
+        return measures.largest(n, product, whole)
 
 
 def _mend(given: Explicit, up: Any, columns: bool, xp: Any) -> Explicit:

@@ -1,31 +1,21 @@
 """Sequences of sparse rounds that average exactly: after finitely many their product is $J$."""
 
+import functools
 import itertools
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from gossamer.core import flag, whole
+from gossamer.core import whole
 from gossamer.networks.graphs import check_degree
 from gossamer.networks.mixers import Shifts, assemble, choose
 from gossamer.networks.network import Network, call_name
 from gossamer.networks.sequences import Cycle
 
 
-class Round(NamedTuple):
-    """The agents that each agent hears in one round, itself among them, and their weights; padding has weight 0."""
-
-    heard: np.ndarray
-    weights: np.ndarray
-
-    def sparse(self) -> sp.csr_array:
-        n, width = self.heard.shape
-        return assemble(n, np.arange(n).repeat(width), self.heard.ravel(), self.weights.ravel())
-
-
-def base_graph(agents: int, degree: int = 1, *, simple: bool = False) -> Network:
+def base_graph(agents: int, degree: int = 1) -> Network:
     r"""Build the Base-(k+1) graph, which averages exactly with k = `degree` neighbours a round at most, for any n.
 
     The simple form writes $n$ in base $k + 1$, $n = \sum_l a_l (k+1)^{p_l}$, and gives each digit a group. Every group
@@ -37,11 +27,8 @@ def base_graph(agents: int, degree: int = 1, *, simple: bool = False) -> Network
     topologies for decentralized learning via finite-time convergence", 2023, arXiv 2305.11420.
     """
     n, k = whole("base_graph(agents)", agents), check_degree("base_graph", degree, agents)
-    short = _simple_base(n, k)
-    made = short if flag("base_graph(simple)", simple) else min(_base(n, k), short, key=len)
-    name = call_name("base_graph", n, k)
-    rounds = Cycle(tuple(choose(turn.sparse()) for turn in made))
-    return Network(f"{name[:-1]}, simple=True)" if simple else name, n, rounds)
+    rounds = min(_base(n, k), _simple_base(n, k), key=len)
+    return Network(call_name("base_graph", n, k), n, Cycle(n, tuple(choose(W) for W in rounds), len(rounds)))
 
 
 def one_peer_exponential(agents: int) -> Network:
@@ -80,20 +67,17 @@ def _exponential_rounds(n: int, k: int) -> Cycle | Shifts:
         steps = (0, *range(stride, min(n, (k + 1) * stride), stride))
         rounds.append(Shifts((n,), tuple((step,) for step in steps), np.full(len(steps), 1 / len(steps))))
         stride *= k + 1
-    return Cycle(tuple(rounds)) if rounds else Shifts((1,), ((0,),), np.ones(1))
+    return Cycle(n, tuple(rounds), len(rounds)) if rounds else Shifts((1,), ((0,),), np.ones(1))
 
 
-def _base(n: int, k: int) -> list[Round]:
+# Below, a round is the sparse matrix of some of the agents.
+
+
+def _base(n: int, k: int) -> list[sp.csr_array]:
     """Let equal parts of the agents each do the simple form, then average agents with the same place in their parts."""
     part = _strip_factors(n, k)
-    within = [_copies(turn, n // part) for turn in _simple_base(part, k) if part > 1]
-    places = np.tile(np.arange(part), n // part)[:, None]
-    across = [
-        Round(turn.heard.repeat(part, 0) * part + places, turn.weights.repeat(part, 0))
-        for turn in _cube(n // part, k)
-        if part < n
-    ]
-    return [*within, *across] or _cube(n, k)
+    within = [_kron(sp.eye_array(n // part), W) for W in _simple_base(part, k) if part > 1]
+    return within + [_kron(W, sp.eye_array(part)) for W in _cube(n // part, k) if part < n] or _cube(n, k)
 
 
 def _strip_factors(n: int, k: int) -> int:
@@ -104,25 +88,25 @@ def _strip_factors(n: int, k: int) -> int:
     return n
 
 
-def _simple_base(n: int, k: int) -> list[Round]:
+def _simple_base(n: int, k: int) -> list[sp.csr_array]:
     if _strip_factors(n, k) == 1:
         return _cube(n, k)
     digits = list(_digits(n, k + 1))
     ends = np.cumsum([0, *(a * power for a, power in digits)])
     groups = [np.arange(*pair) for pair in itertools.pairwise(ends)]
     cubes = [_cube(len(group), k) for group in groups]
-    made = [
-        _join(n, k, [(group, cube[t % len(cube)]) for group, cube in zip(groups, cubes, strict=True)])
+    rounds = [
+        _join(n, [(group, cube[t % len(cube)]) for group, cube in zip(groups, cubes, strict=True)])
         for t in range(len(cubes[0]))
     ]
-    handed = [[_copies(turn, a) for turn in _cube(power, k)] for a, power in digits]
+    handed = [[_kron(sp.eye_array(a), W) for W in _cube(power, k)] for a, power in digits]
     for t in range(1 + len(handed[0])):
         # those that have handed on average what they were handed; one group does so now, to all after it
         parts = [(groups[j], handed[j][(t - j - 1) % len(handed[j])]) for j in range(min(t, len(groups)))]
         if t < len(groups) - 1:
             parts += _hand_on(groups[t], digits[t][0], np.concatenate(groups[t + 1 :]), k)
-        made.append(_join(n, k, parts))
-    return made
+        rounds.append(_join(n, parts))
+    return rounds
 
 
 def _digits(n: int, base: int) -> Iterator[tuple[int, int]]:
@@ -136,58 +120,50 @@ def _digits(n: int, base: int) -> Iterator[tuple[int, int]]:
         n, power = n % power, power // base
 
 
-def _hand_on(group: np.ndarray, a: int, others: np.ndarray, k: int) -> list[tuple[np.ndarray, Round]]:
+def _hand_on(group: np.ndarray, a: int, others: np.ndarray, k: int) -> list[tuple[np.ndarray, sp.csr_array]]:
     """Let each of the others meet one agent of each of the a parts of the group; the rest averages in cliques."""
     m, parts = len(others), group.reshape(a, -1)
     met, idle = parts[:, :m].ravel(), parts[:, m:].ravel()
     share = len(group) / (len(group) + m) / a
-    theirs = Round(
-        np.arange(m * (a + 1)).reshape(a + 1, m).T, np.array([1 - a * share, *[share] * a])[None].repeat(m, 0)
-    )
-    own = np.stack([m + np.arange(a * m), np.tile(np.arange(m), a)], axis=1)
-    heard = np.concatenate([theirs.heard, np.pad(own, ((0, 0), (0, a - 1)), mode="edge")])
-    mine = np.array([1 - share, share, *[0.0] * (a - 1)])[None].repeat(a * m, 0)
-    meeting = Round(heard, np.concatenate([theirs.weights, mine]))
-    return [(np.concatenate([others, met]), meeting), (idle, _cliques(len(idle), k + 1))]
+    meet = sp.csr_array(share * sp.kron(np.ones((1, a)), sp.eye_array(m)))
+    kept = sp.diags_array(np.append(np.full(m, 1 - a * share), np.full(a * m, 1 - share)))
+    meeting = sp.csr_array(sp.block_array([[None, meet], [meet.T, None]]) + kept)
+    cliques = [np.full((size, size), 1 / size) for size in _clique_sizes(len(idle), k + 1)]
+    return [(np.append(others, met), meeting), *([(idle, sp.csr_array(sp.block_diag(cliques)))] if cliques else [])]
 
 
-def _cliques(n: int, most: int) -> Round:
-    """Average agents in a row in cliques of at most this size; only the last one may be smaller."""
-    first = np.arange(n) // most * most
-    heard = first[:, None] + np.arange(most)
-    there = heard < n
-    return Round(np.where(there, heard, first[:, None]), there / there.sum(axis=1, keepdims=True))
+def _clique_sizes(n: int, most: int) -> list[int]:
+    return [most] * (n // most) + [n % most] * (n % most > 0)
 
 
-def _cube(n: int, k: int) -> list[Round]:
+def _cube(n: int, k: int) -> list[sp.csr_array]:
     """Return the k-peer hyper-hypercube: agents are numbers with digits up to k; a round averages over one digit."""
     factors, rest = [], n
     for factor in range(k + 1, 1, -1):
         while rest % factor == 0:
             factors.append(factor)
             rest //= factor
-    everyone, made, stride = np.arange(n), [], 1
+    rounds, stride = [], 1
     for factor in reversed(factors):
-        lowest = everyone - everyone // stride % factor * stride
-        made.append(Round(lowest[:, None] + stride * np.arange(factor), np.full((n, factor), 1 / factor)))
+        mean = np.full((factor, factor), 1 / factor)
+        rounds.append(_kron(sp.eye_array(n // stride // factor), mean, sp.eye_array(stride)))
         stride *= factor
-    return made or [Round(everyone[:, None], np.ones((n, 1)))]
+    return rounds or [sp.csr_array(sp.eye_array(n))]
 
 
-def _copies(turn: Round, copies: int) -> Round:
-    """Repeat a round in several parts of the agents, one after the other."""
-    n = len(turn.heard)
-    return Round(
-        np.tile(turn.heard, (copies, 1)) + np.arange(copies).repeat(n)[:, None] * n, np.tile(turn.weights, (copies, 1))
-    )
+def _kron(*factors: Any) -> sp.csr_array:
+    # "csr", because the default may be blocks, which hold explicit zeros
+    return functools.reduce(lambda a, b: sp.csr_array(sp.kron(a, b, "csr")), factors)
 
 
-def _join(n: int, k: int, parts: list[tuple[np.ndarray, Round]]) -> Round:
+def _join(n: int, parts: Iterable[tuple[np.ndarray, sp.csr_array]]) -> sp.csr_array:
     """Join rounds of some agents into one of all; the others rest."""
-    heard = np.arange(n)[:, None].repeat(k + 1, 1)
-    weights = np.eye(1, k + 1).repeat(n, 0)
-    for who, turn in parts:
-        width = turn.heard.shape[1]
-        heard[who, :width], weights[who] = who[turn.heard], 0
-        weights[who, :width] = turn.weights
-    return Round(heard, weights)
+    rest = np.ones(n)
+    entries = []
+    for who, matrix in parts:
+        found = sp.coo_array(matrix)
+        entries.append((who[found.row], who[found.col], found.data))
+        rest[who] = 0
+    rows, columns, weights = (np.concatenate(one) for one in zip(*entries, strict=True))
+    everyone = np.arange(n)
+    return assemble(n, np.append(rows, everyone), np.append(columns, everyone), np.append(weights, rest))

@@ -1,33 +1,39 @@
 """Static networks, connected and doubly stochastic: known graphs, random graphs, and graphs or matrices of your own."""
 
+import dataclasses
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import csgraph
 
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.core import InputError, Range, whole
-from gossamer.networks.mixers import Mean, Shifts, choose
+from gossamer.core import InputError, Range, brief, whole
+from gossamer.networks.mixers import Directed, Mean, Mixer, Shifts, choose
 from gossamer.networks.network import Network, call_name
 from gossamer.networks.weights import (
+    WEIGHTS,
+    adjacency,
     as_matrix,
     check_connected,
     check_doubly_stochastic,
-    check_graph,
+    check_one_part,
     clean,
+    find_links,
+    join_both_ways,
     join_links,
     scheme,
     size,
 )
 
+if TYPE_CHECKING:
+    import networkx as nx
+
 G = TypeVar("G")
 
-LEAST = 1e-15
-"""The smallest probability that can be drawn with; below it no graph would be connected anyhow."""
+SHOWN = 8
+"""The most names that an error lists."""
 
 DRAWS = 100
 """The number of random graphs that are drawn before giving up on a connected one."""
@@ -43,14 +49,17 @@ def path(agents: int, *, weights: str = "metropolis") -> Network:
     r"""Cut a ring once. $\rho = \tfrac23 (1 - \cos \tfrac{\pi}{n})$ for $n \ge 3$."""
     n = whole("path(agents)", agents)
     refuse_large_graph(f"path({n:,})", n, n)
-    return from_graph(nx.path_graph(n), weights, name=call_name("path", n, weights=weights))
+    return from_links(
+        join_both_ways(n, np.arange(1, n), np.arange(n - 1)), weights, call_name("path", n, weights=weights)
+    )
 
 
 def star(agents: int, *, weights: str = "metropolis") -> Network:
     r"""Link agent 0 to all others. $\rho = \tfrac1n$ for $n \ge 3$."""
     n = whole("star(agents)", agents)
     refuse_large_graph(f"star({n:,})", n, n)
-    return from_graph(nx.star_graph(n - 1), weights, name=call_name("star", n, weights=weights))
+    others = np.arange(1, n)
+    return from_links(join_both_ways(n, others, 0 * others), weights, call_name("star", n, weights=weights))
 
 
 def complete(agents: int) -> Network:
@@ -63,6 +72,25 @@ def torus(rows: int, columns: int, *, weights: str = "metropolis") -> Network:
     r"""Close a grid both ways. $\rho = \tfrac25 (1 - \cos \tfrac{2\pi}{s})$ for $s \times s$, $s \ge 4$."""
     r, c = whole("torus(rows)", rows), whole("torus(columns)", columns)
     return _translations(call_name("torus", r, c, weights=weights), (r, c), [(1, 0), (-1, 0), (0, 1), (0, -1)], weights)
+
+
+def torus_of_agents(agents: int, rows: int | None = None, *, weights: str = "metropolis") -> Network:
+    """Close a grid both ways. Without the number of rows it is as square as can be."""
+    if rows is None:
+        r = next(r for r in range(math.isqrt(agents), 0, -1) if agents % r == 0)
+        if r == 1 and agents > 3:
+            raise InputError(
+                f"a torus of {agents} agents would be a ring, because {agents} is prime. Use the ring, or "
+                f"{agents - 1} or {agents + 1} agents."
+            )
+    else:
+        r = whole("torus(rows)", rows)
+        if agents % r:
+            raise InputError(
+                f"a torus of {agents} agents cannot have {r} rows, which do not divide them evenly. Leave rows out for "
+                "the most nearly square one."
+            )
+    return torus(r, agents // r, weights=weights)
 
 
 def hypercube(agents: int, *, weights: str = "metropolis") -> Network:
@@ -88,25 +116,12 @@ def exponential(agents: int) -> Network:
     arXiv 2110.13363.
     """
     n = whole("exponential(agents)", agents)
-    return _translations(call_name("exponential", n), (n,), [(2**k,) for k in range((n - 1).bit_length())], "uniform")
+    return _translations(call_name("exponential", n), (n,), [(2**k,) for k in range((n - 1).bit_length())])
 
 
 def erdos_renyi(agents: int, probability: float, seed: int = 0, *, weights: str = "metropolis") -> Network:
     """Link each pair with this probability, independently. Redrawn until it is connected."""
-    n, seed = whole("erdos_renyi(agents)", agents), whole("erdos_renyi(seed)", seed, least=0)
-    p = Range(0, 1, True, False, "It is the chance that a pair is linked.").check(
-        "erdos_renyi(probability)", probability
-    )
-    scheme(weights)
-    refuse_large_graph(f"erdos_renyi({n:,}, {p:g})", n, p * n * (n - 1) / 2)
-    least = math.log(n) / n
-    links = draw_until(
-        is_connected,
-        lambda key: adjacency(nx.fast_gnp_random_graph(n, max(p, LEAST), seed=key)),
-        seed,
-        f"erdos_renyi({n}, {p:g}) gave no connected graph",
-        f"The probability should be above ln(n)/n = {least:.4g}; twice that, {min(1.0, 2 * least):.4g}, is safe.",
-    )
+    n, p, seed, links = draw_pairs("erdos_renyi", agents, probability, seed)
     return from_links(links, weights, call_name("erdos_renyi", n, p, weights=weights, seed=seed))
 
 
@@ -114,7 +129,6 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
     """Draw a graph at random from those in which every agent has this degree. Redrawn until it is connected."""
     n, seed = whole("random_regular(agents)", agents), whole("random_regular(seed)", seed, least=0)
     d = check_degree("random_regular", degree, n, least=0)
-    scheme(weights)
     if n * d % 2:
         raise InputError(
             f"random_regular({n}, {d}) cannot be: agents times degree must be even, but is {n * d}. Use degree "
@@ -125,7 +139,9 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
     refuse_large_graph(f"random_regular({n:,}, {d:,})", n, n * (n if dense else d) / 2)
 
     def draw(key: int) -> sp.csr_array:
-        drawn = adjacency(nx.random_regular_graph(n - 1 - d if dense else d, n, seed=key))
+        import networkx as nx
+
+        drawn = adjacency(nx.random_regular_graph(n - 1 - d if dense else d, n, seed=key), list(range(n)))
         return sp.csr_array(1 - np.eye(n) - drawn.toarray()) if dense else drawn
 
     way_out = "Use degree 3, which almost always is, or networks.ring for degree 2."
@@ -135,11 +151,12 @@ def random_regular(agents: int, degree: int, seed: int = 0, *, weights: str = "m
 
 def random_geometric(agents: int, radius: float, seed: int = 0, *, weights: str = "metropolis") -> Network:
     """Put agents at random places of a unit square and link those this near. Redrawn until it is connected."""
+    import networkx as nx
+
     n, seed = whole("random_geometric(agents)", agents), whole("random_geometric(seed)", seed, least=0)
     r = Range(0, math.inf, True, True, "It is how far apart linked agents may be in a unit square.").check(
         "random_geometric(radius)", radius
     )
-    scheme(weights)
     refuse_large_graph(f"random_geometric({n:,}, {r:g})", n, min(1.0, math.pi * min(r, 1.0) ** 2) * n * (n - 1) / 2)
     least = math.sqrt(math.log(n) / (math.pi * n))
     links = draw_until(
@@ -162,22 +179,88 @@ def tree(agents: int, degree: int = 3, *, weights: str = "metropolis") -> Networ
     return from_links(join_both_ways(n, child, parent), weights, call_name("tree", n, d, weights=weights))
 
 
-def from_graph(graph: nx.Graph, weights: str = "metropolis", *, name: str | None = None) -> Network:
-    """Take any connected undirected graph. Agents are in the order of ``graph.nodes``; self-loops are ignored."""
-    make = scheme(weights)
-    check_graph(graph)
-    matrix = make(graph)
-    check_connected(matrix, list(graph.nodes))
-    n = size(matrix)
-    matrix.eliminate_zeros()
-    return Network(name or call_name(graph.name or "graph", n, weights=weights), n, choose(matrix))
+def from_graph(
+    graph: "nx.Graph", weights: str = "metropolis", *, nodes: Sequence[str] | None = None, name: str | None = None
+) -> Network:
+    """Take any connected undirected graph; self-loops are ignored.
+
+    Agents are in the order of `nodes`, names such as `problem.agent_names`, or else of ``graph.nodes``.
+    """
+    scheme(weights)
+    links = adjacency(graph)
+    names = tuple(map(str, graph.nodes))
+    check_one_part(links, "network", names)
+    shown = name or call_name(graph.name or "graph", len(graph), weights=weights)
+    return arrange(from_links(links, weights, shown, names), nodes)
 
 
-def from_links(links: sp.csr_array, weights: str, name: str) -> Network:
+def from_links(links: sp.csr_array, weights: str, name: str, names: tuple[str, ...] | None = None) -> Network:
     """Return the network of links that are known to connect everyone, each in both directions."""
     matrix = scheme(weights)(links)
     matrix.eliminate_zeros()
-    return Network(name, size(matrix), choose(matrix))
+    return Network(name, size(matrix), choose(matrix), names=names)
+
+
+def arrange(network: Network, names: Sequence[str] | None) -> Network:
+    """Return the network with its agents in the order of these names; as it is, if either has no names.
+
+    Nodes that are called 0, 1, …, n − 1 stand for the positions in `names`, unless one of these is a whole number.
+    Raise InputError if the names differ, or if a network that changes or is attacked is in another order.
+    """
+    if names is None or network.names is None:
+        return network
+    own, wanted = network.names, tuple(names)
+    numbers = tuple(map(str, range(network.agents)))
+    if set(own) == set(numbers) and not any(one.removeprefix("-").isdecimal() for one in wanted):
+        wanted = numbers
+    if set(own) != set(wanted):
+        raise InputError(
+            "the nodes of the network are not the agents of the data. In the graph but not in the data: "
+            f"{_some(set(own) - set(wanted))}; in the data but not in the graph: {_some(set(wanted) - set(own))}. "
+            "Call the nodes as the data call the agents, in the file or with networkx.relabel_nodes."
+        )
+    if own == wanted or len(own) != len(wanted):  # two nodes of one name: the number of agents is refused later
+        return network
+    if network.changes or network.attack is not None:
+        raise InputError(
+            f"{network.name} has its agents in the order {brief(list(own))}, but the data have {brief(list(wanted))}, "
+            "and rounds that change, faults and attackers cannot be put in another order. Put the graph in that of the "
+            "problem before: from_graph(graph, nodes=problem.agent_names)."
+        )
+    place = {name: k for k, name in enumerate(own)}
+    order = [place[name] for name in wanted]
+    return dataclasses.replace(network, mixer=_permute(network, order), names=wanted)
+
+
+def _permute(network: Network, order: list[int]) -> Mixer:
+    """Return the mixer of a static network with its agents in this order, as if its links had been read in it."""
+    match network.mixer:
+        case Mean() as mean:
+            return mean
+        case Directed(row, column):
+            return Directed(*(choose(_reorder(one.sparse(), order)) for one in (row, column)))
+    matrix = network.sparse
+    links = join_links(network.agents, *find_links(matrix))
+    for make in WEIGHTS.values():
+        # A diagonal is a sum in the order of the agents: computed again, it has the same bits in whichever order the
+        # links were read.
+        if (abs(make(links) - matrix) > 0).nnz == 0:
+            again = make(_reorder(links, order))
+            again.eliminate_zeros()
+            return choose(again)
+    return choose(_reorder(matrix, order))
+
+
+def _reorder(matrix: Any, order: list[int]) -> sp.csr_array:
+    moved = sp.csr_array(sp.csr_array(matrix)[order, :][:, order])
+    moved.sort_indices()
+    return moved
+
+
+def _some(names: set[str]) -> str:
+    """Return some of these names, and how many there are if they are more."""
+    shown = ", ".join(sorted(names)[:SHOWN]) or "none"
+    return f"{shown}, … ({len(names):,} in all)" if len(names) > SHOWN else shown
 
 
 def from_matrix(matrix: Any, *, name: str | None = None) -> Network:
@@ -209,7 +292,9 @@ def refuse_large_graph(what: str, agents: int, links: float) -> None:
     refuse_beyond_memory(what, 400 * agents + 250 * links, "use fewer agents or links")
 
 
-def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, ...]], weights: str) -> Network:
+def _translations(
+    name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, ...]], weights: str = "metropolis"
+) -> Network:
     """Let everyone send along the same steps. Steps that coincide on a short side, such as ±1 of 2, are one link."""
     scheme(weights)
     still = (0,) * len(shape)
@@ -219,6 +304,32 @@ def _translations(name: str, shape: tuple[int, ...], steps: Iterable[tuple[int, 
     if weights == "lazy":
         share = (share + np.eye(len(offsets))[0]) / 2
     return Network(name, math.prod(shape), Shifts(shape, offsets, share))
+
+
+def draw_pairs(
+    where: str, agents: Any, probability: Any, seed: Any, directed: bool = False
+) -> tuple[int, float, int, sp.csr_array]:
+    """Link each pair with this probability until all are connected; return what was given, checked, and the links."""
+    import networkx as nx
+
+    n, seed = whole(f"{where}(agents)", agents), whole(f"{where}(seed)", seed, least=0)
+    p = Range(0, 1, True, False, "It is the chance that a pair is linked.").check(f"{where}(probability)", probability)
+    refuse_large_graph(f"{where}({n:,}, {p:g})", n, p * n * (n - 1) / (1 if directed else 2))
+    least = math.log(n) / n
+
+    def draw(key: int) -> sp.csr_array:
+        # below 1e-15 networkx cannot draw, and no graph would be connected anyhow
+        graph = nx.fast_gnp_random_graph(n, max(p, 1e-15), seed=key, directed=directed)
+        return adjacency(graph, directed=directed)
+
+    links = draw_until(
+        is_connected,
+        draw,
+        seed,
+        f"{where}({n}, {p:g}) gave no {'strongly ' * directed}connected graph",
+        f"The probability should be above ln(n)/n = {least:.4g}; twice that, {min(1.0, 2 * least):.4g}, is safe.",
+    )
+    return n, p, seed, links
 
 
 def draw_until(accept: Callable[[G], bool], make: Callable[[int], G], seed: int, problem: str, way_out: str) -> G:
@@ -234,19 +345,8 @@ def draw_until(accept: Callable[[G], bool], make: Callable[[int], G], seed: int,
     raise InputError(f"{problem} in {DRAWS} draws. {way_out}")
 
 
-def adjacency(graph: nx.Graph) -> sp.csr_array:
-    """Return the adjacency matrix of a graph with nodes 0, 1, …, n − 1."""
-    order = range(graph.number_of_nodes())
-    links = sp.csr_array(nx.to_scipy_sparse_array(graph, order, weight=None, dtype=np.float64))  # pyright: ignore
-    links.sort_indices()  # weights are summed in this order
-    return links
-
-
-def join_both_ways(n: int, a: np.ndarray, b: np.ndarray) -> sp.csr_array:
-    """Return the adjacency matrix of these links, in both directions."""
-    return join_links(n, np.append(a, b), np.append(b, a))
-
-
 def is_connected(links: sp.csr_array) -> bool:
-    """Return True if these links connect all agents."""
-    return csgraph.connected_components(links, directed=False, return_labels=False) == 1
+    """Return True if every agent can reach every other over these links."""
+    from scipy.sparse import csgraph
+
+    return csgraph.connected_components(links, connection="strong", return_labels=False) == 1

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Float
-from scipy.sparse import csgraph, linalg
 
 from gossamer.basics.arrays import array_of
 from gossamer.core import InputError, Range, whole
-from gossamer.networks.weights import double_cover, size
+from gossamer.networks.weights import only_moves, size
 
 if TYPE_CHECKING:
     from gossamer.networks.mixers import MatrixName, Mixer
@@ -29,7 +28,9 @@ EXACT_AGENTS = 1_000
 """The most agents whose whole spectrum is computed."""
 
 RESTARTS = 200
-"""The restarts, of about 20 products each, after which Lanczos gives up."""
+"""The restarts, of about 20 products each, after which Lanczos gives up: a factorisation is then faster."""
+# Long thin graphs are not found in time, and are fast to factorise. An expander of 10,000 agents takes about 90
+# restarts, a tenth of a second; its factors are nearly dense and take half a minute.
 
 DRAWN_ROUNDS = 256
 """The number of rounds drawn to estimate a gap that has no closed form."""
@@ -54,21 +55,15 @@ def matrix_gap(matrix: sp.csr_array) -> float:
     n = size(matrix)
     if n <= EXACT_AGENTS:
         return clip(1 - float(np.linalg.norm(matrix.toarray() - 1 / n, 2)))
-    if csgraph.connected_components(double_cover(matrix), directed=False)[0] > 1:
+    if only_moves(matrix):
         return 0.0
     if abs(matrix - matrix.T).max() <= 1e-14:  # not by WᵀW, which is dense on a star
-        largest = None if is_thin(matrix) else _lanczos(n, lambda x: matrix @ x - x.mean(), "LM")
-        if largest is not None:
-            return clip(1 - abs(largest))
-        second = _laplacian_gap(matrix)
-        # Gershgorin often shows that the lower end cannot matter, and saves the second factorisation.
-        if 2 * matrix.diagonal().min() >= second:
-            return clip(second)
-        return clip(min(second, 1 + matrix_lowest(matrix)))
+        second = 1 - largest(n, lambda x: matrix @ x, lambda: matrix)
+        # Gershgorin often shows that the lower end cannot matter, and saves the search for it.
+        return clip(second if 2 * matrix.diagonal().min() >= second else min(second, 1 + matrix_lowest(matrix)))
     # (W − J)ᵀ(W − J) = WᵀW − J, and WᵀW is doubly stochastic too; g = 1 − σ² gives ρ = 1 − σ without cancellation.
     transpose = sp.csr_array(matrix.T)
-    square = _lanczos(n, lambda x: transpose @ (matrix @ x) - x.mean(), "LA")
-    g = _laplacian_gap(sp.csr_array(transpose @ matrix)) if square is None else 1 - square
+    g = 1 - largest(n, lambda x: transpose @ (matrix @ x), lambda: sp.csr_array(transpose @ matrix))
     return clip(g / (1 + math.sqrt(max(0.0, 1 - g))))
 
 
@@ -78,35 +73,27 @@ def matrix_lowest(symmetric: sp.csr_array) -> float:
     if n <= EXACT_AGENTS:
         return float(np.linalg.eigvalsh(symmetric.toarray())[0])
     lowest = _lanczos(n, lambda x: symmetric @ x, "SA")
-    if lowest is not None:
-        return lowest
-    bound = 2 * symmetric.diagonal().min() - 1  # Gershgorin's: the place to look from
-    return float(linalg.eigsh(symmetric, 1, sigma=bound - 1e-9, v0=_start(n), return_eigenvectors=False)[0])
+    # Gershgorin's bound is the place to look from.
+    return _nearest(symmetric, 2 * symmetric.diagonal().min() - 1 - 1e-9, 1)[0] if lowest is None else lowest
 
 
-def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None, thin: bool = False) -> float:
-    """Return λ_max(M − J) of a symmetric positive semidefinite M with rows that sum to 1, given by its product.
+def largest(n: int, product: Product, whole: Callable[[], sp.csr_array] | None = None) -> float:
+    """Return λ_max(M − J) of a symmetric M with rows that sum to 1, given by its product.
 
-    If the graph is `thin`, and if Lanczos is slow, the whole sparse matrix is factorised. Without one, as for a product
-    of many rounds, Lanczos goes on to an error of 1e-4: an eigenvalue that is slow to find is close to the largest.
+    If Lanczos is slow, as on long thin graphs, the whole sparse matrix is factorised. Without one, as for a product of
+    many rounds, Lanczos goes on to an error of 1e-4: an eigenvalue that is slow to find is close to the largest.
     """
     if n == 1:
         return 0.0
     if n <= EXACT_AGENTS:
         columns = np.stack([product(e) for e in np.eye(n)], axis=1)
         return float(np.linalg.eigvalsh((columns + columns.T) / 2 - 1 / n)[-1])
-    found = None if thin else _lanczos(n, lambda x: product(x) - x.mean(), "LA")
+    found = _lanczos(n, lambda x: product(x) - x.mean(), "LA")
     if found is not None:
         return found
     if whole is not None:
-        return 1 - _laplacian_gap(whole())
-    centred, limits = _operator(n, lambda x: product(x) - x.mean()), {"ncv": 64, "maxiter": 10 * n, "tol": 1e-4}
-    return float(linalg.eigsh(centred, 1, which="LA", v0=_start(n), return_eigenvectors=False, **limits)[0])
-
-
-def is_thin(matrix: sp.csr_array) -> bool:
-    """Return True for a tree or a cycle, about."""
-    return bool(matrix.nnz - np.count_nonzero(matrix.diagonal()) <= 2 * size(matrix))
+        return float(min(_nearest(whole(), 1 + 1e-8, 2)))  # the largest is 1, of the vector of ones
+    return _eigenvalue(n, lambda x: product(x) - x.mean(), "LA", ncv=64, maxiter=10 * n, tol=1e-4)
 
 
 def clip(gap: float) -> float:
@@ -114,38 +101,33 @@ def clip(gap: float) -> float:
     return float(min(max(gap, 0.0), 1.0))
 
 
-def _lanczos(n: int, product: Product, end: Literal["LA", "SA", "LM"]) -> float | None:
-    """Return the highest, the lowest or the largest eigenvalue of a symmetric matrix; None if Lanczos gives up."""
-    limits = {"maxiter": RESTARTS, "tol": 1e-10}  # beyond some thousand products a factorisation is faster
+def _nearest(symmetric: sp.csr_array, place: float, count: int) -> np.ndarray:
+    """Return the eigenvalues nearest to a number that is none, by factorising the matrix."""
+    from scipy.sparse import linalg
+
+    matrix, start = sp.csc_array(symmetric), _start(size(symmetric))
+    return np.asarray(linalg.eigsh(matrix, count, sigma=place, v0=start, return_eigenvectors=False))
+
+
+def _lanczos(n: int, product: Product, end: Literal["LA", "SA"]) -> float | None:
+    """Return the highest or the lowest eigenvalue of a symmetric matrix; None if Lanczos is slow to find it."""
+    from scipy.sparse import linalg
+
     try:
-        found = linalg.eigsh(_operator(n, product), 1, which=end, v0=_start(n), return_eigenvectors=False, **limits)
+        return _eigenvalue(n, product, end, maxiter=RESTARTS, tol=1e-10)
     except linalg.ArpackNoConvergence:
         return None
-    return float(found[0])
 
 
-def _laplacian_gap(symmetric: sp.csr_array) -> float:
-    """Return the smallest positive eigenvalue of I − W, from the largest of its pseudo-inverse."""
-    n = size(symmetric)
-    # Ground the agent with the most neighbours: on a star, what is left is diagonal, where another would lose digits.
-    others = np.delete(np.arange(n), np.diff(symmetric.indptr).argmax())
-    grounded = linalg.splu(sp.csc_matrix(sp.eye_array(n) - symmetric)[others][:, others])
+def _eigenvalue(n: int, product: Product, end: Literal["LA", "SA"], **limits: Any) -> float:
+    from scipy.sparse import linalg
 
-    def pseudo_inverse(x: np.ndarray) -> np.ndarray:
-        y = np.zeros(n)
-        y[others] = grounded.solve(x[others] - x.mean())
-        return y - y.mean()
-
-    inverse = _operator(n, pseudo_inverse)
-    return 1 / float(linalg.eigsh(inverse, 1, which="LA", v0=_start(n), return_eigenvectors=False)[0])
+    operator: Any = linalg.LinearOperator((n, n), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)  # pyright: ignore
+    return float(linalg.eigsh(operator, 1, which=end, v0=_start(n), return_eigenvectors=False, **limits)[0])
 
 
 def _start(n: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(n)  # so that a gap is the same twice
-
-
-def _operator(n: int, product: Product) -> linalg.LinearOperator:
-    return linalg.LinearOperator((n, n), matvec=lambda x: product(np.ravel(x)), dtype=np.float64)  # pyright: ignore
 
 
 def estimate_contraction(mixer: "Mixer", n: int, step: int = 1) -> float:
@@ -336,6 +318,8 @@ def diameter(links: sp.csr_array, alike: bool) -> int:
 
 
 def _distances(links: sp.csr_array, agent: int) -> np.ndarray:
+    from scipy.sparse import csgraph
+
     return np.asarray(csgraph.dijkstra(links, indices=agent, unweighted=True))
 
 

@@ -1,7 +1,6 @@
 r"""A network: agents and the weights they gossip with, $x_i \leftarrow \sum_j w^t_{ij} x_j$ in round $t$."""
 
 import dataclasses
-import math
 from functools import cached_property
 from typing import Any, Literal
 
@@ -11,7 +10,6 @@ from jaxtyping import Bool, Float, Int
 
 from gossamer.attacks import Attack
 from gossamer.basics.arrays import array_of
-from gossamer.basics.html import Markup, panel, tag
 from gossamer.basics.pytrees import flatten, pytree
 from gossamer.core import InputError, brief, whole
 from gossamer.networks import measures
@@ -21,12 +19,6 @@ from gossamer.networks.weights import find_links, join_links
 
 PRINTED_AGENTS = 100
 """The most agents for which `repr` computes the gap of a network that changes."""
-
-DRAWN_AGENTS, DRAWN_LINKS = 60, 600
-"""The most agents and links of a picture that can still be read."""
-
-PICTURE = 180
-"""The width and height of a picture, in pixels."""
 
 
 @pytree
@@ -49,6 +41,8 @@ class Network:
     """True if there are no common rounds; then the weights only say who may meet whom."""
     clock: Any = dataclasses.field(default=None, metadata={"static": True})
     """The clock of an asynchronous network, which says who wakes when; a run puts it here."""
+    names: tuple[str, ...] | None = dataclasses.field(default=None, metadata={"static": True})
+    """The names of the nodes in the order of the agents, if the network came from a graph."""
 
     def mix(self, x: Any, t: int = 0, over: MatrixName = "W") -> Float[np.ndarray, "agents ..."]:
         """Return the product with W, R or C of round t, over the first axis of `x`, in float64.
@@ -254,38 +248,9 @@ class Network:
         cheap = few or isinstance(self.mixer, Mean | Shifts) or "gap" in self.__dict__
         return text + (f", ρ = {self.gap:.3g}" if cheap else "")
 
-    def _repr_html_(self) -> str:
-        few = 1 < self.agents <= DRAWN_AGENTS and self.links <= DRAWN_LINKS
-        return panel(tag("code", repr(self)), _picture(self) if few else None)
-
 
 def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" + "s" * (number != 1)
-
-
-def _picture(network: Network) -> Markup:
-    """Draw the agents on a circle, in order, and a line for every pair that exchanges messages in some round."""
-    angles = [2 * math.pi * agent / network.agents for agent in range(network.agents)]
-    middle, radius = PICTURE / 2, PICTURE / 2 - 10
-    places = [(middle + radius * math.sin(angle), middle - radius * math.cos(angle)) for angle in angles]
-    pairs = {
-        (min(agent, other), max(agent, other))
-        for agent in range(network.agents)
-        for other in map(int, network.neighbors(agent))
-    }
-    places = [(f"{x:.1f}", f"{y:.1f}") for x, y in places]
-    lines = [tag("line", x1=places[a][0], y1=places[a][1], x2=places[b][0], y2=places[b][1]) for a, b in sorted(pairs)]
-    dots = [tag("circle", cx=x, cy=y, r=3) for x, y in places]
-    # the colour of the page's text: dark on light, and light on dark
-    return tag(
-        "svg",
-        tag("g", *lines, stroke="currentColor", stroke_opacity="0.5"),
-        tag("g", *dots, fill="currentColor"),
-        width=PICTURE,
-        height=PICTURE,
-        role="img",
-        aria_label=f"{network.agents} agents and {network.links} links",
-    )
 
 
 def call_name(kind: str, *sizes: float, weights: str = "metropolis", seed: int | None = None) -> str:

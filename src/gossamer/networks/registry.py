@@ -1,11 +1,9 @@
 """Networks by name and from whatever else a user gives, for spec files, the command line and function arguments."""
 
 import inspect
-import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
@@ -13,34 +11,46 @@ from gossamer.core import InputError, Registry, brief, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
 from gossamer.networks.drawn import seed_leaf
 from gossamer.networks.files import from_file, is_network_file
+from gossamer.networks.graphs import arrange
 from gossamer.networks.network import Network
+from gossamer.networks.weights import is_graph
 
 COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "attack", "asynchronous")
 """The options that every network has: local steps, faults, attackers and asynchrony."""
 
 
-def _sequence(agents: int, of: list[dict[str, Any]]) -> Network:
+def _sequence(agents: int, of: list[dict[str, Any]], nodes: Sequence[str] | None = None) -> Network:
     """Take the networks of a list in turn, and from the start again; each is a table, such as { name = "ring" }."""
     if not isinstance(of, list) or not of or not all(isinstance(table, dict) for table in of):
         raise InputError(f'sequence: of must be a list of tables, such as [{{ name = "ring" }}], but is {brief(of)}.')
     rounds = []
     for k, table in enumerate(of):
         try:
-            rounds.append(of_table(table, agents))
+            rounds.append(of_table(table, agents, nodes))
         except InputError as error:
             raise InputError(f"sequence: of[{k}]: {error}") from None
     return sequences.sequence(rounds)
 
 
-def _file(agents: int, file: str, *, weights: str | None = None, directed: bool | None = None) -> Network:
+def _file(
+    agents: int,
+    file: str,
+    *,
+    weights: str | None = None,
+    directed: bool | None = None,
+    nodes: Sequence[str] | None = None,
+) -> Network:
     """Read a network from a file: a list of links, a graph or a matrix, as its ending says."""
-    return from_file(file, weights=weights, directed=directed, agents=agents)
+    return from_file(file, weights=weights, directed=directed, agents=agents, nodes=nodes)
 
 
 NETWORKS: Registry[Callable[..., Network]] = Registry(
     "network", "gossamer.networks", {"sequence": _sequence, "file": _file}
 )
 """The networks by name; the room's `__init__` adds what it exports."""
+
+READERS = ("file", "sequence", "spanning-tree")
+"""The networks that are made of graphs with names: they take these, in the order of the agents, as `nodes`."""
 
 register = NETWORKS.register
 """Make a function of the number of agents, and of options, that returns a network known by a name."""
@@ -50,16 +60,17 @@ def options(name: str) -> tuple[str, ...]:
     """Return the options that `make` takes for this network besides the number of agents."""
     if not isinstance(name, str) or name not in NETWORKS:
         raise InputError(f"{brief(name)} is not a network; {nearest(name, NETWORKS)}")
-    return *(key for key in inspect.signature(NETWORKS[name]).parameters if key != "agents"), *COMMON
+    hidden = ("agents", "nodes") if name in READERS else ("agents",)
+    return *(key for key in inspect.signature(NETWORKS[name]).parameters if key not in hidden), *COMMON
 
 
-def make(name: str, agents: int, **values: Any) -> Network:
+def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values: Any) -> Network:
     """Make the network of this name for this number of agents: ``make("erdos-renyi", 20, probability=0.3)``.
 
-    A torus takes its rows, its columns, both or neither; with neither it is as square as can be. Every network takes
-    ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep`` (the chance of a fault
-    in one round) and ``failure_seed``; ``attack``, a dictionary of what `attacked` takes; and
-    ``asynchronous=True``, as in `asynchronous`.
+    Every network takes ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep``
+    (the chance of a fault in one round) and ``failure_seed``; ``attack``, a dictionary of what `attacked` takes; and
+    ``asynchronous=True``, as in `asynchronous`. `nodes` are the names of the agents, such as `problem.agent_names`,
+    for a network that knows its own.
     """
     known = options(name)
     n = whole(f"{name}: agents", agents)
@@ -67,88 +78,66 @@ def make(name: str, agents: int, **values: Any) -> Network:
         if key not in known:
             raise InputError(f"{name} has no option {brief(key)}; {nearest(key, known)}")
     common = {key: values.pop(key) for key in COMMON if key in values}
-    if name == "torus":
-        sides = _sides(n, values.pop("rows", None), values.pop("columns", None))
-        return _wrap(name, graphs.torus(*sides, **values), **common)
     for key, parameter in inspect.signature(NETWORKS[name]).parameters.items():
         if key != "agents" and parameter.default is parameter.empty and key not in values:
             raise InputError(f"{name} needs the option {key!r}, which is missing. It takes: {', '.join(known)}.")
-    return _wrap(name, NETWORKS[name](n, **values), **common)
+    if name in READERS:
+        values["nodes"] = nodes
+    # arranged before faults and attackers, whose numbers are those of the agents
+    return _wrap(name, arrange(NETWORKS[name](n, **values), nodes), **common)
 
 
-def of_table(given: dict[str, Any], agents: int) -> Network:
+def of_table(given: dict[str, Any], agents: int, names: Sequence[str] | None = None) -> Network:
     """Make the network of a spec's table: its name, and what `make` takes; the number of agents is the problem's."""
     values = dict(given)
     name = values.pop("name", "")
     if "agents" in values:
         raise InputError(f"the problem says how many agents there are, here {agents}: leave out the key 'agents'.")
-    return make(name, agents, **values)
+    return make(name, agents, nodes=names, **values)
 
 
 def _wrap(
     name: str,
     network: Network,
     every: Any = 1,
-    links_down: Any = None,
-    agents_asleep: Any = None,
-    failure_seed: Any = None,
+    links_down: Any = 0.0,
+    agents_asleep: Any = 0.0,
+    failure_seed: Any = 0,
     attack: Any = None,
     asynchronous: Any = False,
 ) -> Network:
     """Add faults, then local steps, then attackers, and then take away common rounds."""
-    rates = {"links_down": links_down, "agents_asleep": agents_asleep}
-    if failure_seed is not None and all(rate is None for rate in rates.values()):
-        raise InputError(f"{name}: failure_seed needs links_down or agents_asleep, but there is neither.")
-    down, asleep = (faults.RATE.check(f"{name}: {key}", 0.0 if rate is None else rate) for key, rate in rates.items())
-    seed = seed_leaf(f"{name}: failure_seed", 0 if failure_seed is None else failure_seed)
+    # checked here under the names of the spec's keys, which are not those of the functions' arguments
+    down = faults.RATE.check(f"{name}: links_down", links_down)
+    asleep = faults.RATE.check(f"{name}: agents_asleep", agents_asleep)
+    seed = int(seed_leaf(f"{name}: failure_seed", failure_seed))
     steps = whole(f"{name}: every", every)
-    network = sequences.every(faults.failing(network, down, asleep, int(seed)), steps)
+    network = sequences.every(faults.failing(network, down, asleep, seed), steps)
     network = network if attack is None else variants.apply_attack(network, attack)
     return variants.asynchronous(network) if flag(f"{name}: asynchronous", asynchronous) else network
 
 
-def _sides(agents: int, rows: Any, columns: Any) -> tuple[int, int]:
-    """Return the sides of a torus with this number of agents."""
-    given = {key: value for key, value in (("rows", rows), ("columns", columns)) if value is not None}
-    sides = {key: whole(f"torus({key})", value) for key, value in given.items()}
-    if not sides:
-        r = next(r for r in range(math.isqrt(agents), 0, -1) if agents % r == 0)
-        if r == 1 and agents > 3:
-            raise InputError(
-                f"a torus of {agents} agents would be a ring, because {agents} is prime. Use the ring, or "
-                f"{agents - 1} or {agents + 1} agents."
-            )
-        return r, agents // r
-    product = math.prod(sides.values())
-    if agents % product or (len(sides) == 2 and product != agents):
-        shown = " and ".join(f"{side} {key}" for key, side in sides.items())
-        raise InputError(
-            f"a torus of {agents} agents cannot have {shown}: rows times columns must be {agents}. Leave both out for "
-            "the most nearly square one."
-        )
-    return sides.get("rows", agents // product), sides.get("columns", agents // product)
-
-
-def of(given: Any, agents: int, *, counted: str = "agents") -> Network:
+def of(given: Any, agents: int, *, counted: str = "agents", names: Sequence[str] | None = None) -> Network:
     """Return the network that `given` means for this number of agents.
 
     `given` is a `Network`, a name in `NETWORKS`, a spec's table such as ``{"name": "ring", "links_down": 0.1}``, the
     path of a file (`from_file`), a networkx graph, or a doubly stochastic matrix, dense or sparse. `counted` is the
-    word for what `agents` counts, in error messages.
+    word for what `agents` counts, in error messages. A network whose nodes have names is put in the order of `names`,
+    those of the agents, such as `problem.agent_names`, if they are given.
     """
     n = whole("the number of agents", agents)
     if isinstance(given, Network):
         network = given
     elif is_network_file(given) and given not in NETWORKS:
-        network = from_file(given)
+        network = from_file(given, nodes=names)
     elif isinstance(given, str):
         options(given)
         # an agent that is alone has no neighbours, whatever the name
-        network = make(given, n) if n > 1 else graphs.from_matrix(np.eye(1))
+        network = make(given, n, nodes=names) if n > 1 else graphs.from_matrix(np.eye(1))
     elif isinstance(given, Mapping):
-        network = of_table(dict(given), n)
-    elif isinstance(given, nx.Graph):
-        network = digraphs.directed(given) if isinstance(given, nx.DiGraph) else graphs.from_graph(given)
+        network = of_table(dict(given), n, names)
+    elif is_graph(given):
+        network = digraphs.directed(given) if given.is_directed() else graphs.from_graph(given)
     elif sp.issparse(given) or isinstance(given, (list, tuple)) or hasattr(given, "__array__"):
         network = graphs.from_matrix(given)
     else:
@@ -156,6 +145,7 @@ def of(given: Any, agents: int, *, counted: str = "agents") -> Network:
             "the network must be a name, such as 'ring', a Network, a networkx graph, a doubly stochastic matrix or "
             f"the path of a file, but is {brief(given)}."
         )
+    network = arrange(network, names)
     if network.agents != n:
         raise InputError(
             f"the network {network.name} has {network.agents} agents, but there are {n} {counted}: take "

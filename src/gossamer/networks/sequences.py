@@ -1,12 +1,11 @@
 """Networks that take turns: sequences of matrices or graphs, and local steps between rounds of gossip."""
 
-import abc
+import dataclasses
 import functools
 import math
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from jaxtyping import Bool
@@ -14,15 +13,17 @@ from jaxtyping import Bool
 from gossamer.core import InputError, brief, whole
 from gossamer.networks import measures
 from gossamer.networks.digraphs import check_strongly_connected, heard_links, shares
+from gossamer.networks.graphs import arrange
 from gossamer.networks.mixers import Changing, MatrixName, Mixer, Shifts, choose, mixer
 from gossamer.networks.network import Network, check_plain
 from gossamer.networks.weights import (
+    adjacency,
     as_matrix,
     check_averages,
     check_doubly_stochastic,
-    check_graph,
     check_one_part,
     clean,
+    is_graph,
     metropolis,
     size,
 )
@@ -31,144 +32,95 @@ LONGEST_PERIOD = 100_000
 """The most rounds that a sequence may have before it begins again."""
 
 
-class Timetable(Changing):
-    """A mixer whose rounds are those of other mixers, in turn."""
+@mixer("rounds")
+class Cycle(Changing):
+    """Mixers that take turns, and begin again after the last: those of a sequence, or one between local steps."""
 
-    stride: int
+    kind: ClassVar[str] = "cycle"
+    agents: int
+    rounds: tuple[Mixer, ...]
+    turns: int
+    """The number of turns until the first mixer again. In the turns after the last mixer nobody gossips, W = I."""
+    stride: int = 1
     """The number of rounds that each turn lasts."""
 
-    @property
-    @abc.abstractmethod
-    def parts(self) -> tuple[Mixer, ...]:
-        """The mixers of the turns with gossip."""
+    def place(self, t: Any) -> Any:
+        """Return the number of the turn of round t."""
+        return t // self.stride % self.turns
 
-    @property
-    @abc.abstractmethod
-    def turns(self) -> int:
-        """The number of turns until the timetable repeats."""
+    def last_turn(self, t: int) -> Mixer:
+        """Return the mixer whose turn round t is; in a turn without gossip, the last one before it."""
+        return self.rounds[min(self.place(t), len(self.rounds) - 1)]
+
+    def gossips(self, t: int) -> bool:
+        """Return True if there is gossip in round t."""
+        return self.place(t) < len(self.rounds)
+
+    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
+        if self.gossips(t):
+            return self.last_turn(t).sparse(t, over)
+        return sp.csr_array(sp.eye_array(self.agents, format="csr"))
+
+    def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
+        return self.last_turn(t).awake(t, xp)
+
+    def sends(self, t: int) -> float:
+        return self.last_turn(t).sends(t) if self.gossips(t) else 0.0
+
+    def slower(self, k: int) -> Mixer:
+        return dataclasses.replace(self, rounds=tuple(one.slower(k) for one in self.rounds), stride=self.stride * k)
 
     def union(self) -> sp.csr_array | None:
-        unions = [part.union() for part in self.parts]
+        unions = [one.union() for one in self.rounds]
         known = [union for union in unions if union is not None]
         return functools.reduce(lambda a, b: sp.csr_array(a + b), known) if len(known) == len(unions) else None
 
     @property
     def doubly(self) -> bool:
-        return all(part.doubly for part in self.parts)
+        return all(one.doubly for one in self.rounds)
 
     @property
     def random(self) -> bool:
-        return any(part.random for part in self.parts)
+        return any(one.random for one in self.rounds)
 
     @property
     def period(self) -> int:
-        return math.lcm(self.stride * self.turns, *(part.period for part in self.parts))
+        return math.lcm(self.stride * self.turns, *(one.period for one in self.rounds))
 
     @property
     def sleeps(self) -> bool:
-        return any(part.sleeps for part in self.parts)
+        return any(one.sleeps for one in self.rounds)
 
     @property
     def activity(self) -> float:
-        return sum(part.activity for part in self.parts) / len(self.parts)
+        return sum(one.activity for one in self.rounds) / len(self.rounds)
 
     @property
     def traffic(self) -> float:
-        return sum(part.traffic for part in self.parts) / self.turns
+        return sum(one.traffic for one in self.rounds) / self.turns
 
     @property
     def pace(self) -> float:
-        return sum(part.pace for part in self.parts) / self.turns
+        return sum(one.pace for one in self.rounds) / self.turns
 
     @functools.cached_property
     def is_symmetric(self) -> bool:
-        return all(part.is_symmetric for part in self.parts)
-
-
-@mixer("rounds")
-class Cycle(Timetable):
-    """A sequence of mixers that begins again after the last; each stays for `stride` rounds."""
-
-    kind: ClassVar[str] = "cycle"
-    rounds: tuple[Mixer, ...]
-    stride: int = 1
-
-    @property
-    def parts(self) -> tuple[Mixer, ...]:
-        return self.rounds
-
-    @property
-    def turns(self) -> int:
-        return len(self.rounds)
-
-    def turn(self, t: int) -> Mixer:
-        """Return the mixer of round t."""
-        return self.rounds[t // self.stride % len(self.rounds)]
-
-    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
-        return self.turn(t).sparse(t, over)
-
-    def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
-        return self.turn(t).awake(t, xp)
-
-    def slower(self, k: int) -> Mixer:
-        return Cycle(tuple(part.slower(k) for part in self.rounds), self.stride * k)
-
-    def sends(self, t: int) -> float:
-        return self.turn(t).sends(t)
+        return all(one.is_symmetric for one in self.rounds)
 
     def translations(self) -> list[Shifts]:
-        rounds = [part for part in self.rounds if isinstance(part, Shifts)]
-        return rounds if len(rounds) == len(self.rounds) and len({part.shape for part in rounds}) == 1 else []
+        rounds = [one for one in self.rounds if isinstance(one, Shifts)]
+        return rounds if len(rounds) == self.turns and len({one.shape for one in rounds}) == 1 else []
 
     def contraction(self, agents: int) -> float:
-        rounds = self.translations()
-        if not rounds or self.stride > 1:
+        if self.stride == 1 and (rounds := self.translations()):
+            # Translations of one group share their eigenvectors, so the eigenvalues of the product are products.
+            squares = [np.abs(turn.eigenvalues()) ** 2 for turn in rounds]
+            return float(functools.reduce(np.multiply, squares)[1:].max(initial=0.0))
+        if self.stride > 1 or len(self.rounds) != 1:
             return measures.estimate_contraction(self, agents)
-        # Translations of one group share their eigenvectors, so the eigenvalues of the product are products.
-        squares = [np.abs(turn.eigenvalues()) ** 2 for turn in rounds]
-        return float(functools.reduce(np.multiply, squares)[1:].max(initial=0.0))
-
-
-@mixer("base")
-class Every(Timetable):
-    r"""Local steps: $W^t = I$ unless `rounds` divides $t$, or the number of strides before $t$."""
-
-    kind: ClassVar[str] = "every"
-    agents: int
-    base: Mixer
-    rounds: int
-    stride: int = 1
-
-    @property
-    def parts(self) -> tuple[Mixer, ...]:
-        return (self.base,)
-
-    @property
-    def turns(self) -> int:
-        return self.rounds
-
-    def gossips(self, t: Any) -> Any:
-        """Return True if there is gossip in round t."""
-        return (t // self.stride) % self.rounds == 0
-
-    def sparse(self, t: int = 0, over: MatrixName = "W") -> sp.csr_array:
-        return self.base.sparse(t, over) if self.gossips(t) else sp.csr_array(sp.eye_array(self.agents, format="csr"))
-
-    def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
-        return self.base.awake(t, xp)
-
-    def slower(self, k: int) -> Mixer:
-        return Every(self.agents, self.base.slower(k), self.rounds, self.stride * k)
-
-    def sends(self, t: int) -> float:
-        return self.base.sends(t) if self.gossips(t) else 0.0
-
-    def contraction(self, agents: int) -> float:
-        if self.stride > 1:
-            return measures.estimate_contraction(self, agents)
-        once = self.base.period == 1
-        return self.base.contraction(agents) if once else measures.estimate_contraction(self, agents, self.rounds)
+        # Local steps change nothing, however many they are.
+        base = self.rounds[0]
+        return base.contraction(agents) if base.period == 1 else measures.estimate_contraction(self, agents, self.turns)
 
 
 def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
@@ -176,17 +128,16 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
 
     A matrix must be doubly stochastic, a `Graph` gets Metropolis weights, a `DiGraph` equal shares as in `directed`.
     Single rounds may fall apart; all their links together must connect the agents. If one round is directed, the
-    whole sequence has an R and a C only. The agents are in the order of the first graph's nodes.
+    whole sequence has an R and a C only. The agents are in the order of the first round whose nodes have names.
     """
-    single = isinstance(rounds, (nx.Graph, Network, str, bytes))
-    several = isinstance(rounds, Iterable) and not single
-    given = list(rounds) if several and getattr(rounds, "ndim", 3) == 3 else []
+    single = is_graph(rounds) or isinstance(rounds, (Network, str, bytes)) or getattr(rounds, "ndim", 3) != 3
+    given: list[Any] = list(rounds) if isinstance(rounds, Iterable) and not single else []
     if not given:
         raise InputError(
             f"sequence(rounds) must be a list of at least one matrix, graph or network, but is {brief(rounds)}."
         )
-    order = next((list(graph.nodes) for graph in given if isinstance(graph, nx.Graph)), None)
-    turns = [_read_turn(k, matrix, order) for k, matrix in enumerate(given)]
+    names = next(filter(None, map(_names_of, given)), None)
+    turns = [_read_turn(k, matrix, names) for k, matrix in enumerate(given)]
     n = turns[0][0]
     for k, (agents, _) in enumerate(turns):
         if agents != n:
@@ -194,12 +145,12 @@ def sequence(rounds: Iterable[Any], *, name: str | None = None) -> Network:
                 f"sequence(rounds)[{k}] has {agents} agents, but rounds[0] has {n}: all rounds must have the same "
                 "agents. A graph must list all of them; one without links stands alone."
             )
-    cycle = Cycle(tuple(turn.slower(len(turns)) for _, turn in turns))
+    cycle = Cycle(n, tuple(turn.slower(len(turns)) for _, turn in turns), len(turns))
     _check_period("sequence(rounds)", cycle.period)
-    _check_union(cycle, order)
+    _check_union(cycle, names)
     shown = [turn.name if isinstance(turn, Network) else type(turn).__name__ for turn in given]
     short = ", ".join(shown) if len(shown) <= 3 else f"{len(shown)} rounds of {n} agents"
-    return Network(name or f"sequence({short})", n, cycle)
+    return Network(name or f"sequence({short})", n, cycle, names=names)
 
 
 def every(network: Network, rounds: int) -> Network:
@@ -212,7 +163,8 @@ def every(network: Network, rounds: int) -> Network:
     if k == 1:
         return network
     _check_period("every(network)", network.mixer.period)
-    return Network(f"every({network.name}, {k})", network.agents, Every(network.agents, network.mixer.slower(k), k))
+    cycle = Cycle(network.agents, (network.mixer.slower(k),), k)
+    return Network(f"every({network.name}, {k})", network.agents, cycle, names=network.names)
 
 
 def _check_period(where: str, rounds: int) -> None:
@@ -224,34 +176,38 @@ def _check_period(where: str, rounds: int) -> None:
         )
 
 
-def _read_turn(k: int, given: Any, order: list | None) -> tuple[int, Mixer]:
-    """Return the number of agents and the mixer of one round; graphs get their nodes in this order."""
+def _names_of(given: Any) -> tuple[str, ...] | None:
+    """Return the names of the nodes of a graph, or of a network that was made of one."""
+    return tuple(map(str, given.nodes)) if is_graph(given) else given.names if isinstance(given, Network) else None
+
+
+def _read_turn(k: int, given: Any, names: tuple[str, ...] | None) -> tuple[int, Mixer]:
+    """Return the number of agents and the mixer of one round; nodes that have names get this order."""
     if isinstance(given, Network):
         check_plain(f"sequence(rounds)[{k}]", given)
-        return given.agents, given.mixer
     try:
-        if not isinstance(given, nx.Graph):
+        if odd := set(_names_of(given) or names or ()) ^ set(names or ()):
+            raise InputError(
+                f"all graphs must have the same nodes, but {min(odd)} is not in all. Add it, without links."
+            )
+        if isinstance(given, Network):
+            return given.agents, arrange(given, names).mixer
+        if not is_graph(given):
             matrix = as_matrix(given)
             check_doubly_stochastic(matrix)
             return matrix.shape[0], choose(clean(matrix))
-        if odd := set(given.nodes) ^ set(order or []):
-            raise InputError(
-                f"all graphs must have the same nodes, but {odd.pop()!r} is not in all. Add it, without links."
-            )
-        check_graph(given, directed=given.is_directed())
-        graph: Any = type(given)()
-        graph.add_nodes_from(order or [])
-        graph.add_edges_from(given.edges)
-        if graph.is_directed():
-            return len(graph), shares(heard_links(graph))
-        weights = metropolis(graph)
+        place = {str(node): node for node in given}
+        order = [place[name] for name in names or ()]
+        if given.is_directed():
+            return len(given), shares(heard_links(given, order))
+        weights = metropolis(adjacency(given, order))
         weights.eliminate_zeros()
-        return len(graph), choose(weights)
+        return len(given), choose(weights)
     except InputError as error:
         raise InputError(f"sequence(rounds)[{k}]: {error}") from None
 
 
-def _check_union(cycle: Cycle, names: list | None) -> None:
+def _check_union(cycle: Cycle, names: tuple[str, ...] | None) -> None:
     """Raise InputError if the rounds leave agents apart or only move values about."""
     union = cycle.union()
     what = "the union of all rounds"

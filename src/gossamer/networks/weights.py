@@ -5,16 +5,20 @@ All schemes give a symmetric, doubly stochastic $W$ with $w_{ii} = 1 - \sum_{j \
 where agents are many.
 """
 
-from collections.abc import Callable
-from typing import Any
+# In this room networkx, scipy.sparse.csgraph and scipy.sparse.linalg are imported by the functions that use them. They
+# take 0.2 s, and a run on a network in closed form, such as a ring, calls none of these functions.
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse import csgraph
 
-from gossamer.basics.sparse import check_sparse
+from gossamer.basics.arrays import check_sparse
 from gossamer.core import InputError, Range, brief, nearest
+
+if TYPE_CHECKING:
+    import networkx as nx
 
 WHAT = "mixing matrix must be"
 WAY_OUT = 'For an undirected graph use networks.from_graph(graph, weights="metropolis").'
@@ -23,7 +27,7 @@ ROUNDING = 1e-12
 """An entry of at most this size is a rounding error, not a link."""
 
 
-def metropolis(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
+def metropolis(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $w_{ij} = 1 / (1 + \max(d_i, d_j))$: for any graph; an agent needs only its neighbours' degrees.
 
     Reference: L. Xiao, S. Boyd and S.-J. Kim, "Distributed average consensus with least-mean-square deviation", 2007.
@@ -32,51 +36,45 @@ def metropolis(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
     return _complete(rows, columns, 1 / (1 + np.maximum(degrees[rows], degrees[columns])), len(degrees))
 
 
-def uniform(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
-    r"""Return $w_{ij} = 1 / (1 + d)$: for regular graphs only, where every agent has $d$ neighbours."""
-    rows, columns, degrees = _links(graph)
-    low, high = int(degrees.argmin()), int(degrees.argmax())
-    if degrees[low] != degrees[high]:
-        names = list(graph.nodes) if isinstance(graph, nx.Graph) else range(len(degrees))
-        raise InputError(
-            f"uniform weights need a regular graph, but node {names[low]!r} has degree {degrees[low]} and node "
-            f'{names[high]!r} has degree {degrees[high]}. Use weights="metropolis", which suits any graph.'
-        )
-    return _complete(rows, columns, 1.0 / (1 + degrees[rows]), len(degrees))
-
-
-def max_degree(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
+def max_degree(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $w_{ij} = 1 / (1 + \max_k d_k)$: one weight for all links."""
     rows, columns, degrees = _links(graph)
     return _complete(rows, columns, np.full(len(rows), 1 / (1 + degrees.max())), len(degrees))
 
 
-def lazy(graph: nx.Graph | sp.csr_array) -> sp.csr_array:
+def lazy(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     r"""Return $\tfrac12 (I + W)$ with $W$ of Metropolis: positive semidefinite, as some analyses ask."""
     matrix = metropolis(graph)
     return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
 
 
-WEIGHTS: dict[str, Callable[[nx.Graph | sp.csr_array], sp.csr_array]] = {
+WEIGHTS: dict[str, Callable[[Any], sp.csr_array]] = {
     "metropolis": metropolis,
-    "uniform": uniform,
     "max-degree": max_degree,
     "lazy": lazy,
 }
 """The weight schemes by name."""
 
 
-def scheme(name: str) -> Callable[[nx.Graph | sp.csr_array], sp.csr_array]:
+def scheme(name: str) -> Callable[[Any], sp.csr_array]:
     """Return the weight scheme of this name."""
     if not isinstance(name, str) or name not in WEIGHTS:
         raise InputError(f"weights={brief(name)} is not a weight scheme; {nearest(name, WEIGHTS)}")
     return WEIGHTS[name]
 
 
-def check_graph(graph: Any, directed: bool = False) -> None:
-    """Raise InputError unless this is a simple graph with at least one node, and directed or not as it should be."""
+def is_graph(given: Any) -> bool:
+    """Return True if this is a networkx graph, which nobody can have without networkx."""
+    return "networkx" in sys.modules and isinstance(given, sys.modules["networkx"].Graph)
+
+
+def adjacency(graph: Any, nodes: list | None = None, directed: bool = False) -> sp.csr_array:
+    """Return the adjacency matrix of a simple networkx graph, in the order of `nodes` or of its own.
+
+    Raise InputError unless it has a node, and is directed or not as it should be.
+    """
     kind = "DiGraph" if directed else "Graph"
-    if not isinstance(graph, nx.Graph) or (directed and not graph.is_directed()):
+    if not is_graph(graph) or (directed and not graph.is_directed()):
         other = "from_graph(graph) for an undirected graph, and networks.from_matrices(row=R, column=C)"
         raise InputError(
             f"graph must be a networkx.{kind}, but is {type(graph).__name__}. Use networks."
@@ -93,6 +91,9 @@ def check_graph(graph: Any, directed: bool = False) -> None:
         )
     if graph.number_of_nodes() == 0:
         raise InputError("graph must have at least one node, but has none. Each node is an agent.")
+    import networkx as nx
+
+    return sp.csr_array(nx.to_scipy_sparse_array(graph, nodes, weight=None, dtype=np.float64))  # pyright: ignore
 
 
 def size(matrix: sp.csr_array) -> int:
@@ -110,6 +111,11 @@ def find_links(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
 def join_links(n: int, rows: np.ndarray, columns: np.ndarray) -> sp.csr_array:
     """Return the adjacency matrix of these links."""
     return sp.csr_array(sp.coo_array((np.ones(len(rows)), (rows, columns)), shape=(n, n)))
+
+
+def join_both_ways(n: int, a: np.ndarray, b: np.ndarray) -> sp.csr_array:
+    """Return the adjacency matrix of these links, in both directions."""
+    return join_links(n, np.append(a, b), np.append(b, a))
 
 
 def as_matrix(matrix: Any) -> Any:
@@ -156,26 +162,21 @@ def worst_sum(entries: sp.coo_array, line: str) -> tuple[int, float]:
 
 def check_doubly_stochastic(matrix: Any, tolerance: float = 1e-8) -> None:
     """Raise InputError unless the matrix is square, finite and non-negative with row and column sums of 1."""
-    what, way_out = WHAT, WAY_OUT
     tolerance = Range(0, 1, False, False, "It is how far a sum may be from 1.").check("tolerance", tolerance)
-    entries = check_weights(as_matrix(matrix), what, way_out)
+    entries, way_out = check_weights(as_matrix(matrix), WHAT, WAY_OUT), WAY_OUT
     worst = {line: worst_sum(entries, line) for line in ("row", "column")}
     wrong = [line for line, (_, total) in worst.items() if abs(total - 1) > tolerance]
     if not wrong:
         return
-    if wrong == ["row"]:
+    if len(wrong) == 1:
+        right = "column" if wrong == ["row"] else "row"
         way_out = (
-            "It is column-stochastic: give it to networks.from_matrices(column=W), with a rule for directed graphs "
-            f"(sgp, push-pull, push-diging, push-pull-dmt, push-diging-dmt). {way_out}"
-        )
-    elif wrong == ["column"]:
-        way_out = (
-            "It is row-stochastic: give it to networks.from_matrices(row=W), with a rule for directed graphs "
-            f"(push-pull, push-pull-dmt). {way_out}"
+            f"It is {right}-stochastic: give it to networks.from_matrices({right}=W), with a rule for directed graphs, "
+            f"such as push-pull-dmt. {way_out}"
         )
     line, total = worst[wrong[0]]
     raise InputError(
-        f"{what} doubly stochastic, but {wrong[0]} {line} sums to {total:.10g} (tolerance {tolerance:g}). {way_out}"
+        f"{WHAT} doubly stochastic, but {wrong[0]} {line} sums to {total:.10g} (tolerance {tolerance:g}). {way_out}"
     )
 
 
@@ -186,8 +187,10 @@ def check_connected(matrix: Any, names: list | None = None) -> None:
     check_averages(links)
 
 
-def check_one_part(matrix: sp.csr_array, what: str, names: list | None = None) -> None:
+def check_one_part(matrix: sp.csr_array, what: str, names: Sequence | None = None) -> None:
     """Raise InputError if the matrix leaves agents apart."""
+    from scipy.sparse import csgraph
+
     n = size(matrix)
     links = abs(sp.csr_array(matrix)) > ROUNDING
     count, label = csgraph.connected_components(links, directed=False)
@@ -205,30 +208,27 @@ def check_one_part(matrix: sp.csr_array, what: str, names: list | None = None) -
 
 def check_averages(matrix: sp.csr_array) -> None:
     """Raise InputError if the matrix only moves values about (ρ = 0)."""
-    links = abs(sp.csr_array(matrix)) > ROUNDING
-    if csgraph.connected_components(double_cover(sp.csr_array(links)), directed=False)[0] > 1:
+    if only_moves(sp.csr_array(abs(sp.csr_array(matrix)) > ROUNDING)):
         raise InputError(
             "mixing matrix must average, but its spectral gap is ρ = 0: it only moves values between groups of agents "
             'and back. Use the lazy matrix ½(I + W), or weights="lazy".'
         )
 
 
-def double_cover(matrix: sp.csr_array) -> sp.coo_array:
-    """Return the bipartite graph of rows and columns. It is connected exactly if WᵀW is irreducible, that is ρ > 0."""
-    n = size(matrix)
-    entries = sp.coo_array(matrix)
-    return sp.coo_array((np.ones(entries.nnz), (entries.row, entries.col + n)), shape=(2 * n, 2 * n))
+def only_moves(matrix: sp.csr_array) -> bool:
+    """Return True if ρ = 0: the bipartite graph of rows and columns falls apart, so that WᵀW is reducible."""
+    from scipy.sparse import csgraph
+
+    n, entries = size(matrix), sp.coo_array(matrix)
+    cover = sp.coo_array((np.ones(entries.nnz), (entries.row, entries.col + n)), shape=(2 * n, 2 * n))
+    return csgraph.connected_components(cover, directed=False, return_labels=False) > 1
 
 
-def _links(graph: nx.Graph | sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _links(graph: "nx.Graph | sp.csr_array") -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return both ends of every link, in both directions and without self-loops, and all degrees."""
-    if sp.issparse(graph):
-        graph = check_sparse(graph, "graph")
-    else:
-        check_graph(graph)
-        graph = nx.to_scipy_sparse_array(graph, weight=None, dtype=np.float64)  # pyright: ignore
-    rows, columns = find_links(graph)
-    return rows, columns, np.bincount(rows, minlength=size(sp.csr_array(graph)))
+    links = check_sparse(graph, "graph") if sp.issparse(graph) else adjacency(graph)
+    rows, columns = find_links(links)
+    return rows, columns, np.bincount(rows, minlength=size(links))
 
 
 def _complete(rows: np.ndarray, columns: np.ndarray, weights: np.ndarray, n: int) -> sp.csr_array:

@@ -3,12 +3,24 @@
 from collections.abc import Callable
 
 from gossamer.core import Registry
-from gossamer.oracles.additive import AdditiveBias, GivenBias, additive_bias
 from gossamer.oracles.attacked import AttackedGradients, attack
-from gossamer.oracles.clipping import Clip, clip
+from gossamer.oracles.biases import (
+    AdditiveBias,
+    Clip,
+    Custom,
+    Delay,
+    RelativeBias,
+    additive_bias,
+    clip,
+    custom,
+    delay,
+    relative_bias,
+)
 from gossamer.oracles.compressed import (
     Compressed,
+    ErrorFeedback,
     compressed,
+    error_feedback,
     qsgd,
     rand_k,
     round_linf,
@@ -17,16 +29,11 @@ from gossamer.oracles.compressed import (
     top_k,
 )
 from gossamer.oracles.constants import COVERED, ErrorBounds
-from gossamer.oracles.custom import Custom, custom
-from gossamer.oracles.delayed import Delay, delay
-from gossamer.oracles.feedback import ErrorFeedback, error_feedback
 from gossamer.oracles.local import LocalTraining, local_training
 from gossamer.oracles.measuring import Measured, drawn_constants, measure
 from gossamer.oracles.oracle import Oracle, Privacy, Site, Stage
 from gossamer.oracles.private import Private, private
-from gossamer.oracles.relative import GivenFactors, RelativeBias, relative_bias
-from gossamer.oracles.saga import Saga, saga
-from gossamer.oracles.sampling import Exact, MiniBatch, completed, exact, minibatch
+from gossamer.oracles.sampling import Exact, MiniBatch, Saga, completed, exact, minibatch, saga
 from gossamer.oracles.zeroth import ZerothOrder, zeroth_order
 
 STAGES: Registry[Callable[..., Stage]] = Registry(
@@ -68,8 +75,6 @@ __all__ = [
     "ErrorBounds",
     "ErrorFeedback",
     "Exact",
-    "GivenBias",
-    "GivenFactors",
     "LocalTraining",
     "Measured",
     "MiniBatch",

@@ -10,9 +10,9 @@ from jaxtyping import Array
 from gossamer.attacks import KINDS, SIGN, Attack, alie_scale, chosen, named, scale_of
 from gossamer.basics.pytrees import pytree
 from gossamer.core import InputError
+from gossamer.oracles.biases import stretch_bounds
 from gossamer.oracles.constants import ErrorBounds, square_error
 from gossamer.oracles.oracle import Oracle, Site, Stage
-from gossamer.oracles.relative import stretch_bounds
 from gossamer.problems import Problem
 
 
@@ -50,15 +50,13 @@ class AttackedGradients(Stage):
             )
         return super().__or__(stage)
 
-    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
-        gradients, state = self.source.query(site, state, points)
+    def change(self, site: Site, g: Array, x: Array) -> Array:
         if self.kind == "alie":
-            return gradients, state  # the engine computes ALIE once it has all gradients: see `together`
+            return g  # the engine computes ALIE once it has all gradients: see `together`
         count = site.problem.agents
         attacks = jnp.asarray(np.isin(np.arange(count), self._chosen(count)))[site.agent]
-        if self.kind == "constant":
-            return tuple(jnp.where(attacks, jnp.full_like(g, self.scale), g) for g in gradients), state
-        return tuple(jnp.where(attacks, SIGN[self.kind] * self.scale * g, g) for g in gradients), state
+        wrong = jnp.full_like(g, self.scale) if self.kind == "constant" else SIGN[self.kind] * self.scale * g
+        return jnp.where(attacks, wrong, g)
 
     def _chosen(self, agents: int) -> tuple[int, ...]:
         return chosen("attack", agents, self.agents, self.share)

@@ -26,7 +26,7 @@ from gossamer.basics.keys import keys_of, root
 from gossamer.basics.pytrees import refuse_mistakable
 from gossamer.basics.sizes import refuse_beyond_memory
 from gossamer.basics.text import plural
-from gossamer.core import InputError, brief, whole
+from gossamer.core import InputError, whole
 from gossamer.oracles.constants import COVERED, ErrorBounds
 from gossamer.oracles.oracle import Oracle, Site
 from gossamer.oracles.sampling import completed
@@ -194,7 +194,7 @@ def measure(
         refuse_beyond_memory(
             "what the oracle remembers", needed, "lower the delay or the number of agents, or leave out saga"
         )
-        held = fresh() if memory is None else _check_memory(memory, shapes)
+        held = fresh() if memory is None else cast(memory, np.float64)
         drawn = _keys(root(MEASUREMENT, seed), (problem.agents, x.shape[0], asked))
         moments = _moments(oracle, problem, jnp.asarray(x), held, drawn, jnp.int32(round), block)
         return Measured(*(np.asarray(values).T for values in moments), queries=asked)
@@ -311,14 +311,6 @@ def _check_points(points: Any, problem: Problem) -> np.ndarray:
     if not np.isfinite(x).all():
         raise InputError("points must be finite, but some are not: a run that diverged has no gradients to measure.")
     return x
-
-
-def _check_memory(memory: Any, wanted: Any) -> Any:
-    """Return the memory in float64; raise InputError if its structure or shapes are not those wanted."""
-    shapes = [jax.tree.map(lambda leaf: getattr(leaf, "shape", None), tree) for tree in (memory, wanted)]
-    if jax.tree.structure(memory) != jax.tree.structure(wanted) or shapes[0] != shapes[1]:
-        raise InputError(f"memory must be the state of this oracle, {shapes[1]} by shapes, but is {brief(shapes[0])}.")
-    return cast(memory, np.float64)
 
 
 def _ratio(above: np.ndarray, below: np.ndarray) -> np.ndarray:

@@ -137,11 +137,19 @@ class Oracle(abc.ABC):
 class Stage(Oracle):
     """An oracle that changes the gradients of another. On its own it stands around the exact gradient.
 
-    A stage without a state of its own hands on the state of its source. Unless it defines `bias`, its bias counts as
-    one that depends on the point.
+    A stage defines `change`, or `init` and `query` if it has a state of its own. Without one it hands on the state of
+    its source. Unless it defines `bias`, its bias counts as one that depends on the point.
     """
 
     inner: Oracle | None
+
+    def change(self, site: Site, g: Float[Array, " d"], x: Float[Array, " d"]) -> Float[Array, " d"]:
+        """Return what becomes of the source's gradient g at the point x."""
+        raise InputError(f"{type(self).__name__} must define change(site, g, x), or query(site, state, points).")
+
+    def query(self, site: Site, state: Any, points: tuple[Array, ...]) -> tuple[tuple[Array, ...], Any]:
+        gradients, state = self.source.query(site, state, points)
+        return tuple(self.change(site, g, x) for g, x in zip(gradients, points, strict=True)), state
 
     def around(self, source: Oracle) -> "Stage":
         """Return this stage, and those inside it, around a source."""

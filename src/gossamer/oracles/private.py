@@ -110,7 +110,7 @@ def private(clip: float, noise: float, rate: float, delta: float = 1e-5) -> Priv
 
     All that an agent sends in a run is $(\varepsilon, \delta)$-differentially private for adding or removing one of its
     rows, where $m_i$ counts as public. `Result.privacy` computes $\varepsilon$ at `delta`, with Google's dp-accounting
-    (``pip install "gossamer[privacy]"``). What is measured and tuned also sees the data, and is not counted.
+    (``pip install -e '.[privacy]'`` in the clone). What is measured and tuned also sees the data, and is not counted.
 
     Clipping is a bias with no closed form. The variance is at most
     $d\, \sigma^2 C^2 / (q\, m_i)^2 + (1 - q)\, C^2 / (q\, m_i)$.

@@ -30,8 +30,44 @@ PAPER = (
 )
 """The paper that is reproduced."""
 
-LONGEST_FIRST = ("horizon", "start", "descent", "speedup", "heterogeneity", "fig1", "fig2", "sensitivity")
-"""The order in which processes take experiments, so that none is left with a long one at the end; others come last."""
+SECONDS = {
+    "fig1": (60, 35),
+    "descent": (120, 60),
+    "horizon": (280, 18),
+    "sensitivity": (70, 21),
+    "fig2": (120, 22),
+    "heterogeneity": (80, 60),
+    "speedup": (70, 60),
+    "corollary": (40, 40),
+    "topology": (30, 20),
+    "start": (200, 150),
+}
+"""About how long each experiment takes on an idle core, whole and quick. Long ones begin first, lest one is left alone
+at the end, and with the first that is done these numbers say how long the others will take on this machine."""
+
+HEADLINES: dict[str, dict[str, Any]] = {
+    "horizon": {
+        "algorithms": ("biased-dsgd",),
+        "variants": ("T = 32,000",),
+        "replicates": 4,
+        "tuning": {"budget": 4, "together": 4},
+    },
+    "sensitivity": {
+        "algorithms": ("biased-dmt", "gt-dsgd"),
+        "variants": (),
+        "replicates": 6,
+        "tuning": {"eta": [0.1, 8.0], "budget": 20, "together": 10},
+    },
+    "fig2": {
+        "algorithms": ("biased-dmt",),
+        "variants": ("unbiased", "once-1", "once-2", "once-3", "once-4", "once-5", "once-5-minus"),
+        "replicates": 4,
+        "tuning": {},
+    },
+}
+"""The least of each experiment that decides its headline claim: that Biased-DSGD stalls, where Biased-DMT settles, and
+how large a step it bears. Rounds stay as they are: shorter runs decide nothing about floors and horizons. A step size
+is known to a step of its grid, so that grid is as fine as that of the whole experiment, and shorter below."""
 
 
 def spec_of(name: str, quick: bool = False) -> Spec:
@@ -41,26 +77,19 @@ def spec_of(name: str, quick: bool = False) -> Spec:
 
 
 def shorten(name: str, spec: Spec) -> Spec:
-    """Return the quick form of an experiment: fewer methods, magnitudes, settings and replicates.
-
-    Its blocks have one width, so that each compiles once.
-    """
-    changed: dict[str, Any] = {"seeds": 5, "together": 8, "seeds_together": 1}
-    if name == "fig1":
-        changed |= {"steps": 1500, "every": [4, 300]}
-    if name == "fig2":
-        changed |= {"steps": 4000, "every": [2, 200], "settle": 4000}
-    update: dict[str, Any] = {"run": spec.run.model_copy(update=changed)}
+    """Return the quick form of an experiment: of a headline claim what `HEADLINES` says, of others fewer replicates."""
+    grids = {"lam": [1.0, 0.1], "beta": [0.0, 0.9]}
+    least = HEADLINES.get(name, {"replicates": 4, "tuning": {"budget": 16, "together": 8, "grids": grids}})
+    seeds = {"seeds": least["replicates"]}
+    update: dict[str, Any] = {"run": spec.run.model_copy(update=seeds | {"seeds_together": 1})}
     if spec.tuning:
-        fewer: dict[str, Any] = {"budget": 16, "grids": {"lam": [1.0, 0.1], "beta": [0.0, 0.9]}, "extensions": 0}
-        fewer |= {"replicates": 5, "together": 8, "refinements": 0}
+        fewer = {"replicates": least["replicates"], "refine": False} | least["tuning"]
         update["tuning"] = spec.tuning.model_copy(update=fewer)
-    if name == "fig1":
-        kept = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd")
-        update["algorithm"] = [options for options in spec.algorithm if options["name"] in kept]
-    if name == "fig2":
-        once = [variant for variant in spec.variant if not variant.name.startswith("redrawn")]
-        update["variant"] = [variant.model_copy(update={"run": {}}) for variant in once]
+    if name in HEADLINES:
+        kept = [options for options in spec.algorithm if options["name"] in least["algorithms"]]
+        # beside settings that are tuned, those that are given belong to another claim
+        update["algorithm"] = [options for options in kept if not (spec.tuning and "eta" in options)]
+        update["variant"] = [variant for variant in spec.variant if variant.name in least["variants"]]
     return spec.model_copy(update=update)
 
 
@@ -81,16 +110,20 @@ def reproduce(
     began, chosen = time.monotonic(), names or list(QUICK if quick else EXPERIMENTS)
     resumed = any((out / name / "cells").exists() for name in chosen)
     specs = {name: spec_of(name, quick) for name in chosen}
-    if (side_by_side := min(len(specs), processes)) > 1:
-        say(f"{side_by_side} at a time: " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
-        ordered = sorted(specs, key=lambda name: (*LONGEST_FIRST, *EXPERIMENTS).index(name))
-        _run_all(ordered, quick, out, side_by_side, say)
+    side_by_side = min(len(specs), processes)
+    # what is read back takes no time, so that nothing can be learnt from it about the rest
+    countdown = Countdown(list(specs), quick, side_by_side, timed=not resumed)
+    say(f"{countdown}; " + "; ".join(f"{name}, {spec.title}" for name, spec in specs.items()))
+    if side_by_side > 1:
+        _run_all(sorted(specs, key=lambda name: -SECONDS[name][quick]), quick, out, side_by_side, countdown, say)
         studies = {name: Study.load(out / name) for name in specs}
     else:
         studies = {}
-        for number, (name, spec) in enumerate(specs.items(), 1):
-            say(f"{number} of {len(specs)}: {name}, {spec.title}")
+        for name in specs:
+            started = time.monotonic()
             studies[name] = run_one(name, quick, out / name, progress)
+            countdown.add(name, time.monotonic() - started)
+            say(f"{name}: done; {countdown}")
     how = f"gossamer reproduce {' '.join(chosen)}{' --quick' if quick else ''} --out {out}"
     took = format_duration(time.monotonic() - began) + ", going on from what was finished before" * resumed
     wanted = () if names else EXPERIMENTS
@@ -102,7 +135,40 @@ def run_one(name: str, quick: bool, folder: Path, progress: bool | Report) -> St
     return running.run(spec_of(name, quick), folder, name=name, progress=progress)
 
 
-def _run_all(names: Sequence[str], quick: bool, out: Path, processes: int, say: Callable[[str], None]) -> None:
+class Countdown:
+    """A count of experiments that are done, and an estimate of how long the others take."""
+
+    def __init__(self, names: list[str], quick: bool, processes: int, *, timed: bool):
+        self.names, self.quick, self.processes, self.timed = names, quick, processes, timed
+        self.taken: dict[str, float] = {}
+        self._began = time.monotonic()
+
+    def add(self, name: str, seconds: float) -> None:
+        """Count an experiment that took so long in its process."""
+        self.taken[name] = seconds
+
+    def __str__(self) -> str:
+        text = f"{len(self.taken)} of {len(self.names)} experiments done"
+        if not self.timed or len(self.taken) == len(self.names):
+            return text
+        # a busy or a slow machine shows in what is done; one long experiment may outlast all others together
+        share = {name: SECONDS[name][self.quick] for name in self.names}
+        pace = sum(self.taken.values()) / sum(share[name] for name in self.taken) if self.taken else 1.0
+        whole = pace * max(sum(share.values()) / self.processes, *share.values())
+        left = max(whole - (time.monotonic() - self._began), 1.0)
+        return f"{text}, about {format_duration(round(left))} left"
+
+
+def _run_timed(name: str, quick: bool, folder: Path) -> float:
+    """Run one experiment in a worker and return its seconds; its study stays on disk, and is not sent back."""
+    began = time.monotonic()
+    run_one(name, quick, folder, Lines())
+    return time.monotonic() - began
+
+
+def _run_all(
+    names: Sequence[str], quick: bool, out: Path, processes: int, countdown: Countdown, say: Callable[[str], None]
+) -> None:
     """Run experiments in at most this many `processes` at a time, each into its folder below `out`, and draw them.
 
     Figures take about a second each: they are drawn last, when a process has no other experiment to run. The first
@@ -112,15 +178,16 @@ def _run_all(names: Sequence[str], quick: bool, out: Path, processes: int, say: 
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=_end_with_parent, initargs=(os.getpid(),)
     ) as pool:
-        pending = {pool.submit(run_one, name, quick, out / name, Lines()): name for name in names}
+        pending = {pool.submit(_run_timed, name, quick, out / name): name for name in names}
         drawing = set()
         try:
             while pending or drawing:
                 for done in wait([*pending, *drawing], return_when=FIRST_COMPLETED).done:
-                    done.result()
+                    seconds = done.result()
                     drawing.discard(done)
                     if name := pending.pop(done, None):
-                        say(f"{name}: done")
+                        countdown.add(name, seconds)
+                        say(f"{name}: done; {countdown}")
                         drawing.add(pool.submit(_draw, name, out))
         except BaseException as error:
             workers = list((getattr(pool, "_processes", None) or {}).values())  # what a shutdown forgets

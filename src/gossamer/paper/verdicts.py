@@ -45,16 +45,13 @@ class NotRun(Unanswered):
 class Question(NamedTuple):
     """A question: do the means of some numbers lie in a region?"""
 
-    quantity: str
-    """The name of the numbers, for the text."""
+    quantity: str  # the name of the numbers, for the text
     parts: Mapping[str, np.ndarray]
     """By name, a value for each replicate. Each part takes an equal share of the claim's error (Bonferroni)."""
     above: float = -math.inf
     below: float = math.inf
-    tie: tuple[float, float] | None = None
-    """The region in which a difference is too small to matter."""
-    ratio: bool = False
-    """True if the values are logarithms of what the regions are about."""
+    tie: tuple[float, float] | None = None  # the region in which a difference is too small to matter
+    ratio: bool = False  # True if the values are logarithms of what the regions are about
     note: str = ""
     wider: float = 0.0
     """A width that is added to both ends of every interval, for readings that are known to the step of a grid only."""
@@ -67,23 +64,16 @@ class Verdict:
     """The verdict on a claim, with its evidence."""
 
     experiment: str
-    claim: str
-    """The region that was judged, with its margin."""
-    section: str
-    """The place in the paper, or that the claim is ours."""
-    paper: str
-    """The paper's sentence, in our words."""
-    why: str
-    """The reason why the claim could fail."""
-    measured: str
-    """A line with the numbers, or the reason why there is no verdict."""
+    claim: str  # the region that was judged, with its margin
+    section: str  # the place in the paper, or that the claim is ours
+    paper: str  # the paper's sentence, in our words
+    why: str  # the reason why the claim could fail
+    measured: str  # A line with the numbers, or the reason why there is no verdict
     interval: tuple[float, float] | None
     """The interval of the number that decides; of several comparisons, that of the one that decides the claim."""
-    level: float | None
-    """The level of that interval: so high that all intervals of the page hold together at 95 %."""
+    level: float | None  # the level of that interval: so high that all intervals of the page hold together at 95 %
     verdict: Word
-    short: str = ""
-    """The claim in a few words, for a picture."""
+    short: str = ""  # the claim in a few words, for a picture
     evidence: dict[str, Any] | None = None
     """Content of its picture, as JSON can write it: the `quantity`, its `parts` (each with `name`, `value`, `low`,
     `high`, `verdict` and whether it `decides`), the `region` of the claim and that of a `tie` (each [low, high], None
@@ -117,8 +107,7 @@ class Verdicts(list[Verdict]):
 class Claim:
     """A question to a study. Where runs are missing it raises nothing, and the verdict says what is missing."""
 
-    experiment: str
-    """The study that it needs."""
+    experiment: str  # the study that it needs
     claim: str
     section: str
     paper: str

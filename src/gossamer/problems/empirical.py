@@ -15,10 +15,11 @@ from jaxtyping import Array, Bool, Float, Int
 from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.core import InputError, Range, brief, flag
+from gossamer.core import InputError, Range, brief, call_own, check_function, flag
 from gossamer.data import Dataset, load
 from gossamer.data import split as split_rows
 from gossamer.data.dataset import standardise, warn_of_uneven
+from gossamer.data.splits import holder_names
 from gossamer.problems.inputs import Bits, Rows, hold, in_runs, rows_from, take
 from gossamer.problems.problem import Problem
 
@@ -76,6 +77,7 @@ class Empirical(Problem):
     data_name: str = field(metadata={"static": True})
     data_sha256: str = field(metadata={"static": True})
     honest: Int[Any, " honest"] | None = None
+    agent_names: tuple[str, ...] | None = field(default=None, metadata={"static": True})
 
     def __repr__(self) -> str:
         return f"Empirical({self.data_name!r}, {self.agents} agents, d = {self.dim})"
@@ -340,9 +342,10 @@ def empirical(
     `params` is the start; parameters and inputs come in the dtype of the run, targets as the labels are. For `data`,
     `agents` and the options see `logistic`.
     """
-    for name, function in (("loss", loss), ("predict", predict), ("penalty", penalty)):
-        if not callable(function) and (function is not None or name == "loss"):
-            raise InputError(f"empirical({name}=…) must be a function, but is {brief(function)}.")
+    functions = {"loss": loss, "predict": predict, "penalty": penalty}
+    for name, function in functions.items():
+        if function is not None or name == "loss":
+            check_function(f"empirical({name}=…)", function, TAKES[name])
     finite = Range(-math.inf, math.inf, True, True, "It is the weight of the penalty.")
     alpha = finite.check("empirical(alpha=…)", alpha)
     start, unravel = flatten(params)
@@ -353,14 +356,28 @@ def empirical(
             f"{str(dataset.labels[0])!r}. Number them first."
         )
     problem = arrange(Model(unravel, loss, penalty, predict), start, dataset, agents, options, alpha)
-    two = problem.inputs[:2].astype(np.float32), problem.targets[:2]
-    shape = getattr(jax.eval_shape(loss, unravel(jnp.asarray(start)), *two), "shape", None)
-    if shape != (2,):
+    given = unravel(jnp.asarray(start)), problem.inputs[:2].astype(np.float32), problem.targets[:2]
+    for name, function in functions.items():
+        if function is not None:
+            _check_returned(name, function, given[: len(TAKES[name].split(", "))])
+    return problem
+
+
+TAKES = {"loss": "params, inputs, targets", "predict": "params, inputs", "penalty": "params"}
+"""The arguments of the functions that a user gives."""
+
+
+def _check_returned(name: str, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
+    """Raise InputError if a user's function fails on two samples, or does not return one number for each of them."""
+    what = f"empirical({name}=…), a function of ({TAKES[name]}) in JAX,"
+    shape = getattr(call_own(what, jax.eval_shape, function, *given), "shape", None)
+    if name == "penalty" and shape != ():
+        raise InputError(f"penalty must return one number, but returned shape {shape}.")
+    if name != "penalty" and shape != (2,):
         raise InputError(
-            f"loss must return one value for each sample, but for two samples it returned shape {shape}. "
+            f"{name} must return one value for each sample, but for two samples it returned shape {shape}. "
             "Leave out the mean over the batch: the problem takes it."
         )
-    return problem
 
 
 def load_for_problem(data: Any, options: Any) -> Dataset:
@@ -407,6 +424,7 @@ def arrange(
         longest=int(counts.max()),
         data_name=data.name,
         data_sha256=data.sha256,
+        agent_names=holder_names(data) if options["split"].startswith("column:") else None,
     )
 
 

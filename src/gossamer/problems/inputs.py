@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, UInt8, UInt32
 
+from gossamer.basics.arrays import check_sparse
 from gossamer.basics.pytrees import pytree
-from gossamer.basics.sparse import check_sparse
 from gossamer.data.dataset import Sparse
 from gossamer.problems import native
 from gossamer.problems.sparse_rows import Rows, compress

@@ -1,5 +1,6 @@
 """Linear models: logistic regression (the paper's problem), softmax regression and least squares."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Unpack
 
@@ -13,6 +14,8 @@ from gossamer.core import InputError, Range
 from gossamer.data import Dataset
 from gossamer.problems.classes import check_classes, cross_entropy, list_classes, number_classes, predict_class
 from gossamer.problems.empirical import DataOptions, Empirical, Model, arrange, load_for_problem, on_data
+
+WEIGHT = Range(0, np.inf, False, True, "0 leaves the penalty out.")
 
 SMALL_GRAM = 500
 """The largest Gram matrix of sparse rows, or columns, that is made dense."""
@@ -35,7 +38,7 @@ def logistic(
     out over agents (`gossamer.data.split`); `label` names the label's column in a table or frame; `test` is a test set
     of the same kind as `data`; `scale` brings each feature to mean 0 and standard deviation 1.
     """
-    alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("logistic(alpha=…)", alpha)
+    alpha = WEIGHT.check("logistic(alpha=…)", alpha)
     dataset = load_for_problem(data, options)
     check_classes("logistic regression", dataset)
     classes = dataset.classes
@@ -66,7 +69,7 @@ def softmax(
     $L_i = \lambda_{\max}(A_i^\top A_i) / (2 m_i) + 2\alpha$, because $\operatorname{diag}(p) - p p^\top$ has no
     eigenvalue above ½; for two classes no smaller constant will do. For the other arguments see `logistic`.
     """
-    alpha = Range(0, np.inf, False, True, "0 leaves the regulariser out.").check("softmax(alpha=…)", alpha)
+    alpha = WEIGHT.check("softmax(alpha=…)", alpha)
     dataset = load_for_problem(data, options)
     check_classes("softmax regression", dataset)
     classes = len(dataset.classes)
@@ -94,7 +97,7 @@ def least_squares(
     them. There is no offset: centre the targets, or add a column of ones. A test part is not used, as there is no
     accuracy. For the other arguments see `logistic`.
     """
-    alpha = Range(0, np.inf, False, True, "0 leaves the ridge out.").check("least_squares(alpha=…)", alpha)
+    alpha = WEIGHT.check("least_squares(alpha=…)", alpha)
     if options.get("test") is not None:
         raise InputError("least_squares has no accuracy, so a test set would not be used: leave out test.")
     dataset = load_for_problem(data, options)
@@ -131,16 +134,8 @@ def _predict_sign(x: Array, inputs: Array) -> Array:
     return jnp.where(inputs @ x > 0, 1, -1)
 
 
-def _logistic_smoothness(problem: Empirical) -> np.ndarray:
-    return curvatures(problem) / 4 + 2 * float(problem.alpha)
-
-
 def _scores(x: Array, inputs: Array) -> Array:
     return inputs @ x.reshape(inputs.shape[-1], -1)
-
-
-def _softmax_smoothness(problem: Empirical) -> np.ndarray:
-    return curvatures(problem) / 2 + 2 * float(problem.alpha)
 
 
 def _squared_loss(x: Array, inputs: Array, targets: Array) -> Array:
@@ -149,10 +144,6 @@ def _squared_loss(x: Array, inputs: Array, targets: Array) -> Array:
 
 def _ridge(x: Array) -> Array:
     return jnp.sum(x**2) / 2
-
-
-def _squared_smoothness(problem: Empirical) -> np.ndarray:
-    return curvatures(problem) + float(problem.alpha)
 
 
 def bounded_penalty(x: Array) -> Array:
@@ -194,13 +185,18 @@ def _largest_eigenvalue(rows: Any) -> float:
     return float(svds(rows, k=1, tol=1e-9, v0=start, return_singular_vectors=False)[0]) ** 2
 
 
-LOGISTIC = Model(_vector, _logistic_loss, bounded_penalty, _predict_sign, _logistic_smoothness, linear=True)
+def _smoothness(loss: float, penalty: float) -> Callable[[Empirical], np.ndarray]:
+    """Return the function for all L_i, from the largest second derivatives of a loss by its score and of a penalty."""
+    return lambda problem: curvatures(problem) * loss + penalty * float(problem.alpha)
+
+
+LOGISTIC = Model(_vector, _logistic_loss, bounded_penalty, _predict_sign, _smoothness(1 / 4, 2), linear=True)
 SOFTMAX = Model(
     _vector,
     partial(cross_entropy, _scores),
     bounded_penalty,
     partial(predict_class, _scores),
-    _softmax_smoothness,
+    _smoothness(1 / 2, 2),
     linear=True,
 )
-LEAST_SQUARES = Model(_vector, _squared_loss, _ridge, smoothness=_squared_smoothness, linear=True)
+LEAST_SQUARES = Model(_vector, _squared_loss, _ridge, None, _smoothness(1, 1), linear=True)

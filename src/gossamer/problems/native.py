@@ -12,11 +12,10 @@ import shutil
 import subprocess
 import threading
 import warnings
-from collections.abc import Callable, Hashable
 from contextlib import suppress
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import jax
 
@@ -33,23 +32,9 @@ TYPES = {"float32": "float", "float64": "double"} | {
 }
 """C++ types by the names of dtypes."""
 
-T = TypeVar("T")
-
-
-class once(Generic[T]):
-    """A `functools.cache` that computes each answer once, however many threads ask at the same time.
-
-    A kernel must not be compiled or registered twice.
-    """
-
-    def __init__(self, function: Callable[..., T]):
-        self._known, self._lock = functools.cache(function), threading.RLock()
-        self.cache_clear = self._known.cache_clear
-        functools.update_wrapper(self, function)
-
-    def __call__(self, *given: Hashable) -> T:
-        with self._lock:
-            return self._known(*given)
+LOCK = threading.RLock()
+"""A kernel must not be compiled or registered twice, however many threads ask for it at the same time: what is cached
+below is only reached while this is held."""
 
 
 @functools.cache
@@ -59,9 +44,14 @@ def likely() -> bool:
     return os.environ.get(SWITCH) != "0" and _compiler() is not None and not entry_points(group="jax_plugins")
 
 
-@once
 def ready() -> bool:
     """Return True if kernels are used on the CPU in this process. The first call compiles one, to see that it can."""
+    with LOCK:
+        return _ready()
+
+
+@functools.cache
+def _ready() -> bool:
     if os.environ.get(SWITCH) == "0" or _compiler() is None:
         return False
     try:
@@ -71,7 +61,7 @@ def ready() -> bool:
             f"native kernels are not used, so that sparse products are slower: {type(error).__name__}: {error}. "
             f"{SWITCH}=0 in the environment turns them off without a warning.",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=3,
         )
         return False
     return True
@@ -86,11 +76,12 @@ def lowering(name: str, number: str, column: str, value: str | None) -> Any:
     """Return JAX's rule that puts the kernel for these dtypes into a program, or None if there is none."""
     if number not in ("float32", "float64") or column not in TYPES or (value or number) not in TYPES:
         return None
-    return jax.ffi.ffi_lowering(target(name, number, column, value))
+    with LOCK:
+        return jax.ffi.ffi_lowering(_target(name, number, column, value))
 
 
-@once
-def target(name: str, number: str, column: str, value: str | None) -> str:
+@functools.cache
+def _target(name: str, number: str, column: str, value: str | None) -> str:
     """Return the name under which XLA knows a kernel for these dtypes. The first call compiles and registers it."""
     registered = f"gossamer_rows_{name}_{number}_{column}_{value or 'ones'}"
     handler = getattr(_library(number, column, value), f"gossamer_rows_{name}")
@@ -98,7 +89,7 @@ def target(name: str, number: str, column: str, value: str | None) -> str:
     return registered
 
 
-@once
+@functools.cache
 def _library(number: str, column: str, value: str | None) -> ctypes.CDLL:
     """Return the compiled kernels for these dtypes, from the cache if they are there."""
     file = cache.place() / f"rows-{number}-{column}-{value or 'ones'}-{_digest()}.so"

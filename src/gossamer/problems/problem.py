@@ -27,6 +27,8 @@ class Problem(abc.ABC):
     """The common point that every agent starts from."""
     honest: Int[Any, " honest"] | None = None
     """The agents of whom F is the mean, where that is not all of them: see `among`."""
+    agent_names: tuple[str, ...] | None = None
+    """The names of the agents in their order, where a column of a table or `holders` said who holds a row."""
 
     @abc.abstractmethod
     def local_loss(self, agent: Array, x: Float[Array, " d"]) -> Float[Array, ""]:
@@ -115,8 +117,12 @@ def cast(tree: Any, dtype: Any) -> Any:
     refuse_mistakable(tree)
 
     def leaf(a: Any) -> Array:
-        a = np.asarray(a) if not isinstance(a, jax.Array) else a
-        return jnp.asarray(a, dtype if jnp.issubdtype(a.dtype, jnp.floating) else None)
+        if isinstance(a, jax.Array):
+            return a.astype(dtype) if jnp.issubdtype(a.dtype, jnp.floating) else a
+        a = np.asarray(a)
+        with np.errstate(over="ignore"):  # a number beyond float32 becomes infinite
+            # `jnp.asarray` of NumPy's arrays would compile a program for each of their shapes
+            return jax.device_put(a.astype(dtype, copy=False) if jnp.issubdtype(a.dtype, jnp.floating) else a)
 
     return jax.tree.map(leaf, tree)
 
@@ -126,7 +132,7 @@ def _evaluate(problem: Problem, method: str, x: Any) -> np.ndarray:
     if x.shape != (problem.dim,):
         raise InputError(f"a point of this problem has shape ({problem.dim},), but x has shape {x.shape}.")
     with jax.enable_x64(True):
-        return np.asarray(call_method(method, cast(problem, np.float64), jnp.asarray(x)))
+        return np.asarray(call_method(method, cast(problem, np.float64), x))
 
 
 @partial(jax.jit, static_argnums=0)

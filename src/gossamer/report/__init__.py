@@ -35,7 +35,6 @@ def write(
     """
     if not studies:
         raise InputError("there is no study to report on: give at least one.")
-    page.check_verdicts(verdicts)
     return tables.write_file(Path(file), page.render(studies, verdicts, title, how_to_repeat, about))
 
 
@@ -53,18 +52,15 @@ def write_all(
     text = json.dumps(verdicts, indent=2, ensure_ascii=False) + "\n"
     tables.write_file(folder / "verdicts.json", text)
     write(studies, verdicts, folder / "report.html", title, how_to_repeat, about)
-    write_artifacts(studies, verdicts, folder, drawn=drawn)
+    write_artifacts(studies, folder, drawn=drawn)
 
 
-def write_artifacts(
-    studies: list[Study], verdicts: list[dict[str, Any]], folder: Path, *, drawn: bool = False
-) -> list[Path]:
-    """Write `figures` for a paper as PDF and PNG in a column's width, and `tables` as CSV and LaTeX.
+def write_artifacts(studies: list[Study], folder: Path, *, drawn: bool = False) -> list[Path]:
+    """Write `figures` for a paper as PDF and PNG in a column's width, and `tables` as CSV; ends of runs in LaTeX, too.
 
     A figure is named after its study, its variant and its axes: `bias-00-ring-loss-rounds.pdf`. Figures that `draw` has
     `drawn` before are left as they are.
     """
-    page.check_verdicts(verdicts)
     folder, written = Path(folder), []
     named: dict[str, Study] = {}
     for number, study in enumerate(studies):
@@ -78,12 +74,6 @@ def write_artifacts(
         chosen = page.chosen_settings(study)
         if chosen is not None:
             written.append(tables.write_file(Path(f"{stem}-tuning.csv"), chosen.write_csv()))
-            written.append(tables.write_latex(chosen, Path(f"{stem}-tuning.tex")))
-    if verdicts:
-        judged = _tabulate_verdicts(verdicts)
-        shown = judged.select("experiment", "claim", "measured", "verdict")
-        written.append(tables.write_file(folder / "tables" / "verdicts.csv", judged.write_csv()))
-        written.append(tables.write_latex(shown, folder / "tables" / "verdicts.tex"))
     return written
 
 
@@ -105,15 +95,3 @@ def draw(study: Study, folder: Path, name: str) -> list[Path]:
         stem = f"{name}-{place(variant, list(study.results).index(variant))}" if variant else name
         written += figures.save_both(axes, folder / f"{stem}-step-sizes")
     return written
-
-
-def _tabulate_verdicts(verdicts: list[dict[str, Any]]) -> pl.DataFrame:
-    """Return the verdicts as a table, with the ends of the interval in columns of their own."""
-    rows = []
-    for verdict in verdicts:
-        low, high = verdict["interval"] or (None, None)
-        row = {key: None if verdict[key] is None else str(verdict[key]) for key in ("experiment", "claim", "paper")}
-        measured = verdict["measured"]
-        row["measured"] = f"{measured:.6g}" if isinstance(measured, float) else str(measured)
-        rows.append(row | {"low": low, "high": high, "level": verdict["level"], "verdict": verdict["verdict"]})
-    return pl.DataFrame(rows, schema_overrides=dict.fromkeys(("low", "high", "level"), pl.Float64))

@@ -22,7 +22,7 @@ EDGE = 14.0
 
 def draw_network(facts: dict[str, Any]) -> Markup:
     """Draw the agents on a circle and their links; a line of text where there is nothing to draw."""
-    agents, edges = facts.get("agents"), facts.get("edges")
+    agents, edges, names = facts.get("agents"), facts.get("edges"), facts.get("agent_names")
     if agents and agents > LIMIT:
         return tag("p", f"Not drawn: {agents:,} agents are more than a drawing of {LIMIT} can show.", class_="note")
     if not agents or not edges:
@@ -38,19 +38,23 @@ def draw_network(facts: dict[str, Any]) -> Markup:
         degrees[j] += 1
     size = max(1.6, min(6.0, 240 / agents))
     faint = max(0.12, min(0.8, 120 / max(len(links), 1)))
-    # numbers alone, which need no escaping
-    dots = "".join(
-        f'<circle cx="{x:g}" cy="{y:g}" r="{size:g}"><title>agent {k}: {degree} neighbours</title></circle>'
+    dots = [
+        tag("circle", tag("title", f"{call(k, names)}: {degree} neighbours"), cx=f"{x:g}", cy=f"{y:g}", r=f"{size:g}")
         for k, ((x, y), degree) in enumerate(zip(places, degrees, strict=True))
-    )
-    drawn = Markup(f'<path d="{lines}" stroke-opacity="{faint:.2f}"/>{dots}')
+    ]
+    drawn = join_markup(Markup(f'<path d="{lines}" stroke-opacity="{faint:.2f}"/>'), *dots)
     about = f"network of {agents} agents with {len(links)} links"
     return tag("svg", drawn, viewBox="0 0 240 240", class_="network", role="img", aria_label=about)
 
 
+def call(agent: int, names: list[str] | None) -> str:
+    """Return the name of an agent, or its number where the agents have no names."""
+    return names[agent] if names else f"agent {agent}"
+
+
 def draw_split(facts: dict[str, Any]) -> Markup | None:
     """Draw how many rows of each class each agent holds, as stacked bars; None where there are no classes."""
-    counts, classes = facts.get("counts"), facts.get("classes")
+    counts, classes, names = facts.get("counts"), facts.get("classes"), facts.get("agent_names")
     if not counts or not classes:
         return None
     if len(counts) > LIMIT:
@@ -74,7 +78,7 @@ def draw_split(facts: dict[str, Any]) -> Markup | None:
             base -= tall
             if count:
                 boxes += f'<rect {across} y="{base:.1f}" height="{tall:.1f}" fill="{color}"/>'
-        parts.append(tag("g", tag("title", f"agent {agent}: {about or 'no rows'}"), Markup(boxes)))
+        parts.append(tag("g", tag("title", f"{call(agent, names)}: {about or 'no rows'}"), Markup(boxes)))
     for agent in range(0, len(counts), max(1, math.ceil(len(counts) / 12))):
         middle = f"{left + (agent + 0.5) * step:.1f}"
         parts.append(tag("text", str(agent), x=middle, y=high + 13, text_anchor="middle"))

@@ -22,7 +22,7 @@ from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import AXES, METRICS, Label
 from gossamer.networks import Network, NetworkComparison
 from gossamer.report import names, styles
-from gossamer.report.styles import COLORS, Look
+from gossamer.report.styles import Look
 from gossamer.report.tables import write_file
 from gossamer.results.statistics import half_width
 
@@ -54,6 +54,9 @@ BAR = 0.035
 
 MARKS = 8
 """About the markers of a curve."""
+
+ENDS = {"diverged": ("x", "all seeds diverged"), "reached": ("*", "target reached"), "stopped": ("|", "stopped")}
+"""The mark at the end of a curve that ends before the others, and what it means, by the status of its runs."""
 
 DRAWN_AGENTS = 100
 """The most agents of a graph that can still be read; beyond, only the curves are drawn."""
@@ -154,7 +157,7 @@ def band(rows: pl.DataFrame, metric: str, paid: str, log: bool) -> dict[str, np.
     )
     groups = groups.sort(paid)
     mean, half = groups["mean"].to_numpy(), half_width(groups["n"].to_numpy(), groups["std"].to_numpy())
-    undo = np.exp if log else (lambda values: values)
+    undo = np.exp if log else np.positive
     with np.errstate(over="ignore"):  # a run that diverges
         return {
             "x": groups[paid].to_numpy().astype(float),
@@ -179,8 +182,8 @@ def method_looks(result: "Result") -> dict[str, Look]:
     bias = result.mean_bias
     floor = None if bias is None else float((np.asarray(bias, float) ** 2).sum(1).mean())
     floor = floor if floor and math.isfinite(floor) else None
-    shown = names.name_labels(result)
-    return {label: Look(shown[label], styles.style_of(k), floor) for k, label in enumerate(result.labels)}
+    shown, looks = names.name_labels(result), styles.style_methods([method for method, _ in result.labels.values()])
+    return {label: Look(shown[label], look, floor) for label, look in zip(result.labels, looks, strict=True)}
 
 
 def variant_looks(study: "Study") -> dict[str, Look]:
@@ -208,8 +211,9 @@ def draw_curves(
 ) -> Axes:
     """Draw a metric against what was paid: for each algorithm the mean over replicates and its 95 % band.
 
-    Seeds that diverged are left out from the round in which they did, and the legend counts them. A dotted line is the
-    level ‖ē‖² that an absolute bias predicts for ‖∇F‖².
+    Seeds that diverged are left out from the round in which they did, and the legend counts them. A curve whose runs
+    all ended early has a mark at its end, which the legend explains. A dotted line is the level ‖ē‖² that an absolute
+    bias predicts for ‖∇F‖².
 
     Args:
         result: the runs.
@@ -238,8 +242,10 @@ def draw_curves(
     layout = find_layout(style)
     inches = layout.one if columns == 1 else layout.two / 2
     texts = {label: fill(text, int(LETTERS * inches)) for label, text in texts.items()}
+    early = {label: find_end(result, label) for label in texts}
+    marks = [end for end in ENDS if end in early.values()]
     with rc_context(layout.rc):
-        lines = sum(text.count("\n") + 1 for text in texts.values())
+        lines = sum(text.count("\n") + 1 for text in texts.values()) + len(marks)
         figure, axes = new_figure(style, columns, math.ceil(lines / columns_of_legend)) if ax is None else (None, ax)
         for number, (label, text) in enumerate(texts.items()):
             alive = result.of(label).filter(pl.col("status") != "diverged")
@@ -255,19 +261,29 @@ def draw_curves(
             look: Any = {"color": color, "linestyle": style_of_curve.line, "marker": style_of_curve.symbol}
             axes.plot(across, points["mean"], label=text.replace("$", r"\$"), markevery=places, **look)
             axes.fill_between(across, points["low"], points["high"], color=color, alpha=0.18, linewidth=0)
+            if len(across) and (end := early[label]):
+                axes.plot(across[-1], points["mean"][-1], ENDS[end][0], color=color, markersize=7, zorder=3)
             if x == "seconds" and len(across):
                 # a bar at the end of the curve is the interval of its seconds, over the clock's seeds
                 last = alive.filter(pl.col("round") == alive["round"].max())
                 low, high = (last[f"seconds_{end}"].drop_nulls() for end in ("low", "high"))
                 if len(low) and low.min() != high.max():
-                    ends = np.array([low.mean(), high.mean()], float)
-                    axes.plot(ends, [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
+                    bar = np.array([low.mean(), high.mean()], float)
+                    axes.plot(bar, [points["mean"][-1]] * 2, color=color, linewidth=2.4, solid_capstyle="butt")
+        for end in marks:
+            axes.plot([], [], ENDS[end][0], color="0.25", markersize=6, label=f"curve ends: {ENDS[end][1]}")
         if metric == FLOORED:
             _draw_floors(axes, list(looks.values()))
         label_axes(axes, metric_title(label_of_metric), AXES[x].title, log)
         if figure is not None:
             _draw_legend(figure, axes, columns_of_legend)
     return axes
+
+
+def find_end(result: "Result", label: str) -> str | None:
+    """Return why a method's curve ends early, a key of `ENDS`, where all its runs ended so; else None."""
+    statuses = result.of(label).group_by("seed", maintain_order=True).last()["status"].unique().to_list()
+    return statuses[0] if len(statuses) == 1 and statuses[0] in ENDS else None
 
 
 def _draw_floors(axes: Axes, looks: list[Look]) -> None:
@@ -311,10 +327,28 @@ def label_axes(axes: Axes, y: str, x: str, log: bool) -> None:
 # --- step sizes -------------------------------------------------------------------------------------------------------
 
 
-def order_methods(tried: pl.DataFrame, order: Sequence[str]) -> list[str]:
-    """Return the methods of which step sizes were tried, in the order that gives them the colours of their curves."""
+class StepLine(NamedTuple):
+    """A method's ends by its step size."""
+
+    text: str
+    style: styles.Style
+    points: dict[str, np.ndarray]
+    """The mean and its interval, as `band` returns them."""
+    stable: np.ndarray
+    """The step sizes that are stable in every replicate."""
+
+
+def step_lines(tried: pl.DataFrame, order: Sequence[str], log: bool) -> list[StepLine]:
+    """Return a line for each method, in this order, with the styles of its curves."""
     methods = {str(name): str(name).partition(" (")[0] for name in tried["algorithm"].unique(maintain_order=True)}
-    return sorted(methods, key=lambda name: order.index(methods[name]) if methods[name] in order else len(order))
+    ordered = sorted(methods, key=lambda name: order.index(methods[name]) if methods[name] in order else len(order))
+    lines, looks = [], styles.style_methods([methods[name] for name in ordered])
+    for name, look in zip(ordered, looks, strict=True):
+        own = tried.filter(pl.col("algorithm") == name)
+        stable = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"].to_numpy()
+        points = band(own, "value", "eta", log)
+        lines.append(StepLine(names.display_name(name), look, points, stable))
+    return lines
 
 
 def needs_log(tried: pl.DataFrame) -> bool:
@@ -332,15 +366,13 @@ def draw_step_sizes(
     are the stable ranges, the line above them heavy. The axis is logarithmic where it is usual, or ends lie far apart.
     `order` is that of the methods; that of the rows if not given.
     """
-    log, methods = label.log or needs_log(tried), order_methods(tried, order)
+    log = label.log or needs_log(tried)
+    lines = step_lines(tried, order, log)
     with rc_context(find_layout(style).rc):
-        figure, axes = new_figure(style, columns, math.ceil(len(methods) / (2 * columns)))
-        for number, name in enumerate(methods):
-            own, look = tried.filter(pl.col("algorithm") == name), styles.style_of(number)
-            points = band(own, "value", "eta", log)
-            always = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"].to_numpy()
+        figure, axes = new_figure(style, columns, math.ceil(len(lines) / (2 * columns)))
+        for number, (name, look, points, always) in enumerate(lines):
             # nan breaks the heavy line where the step is not stable
-            heavy, text = np.isin(points["x"], always), names.display_name(name).replace("$", r"\$").lstrip("_")
+            heavy, text = np.isin(points["x"], always), name.replace("$", r"\$").lstrip("_")
             axes.plot(points["x"], points["mean"], color=look.color, marker=look.symbol, linewidth=0.8, label=text)
             axes.plot(points["x"], np.where(heavy, points["mean"], np.nan), color=look.color, linewidth=2.2)
             axes.fill_between(points["x"], points["low"], points["high"], color=look.color, alpha=0.18, linewidth=0)
@@ -350,7 +382,7 @@ def draw_step_sizes(
         axes.set_xscale("log")
         label_axes(axes, metric_title(label), r"step size $\eta$", log)
         # the bars at the foot have their room, which no curve enters
-        room, scale = BAR * (len(methods) + 0.7), axes.yaxis.get_transform()
+        room, scale = BAR * (len(lines) + 0.7), axes.yaxis.get_transform()
         low, high = scale.transform(np.array(axes.get_ylim()))
         bottom = scale.inverted().transform(np.array([low - (high - low) * room / (1 - room)]))
         axes.set_ylim(bottom=float(bottom[0]))
@@ -367,6 +399,7 @@ def draw_front(recommendation: "Recommendation") -> Figure:
     The black line is the lowest error so far.
     """
     layout, label = LAYOUTS["plain"], METRICS[recommendation.criterion].label
+    looks = styles.style_methods([row["method"].split(" ")[0] for row in recommendation.ranking])
     with rc_context(layout.rc):
         figure = PaperFigure(layout.rc, figsize=(layout.two, layout.one * 0.8), layout="constrained")
         for place, paid in enumerate(("seconds", "bytes")):
@@ -377,7 +410,7 @@ def draw_front(recommendation: "Recommendation") -> Figure:
             for number, (name, curve) in enumerate(recommendation.curves.items()):
                 # round 0 has paid nothing, which a logarithmic axis cannot show
                 x, mean, low, high = (np.array(curve[key][1:]) for key in (paid, "mean", "low", "high"))
-                x, color = factor * x, COLORS[number % len(COLORS)]
+                x, color = factor * x, looks[number].color
                 axes.plot(x, mean, color=color, linewidth=1.2, label=f"{number + 1}. {name}")
                 axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
                 every += list(zip(x.tolist(), mean.tolist(), strict=True))

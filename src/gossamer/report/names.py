@@ -1,9 +1,7 @@
 """Display names of methods and variants: proper names, and the numbers in which variants differ."""
 
 import re
-import tomllib
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any
 
 import polars as pl
@@ -13,10 +11,10 @@ from gossamer.basics.text import SYMBOLS
 from gossamer.report import styles
 from gossamer.report.styles import Look
 from gossamer.results.result import Result
-from gossamer.results.study import Study
+from gossamer.results.study import Study, flatten, read_spec, variant_spec
 
-WORDS = {("redraw", False): "drawn once", ("redraw", True): "redrawn"}
-"""Choices that have words of their own."""
+WORDS = {"redraw": ("drawn once", "redrawn")}
+"""Words for the choices between False and True that have some."""
 
 COUNTED = re.compile(r"([a-z][a-z-]*):(\d+(?:\.\d+)?)")
 """A choice with a number, such as mixed:0.25."""
@@ -70,6 +68,9 @@ def name_variants(study: Study) -> dict[str, Look]:
     """Return the name and style of each variant. Where they differ in a number, it is both: μ = 0.0004."""
     ordered = _order_by_number(study) or _order_by_gap(study)
     if ordered is None:
+        methods = [algorithm for result in study.results.values() for algorithm, _ in result.states]
+        if len(methods) == len({*methods}) == len(study.results):  # a method each: it keeps its style
+            return dict(zip(study.results, map(Look, study.results, styles.style_methods(methods)), strict=True))
         return {name: Look(name, styles.style_of(number)) for number, name in enumerate(study.results)}
     families = list(dict.fromkeys(family for _, family, _ in ordered.values()))
     named = {}
@@ -138,37 +139,22 @@ def _order_by_gap(study: Study) -> Order | None:
 
 
 def _flatten_specs(study: Study) -> dict[str, dict[str, Any]] | None:
-    """Return the spec of each variant as one level of keys; None where the spec does not describe these variants."""
-    if not 3 <= len(study.results) <= MOST:
+    """Return the spec of each variant as one level of keys, in which a choice such as mixed:0.25 is a number.
+
+    None where the spec does not describe these variants.
+    """
+    listed = {table.get("name") for table in read_spec(study.spec).get("variant", [])}
+    if not 3 <= len(study.results) <= MOST or listed != set(study.results):
         return None
-    try:
-        spec = tomllib.loads(study.spec)
-        listed = {str(variant["name"]): variant for variant in spec["variant"]}
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, RecursionError):
-        return None
-    if set(listed) != set(study.results):
-        return None
-    flat = {}
+    flat: dict[str, dict[str, Any]] = {}
     for name in study.results:
-        whole = {**spec, **listed[name]}
-        for key, value in listed[name].items():
-            if isinstance(spec.get(key), dict) and isinstance(value, dict):
-                whole[key] = {**spec[key], **value}
-        flat[name] = dict(_flatten("", {key: value for key, value in whole.items() if key not in NOT_SHOWN}))
+        flat[name] = {}
+        for key, value in flatten(variant_spec(study.spec, name)):
+            if re.split(r"\W", key)[0] not in NOT_SHOWN:
+                counted = COUNTED.fullmatch(value) if isinstance(value, str) else None
+                key, value = (f"{key}.{counted[1]}", float(counted[2])) if counted else (key, value)
+                flat[name][key] = value
     return flat
-
-
-def _flatten(before: str, value: Any) -> Iterable[tuple[str, Any]]:
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield from _flatten(f"{before}.{key}", inner)
-    elif isinstance(value, list):
-        for number, inner in enumerate(value):
-            yield from _flatten(f"{before}.{number}", inner)
-    elif isinstance(value, str) and (counted := COUNTED.fullmatch(value)):
-        yield f"{before}.{counted[1]}", float(counted[2])
-    else:
-        yield before, value
 
 
 def _symbol(key: str) -> str:
@@ -180,8 +166,8 @@ def _describe(key: str, value: Any) -> str:
     """Return a value of a spec in words."""
     if value is None or isinstance(value, str):
         return value or ""
-    if (word := WORDS.get((key.rpartition(".")[2], value))) is not None:
-        return word
+    if isinstance(value, bool) and (words := WORDS.get(key.rpartition(".")[2])):
+        return words[value]
     number = f"{value:g}".replace("-", "−") if isinstance(value, float) else value
     return f"{_symbol(key)} = {number}"
 

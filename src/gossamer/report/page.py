@@ -4,10 +4,11 @@ import base64
 import hashlib
 import json
 import math
-import tomllib
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from importlib.resources import files
 from itertools import groupby
 from typing import Any
@@ -20,15 +21,15 @@ from scipy.stats import rankdata
 from gossamer.basics.html import Markup
 from gossamer.basics.table import Table
 from gossamer.basics.text import SYMBOLS, format_duration, format_number, format_value, plural
-from gossamer.core import InputError, nearest
 from gossamer.metrics import AXES
 from gossamer.report import names, styles
 from gossamer.report.drawings import draw_claim, draw_network, draw_split, format_ends, short
-from gossamer.report.figures import FLOORED, band, bias_floors, needs_log, order_methods
+from gossamer.report.figures import FLOORED, StepLine, band, bias_floors, find_end, method_looks, needs_log, step_lines
 from gossamer.report.tables import HALF
 from gossamer.results.result import Result
 from gossamer.results.statistics import interval
-from gossamer.results.study import SIDE_BY_SIDE, TUNING, Study
+from gossamer.results.study import SIDE_BY_SIDE, TUNING, Study, variant_spec
+from gossamer.results.verdicts import MethodVerdicts
 
 ROOM = 7_800_000
 """The bytes that a report may have; curves are thinned until it fits."""
@@ -50,9 +51,6 @@ FEWEST_VARIANTS = 3
 
 SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–"}
 """Verdicts, each with a sign that tells it without colour."""
-
-KEYS = ("experiment", "claim", "paper", "measured", "interval", "level", "verdict")
-"""Keys of a verdict."""
 
 FACTS = {
     "agents": "agents",
@@ -88,7 +86,7 @@ def render(
     anchors = {study.name: (f"study-{number}", study.title or study.name) for number, study in enumerate(studies)}
     # StrictUndefined: a name that the template misspells is an error, and no gap in the page
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"signs": SIGNS, "count": plural}
+    environment.globals |= {"signs": SIGNS, "count": plural, "shown": format_value}
     page = environment.from_string(_read_resource("page.html")).render(
         title=title,
         # the page shows what others wrote: even if an escape were missing, their scripts would not run
@@ -166,16 +164,6 @@ def _read_resource(name: str) -> str:
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
-def check_verdicts(verdicts: list[dict[str, Any]]) -> None:
-    """Raise InputError if a verdict lacks one of its parts, or says what no verdict says."""
-    for number, verdict in enumerate(verdicts):
-        for key in KEYS:
-            if key not in verdict:
-                raise InputError(f"verdict {number} has no {key!r}; it has {', '.join(verdict) or 'nothing'}.")
-        if verdict["verdict"] not in SIGNS:
-            raise InputError(f"verdict {number} is {verdict['verdict']!r}; {nearest(str(verdict['verdict']), SIGNS)}")
-
-
 def _verdict_values(verdicts: list[dict[str, Any]], anchors: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
     """Return the claims by experiment; `anchors` has the anchor and the title of each study by name."""
     groups = []
@@ -251,7 +239,7 @@ def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[
         ]
     head = ["Until", *(axis["short"] for axis in data["axes"])]
     tuned = dict.fromkeys(str(grid["variant"]) for grid in extras["tuning"])
-    edges, counts = ("network", "agents", "gap", "edges"), ("classes", "counts")
+    edges, counts = ("network", "agents", "gap", "edges", "agent_names"), ("classes", "counts", "agent_names")
     whole = {variant or "result": result.manifest for variant, result in study.results.items()}
     return {
         "number": number,
@@ -264,6 +252,7 @@ def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[
         "step_variants": [texts.get(str(entry["variant"]), str(entry["variant"])) for entry in extras["steps"]],
         "profile": extras["profile"],
         "ranks": _rank_table(extras["profile"]) if extras["profile"] else None,
+        "judged": _judged_values(study, data),
         "summary": _summary_table(study),
         "tuned_variants": [texts.get(name, name) for name in tuned],
         "tuned_methods": list(dict.fromkeys(grid["algorithm"] for grid in extras["tuning"])),
@@ -275,6 +264,44 @@ def _study_values(number: int, study: Study, data: dict[str, Any], extras: dict[
         "provenance": _provenance_table(study),
         "manifests": json.dumps(whole, indent=2, ensure_ascii=False, default=str),
     }
+
+
+def judge_study(study: Study) -> MethodVerdicts | None:
+    """Return the verdicts between a study's methods; None where nothing was measured that they could be judged by."""
+    measured = [set(result.measured) for result in study.results.values()]
+    if not measured or not set.intersection(*measured):
+        return None
+    judged = study.verdicts(None if all("loss" in own for own in measured) else sorted(set.intersection(*measured))[0])
+    return judged if judged.verdicts or judged.notes else None
+
+
+def _judged_values(study: Study, data: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the verdicts between methods, with display names and the numbers of the methods' looks."""
+    judged = judge_study(study)
+    if judged is None:
+        return None
+    texts = {label: text for result in study.results.values() for label, text in names.name_labels(result).items()}
+    looks = {method["label"]: number for number, method in enumerate(data["methods"])}
+
+    def named(label: str, effect: str = "") -> dict[str, Any]:
+        text = texts.get(label, label)  # variants are compared where each has one method
+        return {"name": text, "look": looks.get(text, ""), "effect": effect}
+
+    standings = [
+        {
+            "where": where,
+            "leader": named(leader),
+            "others": {words: [named(name, effect) for name, effect in several] for words, several in others.items()},
+        }
+        for where, leader, others in judged.standings
+    ]
+    notes = judged.notes
+    for label in sorted(texts, key=len, reverse=True):
+        notes = tuple(re.sub(rf"(^|: ){re.escape(label)} is not", rf"\1{texts[label]} is not", note) for note in notes)
+    shown = [replace(one, first=named(one.first)["name"], second=named(one.second)["name"]) for one in judged.verdicts]
+    table = replace(judged, verdicts=tuple(shown)).layout()
+    hint = " ".join([*[judged.terms] * bool(shown), *notes])
+    return {"standings": standings, "hint": hint, "pairs": table if len(shown) > 1 else None}
 
 
 def _rank_table(profile: dict[str, Any]) -> Table:
@@ -377,18 +404,13 @@ def _provenance_table(study: Study) -> Table:
 
 def find_axes(result: Result) -> dict[str, str]:
     """Return the x-axes of a result that were counted, and their columns."""
-    frame = result.frame()
-    return {name: column for name, column in result.axes.items() if _has(frame, column)}
+    return {name: column for name, column in result.axes.items() if result.has(column)}
 
 
 def find_metrics(result: Result) -> list[str]:
     """Return the metrics that were measured along the runs, at more than one round."""
     rounds = {name: result.table.filter(pl.col(name).is_not_null())["round"].n_unique() for name in result.measured}
     return [name for name, count in rounds.items() if count > 1]
-
-
-def _has(frame: pl.DataFrame, name: str) -> bool:
-    return name in frame.columns and frame[name].null_count() < len(frame)
 
 
 def curves(study: Study) -> dict[str, Any]:
@@ -402,6 +424,8 @@ def curves(study: Study) -> dict[str, Any]:
     methods = list(dict.fromkeys(label for result in results for label in result.labels))
     named, bias = names.name_variants(study), bias_floors(study)
     proper = {label: text for result in results for label, text in names.name_labels(result).items()}
+    algorithms = {label: algorithm for result in results for label, (algorithm, _) in result.labels.items()}
+    looks = styles.style_methods([algorithms[label] for label in methods])
     variants = []
     for variant, result in drawn.items():
         labels = result.labels
@@ -420,8 +444,8 @@ def curves(study: Study) -> dict[str, Any]:
         "methods": [
             {"label": named[label].text, **named[label].style.web()}
             if merged
-            else {"label": proper[label], **styles.style_of(number).web()}
-            for number, label in enumerate(methods)
+            else {"label": proper[label], **look.web()}
+            for label, look in zip(methods, looks, strict=True)
         ],
         "variants": variants,
     }
@@ -431,15 +455,10 @@ def _first_metric(study: Study, measured: list[str]) -> int:
     """Return the metric that is shown first: ‖∇F‖² where gradients are biased, else the first that was measured."""
     if FLOORED not in measured:
         return 0
-    biased = bool(bias_floors(study))
-    for text in {study.spec, *(result.spec or "" for result in study.results.values())}:
-        try:
-            spec = tomllib.loads(text)
-            oracles = [spec.get("oracle", {}), *(variant.get("oracle", {}) for variant in spec.get("variant", []))]
-            biased = biased or any(bool(oracle.get("stages")) for oracle in oracles)
-        except (tomllib.TOMLDecodeError, AttributeError, TypeError, RecursionError):
-            continue  # a result may hold any spec
-    return measured.index(FLOORED) if biased else 0
+    specs = [variant_spec(study.spec, variant) for variant in study.results]
+    specs += [variant_spec(result.spec) for result in study.results.values()]
+    has_stages = any("stages" in spec.get("oracle", {}) for spec in specs)
+    return measured.index(FLOORED) if has_stages or bias_floors(study) else 0
 
 
 def _first_view(study: Study, methods: list[str]) -> int:
@@ -464,6 +483,7 @@ def _method(
     """Return the bands of a method for the metrics `up`, and what was paid along the axes `across`."""
     rows = result.of(label)
     alive = rows.filter(pl.col("status") != "diverged")
+    measured = [name for name in up if name in rows.columns and rows[name].null_count() < len(rows)]
     others = [column for column in columns.values() if column != "round"]
     marks = alive.group_by("round").agg(pl.col(others).mean()).sort("round")
     position = {mark: k for k, mark in enumerate(marks["round"].to_list())}
@@ -472,9 +492,10 @@ def _method(
         "setting": result.labels[label][1],
         "seeds": len(result.seeds),
         "diverged": rows.filter(pl.col("status") == "diverged").height,
+        "ended": find_end(result, label),
         "x": [paid.get(name) for name in across],
         "bands": [
-            [_band(alive, name, log, position) if _has(rows, name) else None for log in (False, True)] for name in up
+            [_band(alive, name, log, position) if name in measured else None for log in (False, True)] for name in up
         ],
     }
 
@@ -551,26 +572,25 @@ def sensitivity(study: Study) -> list[dict[str, Any]]:
         label, tried = study.results[variant].metrics.get(criterion), study.step_sizes(variant)
         if label is None:
             continue
-        methods = order_methods(tried, [name for name, _ in study.results[variant].states])
         log = label.log or needs_log(tried)
-        lines = [_line(tried.filter(pl.col("algorithm") == name), name, k, log) for k, name in enumerate(methods)]
+        order = [name for name, _ in study.results[variant].states]
+        lines = [_line_values(line) for line in step_lines(tried, order, log)]
         shown = [line for line in lines if line["eta"]]
         if shown and max(len(line["eta"]) for line in shown) > 1:
             drawn.append({"variant": variant, "title": f"{label.text}, at the end", "log": log, "methods": shown})
     return drawn
 
 
-def _line(own: pl.DataFrame, name: str, number: int, log: bool) -> dict[str, Any]:
-    points = band(own, "value", "eta", log)
-    always = own.group_by("eta").agg(pl.col("stable").all()).filter("stable")["eta"].to_numpy()
+def _line_values(line: StepLine) -> dict[str, Any]:
+    points = line.points
     kept = np.isfinite(points["mean"]) & np.isfinite(points["low"]) & np.isfinite(points["high"]) & (points["x"] > 0)
     rounded = {key: [float(f"{value:.5g}") for value in values[kept]] for key, values in points.items()}
     return {
-        "label": names.display_name(name),
-        **styles.style_of(number).web(),
+        "label": line.text,
+        **line.style.web(),
         "eta": rounded["x"],
         **{key: rounded[key] for key in ("mean", "low", "high")},
-        "stable": [float(always.min()), float(always.max())] if len(always) else None,
+        "stable": [float(line.stable.min()), float(line.stable.max())] if len(line.stable) else None,
     }
 
 
@@ -597,14 +617,14 @@ def profile(study: Study, metric: str) -> dict[str, Any] | None:
     # rounded, so that ratios that are equal but for the last bits are one step of the profile
     finite = np.unique(np.round(ratios[np.isfinite(ratios)], 6))
     factors = [*finite.tolist(), float(finite.max()) * 1.2]  # the last step is drawn to beyond its factor
-    shown, ranks = names.name_labels(first), _ranks(ends)
+    ranks, looks = _ranks(ends), method_looks(first)
     methods = []
     for number, label in enumerate(shared):
         mean, half = interval(ranks[:, number])
         methods.append(
             {
-                "label": shown[label],
-                **styles.style_of(list(first.labels).index(label)).web(),
+                "label": looks[label].text,
+                **looks[label].style.web(),
                 "shares": [float((np.round(ratios[:, number], 6) <= factor).mean()) for factor in factors],
                 "rank": mean,
                 "half": None if math.isnan(half) else half,
@@ -642,7 +662,7 @@ def tuning_grids(study: Study) -> list[dict[str, Any]]:
         return []
     hyper = [name for name in study.tuning.columns if name not in TUNING]
     merged = study.tuning.group_by("variant", "algorithm", "setting", *hyper, maintain_order=True).agg(
-        pl.col("value").mean(), pl.col("diverged").sum(), pl.col("extension").min(), pl.col("chosen").any()
+        pl.col("value").mean(), pl.col("diverged").sum(), pl.col("stage").min(), pl.col("chosen").any()
     )
     return [
         {"variant": str(variant), "algorithm": str(algorithm), **_grid(tried)}
@@ -656,10 +676,12 @@ def chosen_settings(study: Study) -> pl.DataFrame | None:
         return None
     tried = ["variant", "replicate", "algorithm"]
     counts = study.tuning.group_by(tried).agg(
-        pl.len().alias("settings"), (pl.col("diverged") > 0).sum().alias("settings_diverged"), pl.col("extension").max()
+        pl.len().alias("settings"),
+        (pl.col("diverged") > 0).sum().alias("settings_diverged"),
+        (pl.col("stage").max() + 1).alias("stages"),
     )
     best = study.tuning.filter("chosen").select(*tried, "setting", "value")
-    table = best.join(counts, on=tried, how="left", maintain_order="left").rename({"extension": "extensions"})
+    table = best.join(counts, on=tried, how="left", maintain_order="left")
     table = table if study.tuning["replicate"].n_unique() > 1 else table.drop("replicate")
     return table if len(study.results) > 1 else table.drop("variant")
 
@@ -691,7 +713,7 @@ def _grid(tried: pl.DataFrame) -> dict[str, Any]:
                 "setting": row["setting"],
                 "value": row["value"] if row["value"] is not None and math.isfinite(row["value"]) else None,
                 "diverged": int(row["diverged"] or 0),
-                "extension": int(row["extension"] or 0),
+                "stage": int(row["stage"] or 0),
                 "chosen": bool(row["chosen"]),
             }
             for row in rows

@@ -9,20 +9,18 @@ import numpy as np
 import polars as pl
 
 from gossamer.basics.files import write
-from gossamer.basics.table import LaTeX, Table, escape_latex
+from gossamer.basics.text import GREEK
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import Label
 from gossamer.report.names import display_name
-from gossamer.results.statistics import LEVEL, difference
+from gossamer.results.comparison import Ends
+from gossamer.results.statistics import difference, joint_level
 
 if TYPE_CHECKING:
     from gossamer.results.result import Summary
 
 HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""
-
-LONG = 30
-"""A column with a text longer than this is wrapped."""
 
 RULE = (
     "% Means over replicates and half-widths of 95 % intervals. Bold: not distinguishable from the best of its column\n"
@@ -33,29 +31,40 @@ RULE = (
 NARROWED = r"\noindent\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 """LaTeX that scales a table down to the width of the text if it is wider."""
 
+LATEX = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': "''",  # LaTeX's default encoding has no \textquotedbl
+    **{letter: f"\\{letter}" for letter in "&%$#_{}"},
+    **{letter: f"{{{letter}}}" for letter in "[]*"},  # after \\ they would begin its options
+    "±": r"$\pm$",
+    "·": r"$\cdot$",
+    "−": "$-$",
+    "×": r"$\times$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "≈": r"$\approx$",
+    "∞": r"$\infty$",
+    "→": r"$\to$",
+    "∇": r"$\nabla$",
+    "‖": r"$\|$",
+    "²": "$^2$",
+    "ᵢ": "$_i$",
+    **{letter: rf"$\{name}$" for name, letter in GREEK.items()},
+    "\u0304": r"$\bar{}$",  # a combining bar, over the letter before it
+}
+"""Characters that LaTeX takes for commands, or that its fonts lack."""
+
 
 def write_file(path: Path, data: str | bytes) -> Path:
     """Write a file atomically, with its directory if there is none."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        write(path, data.encode(errors="replace") if isinstance(data, str) else data)
-    except OSError as error:
-        raise InputError(f"cannot write {path}: {error.strerror or error}.") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, data.encode(errors="replace") if isinstance(data, str) else data)
     return path
-
-
-def write_latex(frame: pl.DataFrame, path: Path) -> Path:
-    """Write a table for LaTeX's package booktabs, with four significant digits.
-
-    Columns without a value are left out. Long texts are wrapped, and such a table goes on over pages, by the package
-    longtable.
-    """
-    frame = frame.select(name for name in frame.columns if frame[name].null_count() < len(frame))
-    lengths = [frame[name].str.len_chars().max() if frame[name].dtype == pl.String else 0 for name in frame.columns]
-    long = [k for k, length in enumerate(lengths) if isinstance(length, int) and length > LONG]
-    width = max(0.9 - 0.2 * (len(lengths) - len(long)), 0.3) / max(len(long), 1)
-    table = Table(frame.columns, frame.rows(), [kind.is_numeric() for kind in frame.dtypes])
-    return write_file(path, table.latex(dict.fromkeys(long, width), pages=bool(long)))
 
 
 def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
@@ -80,28 +89,36 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
     counts = frame.group_by(["variant", "algorithm"] if several else ["algorithm"]).len()
     # several settings of one algorithm are told apart by the settings
     doubled = set(counts.filter(pl.col("len") > 1)["algorithm"])
-    rows, rules = [], set()
+    rows: list[str] = []
     for group in frame.partition_by("variant", maintain_order=True) if several else [frame]:
         variant = group["variant"][0] if several else None
         bold = {name: _find_best(summary.ends, variant, name, group, labels) for name in names}
-        rules |= {len(rows)} if rows else set()
+        rows += [r"\midrule"] if rows else []
         for place, row in enumerate(group.iter_rows(named=True)):
             key = row["algorithm"], row["setting"]
             method = display_name(key[0]) + (f" ({key[1]})" if key[0] in doubled else "")
             method += f" ({row['diverged']} of {row['seeds']} diverged)" if row["diverged"] else ""
-            cells: list[Any] = [variant if place == 0 else "", method] if several else [method]
+            cells = [escape_latex(method)]
+            cells = [escape_latex(str(variant)) if place == 0 else "", *cells] if several else cells
             for name in names:
                 value = row[name]
                 if value is None or math.isnan(value):
-                    cells.append(None)
+                    cells.append("--")
                 else:
                     text = format_interval(value, row[name + HALF])
-                    cells.append(LaTeX(rf"$\mathbf{{{text}}}$" if key in bold[name] else f"${text}$"))
-            rows.append(cells)
+                    cells.append(rf"$\mathbf{{{text}}}$" if key in bold[name] else f"${text}$")
+            rows.append(" & ".join(cells) + r" \\")
     front = ["Variant", "Method"] if several else ["Method"]
-    head = [*front, *(LaTeX(_head(name, labels)) for name in names)]
-    table = Table(head, rows, [False] * len(front) + [True] * len(names))
-    return "\n".join([RULE, NARROWED, table.latex(rules=rules).rstrip() + "}", ""])
+    lines = [
+        rf"\begin{{tabular}}{{{'l' * len(front)}{'r' * len(names)}}}",
+        r"\toprule",
+        " & ".join([*front, *(_head(name, labels) for name in names)]) + r" \\",
+        r"\midrule",
+        *rows,
+        r"\bottomrule",
+        r"\end{tabular}}",
+    ]
+    return "\n".join([RULE, NARROWED, *lines, ""])
 
 
 def format_interval(value: float, half: float | None) -> str:
@@ -127,6 +144,12 @@ def format_interval(value: float, half: float | None) -> str:
     return rf"{text} \cdot 10^{{{power}}}" if scaled else text
 
 
+def escape_latex(text: str) -> str:
+    """Return text in one line of which LaTeX takes no character for a command."""
+    shown = " ".join(text.split()).translate(str.maketrans(LATEX))
+    return shown.replace("--", "-{}-")  # which would be a dash
+
+
 def _head(name: str, labels: Mapping[str, Label]) -> str:
     label = labels.get(name)
     return escape_latex(name) if label is None else f"${label.latex}$" if label.latex else escape_latex(label.text)
@@ -141,17 +164,14 @@ def _find_best(
         return set()
     runs = ends if variant is None else ends.filter(pl.col("variant") == variant)
 
-    def replicates(key: tuple[str, str]) -> dict[int, float]:
-        own = runs.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
-        return dict(own.group_by("replicate", maintain_order=True).agg(pl.col(metric).mean()).iter_rows())
-
+    # the best is chosen by its mean, so every method is compared with it and not with each other
     higher = metric in labels and labels[metric].better == "higher"
     top = whole.sort(metric, descending=higher, maintain_order=True).row(0, named=True)
-    best = replicates((top["algorithm"], top["setting"]))
-    level = 1 - (1 - LEVEL) / max(1, len(group) - 1)  # Bonferroni over the methods that are compared with the best
+    best = Ends.of(runs, (top["algorithm"], top["setting"]), metric).values
+    level = joint_level(len(group) - 1)  # over the methods that are compared with the best
     chosen = set()
     for key in whole.select("algorithm", "setting").iter_rows():
-        own = replicates(key)
+        own = Ends.of(runs, key, metric).values
         shared = [replicate for replicate in best if replicate in own]
         if len(shared) < 2:  # no interval, and so nothing to tell apart by
             return set()

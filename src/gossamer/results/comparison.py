@@ -1,7 +1,6 @@
 """Comparison of two runs: their differences, and whether their ends differ by more than chance."""
 
 import math
-import tomllib
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -12,19 +11,27 @@ from gossamer.basics.html import tag
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_number, some
 from gossamer.core import InputError, brief
-from gossamer.results.result import Key, Result
-from gossamer.results.statistics import LEVEL, by_replicate, difference, interval
-from gossamer.results.study import ROUNDING, Study, describe_differences, find_differences, flatten, study_of
+from gossamer.results.result import Key, Result, last_rows
+from gossamer.results.statistics import by_replicate, difference, interval, joint_level
+from gossamer.results.study import (
+    ROUNDING,
+    Study,
+    describe_differences,
+    find_differences,
+    flatten,
+    read_spec,
+    study_of,
+)
 
 LEFT_OUT = ("consensus",)
 """Metrics of a summary that do not measure how good a model is."""
 
 
 class Ends(NamedTuple):
-    """The ends of the runs of one method, for one metric."""
+    """The runs of one method at one point each, such as their ends, for one metric."""
 
     values: dict[int, float]
-    """By replicate; seeds that diverged have none."""
+    """The mean of each replicate; seeds that diverged have none."""
     replicates: dict[int, int]
     """The replicate of each seed."""
     last: int
@@ -32,13 +39,14 @@ class Ends(NamedTuple):
     diverged: int
 
     @staticmethod
-    def of(result: Result, key: Key, metric: str) -> "Ends":
-        own = result.table.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
-        last = own.group_by("seed", maintain_order=True).last()
-        alive = last.filter((pl.col("status") != "diverged") & pl.col(metric).is_finite())
-        replicates = dict(last.select("seed", "replicate").iter_rows())
+    def of(rows: pl.DataFrame, key: Key, metric: str) -> "Ends":
+        """Return those of a method among rows that have each run once."""
+        own = rows.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
+        alive = own.filter((pl.col("status") != "diverged") & pl.col(metric).is_finite())
+        replicates = dict(own.select("seed", "replicate").iter_rows())
+        # the seeds of one tuning are not independent: they are averaged before anything is compared
         values = by_replicate(dict(alive.select("seed", metric).iter_rows()), replicates)
-        return Ends(values, replicates, int(last["round"].to_numpy().max()), len(last) - len(alive))
+        return Ends(values, replicates, int(own["round"].to_numpy().max()), len(own) - len(alive))
 
 
 @dataclass(frozen=True)
@@ -111,7 +119,7 @@ class Comparison:
         parts += [[f"only in {name}: {some(names, 20)}"] for name, names in zip("AB", self.only, strict=True) if names]
         alike = "the specs are the same" if self.spec is not None else "no specs: an oracle is known by a spec only"
         parts += [["specs differ (A | B):", *list_changes(self.spec)]] if self.spec else [[alike]]
-        same = ["the same code, versions and machine"]
+        same = ["the same version of Gossamer, packages and machine; code of your own is not compared"]
         parts += [["made by (A | B):", *list_changes(self.made_by)] if self.made_by else same]
         parts += [self.settings] if self.settings else []
         return "\n\n".join("\n".join(part) for part in parts)
@@ -147,21 +155,23 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
     for (variant, key), (_, other_key) in pairs.items():
         one, other = first.results[variant], second.results[variant]
         label = next(label for label, own in one.labels.items() if own == key)
+        ends = last_rows(one.table), last_rows(other.table)
         rounding = max(ROUNDING.get(str(side.manifest.get("dtype")), 1e-5) for side in (one, other))
         for metric, shown in one.metrics.items():
             if shown.summary and metric not in LEFT_OUT and one.has(metric) and other.has(metric):
                 row = {"method": f"{variant}: {label}" if variant else label, "metric": metric}
-                compared.append((row, Ends.of(one, key, metric), Ends.of(other, other_key, metric), rounding))
-    level = 1 - (1 - LEVEL) / max(1, len(compared))
+                compared.append((row, Ends.of(ends[0], key, metric), Ends.of(ends[1], other_key, metric), rounding))
+    level = joint_level(len(compared))
     rows = [row | _judge(one, other, level, rounding) for row, one, other, rounding in compared]
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
     left, right = next(iter(first.results.values())), next(iter(second.results.values()))
     origins = [(side.manifest.get("versions") or {}) | (side.manifest.get("machine") or {}) for side in (left, right)]
+    specs = [dict(flatten(read_spec(study.spec))) for study in (first, second)]
     return Comparison(
         labels=labels,
-        table=pl.DataFrame(rows, schema_overrides=floats),
+        table=pl.DataFrame(rows, schema_overrides=floats).fill_nan(None),
         level=level,
-        spec=find_changes(*map(_flatten_spec, (first.spec, second.spec))) if first.spec and second.spec else None,
+        spec=find_changes(*specs) if first.spec and second.spec else None,
         made_by=find_changes(*origins),
         settings=describe_differences(find_differences({"A": left, "B": right})) if is_single else [],
         only=(only[0], only[1]),
@@ -195,31 +205,21 @@ def _judge(first: Ends, second: Ends, level: float, rounding: float) -> dict[str
     row: dict[str, Any] = {}
     for side, ends in (("first", first), ("second", second)):
         mean, half = interval(np.array(list(ends.values.values()))) if ends.values else (math.nan, math.nan)
-        row |= {side: _finite_or_none(mean), f"{side}_±": _finite_or_none(half)}
+        row |= {side: mean, f"{side}_±": half}
     row |= {"difference": None, "difference_±": None, "paired": "", "rounds": [first.last, second.last]}
     lost = [f"{ends.diverged} in {name}" for ends, name in ((first, "A"), (second, "B")) if ends.diverged]
-    if lost:
+    if lost:  # the seeds that are left are the lucky ones: their mean would flatter the method
         return row | {"verdict": f"undecided: runs diverged, {' and '.join(lost)}"}
     paired = first.replicates == second.replicates
     sides = [np.array([ends.values[k] for k in sorted(ends.values)]) for ends in (first, second)]
     mean, half = difference(sides[0], sides[1], paired=paired, level=level)
-    row |= {"difference": mean, "difference_±": _finite_or_none(half), "paired": "by seed" if paired else "no (Welch)"}
+    row |= {"difference": mean, "difference_±": half, "paired": "by seed" if paired else "no (Welch)"}
     if paired and (sides[0] == sides[1]).all():
         return row | {"verdict": "identical"}
     if math.isnan(half):
         return row | {"verdict": "undecided: one replicate has no interval"}
+    # equal seeds on two machines differ by rounding alone, and then their interval is next to nothing
     noise = max(half, rounding * max(abs(float(side.mean())) for side in sides))
     if abs(mean) <= noise:
         return row | {"verdict": "not distinguishable"}
     return row | {"verdict": "lower in B" if mean < 0 else "lower in A"}
-
-
-def _flatten_spec(spec: str) -> dict[str, Any]:
-    try:
-        return dict(flatten(tomllib.loads(spec)))
-    except (tomllib.TOMLDecodeError, RecursionError):  # a result may hold any text as its spec
-        return {}
-
-
-def _finite_or_none(value: float) -> float | None:
-    return value if math.isfinite(value) else None

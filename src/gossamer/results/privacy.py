@@ -12,7 +12,7 @@ from gossamer.core import InputError, Range, whole
 RELEASES = "releases"
 """The column that counts the noisy gradients that an agent has let out."""
 
-INSTALL = 'dp-accounting is not installed: `pip install "gossamer[privacy]"`'
+INSTALL = "dp-accounting is not installed: `pip install -e '.[privacy]'` in the clone"
 
 
 class MissingAccounting(InputError, ImportError):

@@ -10,7 +10,6 @@ from typing import Any
 from gossamer.basics.files import write
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_number, json_ready
-from gossamer.core import InputError
 
 HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
 
@@ -34,8 +33,12 @@ class Recommendation:
     """The criterion of each finalist along what was paid."""
     points: list[dict[str, Any]]
     """The best of every way of every stage, and what it had paid."""
+    within: tuple[int, int]
+    """The methods within what matters of the best in the first stage, on its one seed, and all that were tried."""
+    more: list[str]
+    """The gain to expect of more seeds and of a larger budget."""
     winner: str
-    """The spec of the first, as TOML."""
+    """The spec of the simplest method if that is to be kept, else of the first, as TOML."""
     took: float
     """Seconds of the search itself."""
 
@@ -45,12 +48,23 @@ class Recommendation:
         return [title(row) for row in self.ranking if row["verdict"] in ("first", "tie")]
 
     @property
+    def keep(self) -> dict[str, Any] | None:
+        """The line of the simplest method on the given graph, if it is first or nothing is better by what matters."""
+        return next((row for row in self.ranking if row["simplest"] and row["verdict"] in ("first", "tie")), None)
+
+    @property
     def verdict(self) -> str:
         """The answer in a sentence or two."""
         first, names = self.ranking[0], self.ties
+        near, of_all = self.within
         text = f"Run {title(first)} with {first['setting']}."
         if self.currency is not None and first["reached"] < first["seeds"]:
             text = f"Nothing reached the target for good on all seeds. Nearest: {title(first)} with {first['setting']}."
+        elif self.keep is not None:
+            text = (
+                f"Keep {title(self.keep)}, the simplest method, with {self.keep['setting']}: nothing is better by what "
+                f"matters. In the first stage {near} of {of_all} methods were within that of the best."
+            )
         if len(names) > 1:
             contiguous = names == [title(row) for row in self.ranking[: len(names)]]
             which = f"the first {len(names)}" if contiguous else ", ".join(names)
@@ -87,15 +101,14 @@ class Recommendation:
         return draw_front(self)
 
     def save(self, folder: Path) -> None:
-        """Write recommendation.json, winner.toml and pareto.png into a directory."""
+        """Write recommendation.json, winner.toml, eliminated.txt and pareto.png into a directory."""
         from gossamer.report.figures import save
 
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            write(folder / "recommendation.json", json.dumps(json_ready(self.asdict()), indent=1).encode())
-            write(folder / "winner.toml", self.winner.encode())
-        except OSError as error:
-            raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / "recommendation.json", json.dumps(json_ready(self.asdict()), indent=1).encode())
+        write(folder / "winner.toml", self.winner.encode())
+        dropped = [f"{row['what']} ({row['stage']}): {row['why']}\n" for row in self.eliminated]
+        write(folder / "eliminated.txt", "".join(dropped).encode())
         save(self.plot(), folder / "pareto.png")
 
     def __str__(self) -> str:
@@ -109,8 +122,8 @@ class Recommendation:
             f"a difference matters from {self.threshold}.",
             f"On the Pareto front of error, bytes and seconds: {', '.join(self.pareto)}.",
         ]
-        dropped = [f"  {row['what']} ({row['stage']}): {row['why']}" for row in self.eliminated]
-        return "\n".join([self.verdict, "", table, "", *words, "", f"Eliminated ({len(dropped)}):", *dropped])
+        words.append(f"Eliminated: {len(self.eliminated)}; eliminated.txt in the saved directory says when and why.")
+        return "\n".join([self.verdict, *self.more, "", table, "", *words])
 
     def __repr__(self) -> str:
         return f"Recommendation({self.verdict})"

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -23,6 +24,9 @@ from gossamer.metrics import AXES, COLUMNS, OURS, Label
 from gossamer.results import privacy
 from gossamer.results.statistics import interval
 from gossamer.results.store import pack, unpack
+
+if TYPE_CHECKING:
+    from gossamer.results.verdicts import MethodVerdicts
 
 LARGEST_METRIC = 1e250
 """The largest value of a metric that a table holds: a figure can still show it, and a run diverges long before."""
@@ -60,7 +64,7 @@ class Summary:
     ) -> "Summary":
         """Return the summary of a result's table. The manifest's privacy, where the oracle has one, decides ε."""
         names, rows = [name for name, label in metrics.items() if label.summary or label.end], []
-        ends = frame.group_by("algorithm", "setting", "seed", maintain_order=True).last()
+        ends = last_rows(frame)
         for (algorithm, setting), last in ends.group_by("algorithm", "setting", maintain_order=True):
             alive = last.filter(pl.col("status") != "diverged")
             reached = last.filter(pl.col("status") == "reached").height
@@ -68,6 +72,7 @@ class Summary:
             for name in names:
                 mean, half = _over_replicates(alive, name)
                 row |= {name: mean, f"{name}_±": half}
+            # seeds of a method pay the same, unless one ended early: the longest run is what was asked for
             row |= {column.name: last[column.name].max() for column in TOTALS}
             if "seconds" in last.columns:
                 mean, half = _over_replicates(last, "seconds")
@@ -183,7 +188,7 @@ class Result:
         """The metrics that some run measured along its way."""
         return [name for name, label in self.metrics.items() if not label.end and self.has(name)]
 
-    @property
+    @cached_property
     def labels(self) -> dict[str, Key]:
         """A short name for each algorithm and setting: the setting is left out where there is only one."""
         names = [algorithm for algorithm, _ in self.states]
@@ -209,12 +214,18 @@ class Result:
     def final(self, metric: str) -> dict[str, np.ndarray]:
         """Return the last value of a metric for each seed, by label; not a number where the run diverged."""
         self.check_metric(metric)
-        last = {label: self.of(label).group_by("seed", maintain_order=True).last() for label in self.labels}
+        last = {label: last_rows(self.of(label)) for label in self.labels}
         return {label: rows[metric].cast(pl.Float64).fill_null(np.nan).to_numpy() for label, rows in last.items()}
 
     def summary(self) -> Summary:
         """Return the end of every run: means over seeds, with 95 % intervals."""
         return Summary.of(self.table, self.metrics, self._privacy)
+
+    def verdicts(self, metric: str = "loss", matters: float | None = None) -> "MethodVerdicts":
+        """Return who is ahead at equal cost, who ties, and by how much; see `Study.verdicts`."""
+        from gossamer.results.verdicts import judge_methods  # which reads results
+
+        return judge_methods({"": self}, metric, matters)
 
     def privacy(self, delta: float | None = None) -> pl.DataFrame:
         """Return the (ε, δ) that an agent spent by the end of each algorithm's runs with `oracles.private`.
@@ -256,6 +267,7 @@ class Result:
     @staticmethod
     def join(results: "list[Result]") -> "Result":
         """Return the results of several algorithms on one problem as one."""
+        # they share the problem, the seeds and all of the manifest but how long each took
         first = results[0]
         seconds = {key: value for result in results for key, value in result.manifest["seconds"].items()}
         return replace(
@@ -273,13 +285,10 @@ class Result:
         target = Path(directory)
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise InputError(f"{target} is not empty: choose another directory, or remove it first.")
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            sweep(target.parent, f".{glob.escape(target.name)}.*.part", deep=False)
-            with atomic(target, folder=True) as draft:
-                self.write_into(draft)
-        except OSError as error:
-            raise InputError(f"cannot write {target}: {error.strerror or error}.") from error
+        target.parent.mkdir(parents=True, exist_ok=True)
+        sweep(target.parent, f".{glob.escape(target.name)}.*.part", deep=False)
+        with atomic(target, folder=True) as draft:
+            self.write_into(draft)
         return target
 
     def write_into(self, directory: Path) -> dict[str, Any]:
@@ -378,21 +387,25 @@ def runs_frame(
         height = len(columns["round"])
         end = "diverged" if has_diverged else "reached" if run.reached >= 0 else "stopped" if run.stopped >= 0 else "ok"
         columns["status"] = ["ok"] * (height - 1) + [end]
-        for name, label in metrics.items():
-            if label.end:
-                columns[name] = [None] * (height - 1) + [None if has_diverged else run.worst]
-            elif name in run.metrics:
-                values = run.metrics[name][alive].astype(float).tolist()
-                shown = [value if abs(value) <= LARGEST_METRIC else None for value in values]
-                columns[name] = shown + [None] * has_diverged
+        for name in metrics:
+            if name in run.metrics:
+                values = [*run.metrics[name][alive].astype(float).tolist(), *[None] * has_diverged]
             else:
-                columns[name] = [None] * height
+                # of the end, or not measured in this run at all: both have no value in the rows before
+                values = [None] * (height - 1) + [None if has_diverged else run.ends.get(name)]
+            is_shown = [value is not None and abs(value) <= LARGEST_METRIC for value in values]
+            columns[name] = [value if shown else None for value, shown in zip(values, is_shown, strict=True)]
         frame = pl.DataFrame(columns, schema_overrides={"round": pl.Int64} | dict.fromkeys(metrics, pl.Float64))
         keys = [pl.lit(algorithm).alias("algorithm"), pl.lit(setting).alias("setting")]
         keys += [pl.lit(replicates[seed], pl.Int64).alias("replicate"), pl.lit(seed, pl.Int64).alias("seed")]
         counts = [(start + each * pl.col("round")).alias(name) for name, (start, each) in paid.items()]
         parts.append(frame.select(*keys, pl.all(), *counts))
     return pl.concat(parts)
+
+
+def last_rows(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the last row of every run of a result's table."""
+    return frame.group_by("algorithm", "setting", "seed", maintain_order=True).last()
 
 
 def _over_replicates(rows: pl.DataFrame, name: str) -> tuple[float | None, float | None]:

@@ -14,7 +14,7 @@ start of the one before. The *floor* is then the mean over the measured rounds o
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from jaxtyping import Float, Int, Integer, Real
@@ -37,6 +37,11 @@ def interval(values: Float[np.ndarray, " replicates"], level: float = LEVEL) -> 
     if len(values) < 2:
         return float(values.mean()), math.nan
     return float(values.mean()), float(half_width(np.array(len(values)), values.std(ddof=1), level))
+
+
+def joint_level(count: int) -> float:
+    """Return the level at which each of so many intervals is taken, so that all hold together (Bonferroni)."""
+    return 1 - (1 - LEVEL) / max(1, count)
 
 
 def half_width(count: Integer[np.ndarray, "..."], std: Any, level: float = LEVEL) -> np.ndarray:
@@ -76,6 +81,13 @@ def _student(freedom: Any, error: Any, level: float) -> Any:
     from scipy.special import stdtrit  # a tenth of a second to import
 
     return stdtrit(freedom, (1 + level) / 2) * error
+
+
+def decide(low: float, high: float, matters: float) -> Literal["ahead", "tie", "undecided"]:
+    """Return the verdict on a difference of which the interval [low, high] and the smallest that matters are known."""
+    if low > matters:
+        return "ahead"
+    return "tie" if -matters <= low and high <= matters else "undecided"
 
 
 def by_replicate(values: Mapping[int, float], replicates: Mapping[int, int]) -> dict[int, float]:

@@ -51,7 +51,7 @@ class Store:
         request, path = self._locate(key)
         try:
             stored, arrays = read_cell(path)
-            if stored != json.loads(json.dumps(key)):
+            if stored != json.loads(json.dumps(key)):  # as JSON has it, in which a tuple is a list
                 raise Damaged("it is the cell of another run")
             return arrays
         except FileNotFoundError:

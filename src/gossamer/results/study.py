@@ -5,9 +5,10 @@ import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
@@ -18,7 +19,10 @@ from gossamer.basics.text import format_number, plural, some
 from gossamer.core import InputError, brief, nearest
 from gossamer.results.result import Result, Summary, reading
 
-TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "extension", "chosen")
+if TYPE_CHECKING:
+    from gossamer.results.verdicts import MethodVerdicts
+
+TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "stage", "chosen")
 """The columns of a tuning table that are not hyper-parameters."""
 
 TUNED = "tuned in each of"
@@ -45,18 +49,6 @@ class Across:
     table: pl.DataFrame
     """A row for each variant and method: variant, algorithm, setting, the metric's mean and its `half` width (over
     the replicates that did not diverge), diverged and seeds."""
-
-    @staticmethod
-    def of(summary: Summary, metric: str) -> "Across":
-        """Return the metric's part of a study's summary."""
-        known = [name for name in summary.metrics if name in summary.table.columns]
-        if not isinstance(metric, str) or metric not in known:
-            raise InputError(f"no metric {brief(metric)} was measured; {nearest(metric, known)}")
-        rows = summary.table
-        if "variant" not in rows.columns:
-            rows = rows.with_columns(variant=pl.lit(""))
-        mean, half = pl.col(metric).alias("mean"), pl.col(f"{metric}_±").alias("half")
-        return Across(metric, rows.select("variant", "algorithm", "setting", mean, half, "diverged", "seeds"))
 
     def __str__(self) -> str:
         variants = self.table["variant"].unique(maintain_order=True).to_list()
@@ -85,7 +77,7 @@ class Study:
     tuning: pl.DataFrame | None
     """A row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
     where the algorithm has none of that name), criterion, value (null where a seed diverged), diverged (how many
-    seeds), extension (0 for the first grid) and chosen."""
+    seeds), stage (from 0 on) and chosen."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of
     each class that each agent holds), edges, bias_sq (the mean over seeds of ‖ē‖²)."""
@@ -112,15 +104,13 @@ class Study:
     @property
     def experiment(self) -> str:
         """The experiment of a paper that the spec names; "" if it names none."""
-        try:
-            return str(tomllib.loads(self.spec).get("experiment", ""))
-        except (tomllib.TOMLDecodeError, RecursionError):  # a result may hold any text as its spec
-            return ""
+        return str(variant_spec(self.spec).get("experiment", ""))
 
     def curves(self) -> dict[str, Result]:
         """Return the results by figure: one for each variant, or, where each has one algorithm, all in one."""
         if len(self.results) < 2 or any(len(result.states) > 1 for result in self.results.values()):
             return self.results
+        # the variants are the curves then: a figure for each would hold a single one
         first = next(iter(self.results.values()))
         named = [
             result.table.with_columns(algorithm=pl.lit(variant), setting=pl.lit(""))
@@ -133,6 +123,11 @@ class Study:
 
     def summary(self) -> Summary:
         """Return the ends of the runs of all variants in one table, with notes on what else differs."""
+        return self._summary
+
+    @cached_property
+    def _summary(self) -> Summary:
+        # a report asks for it four times: for its page, two files and their LaTeX
         if list(self.results) == [""]:
             return self.result.summary()
         parts = {variant: result.summary() for variant, result in self.results.items()}
@@ -150,7 +145,38 @@ class Study:
 
     def across(self, metric: str = "loss") -> Across:
         """Return the ends of the runs by one metric, methods by variants: "broke" where all runs diverged."""
-        return Across.of(self.summary(), metric)
+        rows = self.summary().table
+        known = [name for name in rows.columns if f"{name}_±" in rows.columns and name != "seconds"]
+        if metric not in known:
+            raise InputError(f"no metric {brief(metric)} was measured; {nearest(metric, known)}")
+        if "variant" not in rows.columns:
+            rows = rows.with_columns(variant=pl.lit(""))
+        mean, half = pl.col(metric).alias("mean"), pl.col(f"{metric}_±").alias("half")
+        return Across(metric, rows.select("variant", "algorithm", "setting", mean, half, "diverged", "seeds"))
+
+    def verdicts(self, metric: str | None = None, matters: float | None = None) -> "MethodVerdicts":
+        """Return who is ahead at equal rounds, queries, bytes and seconds, who ties, and by how much.
+
+        Where each variant has a single method, and all have one problem, the variants are compared.
+
+        Args:
+            metric: the metric to judge by: unless given, the spec's `[verdict]` or the criterion of its tuning, or the
+                loss.
+            matters: the smallest difference that matters; see `gossamer.results.verdicts.judge_methods`.
+        """
+        from gossamer.results.verdicts import MethodVerdicts, judge_methods  # which compares studies
+
+        stated = read_spec(self.spec).get("verdict", {})
+        if metric is None:
+            tuned = None if self.tuning is None or self.tuning.is_empty() else str(self.tuning["criterion"][0])
+            is_measured = tuned in next(iter(self.results.values())).measured
+            metric = str(stated.get("metric") or (tuned if is_measured else "loss"))
+            if not all(result.has(metric) for result in self.results.values()):  # as where all runs diverged at once
+                return MethodVerdicts.none(f"No verdict between methods: {metric} was not measured in all runs.")
+        problems = {variant: variant_spec(self.spec, variant).get("problem") for variant in self.results}
+        is_one_problem = set(SHARED["problem"]) & find_differences(self.results, problems).keys() == set()
+        compared = self.curves() if is_one_problem else self.results
+        return judge_methods(compared, metric, stated.get("matters") if matters is None else matters)
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """Draw one variant, or all where each has a single algorithm: see `Result.plot`."""
@@ -197,13 +223,13 @@ class Study:
         start = self.results[variant].table.filter(pl.col("round") == 0)[criterion].mean()
         best = top.over("replicate")
         enough = best * (0.5 if higher else 2) if label.log else best + 0.05 * (pl.lit(start) - best)
-        near = (value >= enough if higher else value <= enough).fill_null(False).alias("near")
-        parts = [
-            grid.with_columns(stable=pl.Series(_around_best(grid, higher)))
-            for _, grid in each.with_columns(near).sort("eta").group_by("replicate", "algorithm", maintain_order=True)
-        ]
-        columns = "replicate", "algorithm", "eta", "value", "stable"
-        return pl.concat(parts).select(*columns).sort("replicate", "algorithm", "eta", maintain_order=True)
+        near = (value >= enough if higher else value <= enough).fill_null(False)
+        grids = each.with_columns(near=near).sort("replicate", "algorithm", "eta", maintain_order=True)
+        # neighbours that are near share a number, which counts those before them that are not
+        grids = grids.with_columns(block=(~pl.col("near")).cum_sum().over("replicate", "algorithm"))
+        own = pl.col("block").filter(pl.col("near") & (value == top)).first()
+        stable = (pl.col("near") & (pl.col("block") == own)).fill_null(False).over("replicate", "algorithm")
+        return grids.select("replicate", "algorithm", "eta", "value", stable=stable)
 
     def save(self, folder: Path) -> None:
         """Write the study into a directory that exists: a directory for each variant, and `study.json` last.
@@ -237,25 +263,16 @@ class Study:
         with reading(source):
             record = unseal("study.json", read(source / "study.json"))
             data = {name: read(source / name, expected) for name, expected in record["files"].items()}
+            tuning = pl.read_parquet(BytesIO(data["tuning.parquet"])) if "tuning.parquet" in data else None
             return Study(
                 name=record["name"],
                 title=record["title"],
                 spec=data["spec.toml"].decode(),
                 results={variant: Result.load(source / where) for variant, where in record["variants"].items()},
-                tuning=pl.read_parquet(BytesIO(data["tuning.parquet"])) if "tuning.parquet" in data else None,
+                # "extension" is what the stage was called when tuning extended a grid
+                tuning=None if tuning is None else tuning.rename({"extension": "stage"}, strict=False),
                 facts=record["facts"],
             )
-
-
-def _around_best(grid: pl.DataFrame, higher: bool) -> list[bool]:
-    """Return which rows of a grid, sorted by η, are near the best without a gap; none if the best is not."""
-    near, values = grid["near"].to_list(), grid["value"].fill_null(float("-inf" if higher else "inf")).to_list()
-    low = high = values.index(max(values) if higher else min(values))
-    while low > 0 and near[low - 1]:
-        low -= 1
-    while high + 1 < len(near) and near[high + 1]:
-        high += 1
-    return [near[k] and low <= k <= high for k in range(len(near))]
 
 
 def place(variant: str, number: int) -> str:
@@ -273,12 +290,7 @@ def study_of(given: Any, name: str) -> Study:
     return Study(name, name, given.spec or "", {"": given}, None)
 
 
-def concat(
-    results: Mapping[str, Result | Study] | Iterable[tuple[str, Result | Study]],
-    *,
-    allow: str | Iterable[str] = (),
-    title: str = "",
-) -> Study:
+def concat(results: Mapping[str, Result | Study], *, allow: str | Iterable[str] = (), title: str = "") -> Study:
     """Put the results of several runs side by side, as the variants of one study.
 
     Numbers that were not made under the same conditions are not put into one table unawares: results on different
@@ -287,7 +299,7 @@ def concat(
     network, steps, seeds, the code) stands below the study's summary. An oracle is known only by the specs of runs.
 
     Args:
-        results: by label, or as pairs of a label and a result. A study with variants brings each as "label: variant".
+        results: by label. A study with variants brings each as "label: variant".
         allow: what may differ nevertheless: "problem", "agents", "dtype".
         title: of the study; the labels if it is not given.
     """
@@ -295,18 +307,9 @@ def concat(
     for word in allowed:
         if word not in SHARED:
             raise InputError(f"concat(allow=…) does not know {brief(word)}; {nearest(word, SHARED)}")
-    studies: dict[str, Study] = {}
-    for pair in list(results.items() if isinstance(results, Mapping) else results):
-        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-            raise InputError(f"concat takes a dictionary of results, or pairs (label, result), but got {brief(pair)}.")
-        label, given = pair
-        if not isinstance(label, str) or not label.strip():
-            raise InputError(f"a label must be text that says what a result is, but is {brief(label)}.")
-        if label in studies:
-            raise InputError(f"two results are called {brief(label)}: give each a label of its own.")
-        studies[label] = study_of(given, label)
-    if len(studies) < 2:
-        raise InputError(f"concat puts several results side by side, but got {len(studies)}.")
+    if not isinstance(results, Mapping) or len(results) < 2:
+        raise InputError(f"concat takes a dictionary of several results by label, but got {brief(results)}.")
+    studies = {label: study_of(given, label) for label, given in results.items()}
     labelled: dict[str, tuple[Study, str]] = {}
     for label, study in studies.items():
         for variant in study.results:
@@ -315,7 +318,7 @@ def concat(
                 raise InputError(f"two results are called {brief(name)}: give each a label of its own.")
             labelled[name] = study, variant
     by_label = {label: study.results[variant] for label, (study, variant) in labelled.items()}
-    problems = {label: problem_of(study.spec, variant) for label, (study, variant) in labelled.items()}
+    problems = {label: variant_spec(study.spec, variant).get("problem") for label, (study, variant) in labelled.items()}
     differences = find_differences(by_label, problems)
     for word, keys in SHARED.items():
         shown = {key: differences[key] for key in keys if key in differences}
@@ -334,11 +337,11 @@ def concat(
     # as comments: the specs are several, and none describes the whole
     spec = ["# Results of several runs, side by side."]
     for label, study in studies.items():
-        spec += ["#", f"# {' '.join(label.split())}:", *(f"#   {line}" for line in study.spec.splitlines())]
+        spec += ["#", f"# {' '.join(label.split())}:", *(f"#   {line}".rstrip() for line in study.spec.splitlines())]
     return Study(
         name=SIDE_BY_SIDE,
         title=title or ", ".join(studies),
-        spec="\n".join(line.rstrip() for line in spec) + "\n",
+        spec="\n".join(spec) + "\n",
         results={label: replace(by_label[label], spec=study.spec or None) for label, (study, _) in labelled.items()},
         tuning=pl.concat(tuning, how="diagonal_relaxed") if tuning else None,
         facts=facts,
@@ -353,6 +356,7 @@ def find_differences(results: Mapping[str, Result], problems: Mapping[str, Any] 
     settings = {label: _settings(result, (problems or {}).get(label)) for label, result in results.items()}
     rounding = max((ROUNDING.get(str(setting["dtype"]), 1e-5) for setting in settings.values()), default=0.0)
 
+    # machines sum in different orders: F at the start is compared within what rounding can make
     def is_same(first: Any, second: Any) -> bool:
         if isinstance(first, float) and isinstance(second, float):
             return math.isclose(first, second, rel_tol=rounding, abs_tol=1e-300)
@@ -411,16 +415,22 @@ def describe_differences(differences: Differences) -> list[str]:
     return lines
 
 
-def problem_of(spec: str | None, variant: str = "") -> dict[str, Any] | None:
-    """Return the [problem] that a spec's text states for a variant; None where it cannot be read."""
+def read_spec(spec: str | None) -> dict[str, Any]:
+    """Return the tables of a spec; none where the text is no spec, as a result may hold any."""
     try:
-        given = tomllib.loads(spec or "")
+        return tomllib.loads(spec or "")
     except (tomllib.TOMLDecodeError, RecursionError):
-        return None
-    if not isinstance(given.get("problem"), dict):
-        return None
-    own = next((table for table in given.get("variant", []) if table.get("name") == variant), {})
-    return given["problem"] | own.get("problem", {})
+        return {}
+
+
+def variant_spec(spec: str | None, variant: str = "") -> dict[str, Any]:
+    """Return the spec of a variant, whose tables add to those of the whole."""
+    whole = read_spec(spec)
+    own = next((table for table in whole.pop("variant", []) if table.get("name") == variant), {})
+    for key, value in own.items():
+        is_both = isinstance(value, dict) and isinstance(whole.get(key), dict)
+        whole[key] = whole[key] | value if is_both else value
+    return whole
 
 
 def flatten(value: Any, where: str = "") -> Iterator[tuple[str, Any]]:

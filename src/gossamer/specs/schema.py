@@ -5,6 +5,7 @@ their arguments themselves, because they are called from Python as well.
 """
 
 import inspect
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -90,18 +91,22 @@ class ClockSection(Section):
 class TuningSection(Section):
     """The choice of the hyper-parameters that an `[[algorithm]]` leaves out.
 
-    Any other key names a hyper-parameter and lists the values to try, such as ``lam = [1.0, 0.1]``.
+    Any other key names a hyper-parameter, such as ``lam = [0.03, 1.0]``: the lowest and the highest value, or, of a
+    grid and of whole numbers, all values to try.
     """
 
     eta: list[float]
-    """The lowest and the highest step size of the first grid."""
+    """The lowest and the highest step size to begin with."""
     grids: dict[str, list[int | pydantic.FiniteFloat]] = {}
-    """The values of other hyper-parameters to try, in place of those that their annotations name."""
+    """The values of other hyper-parameters, in place of those that their annotations name."""
+    sampler: Literal["design", "grid", "optuna"] = "design"
+    """The way to choose settings; see `gossamer.experiments.samplers`."""
     budget: int = pydantic.Field(default=32, ge=4, le=WIDEST)
-    """Settings of the first grid, the same number for every algorithm."""
-    extensions: int = pydantic.Field(default=2, ge=0, le=2)
-    refinements: int = pydantic.Field(default=0, ge=0, le=4)
-    """The number of further grids, each of half as many settings, between the best setting and its neighbours."""
+    """Settings that are tried, the same number for every algorithm."""
+    refine: bool = False
+    """Of a grid: the last third of the budget lies between the best setting and its neighbours."""
+    margin: float = pydantic.Field(default=0.1, gt=0, allow_inf_nan=False)
+    """An optimum is hardly resolved if the criterion differs by more than this share at its nearest neighbours."""
     safety: float = pydantic.Field(default=1.0, ge=1, le=100)
     """A setting is not chosen where a step size larger by at most this factor diverged or missed the target."""
     criterion: str = "loss"
@@ -136,6 +141,11 @@ class TuningSection(Section):
             raise ValueError(f"eta must be [lowest, highest] with 0 < lowest < highest, but is {self.eta}")
         if self.eta[0] < low or self.eta[1] > high:
             raise ValueError(f"eta must lie between {low:g} and {high:g}, but is {self.eta}")
+        if self.sampler != "grid" and self.eta[1] < 1.01 * self.eta[0]:
+            raise ValueError(f"eta must span 1 % at least, but is {self.eta}: give the number in [[algorithm]]")
+        if self.sampler != "grid" and (self.refine or self.safety > 1):
+            key = "refine" if self.refine else "safety"
+            raise ValueError(f'{key} is for sampler = "grid" only: leave it out, or take that sampler')
         for name, values in self.grids.items():
             if not values or len(set(values)) < len(values):
                 raise ValueError(f"the values of {name} must be at least one, all different, but are {values}")
@@ -147,6 +157,34 @@ class TuningSection(Section):
             raise ValueError('criterion = "rounds" needs one of target and until; no other criterion has them')
         targets(self.until)
         return self
+
+    @property
+    def stages(self) -> list[int]:
+        """The numbers of settings that are tried one after the other, the same for every algorithm."""
+        if self.sampler == "grid":
+            return [self.budget - self.budget // 3, self.budget // 3] if self.refine else [self.budget]
+        # fewer than six points say too little of where to go on
+        later = self.budget - max(self.budget // 3, min(6, self.budget // 2 + 1))
+        parts = min(4, later)
+        ends = [later * k // parts for k in range(parts + 1)]
+        return [self.budget - later, *(end - begin for begin, end in itertools.pairwise(ends))]
+
+
+class VerdictSection(Section):
+    """The terms of verdicts between methods, stated before the run; they change no number."""
+
+    metric: str | None = None
+    """A metric that is measured along the runs; that of the tuning, or else the loss, unless given."""
+    matters: float | None = pydantic.Field(default=None, gt=0, le=1)
+    """The smallest difference that matters, as a share."""
+
+    @pydantic.field_validator("metric")
+    @classmethod
+    def _check_metric(cls, metric: str | None) -> str | None:
+        known = [one.name for one in select_metrics()]
+        if metric is not None and metric not in known:
+            raise ValueError(f"no metric {metric!r} is measured along a run; {nearest(metric, known)}")
+        return metric
 
 
 class VariantSection(Section):

@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from typing import Any
@@ -14,7 +16,6 @@ from gossamer.clocks import Clock
 from gossamer.core import InputError, Range, Rule, WarmStart, Whole, brief, hyperparameters, is_rule, nearest, parts
 from gossamer.engines.block import honest_problem
 from gossamer.engines.costs import key_shapes, trace
-from gossamer.engines.devices import check_devices
 from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.engines.simulator import check
 from gossamer.metrics import METRICS, own, select_metrics, targets
@@ -80,42 +81,55 @@ class Candidate:
 
     @functools.cached_property
     def step(self) -> str:
-        """The step size that tuning varies."""
-        steps = [key for key, allowed in self.open.items() if allowed.step]
-        if not steps:
-            all_steps = [key for key, allowed in hyperparameters(self.kind).items() if allowed.step]
-            shown = f"fixes {all_steps[0]}" if all_steps else "has no step size (a StepSize)"
-            raise InputError(
-                f"{self.name} {shown}, so that there is no grid to extend: give all of it"
-                + (f", or leave {all_steps[0]} out." if all_steps else ".")
-            )
-        return steps[0]
+        """The name of the step size; "" if it is not open."""
+        return next((key for key, allowed in self.open.items() if allowed.step), "")
 
-    @functools.cached_property
-    def second(self) -> str | None:
-        """The hyper-parameter that tuning varies besides the step size, if one is open."""
-        others = [key for key in self.open if key != self.step]
-        if len(others) > 1:
+    def values(self, section: TuningSection) -> dict[str, list[Any]]:
+        """Return the values that tuning begins with: the ends of a range, or, of a grid and of whole numbers, all."""
+        chosen, is_grid = {}, section.sampler == "grid"
+        if is_grid and not self.step:
             raise InputError(
-                f"{self.name} leaves {', '.join(self.open)} open, but the grid varies {self.step} and one more: give "
-                f"all but one of {', '.join(others)}."
+                f'{self.name} leaves no step size open, and sampler = "grid" spans one: leave it out of [[algorithm]], '
+                'or take sampler = "design".'
             )
-        return others[0] if others else None
+        for key, allowed in self.open.items():
+            values = list(section.eta if key == self.step else section.grids.get(key, allowed.grid))
+            listed = is_grid or isinstance(allowed, Whole)
+            if not values:
+                raise InputError(f"{self.name} says nothing of what {key} to try: give {key} = [lowest, highest].")
+            if not listed and key not in section.grids:
+                values = [min(values), max(values)]
+            if not listed and (len(values) != 2 or values[0] >= values[1]):
+                raise InputError(
+                    f"{key} = {brief(values)} lists values to try, but sampler = {section.sampler!r} takes "
+                    f'[lowest, highest]: give these, or take sampler = "grid".'
+                )
+            chosen[key] = [allowed.check(f"{key} = […]", value) for value in values]
+        self._check_budget(section, chosen)
+        return chosen
 
-    def second_values(self, section: TuningSection) -> list[Any]:
-        """Return the values of `second` in the first grid."""
-        if self.second is None:
-            return []
-        allowed = self.open[self.second]
-        values = section.grids.get(self.second, list(allowed.grid))
-        if not values:
-            raise InputError(f"{self.name} says nothing of what {self.second} to try: give {self.second} = […].")
-        if section.budget % len(values) or section.budget < 2 * len(values):
+    def _check_budget(self, section: TuningSection, values: dict[str, list[Any]]) -> None:
+        numbers, others = len(values), {key: given for key, given in values.items() if key != self.step}
+        if section.sampler == "grid":
+            combinations = math.prod(map(len, others.values()))
+            if section.stages[0] % combinations or section.stages[0] < 2 * combinations:
+                first = " of which two thirds are the first grid," if section.refine else ""
+                raise InputError(
+                    f"budget = {section.budget},{first} must be a multiple of the number of values of "
+                    f"{' times that of '.join(others)}, {combinations}, and at least twice it, so that each is tried "
+                    f"with two values of {self.step}."
+                )
+            return
+        if all(isinstance(self.open[key], Whole) for key in values):
             raise InputError(
-                f"budget = {section.budget} must be a multiple of the number of values of {self.second}, "
-                f"{len(values)}, and at least twice it, so that each is tried with two values of {self.step}."
+                f"{self.name} leaves only {', '.join(values)} open, which are whole numbers: give [[algorithm]] once "
+                "for each value to compare."
             )
-        return [allowed.check(f"{self.second} = […]", value) for value in values]
+        if section.budget < 2 * numbers:
+            raise InputError(
+                f"budget = {section.budget} is too small for the {numbers} numbers that {self.name} leaves open "
+                f"({', '.join(values)}): give at least {2 * numbers}, or some of the numbers in [[algorithm]]."
+            )
 
     def rule(self, chosen: Mapping[str, Any] | None = None) -> Rule:
         """Return the rule with the chosen hyper-parameters."""
@@ -127,18 +141,15 @@ class Candidate:
         return self.rule()
 
     def example(self, section: TuningSection) -> Rule:
-        """Return the first rule of the first grid, once all its corners have passed the checks of a rule.
+        """Return the first rule that tuning may try, once all combinations of the ends have passed a rule's checks.
 
-        The example stands for the whole grid where a rule must suit a network and a problem: that does not depend on
-        the numbers.
+        The example stands for all where a rule must suit a network and a problem: that does not depend on the numbers.
         """
         missing = [part for part in parts(self.kind) if part not in self.fixed]
         if missing:
             raise InputError(f"{self.name} needs a {missing[0]}, which tuning does not choose: give it, in a spec.")
-        settings = [{self.step: eta} for eta in section.eta]
-        if self.second is not None:
-            settings = [{**first, self.second: value} for value in self.second_values(section) for first in settings]
-        corners = [self.rule(setting) for setting in settings]  # each is checked when it is made
+        values = self.values(section)
+        corners = [self.rule(dict(zip(values, corner, strict=True))) for corner in itertools.product(*values.values())]
         return corners[0]
 
 
@@ -230,13 +241,11 @@ class Setup:
             )
 
     def check_size(self) -> None:
-        """Raise InputError for runs that would not fit into memory, or that the devices cannot share.
+        """Raise InputError for runs that would not fit into memory.
 
         Rules are traced here for the first time, so that those which break the contract are refused, too.
         """
         tuning = self.tuning
-        settings = tuning.budget if tuning else len(self.candidates)  # of the widest grid
-        check_devices(settings * len(self.seeds), self.problem, self.network)
         for candidate in self.candidates:
             rule = candidate.example(tuning) if tuning and candidate.open else candidate.whole
             self.check_memory([rule], self.seeds, self.plan, self.width)
@@ -244,14 +253,14 @@ class Setup:
                 plan, width, seeds = self.plan_tuning(0)
                 with errors_at("[tuning]"):
                     self.check_memory([rule] * tuning.budget, seeds, plan, width)
-                    self._check_criterion(rule, tuning.criterion)
+                    self.check_measured(rule, tuning.criterion)
 
     def check_memory(self, rules: Sequence[Rule], seeds: Sequence[int], plan: RunPlan, width: Width) -> None:
         """Raise InputError if runs of these rules would not fit into memory."""
         fits([Setting(rule, self.oracle) for rule in rules], self.problem, self.network, seeds, plan, width)
 
-    def _check_criterion(self, rule: Rule, criterion: str) -> None:
-        """Raise InputError for a criterion that does not apply to this problem, such as the accuracy of a quadratic."""
+    def check_measured(self, rule: Rule, criterion: str) -> None:
+        """Raise InputError for a metric that does not apply to this problem, such as the accuracy of a quadratic."""
         if criterion in ("rounds", "loss", "grad_norm_sq"):  # which apply to every problem
             return
         dtype, problem = self.plan.dtype, honest_problem(self.problem, self.network, self.oracle)
@@ -287,7 +296,9 @@ class Setup:
         until, names = targets(section.until), tuple(sorted(metrics))
         plan = RunPlan(steps, every, self.plan.dtype, until=until, metrics=names)
         first = section.first_seed + replicate * section.seeds
-        return plan, Width(section.together, 1), list(range(first, first + section.seeds))
+        # blocks of other samplers are as wide as a stage after the first: wider ones would compute what nobody reads
+        width = section.together if section.sampler == "grid" else min(section.together, max(section.stages[1:]))
+        return plan, Width(width, 1), list(range(first, first + section.seeds))
 
     def setting(self, rule: Rule) -> Setting:
         """Return the rule and the oracle as the engine takes them, with their cache key."""

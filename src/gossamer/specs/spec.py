@@ -36,6 +36,7 @@ from gossamer.specs.schema import (
     Section,
     TuningSection,
     VariantSection,
+    VerdictSection,
     build_object,
     build_parts,
     errors_at,
@@ -75,6 +76,7 @@ class Spec(Section):
     run: RunSection
     clock: ClockSection | None = None
     tuning: TuningSection | None = None
+    verdict: VerdictSection = VerdictSection()
     variant: list[VariantSection] = pydantic.Field(default=[])
     algorithm: list[dict[str, Any]]
 
@@ -157,7 +159,7 @@ class Spec(Section):
         with errors_at("[network]"):
             digests = digests_of(self.network)
         made_by = *find_own(self.network), *digests
-        network = _build_network(json.dumps(self.network, sort_keys=True), problem.agents, made_by)
+        network = _build_network(json.dumps(self.network, sort_keys=True), problem.agents, problem.agent_names, made_by)
         clock, network = self._build_clock(network)
         oracle, run = self._build_oracle(), self.run
         with errors_at("[run]"):
@@ -234,9 +236,9 @@ def _build_problem(given: str, stamps: tuple[tuple[int, int], ...], own: tuple[A
 
 
 @lru_cache(maxsize=8)
-def _build_network(given: str, agents: int, own: tuple[Any, ...]) -> networks.Network:
+def _build_network(given: str, agents: int, names: tuple[str, ...] | None, own: tuple[Any, ...]) -> networks.Network:
     with errors_at("[network]"), blame("the network"):
-        return of_table(json.loads(given), agents)
+        return of_table(json.loads(given), agents, names)
 
 
 def find_own(tables: Any) -> Iterator[Callable[..., Any]]:

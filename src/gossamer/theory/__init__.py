@@ -2,24 +2,23 @@
 
 from gossamer.theory.certificate import Certificate, Check, certify
 from gossamer.theory.constants import Constants, constants_of
-from gossamer.theory.lyapunov import Coefficients, Factors, coefficients, kappa
 from gossamer.theory.moments import Affine, Moments, affine_of, propagate
-from gossamer.theory.planning import Plan, Prescription, best_bound, plan, steps_for
-from gossamer.theory.stability import step_limit
+from gossamer.theory.planning import Plan, Prescription, best_bound, plan, step_limit, steps_for
 from gossamer.theory.theorem import (
     Bound,
+    Coefficients,
     Condition,
-    Order,
-    OrderTable,
+    Factors,
     bound,
+    coefficients,
     conditions,
     corollary,
     descent,
     eta_limit,
     floor,
+    kappa,
     kappa_of,
     lam_limit,
-    orders_of,
     sharp_floor,
     steps_limit,
 )
@@ -34,8 +33,6 @@ __all__ = [
     "Constants",
     "Factors",
     "Moments",
-    "Order",
-    "OrderTable",
     "Plan",
     "Prescription",
     "affine_of",
@@ -52,7 +49,6 @@ __all__ = [
     "kappa",
     "kappa_of",
     "lam_limit",
-    "orders_of",
     "plan",
     "propagate",
     "sharp_floor",

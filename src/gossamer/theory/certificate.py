@@ -26,17 +26,14 @@ from gossamer.oracles import Oracle, completed, exact
 from gossamer.problems import Problem, Quadratic
 from gossamer.results.statistics import interval
 from gossamer.theory.constants import Constants, constants_of
-from gossamer.theory.lyapunov import PAPER, Factors
 from gossamer.theory.moments import CHANGES, LONGEST_STATE, Affine, Moments, Series, affine_of, propagate
-from gossamer.theory.theorem import Bound, Form, bound, conditions, descent
+from gossamer.theory.theorem import FORMS, PAPER, Bound, Factors, Form, bound, conditions, descent
 
 Judgement = Literal["holds", "violated", "undecided", "does not apply"]
 
 Terms = dict[str, float]
 """A sum of moments: `{"tracking+": 1}` stands for Ξ_v at t + 1, `{"tracking": 1 - rho}` for (1 − ρ)Ξ_v at t, and the
 name "1" for a constant."""
-
-FORMS: tuple[Form, ...] = ("printed", "repaired")
 
 MEASURED_ROUNDS = 200
 """The most rounds at which a simulated run is measured; their mean stands for the mean over all rounds."""
@@ -50,14 +47,11 @@ class Check:
     verdict: Judgement
     slack: float
     """The least of (right − left)/max(|left|, |right|) over the rounds: negative where the inequality is false."""
-    round: int
-    """The round in which the slack is least."""
+    round: int  # the round in which the slack is least
     left: float
     right: float
-    violations: int
-    """The number of rounds in which it is false, counted even where it does not apply."""
-    missing: tuple[str, ...]
-    """The conditions that do not hold."""
+    violations: int  # the number of rounds in which it is false, counted even where it does not apply
+    missing: tuple[str, ...]  # the conditions that do not hold
 
 
 @dataclass(frozen=True)
@@ -69,13 +63,10 @@ class Certificate:
     lam: float
     steps: int
     constants: Constants
-    bounds: tuple[Bound, ...]
-    """Theorem 1 as printed and as repaired."""
+    bounds: tuple[Bound, ...]  # Theorem 1 as printed and as repaired
     checks: tuple[Check, ...]
-    measured: float
-    """The mean of ‖∇F(x̄)‖² over the rounds: exact, or over seeds."""
-    interval: tuple[float, float] | None
-    """Its 95 % interval over seeds, where it was simulated."""
+    measured: float  # the mean of ‖∇F(x̄)‖² over the rounds: exact, or over seeds
+    interval: tuple[float, float] | None  # its 95 % interval over seeds, where it was simulated
 
     @property
     def violated(self) -> list[str]:
@@ -145,7 +136,6 @@ def certify(
     *,
     steps: int,
     seeds: int | Sequence[int] = 5,
-    factors: Factors = PAPER,
     **given: float,
 ) -> Certificate:
     """Check the paper's inequalities on a run of Biased-DMT.
@@ -158,7 +148,6 @@ def certify(
         oracle: where gradients come from; the exact ones if it is not given.
         steps: rounds.
         seeds: how many runs are simulated; exact moments take the first for what an oracle draws once.
-        factors: the numbers in the inequalities, if not the paper's.
         given: constants that are taken as they are: `smoothness`, `excess`, `relative`, `absolute`, `variance` and
             `heterogeneity`.
     """
@@ -167,11 +156,12 @@ def certify(
     if not isinstance(rule, BiasedDMT) or callable(rule.eta) or callable(rule.lam):
         raise InputError(f"the theory is about Biased-DMT with one η and one λ, but the rule is {rule!r}.")
     plan, numbers = plan_run(steps, None, seeds, "float64")
+    # a longer state takes longer to follow than many seeds take to run
     if isinstance(problem, Quadratic) and 3 * problem.agents * problem.dim <= LONGEST_STATE:
         affine = affine_of(oracle, problem, numbers[0])
         if affine is not None:
-            return _certify_exactly(rule, problem, network, oracle, affine, plan.steps, factors, given)
-    return _certify_by_simulation(rule, problem, network, oracle, plan.steps, numbers, factors, given)
+            return _certify_exactly(rule, problem, network, oracle, affine, plan.steps, given)
+    return _certify_by_simulation(rule, problem, network, oracle, plan.steps, numbers, given)
 
 
 def _certify_exactly(
@@ -181,7 +171,6 @@ def _certify_exactly(
     oracle: Oracle,
     affine: Affine,
     steps: int,
-    factors: Factors,
     given: dict[str, float],
 ) -> Certificate:
     eta, lam = float(rule.eta), float(rule.lam)
@@ -191,18 +180,19 @@ def _certify_exactly(
     known = {name: "exact" for name in (*affine.constants, "heterogeneity") if name not in given}
     c = replace(c, sources={**c.sources, **known})
     if "heterogeneity" in known:
+        # the theorem asks for ζ² where the run goes, and the moments know where that is
         c = replace(c, heterogeneity=float(m.heterogeneity[:-1].max()))
     checks, bounds = [], []
     if c.warm != 0:
         cold = propagate(problem, network, affine, eta, lam, 0, start=start)
         checks.append(check_warm_start(c, m, cold))
-    checks += check_lemmas(c, m, eta, lam, factors)
+    checks += check_lemmas(c, m, eta, lam)
     for form in FORMS:
-        checks += check_descent(c, m, eta, lam, form, factors)
+        checks += check_descent(c, m, eta, lam, form)
         # Φ⁰ is known here, and need not be bounded
-        phi = first_phi(c, m, eta, lam, form, factors)
-        at = bound(c, eta, lam, steps, form, factors)
-        bounds.append(replace(at, phi=phi, transient=factors.initial * phi / (eta * steps)))
+        phi = first_phi(c, m, eta, lam, form)
+        at = bound(c, eta, lam, steps, form)
+        bounds.append(replace(at, phi=phi, transient=PAPER.initial * phi / (eta * steps)))
     measured = float(m.gradient[:-1].mean())
     return Certificate("exact", eta, lam, steps, c, tuple(bounds), tuple(checks), measured, None)
 
@@ -214,14 +204,13 @@ def _certify_by_simulation(
     oracle: Oracle,
     steps: int,
     seeds: list[int],
-    factors: Factors,
     given: dict[str, float],
 ) -> Certificate:
     if len(seeds) < 2:
         raise InputError("an interval over seeds needs at least two of them: give seeds=5.")
     c = constants_of(problem, network, oracle, seeds=seeds, warm=rule.warm, **given)
     eta, lam = float(rule.eta), float(rule.lam)
-    every = max(1, steps // MEASURED_ROUNDS)
+    every = max(1, steps // MEASURED_ROUNDS)  # a measurement costs as much as dozens of rounds
     result = simulate(rule, problem, network, oracle, steps=steps, every=every, seeds=seeds, progress=False)
     # a run that diverged has no finite mean
     lost = (pl.col("status") == "diverged").any()
@@ -231,7 +220,7 @@ def _certify_by_simulation(
     measured = float(values.mean())
     middle, half = interval(values) if np.isfinite(values).all() else (math.inf, 0.0)
     low, high = middle - half, middle + half
-    bounds = tuple(bound(c, eta, lam, steps, form, factors) for form in FORMS)
+    bounds = tuple(bound(c, eta, lam, steps, form) for form in FORMS)
     checks = []
     for at in bounds:
         missing = tuple(str(condition) for condition in at.conditions if not condition.holds)

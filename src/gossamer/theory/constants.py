@@ -26,7 +26,6 @@ from gossamer.networks import Network
 from gossamer.oracles import COVERED, Measured, Oracle
 from gossamer.problems import Problem, Quadratic
 from gossamer.problems.problem import cast
-from gossamer.theory.lyapunov import Coefficients
 
 Source = Literal["exact", "bound", "estimate", "given"]
 """A bound holds for certain and may be loose. An estimate was measured at a few points and may be too small elsewhere;
@@ -54,20 +53,14 @@ _ABOVE_0 = Range(0, float("inf"), True, True, "It is how fast gradients change."
 class Landscape(NamedTuple):
     """The findings of a survey along a path of gradient descent."""
 
-    smoothness: float
-    """The largest quotient of differences: L is at least this."""
-    heterogeneity: float
-    """The largest ζ² on the path."""
+    smoothness: float  # the largest quotient of differences: L is at least this
+    heterogeneity: float  # the largest ζ² on the path
     heterogeneity_at_start: float
-    gradients_at_start: float
-    """The mean over agents of ‖∇f_i(x⁰)‖²."""
+    gradients_at_start: float  # the mean over agents of ‖∇f_i(x⁰)‖²
     loss_at_start: float
-    lowest: float
-    """F at the lowest point that was found."""
-    bottom: Float[np.ndarray, " d"]
-    """The lowest point that was found."""
-    is_minimum: bool
-    """True if it is the minimum of F; if not, it is a local one and F* may lie below."""
+    lowest: float  # F at the lowest point that was found
+    bottom: Float[np.ndarray, " d"]  # the lowest point that was found
+    is_minimum: bool  # True if it is the minimum of F; if not, it is a local one and F* may lie below
 
 
 def survey(problem: Problem, smoothness: float | None = None) -> Landscape:
@@ -95,6 +88,7 @@ def survey(problem: Problem, smoothness: float | None = None) -> Landscape:
                 break
             near = np.asarray(_gradients(held, x - step))
             seen = _quotient(near, g, step)
+            # a guess that is too small makes steps too long, which may leave the region that the run will see
             steepest, rough = max(steepest, seen), rough if smoothness else max(rough, seen)
             x, g = x - step, near
             spread.append(_spread(g))
@@ -152,14 +146,10 @@ def _loss_and_slope(problem: Problem, x: Array) -> tuple[Array, Array]:
 class Start(NamedTuple):
     r"""The errors at the start, where all agents stand at one point, $M^0 = \tilde g(X^0)$ and $V^0 = W^k M^0$."""
 
-    consensus: float
-    """Ξ_x⁰ = 0."""
-    tracking: float
-    """Ξ_v⁰."""
-    average: float
-    """Ĝ⁰."""
-    estimation: float
-    """𝒢⁰."""
+    consensus: float  # Ξ_x⁰ = 0
+    tracking: float  # Ξ_v⁰
+    average: float  # Ĝ⁰
+    estimation: float  # 𝒢⁰
 
 
 @dataclass(frozen=True)
@@ -179,9 +169,14 @@ class Constants:
     """The mean over agents of ‖∇f_i(x⁰)‖²."""
     sources: Mapping[str, Source] = field(default_factory=dict)
     note: str = ""
-    """Return what the oracle says about its constants."""
+    """A note of the oracle about its constants."""
     warm: Any = 0
     """How the tracker starts."""
+
+    @property
+    def gradient_at_start(self) -> float:
+        """‖∇F(x⁰)‖²: the agents' squared gradients but for their spread around the mean."""
+        return max(self.gradients_at_start - self.heterogeneity_at_start, 0.0)
 
     @property
     def start(self) -> Start:
@@ -205,12 +200,6 @@ class Constants:
     def kept_apart(self) -> float:
         r"""The share of $\Xi_v^0$ that a warm start leaves, at most: $(1-\rho)^{2k}$, or 0 from the mean."""
         return 0.0 if self.warm == "mean" else (1 - self.gap) ** (2 * self.warm)
-
-    def phi(self, c: Coefficients) -> float:
-        """Return Φ⁰, at most."""
-        start = self.start
-        errors = c.c2 * start.tracking + c.c3 * start.average + c.c4 * start.estimation
-        return float(self.excess + errors)
 
     def asdict(self) -> dict[str, Any]:
         return asdict(self) | {"sources": dict(self.sources)}

@@ -21,11 +21,11 @@ from jaxtyping import Array, Float
 from gossamer.basics.keys import keys_of
 from gossamer.core import InputError
 from gossamer.networks import Network
-from gossamer.oracles import AdditiveBias, Exact, GivenBias, GivenFactors, Oracle, RelativeBias, Site
+from gossamer.oracles import AdditiveBias, Exact, Oracle, RelativeBias, Site
 from gossamer.problems import Quadratic
 from gossamer.problems.problem import cast
 
-AFFINE = (Exact, GivenBias, AdditiveBias, RelativeBias, GivenFactors)
+AFFINE = (Exact, AdditiveBias, RelativeBias)
 """The oracles that are affine in the gradient; of these, only `AdditiveBias` draws noise."""
 
 LONGEST_STATE = 1_200
@@ -128,30 +128,18 @@ def _ask(oracle: Oracle, problem: Quadratic, x: Array, keys: Array) -> Array:
 class Moments:
     """Expected values at rounds 0, …, T; those of a change from t to t + 1 are one shorter."""
 
-    loss: Series
-    """E[F(x̄) − F*]."""
-    gradient: Series
-    """E‖∇F(x̄)‖²."""
-    momentum: Series
-    """E‖m̄‖²."""
-    consensus: Series
-    """Ξ_x = E‖X − X̄‖²."""
-    tracking: Series
-    """Ξ_v = E‖V − V̄‖²."""
-    average: Series
-    """Ĝ = E‖Σ_i ∇f_i(x_i) − Σ_i m_i‖²."""
-    estimation: Series
-    """𝒢 = E‖M − ∇F(X)‖²."""
-    gradients: Series
-    """E‖∇F(X)‖², all agents' gradients at their own models."""
-    heterogeneity: Series
-    """E ζ²(x̄)."""
-    moved: Series
-    """E‖X⁺ − X‖²."""
-    changed: Series
-    """E‖M⁺ − M‖²."""
-    rounding: dict[str, Series]
-    """How far each of these may be off because numbers are rounded."""
+    loss: Series  # E[F(x̄) − F*]
+    gradient: Series  # E‖∇F(x̄)‖²
+    momentum: Series  # E‖m̄‖²
+    consensus: Series  # Ξ_x = E‖X − X̄‖²
+    tracking: Series  # Ξ_v = E‖V − V̄‖²
+    average: Series  # Ĝ = E‖Σ_i ∇f_i(x_i) − Σ_i m_i‖²
+    estimation: Series  # 𝒢 = E‖M − ∇F(X)‖²
+    gradients: Series  # E‖∇F(X)‖², all agents' gradients at their own models
+    heterogeneity: Series  # E ζ²(x̄)
+    moved: Series  # E‖X⁺ − X‖²
+    changed: Series  # E‖M⁺ − M‖²
+    rounding: dict[str, Series]  # how far each of these may be off because numbers are rounded
 
 
 def propagate(
@@ -171,6 +159,7 @@ def propagate(
     kept: list[tuple[np.ndarray, np.ndarray]] = []
     for t in range(steps + 1):
         kept.append(system.measure(mean, cov))
+        # "not below" and not "above": a NaN ends the run, too
         if not kept[-1][0].max() < HUGE:
             raise InputError(
                 f"this run diverges: at round {t} its moments are above {HUGE:g}, and there is nothing to compare. "

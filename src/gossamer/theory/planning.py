@@ -3,6 +3,15 @@ r"""Plan a run of Biased-DMT: what the theory allows and promises, and beside it
 For T rounds, λ is the one in the theorem's range that makes its bound least, with the largest η that goes with it. For
 a target, T is the least for which the bound so chosen is at most the target. Both are worked out as printed and as
 repaired: see `gossamer.theory.theorem`.
+
+What works in practice is tried below the steps for which Biased-DMT is stable on quadratics with one curvature. For
+$f_i(x) = \frac12 a (x - b_i)^2$ its modes are the roots of
+
+$$ (r - w)^2 (r - 1 + \lambda) + \eta\lambda a\, r (r - 1), \qquad w \in \mathrm{spec}(W) . $$
+
+For $w = 1$ one root is $r = 1$, which no error ever enters (the mean tracker is the mean momentum); the other two are
+stable for $\eta\lambda a < 4 - 2\lambda$. A loss with other Hessians may be stable for more or for less: what follows
+is a heuristic, not a theorem.
 """
 
 import math
@@ -12,6 +21,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Complex, Float
 
 from gossamer.algorithms.biased_dmt import BiasedDMT
 from gossamer.basics.html import tag
@@ -22,12 +32,13 @@ from gossamer.engines.block import Block
 from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.engines.simulator import check, plan_run
 from gossamer.networks import Network
+from gossamer.networks.measures import EXACT_AGENTS
 from gossamer.oracles import COVERED, Oracle, completed, exact
 from gossamer.problems import Problem
 from gossamer.specs.schema import FIRST_SEED
 from gossamer.theory.constants import Constants, constants_of
-from gossamer.theory.stability import step_limit
 from gossamer.theory.theorem import (
+    FORMS,
     Bound,
     Form,
     bound,
@@ -40,8 +51,6 @@ from gossamer.theory.theorem import (
     sharp_floor,
     steps_limit,
 )
-
-FORMS: tuple[Form, ...] = ("printed", "repaired")
 
 CONSTANT_SYMBOLS = {
     "smoothness": "L",
@@ -58,6 +67,9 @@ SHARES = (1 / 2, 1 / 8)
 
 TRIAL_STEPS = 300
 
+GRID = 400
+"""How many steps are tried before bisection; a window of instability between two of them is not seen."""
+
 _AT_LEAST_1 = Range(1, float("inf"), False, True, "It is a number of rounds.")
 _ABOVE_0 = Range(0, float("inf"), True, True, "It is a mean of squared gradient norms.")
 
@@ -68,8 +80,7 @@ class Tried:
 
     eta: float
     lam: float
-    limit: float
-    """The largest stable η for this λ, at curvature L for all agents."""
+    limit: float  # the largest stable η for this λ, at curvature L for all agents
     loss: float | None
     gradient: float | None
 
@@ -93,12 +104,9 @@ class Prescription:
     form: Form
     kappa: float
     lam_limit: float
-    eta_limit: float
-    """The largest η with the largest λ."""
-    corollary_steps: float
-    """The rounds from which Corollary 1's λ is allowed."""
-    corollary_A3: float
-    """A₃/η for Corollary 1's own η and λ at that T: its proof needs this to be at least 0."""
+    eta_limit: float  # the largest η with the largest λ
+    corollary_steps: float  # the rounds from which Corollary 1's λ is allowed
+    corollary_A3: float  # A₃/η for Corollary 1's own η and λ at that T: its proof needs this to be at least 0
     bound: Bound | None
     """At the T that was asked for or is needed; None where M_f is above 1/256, or no T reaches the target."""
 
@@ -114,12 +122,17 @@ class Plan:
     constants: Constants
     steps: float | None
     target: float | None
-    floor: float
-    """The limit of the theorem's bound, however many rounds there are."""
+    floor: float  # the limit of the theorem's bound, however many rounds there are
     sharp_floor: float
     """The largest ‖∇F‖² at which a tracker without noise can settle: see `gossamer.theory.sharp_floor`."""
     prescriptions: tuple[Prescription, ...]
     practical: Practical | None
+
+    @property
+    def vacuous(self) -> tuple[Form, ...]:
+        """The forms whose bound lies above where the run starts: to stay at the start would keep them too."""
+        bounds = [prescription.bound for prescription in self.prescriptions if prescription.bound is not None]
+        return tuple(at.form for at in bounds if at.total > self.constants.gradient_at_start)
 
     def __repr__(self) -> str:
         about = f"{self.network}, n={self.constants.agents}, rho={self.constants.gap:.4g}"
@@ -133,6 +146,7 @@ class Plan:
         nested = {
             "constants": self.constants.asdict(),
             "theory": {prescription.form: prescription.asdict() for prescription in self.prescriptions},
+            "vacuous": self.vacuous,
             "practical": None if self.practical is None else self.practical.asdict(),
         }
         kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor", "sharp_floor")}
@@ -170,6 +184,11 @@ class Plan:
             rows += [[name, *(f"{getattr(at, key):.4g}" for at in bounds)] for name, key in parts.items()]
         head = ["Theorem 1", *(p.form for p in self.prescriptions)]
         lines = [Table(head, rows, [False, True, True]).text(rule=True)]
+        if self.vacuous:
+            lines.append(
+                f"Vacuous, {' and '.join(self.vacuous)}: the bound is above ‖∇F(x⁰)‖² = "
+                f"{self.constants.gradient_at_start:.4g}, where the run starts, and so promises nothing."
+            )
         if self.prescriptions[0].corollary_A3 < 0:
             lines.append(
                 "The printed proof of Corollary 1 fails here: A₃ < 0, because ρ is small. The repaired one holds."
@@ -330,3 +349,57 @@ def try_settings(
     good = [trial for trial in tried if trial.loss is not None and trial.loss < before]
     best = min(good, key=lambda trial: float(trial.gradient or 0.0)) if good else None
     return Practical(steps, best, tuple(tried))
+
+
+# --- stable step sizes ------------------------------------------------------------------------------------------------
+
+
+def modes(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " s"]) -> Complex[np.ndarray, "s k 3"]:
+    """Return the roots for every ηa in `step` and every eigenvalue w."""
+    w, step = np.asarray(w, complex)[None, :], np.asarray(step, float)[:, None]
+    push = step * lam
+    # (r − w)²(r − 1 + λ) = r³ + c2 r² + c1 r + c0
+    c2 = lam - 1 - 2 * w + push
+    c1 = w**2 + 2 * w * (1 - lam) - push
+    c0 = (lam - 1) * w**2 + 0 * push
+    companion = np.zeros((*np.broadcast_shapes(w.shape, step.shape), 3, 3), complex)
+    companion[..., 0, :] = np.stack([-c2, -c1, -c0], axis=-1)
+    companion[..., 1, 0] = companion[..., 2, 1] = 1
+    return np.linalg.eigvals(companion)
+
+
+def largest(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " s"]) -> Float[np.ndarray, " s"]:
+    """Return the largest |r| over all modes for every ηa in `step`, without the root r = 1 of w = 1."""
+    w = np.asarray(w, complex)
+    ones = np.abs(w - 1) < 1e-9  # the eigenvalue 1, but for rounding
+    # r² − (2 − λ − ηλa) r + (1 − λ)
+    half = (2 - lam - np.asarray(step) * lam) / 2
+    turn = np.sqrt(half.astype(complex) ** 2 - (1 - lam))
+    radius = np.maximum(np.abs(half + turn), np.abs(half - turn))
+    if not ones.all():
+        radius = np.maximum(radius, np.abs(modes(w[~ones], lam, step)).max((1, 2)))
+    return radius
+
+
+def step_limit(network: Network, lam: float, curvature: float) -> float:
+    """Return the largest η such that every step up to it is stable, for curvature a and all below."""
+    w, top = spectrum(network), (4 - 2 * lam) / lam
+    # stability need not be monotone in η: bisection alone could jump over a window of unstable steps
+    tried = top * np.geomspace(1e-6, 1.0, GRID)
+    unstable = largest(w, lam, tried) >= 1
+    if not unstable.any():
+        return float(top / curvature)
+    first = int(unstable.argmax())
+    low, high = (tried[first - 1] if first else 0.0), tried[first]
+    for _ in range(50):  # halvings, to all digits of a float
+        middle = (low + high) / 2
+        low, high = (low, middle) if largest(w, lam, np.array([middle]))[0] >= 1 else (middle, high)
+    return float(low / curvature)
+
+
+def spectrum(network: Network) -> Complex[np.ndarray, " k"]:
+    """Return the eigenvalues of W; on very large networks 1 and the whole interval that the others lie in."""
+    if network.agents <= EXACT_AGENTS:
+        return np.linalg.eigvals(network.mixing).astype(complex)
+    inside = 1 - (network.gap or 0.0)
+    return np.append(np.linspace(-inside, inside, 129), 1.0).astype(complex)

@@ -7,7 +7,7 @@ try:
 except ImportError as missing:
     raise MissingTorch(
         f"gossamer.torch needs PyTorch, but {missing.name!r} is not installed. Install what it needs with "
-        '`pip install "gossamer[torch]"`; the rest of Gossamer works without it.'
+        "`pip install -e '.[torch]'` in the clone; the rest of Gossamer works without it."
     ) from missing
 
 from gossamer.logs import CSVLog

@@ -509,7 +509,7 @@ def import_torchft(name: str) -> Any:
     except ImportError as missing:
         raise InputError(
             f"elastic training needs torchft, but {missing.name!r} is not installed. Install it with "
-            '`pip install "gossamer[elastic]"`.'
+            "`pip install -e '.[elastic]'` in the clone."
         ) from missing
     return getattr(coordination, name)
 

@@ -151,6 +151,8 @@ class Exchange:
                         received[peer] = free.pop(k)
                         break
                 else:
+                    # rows of the start, which sends one vector where a round sends two, would never be used again
+                    free[:] = [row for row in free if row.dtype != sent[0].dtype or row.numel() > size]
                     received[peer] = sent[0].new_empty(size)
             message = self._send(sent, size, received, links.targets, bucket)
             message.arrays, message.weights = own, list(map(links.weights.__getitem__, names))

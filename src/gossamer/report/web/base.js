@@ -54,7 +54,8 @@ function look() {
     layout: {
       font: { family: "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif", size: narrow ? 11 : 13, color: ink },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false,
-      margin: narrow ? { l: 48, r: 6, t: 12, b: 44 } : { l: 70, r: 15, t: 15, b: 50 },
+      // plotly's buttons are in the margin above, off the curves
+      margin: narrow ? { l: 48, r: 6, t: 34, b: 44 } : { l: 70, r: 15, t: 34, b: 50 },
       hoverlabel: { align: "left", namelength: -1, bgcolor: page, bordercolor: line, font: { color: ink } },
       modebar: { color: soft, activecolor: ink, bgcolor: "rgba(0,0,0,0)" },
     },

@@ -1,6 +1,12 @@
 "use strict";
 // The curves of a study: methods in one variant, or one method in all variants.
 
+// the marks of curves that end before the last round, and what the legend says of them
+const ends = {
+  diverged: { symbol: "x-thin", text: "the curve ends at ×" }, reached: { symbol: "star", text: "★ target reached" },
+  stopped: { symbol: "line-ns", text: "| stopped" },
+};
+
 const MARKS = 9; // about the markers of a curve
 
 function along(method, x) {
@@ -30,6 +36,8 @@ function traces(one, x, band, log, number, shown) {
     { type: "scatter", mode: at.length > 1 ? "lines" : "markers", x: at, y: mean, name, visible, meta, customdata: said,
       line: { color, dash: one.style.dash, width: 2 }, marker: { color },
       hovertemplate: "%{fullData.name}: %{y:.4~g}%{customdata}<extra></extra>" },
+    ...(method.ended && at.length ? [{ type: "scatter", mode: "markers", x: at.slice(-1), y: mean.slice(-1), hoverinfo: "skip", name, visible,
+      meta, marker: { color, symbol: ends[method.ended].symbol, size: 13, line: { color, width: 2 } } }] : []),
   ];
 }
 
@@ -107,7 +115,7 @@ function curves(box, study) {
   }
 
   function draw() {
-    const m = study.metrics[metric.value], logarithmic = log.checked, { ink, soft, layout, axis } = look();
+    const m = study.metrics[metric.value], logarithmic = log.checked, { ink, soft, layout, axis, narrow } = look();
     const series = views[view ? view.value : 0].series, x = Number(axes.find((one) => one.checked).value);
     list(series);
     const same = new Set(series.map((one) => one.method.setting)).size < 2 && series.length > 1;
@@ -116,12 +124,14 @@ function curves(box, study) {
       const { method, style } = one, row = rows[k], band = method.bands[metric.value][logarithmic ? 1 : 0];
       row.sign.replaceChildren(swatch(style));
       row.note.textContent = same || style.label.endsWith(`(${method.setting})`) ? "" : method.setting;
-      row.lost.textContent = method.diverged ? `${method.diverged} of ${method.seeds} seeds diverged` : "";
+      const lost = method.diverged ? `${method.diverged} of ${method.seeds} seeds diverged` : "";
+      row.lost.textContent = [lost, method.ended ? ends[method.ended].text : ""].filter(Boolean).join("; ");
       if (band) data = data.concat(traces(one, x, band, logarithmic, k, row.tick.checked));
     });
     const floor = m.key === "grad_norm_sq" ? predicted(series, rows.map((row) => row.tick.checked), ink) : { levels: [], shapes: [], notes: [] };
-    const notes = floor.notes.map((text) => ({ text, showarrow: false, xref: "paper", x: 1, xanchor: "right", yref: "paper", y: 1,
-      yanchor: "top", font: { size: 12, color: ink } }));
+    // above the curves on the left, because plotly's buttons are on the right
+    const notes = floor.notes.map((text) => ({ text, showarrow: false, xref: "paper", x: 0, xanchor: "left", yref: "paper", y: 1,
+      yanchor: "bottom", font: { size: narrow ? 11 : 12, color: ink } }));
     const nothing = !data.some((trace) => trace.visible && trace.x.length);
     const why = logarithmic ? "Nothing here is above zero, or no method is chosen." : "Nothing was measured, or no method is chosen.";
     Plotly.react(plot, data, {

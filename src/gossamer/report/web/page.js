@@ -15,6 +15,12 @@
   for (const [kind, draw] of Object.entries(kinds)) {
     document.querySelectorAll(kind).forEach((box) => draw(box, studies[box.dataset.study]));
   }
+  const signs = () => document.querySelectorAll(".judged [data-look]").forEach((sign) => {
+    const style = studies[sign.closest(".judged").dataset.study].methods[sign.dataset.look];
+    sign.replaceChildren(...(style ? [swatch(style)] : []));
+  });
+  signs();
+  redraws.push(signs);
   // a drawing that was folded away has the size of nothing
   document.querySelectorAll("details:has(.plot)").forEach((box) => box.addEventListener("toggle", () => {
     if (box.open) box.querySelectorAll(".plot").forEach((plot) => Plotly.Plots.resize(plot));

@@ -1,20 +1,22 @@
 "use strict";
 // What methods pay until their mean curve has come to a target, which the reader moves, and stays there.
-// At first it is one that all of them kept in their last quarter, but at least half way.
+// At first the target is one that every method keeps in its last quarter, at least half way down.
 
-// where a curve comes to a goal for good, as a place between its points; null if it never does
+// the marks between which a curve comes to a goal for good; null if it never does
 function arrival(values, goal, sign) {
   const known = values.map((value, k) => [value, k]).filter(([value]) => value !== null);
   const beyond = known.findLastIndex(([value]) => sign * value > sign * goal);
   if (beyond === known.length - 1) return null;
-  if (beyond < 0) return known[0][1];
-  const [before, k] = known[beyond], [after, next] = known[beyond + 1];
-  return k + ((next - k) * (goal - before)) / (after - before);
+  return beyond < 0 ? [known[0][1], known[0][1]] : [known[beyond][1], known[beyond + 1][1]];
 }
 
-function between(values, place) {
-  const k = Math.floor(place), share = place - k;
-  return share ? values[k] + share * (values[k + 1] - values[k]) : values[k];
+const DENSE = 0.02; // marks that are closer than this share are as good as one
+
+// a price between two marks is an interval; rounds are whole, and other prices have three digits
+function price([low, high], whole) {
+  const digits = whole ? { maximumFractionDigits: 0 } : { maximumSignificantDigits: 3 };
+  const [before, after] = [low, high].map((value) => value.toLocaleString("en", digits));
+  return before === after || high - low < DENSE * high ? after : `${before}–${after}`;
 }
 
 function targets(box, study) {
@@ -38,16 +40,18 @@ function targets(box, study) {
     const goal = undo(start + (slider.value / slider.max) * (end - start));
     told.textContent = `${title} ${sign > 0 ? "≤" : "≥"} ${short(goal)}`;
     const costs = series.map((one, k) => {
-      const place = bands[k] && !one.method.diverged ? arrival(bands[k].mean, goal, sign) : null;
-      return study.axes.map((_, x) => (place === null || !one.method.x[x] ? null : between(along(one.method, x), place)));
+      const marks = bands[k] && !one.method.diverged ? arrival(bands[k].mean, goal, sign) : null;
+      return study.axes.map((_, x) => (marks === null || !one.method.x[x] ? null : marks.map((mark) => along(one.method, x)[mark])));
     });
-    const best = study.axes.map((_, x) => Math.min(...costs.map((row) => row[x]).filter((cost) => cost !== null)));
+    const best = study.axes.map((_, x) => Math.min(...costs.map((row) => row[x]).filter((cost) => cost !== null).map((cost) => cost[1])));
+    // those that may have come before the first one's mark are not told apart from it
+    const first = ([low, high], x) => low < best[x] || high === best[x];
     body.replaceChildren(...series.map((one, k) => element("tr", {},
       element("td", { className: "with-sign" }, element("span", { className: "sign" }, swatch(one.style)), " ", element("span", { textContent: one.style.label })),
       ...costs[k].map((cost, x) => {
         const never = one.method.diverged ? "diverged" : "not reached";
-        const cell = element("td", { className: "num", textContent: cost === null ? never : cost.toLocaleString("en", { maximumSignificantDigits: 3 }) });
-        if (cost !== null && cost === best[x] && series.length > 1) cell.classList.add("best");
+        const cell = element("td", { className: "num", textContent: cost === null ? never : price(cost, x === 0) });
+        if (cost !== null && first(cost, x) && series.length > 1) cell.classList.add("best");
         if (cost === null) cell.classList.add("never");
         return cell;
       }))));

@@ -6,15 +6,15 @@ const wideRange = (values) => Math.min(...values) > 0 && Math.max(...values) / M
 function told(one) {
   const lines = [plain(one.setting), one.diverged ? `diverged for ${one.diverged} seed${one.diverged > 1 ? "s" : ""}`
     : `criterion ${short(one.value)}`];
-  if (one.extension) lines.push(`added by extension ${one.extension} of the grid`);
+  if (one.stage) lines.push(`tried in stage ${one.stage + 1}`);
   if (one.chosen) lines.push("<b>chosen</b>");
   return lines.join("<br>");
 }
 
-// an axis' tick tells the extension that added it, if all of its settings were
+// an axis' tick tells the stage that added it, if all of its settings were
 function ticks(names, grid, key) {
   return names.map((name, k) => {
-    const least = Math.min(...grid.settings.filter((one) => one[key] === k).map((one) => one.extension));
+    const least = Math.min(...grid.settings.filter((one) => one[key] === k).map((one) => one.stage));
     return plain(name) + (least > 0 && Number.isFinite(least) ? ` (+${least})` : "");
   });
 }
@@ -62,7 +62,7 @@ function line(grid, axis, page) {
   const values = good.map((one) => one.value), log = values.length > 0 && wideRange(values);
   const top = values.length ? Math.max(...values) : 1;
   const place = (one) => [at(one), one.value === null ? top : one.value];
-  const dots = { size: 8, color: good.map((one) => (one.extension ? page : "#3a8fc4")), line: { width: 2, color: "#3a8fc4" } };
+  const dots = { size: 8, color: good.map((one) => (one.stage ? page : "#3a8fc4")), line: { width: 2, color: "#3a8fc4" } };
   const across = grid.numbers ? { type: "log" } : {};
   return [[
     { type: "scatter", mode: "lines+markers", x: good.map(at), y: values, text: good.map(told), name: "criterion",

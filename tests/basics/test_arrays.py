@@ -5,9 +5,10 @@ import pytest
 import scipy.sparse as sp
 
 import gossamer as gs
-from gossamer.basics.sparse import check_sparse
+from gossamer.basics.arrays import check_sparse
 from gossamer.core import InputError
-from gossamer.data import Dataset, from_arrays, write_libsvm
+from gossamer.data import Dataset, from_arrays
+from tests.table import table
 
 DENSE = np.array([[0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5], [0.5, 0.0, 0.5, 0.0], [0.0, 0.5, 0.0, 0.5]])
 LABELS = np.array([0, 1, 0, 1])
@@ -35,7 +36,7 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@table("fault", FAULTS)
 def test_damage_is_refused(fault):
     with pytest.raises(InputError, match=r"features: the sparse matrix is damaged: .* Make it anew from its entries"):
         check_sparse(FAULTS[fault], "features")
@@ -51,7 +52,6 @@ DOORS = {
     "features": lambda _: from_arrays(FAR, LABELS),
     "a problem": lambda _: gs.problems.logistic((FAR, LABELS), agents=2, split="iid"),
     "a test part": lambda _: from_arrays(sp.csr_array(DENSE), LABELS, test=(FAR, LABELS)),
-    "a LIBSVM file": lambda folder: write_libsvm(FAR, LABELS, folder / "out"),
     "a mixing matrix": lambda _: gs.networks.from_matrix(FAR),
     "a directed network": lambda _: gs.networks.from_matrices(row=FAR),
     "weights of links": lambda _: gs.networks.metropolis(FAR),
@@ -59,7 +59,7 @@ DOORS = {
 }
 
 
-@pytest.mark.parametrize("door", DOORS)
+@table("door", DOORS)
 def test_damage_is_refused_at_every_door(door, tmp_path):
     with pytest.raises(InputError, match="damaged"):
         DOORS[door](tmp_path)

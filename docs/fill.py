@@ -1,0 +1,477 @@
+"""Write into the pages what the code knows: tables, numbers, and parts of examples. ``make pages`` runs it.
+
+It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, or a
+part of an example where NAME is ``examples/FILE.py:PART``. The marks are comments, so that a page reads the same built
+and unbuilt. ``tests/test_docs.py`` fails where a page is not up to date.
+"""
+
+import functools
+import inspect
+import json
+import math
+import re
+import runpy
+import sys
+import textwrap
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import typer
+
+import gossamer as gs
+from gossamer import cli, networks, paper, theory
+from gossamer.algorithms import ALGORITHMS
+from gossamer.cli.shared import EXIT_CODES
+from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
+from gossamer.data import SIZES, SPLITS
+from gossamer.engines.agents import Cost
+from gossamer.engines.costs import trace
+from gossamer.metrics import OURS
+from gossamer.networks import WEIGHTS
+from gossamer.oracles import STAGES
+from gossamer.problems import PROBLEMS
+from gossamer.specs import catalogue
+from gossamer.theory.theorem import Form
+
+ROOT = Path(__file__).parents[1]
+PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"]
+MARK = re.compile(r"<!-- fill: (\S+) -->(.*?)<!-- end -->", re.DOTALL)
+GRID, PLAIN = ROOT / "tests" / "theory" / "theory_grid.py", ROOT / "tests" / "plain.py"
+FORMS: tuple[Form, ...] = ("printed", "repaired")
+
+
+def main() -> None:
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        if (filled := fill(text)) != text:
+            page.write_text(filled, encoding="utf-8")
+            print(f"written: {page.relative_to(ROOT)}")
+
+
+def fill(text: str) -> str:
+    """Return the text of a page with everything between its marks up to date."""
+    return MARK.sub(lambda found: f"<!-- fill: {found[1]} -->{content(found[1])}<!-- end -->", text)
+
+
+@functools.cache
+def content(name: str) -> str:
+    """Return what stands between the marks of a name: a number within a line, all else on lines of its own."""
+    if name in NUMBERS:
+        return NUMBERS[name]()
+    if name in TABLES:
+        return f"\n\n{TABLES[name]()}\n\n"
+    file, _, part = name.partition(":")
+    if not part or not (ROOT / file).is_file():
+        raise ValueError(f"there is no {name!r} to fill in; docs/fill.py has {', '.join([*TABLES, *NUMBERS])}")
+    lines = (ROOT / file).read_text(encoding="utf-8").split(f"# --8<-- [start:{part}]\n")[1]
+    code = textwrap.dedent(lines.split(f"# --8<-- [end:{part}]")[0].rstrip(" "))
+    return f"\n\n```py\n{code.strip()}\n```\n\n"
+
+
+def algorithms() -> str:
+    head = ["name", "sent to each neighbour", "messages", "all-reduces", "queries", "graphs"]
+    return _table([*head, "reference"], [_algorithm(name, kind) for name, kind in ALGORITHMS.items()])
+
+
+def equations() -> str:
+    """A section for each algorithm: the docstring of its module, its name in Python and its file."""
+    return "\n\n".join(_section(name, kind) for name, kind in ALGORITHMS.items())
+
+
+def metrics() -> str:
+    return _table(["column", "what it is"], [(f"`{name}`", label.about) for name, label in OURS.items()])
+
+
+def graphs() -> str:
+    return _entries(catalogue.list_kind("networks"))
+
+
+def compared() -> str:
+    """All networks of 24 agents side by side."""
+    head, rows = gs.networks.compare(24).cells
+    return _table(head, [(f"`{row[0]}`", *row[1:]) for row in rows])
+
+
+def weights() -> str:
+    rows = [(f"`{name}`", (inspect.getdoc(make) or "").splitlines()[0]) for name, make in WEIGHTS.items()]
+    return _table(["weights", "what they are"], rows)
+
+
+def splits() -> str:
+    return _table(["split", "who holds what"], [(f"`{name}`", about) for name, about in SPLITS.items()])
+
+
+SPREAD_OVER = (
+    "iid",
+    "mixed:0.25",
+    "mixed:0.5",
+    "mixed:0.75",
+    "by-label",
+    "dirichlet:1",
+    "dirichlet:0.1",
+    "dirichlet:0.01",
+)
+
+
+def spreads() -> str:
+    """How far the gradients of 20 agents are apart at the start on a9a, for several splits in equal sizes."""
+    problems = {how: gs.problems.logistic("a9a", agents=20, split=how) for how in SPREAD_OVER}
+    rows = [(f"`{how}`", f"{problem.heterogeneity(problem.start):.4g}") for how, problem in problems.items()]
+    return _table(["split", "$\\zeta^2$ at the start"], rows)
+
+
+def sizes() -> str:
+    return _table(["sizes", "how many rows each"], [(f"`{name}`", about) for name, about in SIZES.items()])
+
+
+def datasets() -> str:
+    entries = catalogue.list_kind("datasets")
+    return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
+
+
+def problems() -> str:
+    return _signatures(PROBLEMS)
+
+
+def stages() -> str:
+    return _signatures(STAGES)
+
+
+def _signatures(registry: Mapping[str, Any]) -> str:
+    """What each function of a registry does, and its keys with their defaults."""
+    rows = []
+    for name, make in registry.items():
+        keys = [
+            f"`{key}`" if value.default in (None, value.empty) else f"`{key} = {json.dumps(value.default)}`"
+            for key, value in inspect.signature(make).parameters.items()
+        ]
+        rows.append((f"`{name}`", ", ".join(keys) or "–", _first(inspect.getdoc(make))))
+    return _table(["name", "keys, with their defaults", "what it is"], rows)
+
+
+def compressors() -> str:
+    return _entries(catalogue.list_kind("compressors"))
+
+
+def aggregators() -> str:
+    return _entries(catalogue.list_kind("aggregators"))
+
+
+def schedules() -> str:
+    return _entries(catalogue.list_kind("schedules"))
+
+
+TOLD_IN = {
+    "networks": "specs.md#network",
+    "oracles": "howto/oracles.md",
+    "compressors": "specs.md#algorithm",
+    "aggregators": "specs.md#algorithm",
+    "problems": "specs.md#problem",
+    "datasets": "specs.md#data-and-paths",
+    "links": "howto/clock.md",
+    "compute-times": "howto/clock.md",
+}
+"""Where what methods run with is described."""
+
+
+def surroundings() -> str:
+    """All that a method runs with, by name."""
+    made = {kind: [entry["name"] for entry in catalogue.list_kind(kind)] for kind in TOLD_IN}
+    return _table(["kind", "names"], [(f"[{kind}]({TOLD_IN[kind]})", _codes(names)) for kind, names in made.items()])
+
+
+def commands() -> str:
+    """The commands, each with the first sentence of its help."""
+    known: Any = typer.main.get_command(cli.app())
+    rows = [(f"`gossamer {name}`", _first(one.help)) for name, one in sorted(known.commands.items())]
+    return _table(["command", "what it does"], rows)
+
+
+def _first(text: str | None) -> str:
+    return " ".join((text or "").split("\n\n")[0].split())
+
+
+def exits() -> str:
+    return _table(["code", "meaning"], [(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+
+
+def corollary() -> str:
+    """What both forms of the theorem ask for on a ring of 20."""
+    rows = [
+        (r"$\rho$", *[digits(ring().gap, 5)] * 2),
+        (r"$\kappa$", "1", digits(theory.kappa_of(ring(), "repaired"), 4)),
+        (r"largest $\lambda$", *(f"${digits(largest(ring(), form)[0])}$" for form in FORMS)),
+        (r"largest $\eta L$", *(f"${digits(largest(ring(), form)[1])}$" for form in FORMS)),
+        ("least rounds of the corollary", *(f"{math.ceil(theory.steps_limit(ring(), form)):,}" for form in FORMS)),
+    ]
+    return _table(["", "as printed", "repaired"], rows)
+
+
+def local() -> str:
+    """What local training does to the quadratics of the tests: its relative bias, and floors."""
+    head = ["$H$", "$M_f$", "floor of a run", "of the closed form", r"$\frac{M_f}{1 - M_f} \zeta^2$"]
+    return _table(
+        head, [(str(steps), *(f"${digits(value)}$" for value in local_floors(steps))) for steps in (2, 5, 10)]
+    )
+
+
+def feedback() -> str:
+    """Where Biased-DMT ends on them with the largest coordinate of every gradient, without a memory and with one."""
+    top = gs.compressors.top_k(1)
+    oracles = [gs.oracles.compressed(top), *(gs.oracles.error_feedback(top, how) for how in ("classic", "ef21"))]
+
+    def ends(oracle: Any, eta: float) -> str:
+        # what rounding leaves differs from machine to machine
+        return f"${digits(value, 2)}$" if (value := floor(oracle, eta)) > 1e-20 else "0, to rounding"
+
+    rows = [(f"{eta:g}", *(ends(oracle, eta) for oracle in oracles)) for eta in (0.1, 0.01)]
+    return _table(["step size", "compressed", "classic", "EF21"], rows)
+
+
+def gap(agents: int) -> float:
+    """The spectral gap of a ring."""
+    rho = networks.ring(agents).gap
+    assert rho is not None
+    return rho
+
+
+@functools.cache
+def ring(smoothness: float = 1.0) -> theory.Constants:
+    """The ring of 20."""
+    return theory.Constants(agents=20, gap=gap(20), smoothness=smoothness, excess=1.0)
+
+
+def largest(c: theory.Constants, form: Form) -> tuple[float, float]:
+    """The largest λ that the theorem allows, and the largest η at that λ."""
+    lam = theory.lam_limit(c, form)
+    return lam, theory.eta_limit(c, lam, form)
+
+
+def corollary_falls() -> float:
+    """A₃ over η, as printed, on the ring of 20 at the fewest rounds that Corollary 1 allows."""
+    eta, lam = theory.corollary(ring(), theory.steps_limit(ring(), "printed"))
+    return theory.descent(ring(), eta, lam, "printed").A3 / eta
+
+
+def corollary_misses() -> float:
+    """By which factor Corollary 1's step misses its condition there."""
+    eta, lam = theory.corollary(ring(), theory.steps_limit(ring(), "printed"))
+    checked = theory.conditions(ring(), eta, lam, "printed")
+    return max(one.missed_by for one in checked if not one.holds and one.missed_by is not None)
+
+
+@functools.cache
+def ring_limits() -> tuple[int, int]:
+    """The largest ring with ρ ≥ ½, and the smallest on which A₃ < 0 with the weights of Corollary 1."""
+    gaps = {n: gap(n) for n in range(3, 40)}
+    fails = [n for n, rho in gaps.items() if _third(n, rho) < 0]
+    return max(n for n, rho in gaps.items() if rho >= 0.5), min(fails)
+
+
+def _third(n: int, rho: float) -> float:
+    lam = rho / (4 * math.sqrt(n))
+    return theory.coefficients(n, rho, 1.0, 0.0, lam / 16, lam).A3
+
+
+@functools.cache
+def grid() -> dict[str, float]:
+    """What the tests' grid of settings gives for the theorem as printed, in units of η."""
+    _, lam, eta, a = runpy.run_path(str(GRID))["on_the_grid"]("printed")
+    return {"settings": lam.size, **{name: (getattr(a, name) / eta).min() for name in ("A1", "Am", "A3")}}
+
+
+@functools.cache
+def practical() -> dict[str, float]:
+    """The setting of the reproduction's longest runs on the paper's problem, and how far beyond the theorem it is."""
+    parts = paper.spec_of("fig2").parts()
+    chosen = next(each.fixed for each in parts.candidates if each.name == "biased-dmt")
+    smoothness = parts.problem.smoothness
+    assert smoothness is not None
+    lam, eta = largest(ring(smoothness), "repaired")
+    over = {"lam.over": chosen["lam"] / lam, "eta.over": chosen["eta"] / eta}
+    return {"eta": chosen["eta"], "lam": chosen["lam"], "L": smoothness, **over}
+
+
+@functools.cache
+def quadratics() -> tuple[Any, Any]:
+    """Different quadratics of 8 agents, and a network: those of the tests."""
+    sys.path.append(str(PLAIN.parents[1]))  # files of tests import one another from there
+    made = runpy.run_path(str(PLAIN))
+    return made["heterogeneous"]()[0], made["irregular"]()
+
+
+def floor(oracle: Any, eta: float) -> float:
+    """‖∇F‖² where Biased-DMT ends on them."""
+    rule = gs.BiasedDMT(eta=eta, lam=0.3)
+    result = gs.simulate(rule, *quadratics(), oracle, steps=4000, dtype="float64", progress=False)
+    return float(result.final("grad_norm_sq")["biased-dmt"][0])
+
+
+def local_floors(steps: int) -> tuple[float, float, float, float]:
+    """M_f of local training, the floor in a run and by its closed form, and the bound on it."""
+    problem, eta = quadratics()[0], 0.05
+    eye = np.eye(problem.dim)
+    P = (eye - np.linalg.matrix_power(eye - eta * problem.A, steps)) / (steps * eta)
+    settled = np.linalg.solve(P.sum(0), np.einsum("nde,ne->d", P, problem.b))
+    relative = float((np.linalg.norm(P @ np.linalg.inv(problem.A) - eye, 2, axis=(1, 2)) ** 2).max())
+    run, closed = floor(gs.oracles.local_training(steps, eta), 0.05), float((problem.gradient(settled) ** 2).sum())
+    return relative, run, closed, relative / (1 - relative) * problem.heterogeneity(settled)
+
+
+def digits(value: float, places: int = 3) -> str:
+    """That many significant digits, and powers of ten in LaTeX where there would be many zeros."""
+    if value and not 1e-3 <= abs(value) < 1e7:
+        power = math.floor(math.log10(abs(value)))
+        return rf"{value / 10**power:.{places - 1}f} \cdot 10^{{{power}}}"
+    whole = round(value, places - 1 - math.floor(math.log10(abs(value)))) if value else 0.0
+    return f"{whole:,.0f}" if abs(whole) >= 10 ** (places - 1) else f"{whole:.{places}g}"
+
+
+AGENTS, DIM = 4, 16
+"""What is counted on: vectors longer than what holds a number for each agent."""
+
+GRAPHS = {
+    "doubly": "undirected, or with doubly stochastic weights",
+    "row": "directed too; row-stochastic weights",
+    "column": "directed too; column-stochastic weights",
+    "row+column": "directed too; row- and column-stochastic weights",
+    "nothing": "none: a parameter server",
+}
+
+
+def _algorithm(name: str, kind: type) -> list[str]:
+    vectors, thin = _paid(kind, lambda each: each.gossiped // DIM), _paid(kind, lambda each: each.bits / (32 * DIM))
+    sent = [*_vectors(vectors, ""), *_vectors(thin, " compressed")]
+    sent += {0: [], 1: ["1 number"], AGENTS: ["$n$ numbers"]}[_round(kind, 1).gossiped % DIM]
+    counted = [" and ".join(sent) or "–"]
+    counted += [_paid(kind, lambda each: each.messages), _paid(kind, lambda each: each.reduced // DIM)]
+    counted += [_paid(kind, lambda each: each.queries) + " and a full gradient" * _round(kind, 1).passes]
+    return [f"[`{name}`](#{name})", *counted, _graphs(kind), _reference(kind)]
+
+
+def _paid(kind: type, part: Callable[[Cost], float]) -> str:
+    """A part of what a round costs: a number, or how it grows with what the algorithm counts."""
+    once, twice = part(_round(kind, 1)), part(_round(kind, 2))
+    if once == twice:
+        return f"{once:g}" if once else "–"
+    (count,) = (key for key, allowed in hyperparameters(kind).items() if type(allowed) is Whole)  # no warm start
+    each, fixed = twice - once, 2 * once - twice
+    return f"{fixed:g} + " * bool(fixed) + f"{each:g} × " * (each != 1) + f"`{count}`"
+
+
+def _vectors(number: str, how: str) -> list[str]:
+    return [f"{number}{how} vector{'s' * (number != '1')}"] if number != "–" else []
+
+
+def _graphs(kind: type) -> str:
+    if kind.lowest is not None:
+        bound = f", all eigenvalues above {Fraction(kind.lowest).limit_denominator(9)}" if kind.lowest > -1 else ""
+        return f"undirected and static, symmetric weights{bound}"
+    if kind.tree:
+        return "trees, static and without losses"
+    return GRAPHS[kind.needs] + (", static and without losses" if kind.static else "")
+
+
+def _module_doc(kind: type) -> str:
+    module = inspect.getmodule(kind)
+    return (module and module.__doc__) or ""
+
+
+def _reference(kind: type) -> str:
+    """The first author and the number, from the last paragraph of an algorithm's file; the whole is in its section."""
+    found = re.search(r"Reference: (.*?)\n*$", _module_doc(kind), re.DOTALL)
+    if not found:
+        return "–"
+    text = " ".join(found[1].split())
+    first = re.split(r",| and | et al\.|;", text)[0]
+    number = re.search(r"arXiv (\d+\.\d+)", text)
+    return first if first == "this software" or not number else f"{first} et al., arXiv {number[1]}"
+
+
+def _takes(kind: type) -> list[str]:
+    return [*hyperparameters(kind), *parts(kind)]
+
+
+@functools.cache
+def _round(kind: type, count: int) -> Cost:
+    """What one agent pays in a round, counted as the simulator counts it, with this for all whole numbers."""
+    problem = gs.problems.quadratic(np.eye(DIM), np.zeros((AGENTS, DIM)))
+    known = hyperparameters(kind).items()
+    numbers = {key: count if type(allowed) is Whole else allowed.example for key, allowed in known}
+    some = {"compressor": gs.compressors.identity(), "aggregator": gs.aggregators.median()}
+    rule = kind(**numbers, **{key: some[part] for key, part in kinds_of_parts(kind).items()})
+    return trace(rule, problem, gs.networks.ring(AGENTS), gs.oracles.exact(), "float32").each_round
+
+
+def _section(name: str, kind: type) -> str:
+    settings = ", ".join(f"`{key}` in {allowed}" for key, allowed in hyperparameters(kind).items())
+    settings += "".join(f", and an `{key}`" if key[0] in "aeiou" else f", and a `{key}`" for key in parts(kind))
+    file = f"src/{kind.__module__.replace('.', '/')}.py"
+    return (
+        f"## {name}\n\n"
+        f"::: {kind.__module__}\n"
+        "    options: { members: false, show_root_heading: false, show_root_toc_entry: false }\n\n"
+        f"`gs.{kind.__name__}({', '.join(_takes(kind))})`, in `{file}`. Hyper-parameters: {settings}."
+    )
+
+
+def _table(head: list[str], rows: list) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _entries(entries: list) -> str:
+    return _table(
+        ["name", "options", "what it is"], [(f"`{e['name']}`", _codes(e["options"]), e["about"]) for e in entries]
+    )
+
+
+def _codes(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "–"
+
+
+TABLES = {
+    make.__name__: make
+    for make in (
+        *(
+            algorithms,
+            equations,
+            metrics,
+            graphs,
+            compared,
+            weights,
+            splits,
+            spreads,
+            sizes,
+            problems,
+            stages,
+            datasets,
+        ),
+        *(compressors, aggregators, schedules, surroundings, commands, exits, corollary, local, feedback),
+    )
+}
+NUMBERS: dict[str, Callable[[], str]] = {
+    "algorithms.count": lambda: str(len(ALGORITHMS)),
+    "ring20.rounds": lambda: f"{math.ceil(theory.steps_limit(ring(), 'repaired')):,}",
+    "ring20.eta": lambda: f"${digits(largest(ring(), 'repaired')[1])}$",
+    "ring20.A3": lambda: rf"$A_3 = {digits(corollary_falls())}\,\eta$",
+    "ring20.missed": lambda: digits(corollary_misses()),
+    "ring20.speedup": lambda: f"${digits(2.25 * 20**5 / ring().gap ** 4, 2)}$",
+    "rings.half": lambda: str(ring_limits()[0]),
+    "rings.fail": lambda: str(ring_limits()[1]),
+    "grid.settings": lambda: f"{grid()['settings']:,}",
+    "grid.A1": lambda: rf"$A_1 = {digits(grid()['A1'])}\,\eta$",
+    "grid.Am": lambda: rf"$A_m = {digits(grid()['Am'])}\,\eta$",
+    "grid.A3": lambda: rf"$A_3 = {digits(grid()['A3'])}\,\eta$",
+    "practical.eta": lambda: rf"$\eta = {digits(practical()['eta'])}$",
+    "practical.lam": lambda: rf"$\lambda = {digits(practical()['lam'])}$",
+    "practical.L": lambda: f"$L = {digits(practical()['L'])}$",
+    "practical.eta.over": lambda: digits(practical()["eta.over"]),
+    "practical.lam.over": lambda: digits(practical()["lam.over"]),
+}
+
+if __name__ == "__main__":
+    main()

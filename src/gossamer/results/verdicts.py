@@ -1,0 +1,449 @@
+r"""Verdicts between the methods of a run: who is ahead at equal cost, who ties, and by how much.
+
+Methods are compared in pairs, on the same replicates (seeds, or tunings with their seeds), at equal rounds, gradient
+queries, bytes and, with a clock, seconds. The *budget* of a pair is the largest amount of which all its runs have a
+measured round within 5 %, so that nothing is read between two marks. A run is read as tuning reads it: by the mean of
+the metric over its marks in the last tenth of the budget.
+
+A difference is a ratio for metrics on a logarithmic axis, such as ‖∇F‖², and else a share of the way from the start to
+the better method. Where runs end at a target (`until`), the difference is the ratio of what they paid until there.
+
+The smallest difference that matters, m, is stated before the run. With the interval of a difference,
+
+- one method is *ahead* if the whole interval lies beyond m;
+- the two *tie* if the whole interval lies within ±m;
+- else the difference is *undecided*.
+
+All intervals of a study hold simultaneously at 95 % (Bonferroni over pairs, budgets and variants).
+"""
+
+import math
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from gossamer.basics.html import Markup, tag
+from gossamer.basics.table import Table
+from gossamer.basics.text import format_duration, format_number, plural
+from gossamer.core import InputError, Range
+from gossamer.metrics import AXES
+from gossamer.results.result import Key, Result
+from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
+from gossamer.results.study import ROUNDING
+
+CURRENCIES = ("rounds", "queries", "bytes", "seconds")
+"""The costs of methods, as axes of figures name them; gradients and messages of the start count."""
+
+NEAR = 0.95
+"""The share of a budget that a run must have paid at its last mark within that budget."""
+
+MATTERS = {"share": 0.01, "ratio": 0.1, "cost": 0.05}
+"""The default difference that matters: 1 % of the way from the start to the better method, 10 % of a metric on a
+logarithmic axis, 5 % of the cost until a target."""
+
+MATTERING = Range(0, 1, low_open=True, advice="It is the share from which on a difference matters; 0.01 is 1 %.")
+
+Word = Literal["ahead", "tie", "undecided"]
+Kind = Literal["share", "ratio", "cost"]
+
+WORDS: dict[Word, str] = {"ahead": "ahead of", "tie": "tied with", "undecided": "not told apart from"}
+"""Verdicts on the leader, in words that follow its name and "is"."""
+
+
+def format_amount(currency: str, amount: float) -> str:
+    """Return an amount of rounds, queries, bytes or seconds with its unit."""
+    if currency in ("rounds", "queries"):
+        return f"{amount:,.0f} {currency}"
+    if currency == "seconds":
+        return format_duration(amount)
+    power = min(3, max(0, int(math.log10(max(amount, 1)) // 3)))
+    return f"{amount / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
+
+
+@dataclass(frozen=True)
+class MethodVerdict:
+    """The verdict on two methods at one budget. The first is the one that did better in the mean."""
+
+    variant: str
+    amounts: dict[str, float]
+    """By currency, the amount at which the two are compared; those that read both at the same rounds stand together."""
+    first: str
+    second: str
+    gap: float
+    """How much worse the second is: a share of the way from the start to the first, or a ratio less 1."""
+    low: float
+    high: float
+    """The ends of the interval of the gap."""
+    verdict: Word
+    is_ratio: bool = False
+    """True if the gap is that of a ratio."""
+
+    @property
+    def interval(self) -> str:
+        """The gap and its interval, in percent; a ratio from 2 on as a factor."""
+        if self.is_ratio and self.gap >= 1:
+            value, low, high = (format_number(1 + number, digits=3) for number in (self.gap, self.low, self.high))
+            return f"× {value} [{low}, {high}]"
+        value, low, high = (_percent(number) for number in (self.gap, self.low, self.high))
+        return f"{value} % [{low}, {high}]"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:,.0f}" if 1 <= abs(share) < math.inf else format_number(100 * share, digits=2)
+
+
+class Placing(NamedTuple):
+    """The leader at a budget, and the other methods by how they stand to it."""
+
+    where: str
+    leader: str
+    others: dict[str, list[tuple[str, str]]]
+    """By words such as "ahead of": methods, each with how much worse it is."""
+
+
+@dataclass(frozen=True)
+class MethodVerdicts:
+    """The verdicts between all pairs of methods, at all budgets, in all variants. Printed they are sentences."""
+
+    metric: str
+    """The metric, or "cost until the target"."""
+    kind: Kind
+    matters: float
+    """The smallest difference that matters."""
+    level: float
+    """The level of each interval, so high that all hold simultaneously at 95 %."""
+    replicates: int
+    verdicts: tuple[MethodVerdict, ...]
+    notes: tuple[str, ...] = ()
+    """Methods that were not compared, with the reason."""
+
+    @staticmethod
+    def none(reason: str) -> "MethodVerdicts":
+        """Return no verdicts, with the reason."""
+        return MethodVerdicts("", "share", MATTERS["share"], joint_level(1), 0, (), (reason,))
+
+    @property
+    def terms(self) -> str:
+        """A sentence that says what is compared, what matters, and at which level."""
+        share = f"{100 * self.matters:g} %"
+        of = {"share": " of the way from the start to the better one", "ratio": "", "cost": ""}[self.kind]
+        return (
+            f"By {self.metric}. Differences above {share}{of} matter; paired over {self.replicates} replicates, with "
+            f"intervals that hold together at 95 % over {plural(len(self.verdicts), 'comparison')}."
+        )
+
+    @property
+    def standings(self) -> list["Placing"]:
+        """The leader and the others, for each variant and currency; currencies of the same verdicts are one."""
+        found = []
+        for variant in dict.fromkeys(one.variant for one in self.verdicts):
+            groups: dict[tuple[int, ...], list[str]] = {}
+            for currency in CURRENCIES:
+                of_it = [k for k, one in enumerate(self.verdicts) if one.variant == variant and currency in one.amounts]
+                if of_it:
+                    groups.setdefault(tuple(of_it), []).append(currency)
+            for places, currencies in groups.items():
+                found.append(self._stand(variant, [self.verdicts[k] for k in places], currencies))
+        return found
+
+    def _stand(self, variant: str, pairs: list[MethodVerdict], currencies: list[str]) -> "Placing":
+        wins = Counter(one.first for one in pairs) + Counter(one.first for one in pairs if one.verdict == "ahead")
+        leader = max(dict.fromkeys(name for one in pairs for name in (one.first, one.second)), key=wins.__getitem__)
+        others: dict[str, list[tuple[str, str]]] = {}
+        for word, said in WORDS.items():
+            # in a circle, where each of three is better than another, even the leader is worse than one
+            for one in (one for one in pairs if one.second == leader and one.verdict == word):
+                is_behind = word == "ahead"
+                effect = one.interval if is_behind else f"which is better by {one.interval}"
+                others.setdefault("behind" if is_behind else said, []).append((one.first, effect))
+            for one in (one for one in pairs if one.first == leader and one.verdict == word):
+                others.setdefault(said, []).append((one.second, one.interval))
+        amounts = []
+        for currency in currencies:
+            paid = sorted(one.amounts[currency] for one in pairs)
+            ends = paid[:1] * (paid[-1] > paid[0] / NEAR) + paid[-1:]  # pairs of other prices have other budgets
+            amounts.append(" to ".join(format_amount(currency, amount) for amount in ends))
+        equal = " and ".join(currencies)
+        where = f"in {equal} until the target" if self.kind == "cost" else f"at equal {equal} ({', '.join(amounts)})"
+        return Placing(f"{variant}: {where}" if variant else where[0].upper() + where[1:], leader, others)
+
+    @property
+    def sentences(self) -> list[str]:
+        """A sentence for each of the standings."""
+        lines = []
+        for where, leader, others in self.standings:
+            parts = [
+                f"{said} {', '.join(f'{name} ({effect})' for name, effect in several)}"
+                for said, several in others.items()
+            ]
+            lines.append(f"{where}, {leader} is {'; '.join(parts)}.")
+        return lines
+
+    @property
+    def lines(self) -> list[str]:
+        """The sentences, the terms of the comparison, and the notes."""
+        return [*self.sentences, *[self.terms] * bool(self.verdicts), *self.notes]
+
+    def __str__(self) -> str:
+        return "\n".join(
+            textwrap.fill(line, 110, subsequent_indent="  ", break_on_hyphens=False) for line in self.lines
+        )
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> Markup:
+        return tag("div", *(tag("div", line) for line in self.lines), self.layout().html())
+
+    def layout(self) -> Table:
+        """Return all pairs as a table."""
+        rows = [
+            [
+                *[one.variant] * self.has_variants,
+                ", ".join(format_amount(currency, amount) for currency, amount in one.amounts.items()),
+                *(one.first, one.second, one.interval, one.verdict),
+            ]
+            for one in self.verdicts
+        ]
+        head = [*["variant"] * self.has_variants, "at equal", "better", "other", "by", "verdict"]
+        return Table(head, rows)
+
+    @property
+    def has_variants(self) -> bool:
+        """True if the study has named variants."""
+        return any(one.variant for one in self.verdicts)
+
+    def asdict(self) -> dict[str, Any]:
+        """Return all fields and the sentences, for a JSON file."""
+        return asdict(self) | {"sentences": self.sentences}
+
+
+class Run(NamedTuple):
+    """The costs and the metric of a run at its measured rounds."""
+
+    costs: dict[str, np.ndarray]
+    values: np.ndarray
+    status: str
+
+
+def judge_methods(results: Mapping[str, Result], metric: str = "loss", matters: float | None = None) -> MethodVerdicts:
+    """Compare all methods of each variant in pairs; see the module's docstring.
+
+    Args:
+        results: by variant.
+        metric: a metric that was measured along the runs. Where runs end at a target, their costs are compared.
+        matters: the smallest difference that matters, as a share; by default 0.01 of the way from the start to the
+            better method, 0.1 of a metric on a logarithmic axis, or 0.05 of the cost until a target.
+    """
+    first = next(iter(results.values()))
+    for result in results.values():
+        result.check_metric(metric)
+    label = first.metrics[metric]
+    if label.end:
+        raise InputError(
+            f"{metric} is measured at the end of a run only, so that it has no value at equal bytes: judge by one of "
+            f"{', '.join(first.measured)}."
+        )
+    has_target = any("reached" in result.table["status"] for result in results.values())
+    kind: Kind = "cost" if has_target else "ratio" if label.log else "share"
+    margin = MATTERING.check("matters", MATTERS[kind] if matters is None else matters)
+    name = "cost until the target" if has_target else label.text
+    found: list[tuple[str, list[Reading], float]] = []
+    notes: list[str] = []
+    replicates = 0
+    for variant, result in results.items():
+        where = f"{variant}: " if variant else ""
+        runs, dropped = _select_runs(result, metric, has_target)
+        notes += [where + note for note in dropped]
+        shares = dict(result.table.select("seed", "replicate").unique(maintain_order=True).iter_rows())
+        replicates = max(replicates, len(set(shares.values())))
+        read = _read_costs if has_target else _read_metric
+        readings = [
+            one
+            for pair in combinations(runs, 2)
+            for one in read({name: runs[name] for name in pair}, shares, label.log)
+        ]
+        apart = max((reading.resolution for reading in readings), default=0.0)
+        if apart > math.log1p(margin):
+            step = f"{100 * math.expm1(apart):.2g} %"
+            notes.append(
+                f"{where}the target was crossed between two marks, {step} apart: a smaller every decides more."
+            )
+        if len(runs) > 1 and not readings:
+            notes.append(f"{where}no amount was measured in all runs: measure more often, with a smaller every.")
+        found.append((variant, readings, ROUNDING.get(str(result.manifest.get("dtype")), 1e-5)))
+    count = sum(len(readings) for _, readings, _ in found)
+    level, sign = joint_level(count), -1 if label.better == "higher" and not has_target else 1
+    if replicates < 2 and count:
+        return MethodVerdicts(name, kind, margin, level, replicates, (), (*notes, ONE_SEED))
+    verdicts = [
+        _judge(variant, reading, rounding, sign, kind, margin, level)
+        for variant, readings, rounding in found
+        for reading in readings
+    ]
+    return MethodVerdicts(name, kind, margin, level, replicates, tuple(verdicts), tuple(notes))
+
+
+ONE_SEED = "No verdict between methods: one seed has no interval. Run at least two, better five: seeds = 5."
+
+
+def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[str, dict[int, Run]], list[str]]:
+    """Return the runs by method and seed, and a note on each method that cannot be compared."""
+    found: dict[str, dict[int, Run]] = {}
+    notes = []
+    axes = [axis for axis in CURRENCIES if AXES[axis].name in result.table.columns]
+    for method, key in result.labels.items():
+        runs = _runs_of(result, key, metric, axes)
+        lost = sum(run.status == "diverged" for run in runs.values())
+        reached = sum(run.status == "reached" for run in runs.values())
+        if lost:
+            notes.append(f"{method} is not compared: {lost} of {plural(len(runs), 'run')} diverged.")
+        elif has_target and reached < len(runs):
+            notes.append(f"{method} is not compared: {reached} of {plural(len(runs), 'run')} reached the target.")
+        elif any(not len(run.values) for run in runs.values()):
+            notes.append(f"{method} is not compared: {metric} was not measured in all its runs.")
+        else:
+            found[method] = runs
+            start, end = (float(np.mean([run.values[k] for run in runs.values()])) for k in (0, -1))
+            if (end < start) if result.metrics[metric].better == "higher" else (end > start):
+                notes.append(
+                    f"{method} ended worse than it started ({format_number(start)} to {format_number(end)}): its step "
+                    "size may be too large; gossamer plan says which are stable."
+                )
+    return found, notes
+
+
+def _runs_of(result: Result, key: Key, metric: str, axes: Sequence[str]) -> dict[int, Run]:
+    own = result.table.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
+    runs = {}
+    for (seed,), rows in own.group_by("seed", maintain_order=True):
+        status = str(rows["status"][-1])
+        known = rows.filter(pl.col(metric).is_not_null())
+        costs = {axis: known[AXES[axis].name].cast(pl.Float64).to_numpy() for axis in axes}
+        runs[int(str(seed))] = Run(costs, known[metric].to_numpy(), status)
+    return runs
+
+
+class Reading(NamedTuple):
+    """The scores of two methods at one budget."""
+
+    amounts: dict[str, float]
+    scores: dict[str, dict[int, float]]
+    """By method and replicate: the metric, its logarithm, or that of the cost."""
+    start: float
+    """The mean of the metric at the start."""
+    resolution: float = 0.0
+    """How finely logarithms of costs are known: a target is crossed between two marks."""
+
+
+def _read_metric(runs: dict[str, dict[int, Run]], replicates: dict[int, int], log: bool) -> list[Reading]:
+    """Read the metric of two methods at the budget of each currency; currencies that read the same rounds are one."""
+    several = [run for by_seed in runs.values() for run in by_seed.values()]
+    start = float(np.mean([run.values[0] for run in several]))
+    windows: dict[tuple[tuple[int, int], ...], dict[str, float]] = {}
+    for group in _group_currencies(several):
+        costs = [run.costs[group[0]] for run in several]
+        budget = find_budget(costs)
+        if budget is None or budget <= 0:
+            continue
+        highs = [int(np.searchsorted(own, budget, "right")) for own in costs]
+        # where the last tenth holds no mark, the last one before the budget is read
+        lows = [min(int(np.searchsorted(own, END * budget)), high - 1) for own, high in zip(costs, highs, strict=True)]
+        ends = list(zip(several, highs, strict=True))
+        amounts = {axis: max(float(run.costs[axis][high - 1]) for run, high in ends) for axis in group}
+        windows.setdefault(tuple(zip(lows, highs, strict=True)), {}).update(amounts)
+    readings = []
+    for places, amounts in windows.items():
+        means = [float(run.values[low:high].mean()) for run, (low, high) in zip(several, places, strict=True)]
+        if log:  # a metric may come to 0 exactly
+            means = [math.log(max(value, 1e-300)) for value in means]
+        readings.append(Reading(amounts, _by_method(runs, means, replicates), start))
+    return readings
+
+
+def _by_method(
+    runs: dict[str, dict[int, Run]], values: Sequence[float], replicates: dict[int, int]
+) -> dict[str, dict[int, float]]:
+    """Return the values of all runs, in order, by method and replicate."""
+    left = iter(values)
+    return {name: by_replicate({seed: next(left) for seed in own}, replicates) for name, own in runs.items()}
+
+
+def _group_currencies(runs: Sequence[Run]) -> list[list[str]]:
+    """Return the currencies in groups: in one group, what all runs paid in all has the same proportions within 1 %.
+
+    A method that asks for one gradient at its start and one a round pays a query more than rounds, which is no reason
+    for two verdicts.
+    """
+    totals = {axis: np.array([own[-1] for own in costs]) for axis, costs in _columns(runs).items()}
+    groups: list[list[str]] = []
+    for axis, paid in totals.items():
+        for group in groups:
+            shares = paid / np.maximum(totals[group[0]], 1e-300)
+            if shares.max() <= 1.01 * shares.min():
+                group.append(axis)
+                break
+        else:
+            groups.append([axis])
+    return groups
+
+
+def _columns(runs: Sequence[Run]) -> dict[str, list[np.ndarray]]:
+    return {axis: [run.costs[axis] for run in runs] for axis in runs[0].costs}
+
+
+def find_budget(costs: Sequence[np.ndarray]) -> float | None:
+    """Return the largest amount of which every run has a mark within 5 % below; None if there is none.
+
+    `costs` holds, for each run, what was paid at its marks, in rising order.
+    """
+    most = min(float(own[-1]) for own in costs)
+    amounts = np.unique(np.concatenate(costs))
+    amounts = amounts[amounts <= most]
+    for own in costs:
+        last = own[np.maximum(np.searchsorted(own, amounts, "right") - 1, 0)]
+        amounts = amounts[(last <= amounts) & (last >= NEAR * amounts)]
+    return float(amounts[-1]) if len(amounts) else None
+
+
+def _read_costs(runs: dict[str, dict[int, Run]], replicates: dict[int, int], log: bool) -> list[Reading]:
+    """Read the logarithm of what two methods paid until they reached the target."""
+    several = [run for by_seed in runs.values() for run in by_seed.values()]
+    readings = []
+    for group in _group_currencies(several):
+        costs = [run.costs[group[0]] for run in several]
+        if min(own[-1] for own in costs) <= 0:
+            continue  # a run that starts at the target pays nothing
+        steps = max(math.log(own[-1] / own[-2]) if len(own) > 1 and own[-2] > 0 else math.inf for own in costs)
+        scores = _by_method(runs, [math.log(own[-1]) for own in costs], replicates)
+        least = {axis: min(float(run.costs[axis][-1]) for run in several) for axis in group}
+        readings.append(Reading(least, scores, 0.0, steps))
+    return readings
+
+
+def _judge(
+    variant: str, reading: Reading, rounding: float, sign: int, kind: Kind, margin: float, level: float
+) -> MethodVerdict:
+    """Return the verdict on two methods; the better one stands first."""
+    means = {name: float(np.mean(list(own.values()))) for name, own in reading.scores.items()}
+    better, other = sorted(means, key=lambda name: sign * means[name])
+    values = [np.array([reading.scores[name][key] for key in sorted(reading.scores[name])]) for name in (better, other)]
+    mean, half = interval(sign * (values[1] - values[0]), level)
+    # neither the arithmetic nor the step between two marks may decide
+    size = float(np.abs(np.concatenate(values)).max()) if kind == "share" else 1.0
+    half = max(half, rounding * size) + reading.resolution
+    way = abs(reading.start - means[better]) if kind == "share" else 1.0
+    if way:
+        mean, half = mean / way, half / way
+    elif half:  # nothing moved, so that no share of the way can be told
+        half = math.inf
+    low, high = mean - half, mean + half
+    word = decide(low, high, margin if kind == "share" else math.log1p(margin))
+    if kind != "share":  # from logarithms to ratios
+        mean, low, high = (math.expm1(min(number, 700.0)) for number in (mean, low, high))
+    return MethodVerdict(variant, reading.amounts, better, other, mean, low, high, word, kind != "share")
