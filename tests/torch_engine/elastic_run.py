@@ -22,8 +22,9 @@ def main(folder, fault, size=4):
     faults = {lost: (step, getattr(signal, kind, kind))}
     found = trained(rank, size, gs.BiasedDMT(eta=ETA, lam=LAM), "ring", faults=faults, steps=STEPS, full=size)
     apart = float(np.abs(found["x"] - optimum(size, range(size))).max())
-    left = [row["places"] for row in found["seen"]]
-    Path(folder, f"result-{rank}").write_text(json.dumps({"apart": apart, "place": found["place"], "left": left}))
+    left, generations = ([row[key] for row in found["seen"]] for key in ("places", "generation"))
+    result = {"apart": apart, "place": found["place"], "left": left, "generations": generations}
+    Path(folder, f"result-{rank}").write_text(json.dumps(result))
 
 
 if __name__ == "__main__":
