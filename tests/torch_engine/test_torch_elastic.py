@@ -482,7 +482,11 @@ def test_an_agent_that_is_lost_on_another_machine_is_started_again_and_joins(tor
     left = found[0]["left"]
     assert left[0] == left[-1] == [0, 1, 2]
     assert all(row in ([0, 1], [0, 1, 2]) for row in left)
-    assert [one["generations"][0] == 1 for one in found] == [True, True, False]  # place 2 is another process, which joined
+    assert [one["generations"][0] == 1 for one in found] == [
+        True,
+        True,
+        False,
+    ]  # place 2 is another process, which joined
     assert len(list(tmp_path.glob("pid-*"))) >= 4
     assert all(one["apart"] < 1e-9 for one in found)
     assert seen == {"10.77.0.1", "10.77.0.2"}
