@@ -4,6 +4,7 @@ A script, which the processes that it starts import again: they have the small s
 """
 
 import atexit
+import multiprocessing
 import os
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ if cache.remember(cache.place()):  # before JAX is imported
     atexit.register(cache.seal)
 
 from gossamer.cli import main
+from gossamer.core import InputError
 from gossamer.paper import reproduction
 
 quick = reproduction.shorten
@@ -22,6 +24,8 @@ DATA = str(Path(__file__).with_name("small.csv"))
 
 
 def small(name, spec):
+    if name == os.environ.get("FAILING") and multiprocessing.parent_process():
+        raise InputError(f"{name} fails on purpose.")
     short = quick(name, spec)
     run = {"steps": STEPS, "every": STEPS // 3, "seeds": 3, "together": 4}
     variants = [variant.model_copy(update={"run": {}, "tuning": {}}) for variant in short.variant[:2]]

@@ -44,12 +44,11 @@ def command(folder, *program):
     return [sys.executable, *(program or ("-m", "gossamer")), "reproduce", "--quick", "--out", str(folder)]
 
 
-def small(folder, steps=60):
+def small(folder, *options, steps=60, failing=""):
     """The reproduction on small data, whose programs are not worth optimising."""
-    environment = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "STEPS": str(steps)}
-    return subprocess.Popen(
-        command(folder, str(SMALL)), env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    environment = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "STEPS": str(steps), "FAILING": failing}
+    call = [*command(folder, str(SMALL)), *options]
+    return subprocess.Popen(call, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
 def outcome(folder):
@@ -161,12 +160,22 @@ def test_any_spec_of_that_name_gets_no_verdicts(plain, tmp_path):
 
 
 def test_an_error_in_one_experiment_ends_the_others(tmp_path):
-    (tmp_path / "fig2").write_text("a file where a directory should be")
-    with small(tmp_path, steps=10**8) as process:  # the other would take hours
-        _, said = process.communicate(timeout=300)
+    with small(tmp_path, "--processes", "2", steps=10**8, failing="fig2") as process:  # the others would take hours
+        try:
+            _, said = process.communicate(timeout=300)
+        finally:
+            process.kill()
     assert process.returncode == 2
-    assert "fig2 is a file; --out is a directory" in said
+    assert "fig2 fails on purpose" in said
     assert not (tmp_path / "sensitivity" / "study.json").exists()
+
+
+def test_what_cannot_be_written_into_is_refused_before_any_experiment_runs(tmp_path):
+    (tmp_path / "fig2").write_text("a file where a directory should be")
+    done = subprocess.run(command(tmp_path), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 2
+    assert "fig2 is a file; --out is a directory" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["fig2"]
 
 
 def test_the_corollary_s_own_step_sizes_are_what_it_says_and_its_start_is_the_minimum():

@@ -43,8 +43,8 @@ def open_directory(folder: Path | None, spec: Spec | None) -> Iterator[Store]:
         raise InputError(f"cannot write into {folder}: {error.strerror or error}.") from error
 
 
-def claim(folder: Path, spec: Spec | None) -> None:
-    """Make the directory this run's, or raise InputError if it holds anything but this run or a shorter form of it.
+def check(folder: Path, spec: Spec | None) -> None:
+    """Raise InputError if a directory holds anything but this run or a shorter form of it.
 
     A study that is made in Python has no spec; its directory is known by its cells.
     """
@@ -64,6 +64,11 @@ def claim(folder: Path, spec: Spec | None) -> None:
                 f"Keep both with --out {free}, or remove the old one."
             )
         _check_format(folder)
+
+
+def claim(folder: Path, spec: Spec | None) -> None:
+    """Make the directory this run's, once it is checked."""
+    check(folder, spec)
     folder.mkdir(parents=True, exist_ok=True)
     sweep(folder)  # what a killed process left half written
     if spec is not None:

@@ -17,7 +17,7 @@ from gossamer import report
 from gossamer.basics.progress import Lines, Report
 from gossamer.basics.text import format_duration
 from gossamer.core import InputError
-from gossamer.experiments import running
+from gossamer.experiments import directory, running
 from gossamer.paper.claims import judge
 from gossamer.paper.experiments import EXPERIMENTS, QUICK, text_of
 from gossamer.paper.verdicts import Verdicts
@@ -110,6 +110,8 @@ def reproduce(
     began, chosen = time.monotonic(), names or list(QUICK if quick else EXPERIMENTS)
     resumed = any((out / name / "cells").exists() for name in chosen)
     specs = {name: spec_of(name, quick) for name in chosen}
+    for name, spec in specs.items():
+        directory.check(out / name, spec)  # or else the last experiment's refusal would come after all others had run
     side_by_side = min(len(specs), processes)
     # what is read back takes no time, so that nothing can be learnt from it about the rest
     countdown = Countdown(list(specs), quick, side_by_side, timed=not resumed)
