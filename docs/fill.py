@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import typer
+import yaml
 
 import gossamer as gs
 from gossamer import cli, networks, paper, theory
@@ -32,12 +33,13 @@ from gossamer.engines.costs import trace
 from gossamer.metrics import OURS
 from gossamer.networks import WEIGHTS
 from gossamer.oracles import STAGES
+from gossamer.paper.claims import OURS as OWN
 from gossamer.problems import PROBLEMS
 from gossamer.specs import catalogue
 from gossamer.theory.theorem import Form
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md"]
+PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "paper" / "paper.md"]
 MARK = re.compile(r"<!-- fill: (\S+) -->(.*?)<!-- end -->", re.DOTALL)
 GRID, PLAIN = ROOT / "tests" / "theory" / "theory_grid.py", ROOT / "tests" / "plain.py"
 FORMS: tuple[Form, ...] = ("printed", "repaired")
@@ -46,9 +48,15 @@ FORMS: tuple[Form, ...] = ("printed", "repaired")
 def main() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
-        if (filled := fill(text)) != text:
-            page.write_text(filled, encoding="utf-8")
-            print(f"written: {page.relative_to(ROOT)}")
+        write(page, text, fill(text))
+    for page, make in WHOLE.items():  # made of the pages above
+        write(page, page.read_text(encoding="utf-8") if page.exists() else "", make())
+
+
+def write(page: Path, old: str, new: str) -> None:
+    if new != old:
+        page.write_text(new, encoding="utf-8")
+        print(f"written: {page.relative_to(ROOT)}")
 
 
 def fill(text: str) -> str:
@@ -69,6 +77,56 @@ def content(name: str) -> str:
     lines = (ROOT / file).read_text(encoding="utf-8").split(f"# --8<-- [start:{part}]\n")[1]
     code = textwrap.dedent(lines.split(f"# --8<-- [end:{part}]")[0].rstrip(" "))
     return f"\n\n```py\n{code.strip()}\n```\n\n"
+
+
+def llms() -> str:
+    """The pages of the documentation, each with its first sentence, as llmstxt.org describes such a list."""
+    settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
+    lines = [f"# {settings['site_name']}", "", f"> {settings['site_description']}.", ""]
+    lines += ["The package holds a guide for assistants, gossamer/AGENTS.md.", "", "## Pages", ""]
+    sections = [entry for entry in settings["nav"] if isinstance(next(iter(entry.values())), list)]
+    lines += [_listed(entry) for entry in settings["nav"] if entry not in sections]
+    for section in sections:
+        ((title, entries),) = section.items()
+        lines += ["", f"## {title}", "", *map(_listed, entries)]
+    return "\n".join(lines) + "\n"
+
+
+def _listed(entry: dict[str, str]) -> str:
+    ((title, page),) = entry.items()
+    text = re.sub(r"<!--.*?-->|--8<--.*", "", (ROOT / "docs" / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    prose = (" ".join(part.split()) for part in text.split("\n\n") if re.match(r"[A-Z`]", part))
+    sentence = re.match(r".*?[.:](?=\s|$)", next(prose, ""))
+    about = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", sentence[0]).rstrip(".:") if sentence else ""
+    return f"- [{title}]({page.removesuffix('.md')}.html)" + f": {about}." * bool(about)
+
+
+def guide() -> str:
+    """The guide in the package, with the code of the documentation's pages."""
+
+    def block(page: str, language: str) -> str:
+        found = re.search(
+            rf"^```{language}\n.*?^```$", (ROOT / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+        )
+        assert found
+        return found[0]
+
+    version = re.search(r'^version = "(.*)"', (ROOT / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert version
+    return (
+        (ROOT / "docs" / "templates" / "agents.txt")
+        .read_text(encoding="utf-8")
+        .format(
+            version=version[1],
+            exits=", ".join(f"{code} {meaning}" for code, meaning in EXIT_CODES.items()),
+            python=block("README.md", "python"),
+            spec=block("docs/specs.md", "toml"),
+            contract=block("docs/howto/own-algorithm.md", "python"),
+            commands=commands(),
+            algorithms=_codes(list(ALGORITHMS)),
+            surroundings=re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", surroundings()),
+        )
+    )
 
 
 def algorithms() -> str:
@@ -196,6 +254,13 @@ def _first(text: str | None) -> str:
 
 def exits() -> str:
     return _table(["code", "meaning"], [(str(code), meaning) for code, meaning in EXIT_CODES.items()])
+
+
+@functools.cache
+def judged() -> list[str]:
+    """The verdicts on the paper's own claims, of the run that the documentation shows."""
+    rows = json.loads((ROOT / "docs" / "assets" / "reproduction" / "verdicts.json").read_text(encoding="utf-8"))
+    return [row["verdict"] for row in rows if row["section"] != OWN]
 
 
 def corollary() -> str:
@@ -455,6 +520,10 @@ TABLES = {
 }
 NUMBERS: dict[str, Callable[[], str]] = {
     "algorithms.count": lambda: str(len(ALGORITHMS)),
+    "claims.paper": lambda: str(len(judged())),
+    "claims.paper.hold": lambda: str(judged().count("holds")),
+    "claims.paper.fail": lambda: str(judged().count("does not hold")),
+    "claims.paper.tie": lambda: str(judged().count("tie")),
     "ring20.rounds": lambda: f"{math.ceil(theory.steps_limit(ring(), 'repaired')):,}",
     "ring20.eta": lambda: f"${digits(largest(ring(), 'repaired')[1])}$",
     "ring20.A3": lambda: rf"$A_3 = {digits(corollary_falls())}\,\eta$",
@@ -472,6 +541,9 @@ NUMBERS: dict[str, Callable[[], str]] = {
     "practical.eta.over": lambda: digits(practical()["eta.over"]),
     "practical.lam.over": lambda: digits(practical()["lam.over"]),
 }
+
+WHOLE = {ROOT / "docs" / "llms.txt": llms, ROOT / "src" / "gossamer" / "AGENTS.md": guide}
+"""Files that are made of the pages and of what the code knows."""
 
 if __name__ == "__main__":
     main()
