@@ -38,9 +38,9 @@ from gossamer.experiments.samplers import grid_settings, next_settings, refined_
 from gossamer.metrics import METRICS, Better
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
-from gossamer.results.statistics import arrival, ending
+from gossamer.results.statistics import Arrival, arrival, ending
 from gossamer.results.store import NullStore, Store
-from gossamer.results.study import TUNING
+from gossamer.results.study import MARKS, TUNING, format_criterion
 from gossamer.specs.schema import RunSection, TuningSection, validate
 from gossamer.specs.setup import Candidate, Setup, Values
 from gossamer.specs.spec import PATHS, Spec
@@ -70,6 +70,8 @@ class Trial:
     """The stage in which it was tried, from 0 on."""
     better: Better = "lower"
     """The direction in which values of the criterion are better."""
+    between: tuple[float, float] | None = None
+    """The measured rounds before and after a target, the means over tuning seeds; None for other criteria."""
 
     @property
     def cost(self) -> float:
@@ -127,10 +129,12 @@ class Tuned:
                         "diverged": trial.diverged,
                         "stage": trial.stage,
                         "chosen": trial.values == chosen[number],
+                        **({} if self.criterion != "rounds" else dict(zip(MARKS, trial.between or (None, None)))),
                     }
                 )
         names = {name: pl.Float64 for row in rows for name in row if name not in TUNING}
-        return pl.DataFrame(rows, schema_overrides=names | {"value": pl.Float64}, infer_schema_length=None)
+        floats = dict.fromkeys(("value", *MARKS), pl.Float64)
+        return pl.DataFrame(rows, schema_overrides=names | floats, infer_schema_length=None)
 
     @staticmethod
     def table_of(tuned: dict[str, list["Tuned"]]) -> pl.DataFrame | None:
@@ -227,8 +231,11 @@ def _tune_replicate(setup: Setup, section: TuningSection, store: Store, report: 
         for values, runs in zip(settings, by_setting, strict=True):
             diverged = sum(run.diverged >= 0 for run in runs)
             value = float("inf") if diverged else float(np.mean([judge_run(run, section) for run in runs]))
-            criterion = value if np.isfinite(value) else None
-            trials[number].append(Trial(values, criterion, diverged, stage, better))
+            criterion, between = (value, None) if np.isfinite(value) else (None, None)
+            if criterion is not None and section.criterion == "rounds":
+                found = np.array([find_target(run, section) for run in runs], float)
+                between = float(found[:, 0].mean()), float(found[:, 1].mean())
+            trials[number].append(Trial(values, criterion, diverged, stage, better, between))
 
     for stage, count in enumerate(section.stages):
         for number, candidate in open_ones.items():
@@ -257,10 +264,18 @@ def judge_run(run: Row, section: TuningSection) -> float:
     """
     if section.criterion != "rounds":
         return mean_at_end(run, section.criterion)
-    if section.until is not None:
-        return float(run.reached) if run.reached >= 0 else float("inf")
-    reached = arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
-    return float("inf") if reached is None else reached
+    found = find_target(run, section)
+    return float("inf") if found is None else found.estimate
+
+
+def find_target(run: Row, section: TuningSection) -> Arrival | None:
+    """Return where a run came to the target of the section; None if it never did."""
+    if section.until is None:
+        return arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
+    if run.reached < 0:
+        return None
+    before = run.rounds[run.rounds < run.reached]
+    return Arrival(float(before[-1]) if len(before) else 0.0, float(run.reached), float(run.reached))
 
 
 def mean_at_end(run: Row, metric: str) -> float:
@@ -478,7 +493,7 @@ def overview(
     for search in searches(table, candidates):
         best, lost = search.chosen, int((search.rows["diverged"] > 0).sum())
         where = [search.title, *([search.replicate] if several else [])]
-        shown = [best["setting"], f"{best['value']:.6g}", len(search.rows), lost, format_change(search.change)]
+        shown = [best["setting"], format_criterion(best), len(search.rows), lost, format_change(search.change)]
         rows.append([*where, *shown])
     head = ["algorithm", *(["replicate"] if several else []), "chosen", table["criterion"][0], "tried", "diverged"]
     return [*head, "resolved to"], rows
@@ -487,7 +502,7 @@ def overview(
 def _cell(row: dict[str, Any]) -> str:
     if row["value"] is None:
         return "diverged" if row["diverged"] else "–"
-    return f"{row['value']:.5g}" + "*" * row["chosen"]
+    return format_criterion(row) + "*" * row["chosen"]
 
 
 def apply_tuning(
@@ -542,7 +557,7 @@ def format_spec(given: dict[str, Any], file: Path, source: str, table: pl.DataFr
     heading = [f"Tuned by `gossamer tune {source}`: of what was tried, these were best."]
     for search in searches(table):
         chosen = search.chosen
-        heading.append(f"  {search.title}: {chosen['setting']}, {chosen['criterion']} {chosen['value']:.6g}")
+        heading.append(f"  {search.title}: {chosen['setting']}, {chosen['criterion']} {format_criterion(chosen)}")
     return "".join(f"# {visible(line)}\n" for line in heading) + "\n" + tomlkit.dumps(given)
 
 
