@@ -46,7 +46,9 @@ def recommend(
         list[str] | None, typer.Option(metavar="NAME", help="Try only this; may be given several times.")
     ] = None,
     keep: Annotated[int, typer.Option(help="How many go on from each stage to the next.")] = 6,
-    settings: Annotated[int, typer.Option(help="How many settings of each a stage tries.")] = 12,
+    settings: Annotated[
+        int, typer.Option(help="How many settings a stage tries for each hyper-parameter of a method.")
+    ] = 8,
     seeds: Annotated[int, typer.Option(help="Seeds of the finalists; doubled twice at most.")] = 5,
     seed: Annotated[int, typer.Option(help="Another one draws other samples.")] = 0,
     out: Annotated[

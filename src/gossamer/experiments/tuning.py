@@ -129,9 +129,10 @@ class Tuned:
                         "diverged": trial.diverged,
                         "stage": trial.stage,
                         "chosen": trial.values == chosen[number],
-                        **({} if self.criterion != "rounds" else dict(zip(MARKS, trial.between or (None, None)))),
                     }
                 )
+                if self.criterion == "rounds":
+                    rows[-1] |= dict(zip(MARKS, trial.between or (None, None), strict=True))
         names = {name: pl.Float64 for row in rows for name in row if name not in TUNING}
         floats = dict.fromkeys(("value", *MARKS), pl.Float64)
         return pl.DataFrame(rows, schema_overrides=names | floats, infer_schema_length=None)
@@ -443,8 +444,10 @@ def warnings(
                 "best may lie beyond it, so widen its range in [tuning]."
             )
         if search.change is not None and search.change > margin:
+            judged = search.chosen["criterion"]
+            changes = "rounds to the target change" if judged == "rounds" else f"{judged} changes"
             lines.append(
-                f"{search.title}: hardly resolved{again}: the {search.chosen['criterion']} changes by "
+                f"{search.title}: hardly resolved{again}: the {changes} by "
                 f"{format_change(search.change)} from the best setting to its nearest neighbours, and margin = "
                 f"{100 * margin:g} %: give a larger budget, or narrower ranges around {search.chosen['setting']}."
             )

@@ -329,8 +329,8 @@ def fewest_rounds(others: tuple[str, ...], study: Study) -> Question:
     finest = max(resolution(study, name) for name in runs)
     note = (
         f"mean rounds to a loss of {goal:g}: {shown}; {runs[DMT].resolution}; λ chosen for {DMT}: "
-        f"{', '.join(f'{lam:.3g}' for lam in lams)}; the criterion changes by at most {100 * (finest - 1):.2g} % from a "
-        "chosen step size to its better neighbour"
+        f"{', '.join(f'{lam:.3g}' for lam in lams)}; the criterion changes by at most {100 * (finest - 1):.2g} % from "
+        "a chosen step size to its better neighbour"
     )
     late = {name for name, each in runs.items() if each.never_arrives(goal)}
     if late:
