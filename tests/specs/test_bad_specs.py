@@ -155,7 +155,7 @@ BAD = {
         "no metric 'worst_loss' is measured along a run",
     ),
     "verdict with an unknown key": ("[run]", "[verdict]\nmargin = 0.1\n[run]", "'verdict.margin' is not known"),
-    "nothing matters": ("[run]", "[verdict]\nmatters = 0.0\n[run]", "input should be greater than 0"),
+    "nothing matters": ("[run]", "[verdict]\nmatters = 0.0\n[run]", "must be above 0, but is 0.0"),
     "true for a number": ("eta = 0.1", "eta = true", "must be a number"),
     "true in a list": ("[[1.0, 0.0]", "[[true, 0.0]", "A must be numbers"),
     "ragged": ("[0.0, 1.0]", "[0.0]", "b must be numbers"),

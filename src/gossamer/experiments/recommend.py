@@ -50,7 +50,7 @@ from gossamer.results.recommendation import Recommendation, title
 from gossamer.results.statistics import arrival, decide, difference, interval
 from gossamer.results.store import Store
 from gossamer.results.verdicts import MATTERING, MATTERS, format_amount
-from gossamer.specs.schema import FIRST_SEED, WIDEST, TuningSection, build_parts
+from gossamer.specs.schema import FIRST_SEED, WIDEST, TuningSection, build_parts, validate
 from gossamer.specs.setup import Candidate, Setup, Values
 from gossamer.specs.spec import PART_REGISTRIES, Spec
 
@@ -259,7 +259,7 @@ def add_clock(spec: Spec, clock: Any = None) -> Spec:
         clock_of(clock)  # an unknown name is refused with all names
         own |= {"links": clock}
     given = spec.model_dump(exclude_unset=True, exclude={"tuning"})
-    return Spec.model_validate(given | {"clock": {"links": "internet"} | own})
+    return validate(Spec, given | {"clock": {"links": "internet"} | own})
 
 
 class Costs(NamedTuple):

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import pydantic
 from pydantic_core import PydanticCustomError
 
+from gossamer.basics.text import format_number
 from gossamer.core import LARGEST_INT, InputError, brief, nearest
 from gossamer.engines.blame import blame
 from gossamer.metrics import select_metrics, targets
@@ -250,14 +251,68 @@ def validate(model: type[S], given: Mapping[str, Any], where: str = "") -> S:
     try:
         return model.model_validate(plain(dict(given)))
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        path = [str(step) for step in first["loc"]]
-        if first["type"] == "key":
-            context = first.get("ctx", {})
-            raise InputError(f"{where}key {'.'.join([*path, context['key']])!r} {context['said']}") from None
-        wrong = first["msg"].removeprefix("Value error, ")
-        key = ".".join(path) or "(top)"
-        raise InputError(f"{where}key {key!r} is {brief(first['input'])}: {wrong[0].lower()}{wrong[1:]}.") from None
+        raise InputError(where + _explain(error.errors(include_url=False), dict(given))) from None
+
+
+WISHES = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "text in quotation marks",
+    "string_too_short": "text of at least one letter",
+    "list_type": "a list in brackets, [ … ]",
+    "dict_type": "a table, { key = … }",
+    "model_type": "a section of keys",
+}
+"""What a value must be, by pydantic's type of error."""
+
+BOUNDS = {"greater_than": "above", "greater_than_equal": "at least", "less_than": "below", "less_than_equal": "at most"}
+"""The words for a bound, by pydantic's type of error."""
+
+
+def _explain(errors: list[Any], given: Mapping[str, Any]) -> str:
+    """Return the first of pydantic's errors in words of our own: the key, its value, and what it must be."""
+    places = [_path_of(error["loc"], given) for error in errors]
+    path = places[0]
+    if errors[0]["type"] == "key":
+        context = errors[0]["ctx"]
+        return f"key {'.'.join([*path, context['key']])!r} {context['said']}"
+    # a value of several possible types has an error for each; the one inside a list says most
+    path = max((place for place in places if place[: len(path)] == path), key=len)
+    own = [error for error, place in zip(errors, places, strict=True) if place == path]
+    key, value = ".".join(path), own[0]["input"]
+    if own[0]["type"] == "value_error":
+        wrong = str(own[0]["ctx"]["error"]).rstrip(".")
+        return f"[{key}] {wrong}." if isinstance(value, dict) and key else f"key {key!r}: {wrong}." if key else wrong
+    if own[0]["type"] == "literal_error":
+        known = re.findall("'([^']*)'", own[0]["ctx"]["expected"])
+        return f"key {key!r} is {brief(value)}, which is not known; {nearest(value, known)}"
+    wishes = " or ".join(dict.fromkeys(_wish(error, key) for error in own))
+    unquoted = isinstance(value, str) and {one["type"] for one in own} <= {"int_type", "float_type", "bool_type"}
+    return f"key {key!r} must be {wishes}{' without quotation marks' * unquoted}, but is {brief(value)}."
+
+
+def _path_of(steps: tuple[int | str, ...], given: Any) -> list[str]:
+    """Return the keys and numbers on the way to a value, without pydantic's names of types."""
+    path = []
+    for step in steps:
+        is_key = isinstance(given, dict) and step in given
+        if is_key or (isinstance(given, (list, tuple)) and isinstance(step, int)):
+            path.append(str(step))
+            given = given[step]
+    return path
+
+
+def _wish(error: Any, key: str) -> str:
+    """Return what a value must be, in words."""
+    kind = error["type"]
+    if kind in BOUNDS:
+        return f"{BOUNDS[kind]} {format_number(float(next(iter(error['ctx'].values()))), digits=12)}"
+    if kind == "list_type" and key in ("algorithm", "variant"):
+        return f"a list of tables, each under [[{key}]] with two brackets"
+    return WISHES.get(kind, "of another type: docs/specs.md lists what each key takes")
 
 
 def build_object(

@@ -141,7 +141,9 @@ class Plan:
             if name == "gnsd":
                 found[name] = f"{name} is Biased-DMT with λ = 1: the rows of that λ hold for it."
             elif name != BiasedDMT.name and tracks:
-                found[name] = f"{name} is a tracker: where it settles without noise, the floor of trackers holds for it."
+                found[name] = (
+                    f"{name} is a tracker: where it settles without noise, the floor of trackers holds for it."
+                )
             elif name != BiasedDMT.name:
                 found[name] = f"{name}: nothing below is about it."
         return found
@@ -173,7 +175,8 @@ class Plan:
     def __str__(self) -> str:
         c = self.constants
         known = [
-            [name, format_number(getattr(c, key)), c.sources.get(key, "given")] for key, name in CONSTANT_SYMBOLS.items()
+            [name, format_number(getattr(c, key)), c.sources.get(key, "given")]
+            for key, name in CONSTANT_SYMBOLS.items()
         ]
         start = f", warm = {c.warm}," * (c.warm != 0)
         absent = ", which the spec does not run" * bool(self.methods and BiasedDMT.name not in self.methods)
