@@ -211,13 +211,13 @@ BAD = {
     "wrong type": (
         "steps = 30",
         'steps = "many"',
-        r"key 'run.steps' must be a whole number without quotation marks, but is 'many'",
+        r"'run.steps' must be a whole number without quotation marks, but",
     ),
     "missing": ("steps = 30", "", r"key 'run.steps' is missing"),
     "dtype": (
         "seeds = 2",
         'dtype = "half"',
-        r"key 'run.dtype' is 'half', which is not known; choose from float32, float64",
+        r"'run.dtype' is 'half', which is not known; choose from float32, float64",
     ),
     "steps": ("steps = 30", "steps = 0", r"\[run\] steps must be a whole number of at least 1"),
     "no problem name": ('name = "logistic"', "", r"\[problem\] name is missing. Known: .*logistic"),

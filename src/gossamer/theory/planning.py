@@ -141,9 +141,7 @@ class Plan:
             if name == "gnsd":
                 found[name] = f"{name} is Biased-DMT with λ = 1: the rows of that λ hold for it."
             elif name != BiasedDMT.name and tracks:
-                found[name] = (
-                    f"{name} is a tracker: where it settles without noise, the floor of trackers holds for it."
-                )
+                found[name] = f"{name} is a tracker: without noise it settles at the floor of trackers, if it settles."
             elif name != BiasedDMT.name:
                 found[name] = f"{name}: nothing below is about it."
         return found
