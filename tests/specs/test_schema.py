@@ -2,8 +2,8 @@
 
 import pytest
 
+from gossamer.basics.wishes import BOUNDS, WISHES
 from gossamer.core import InputError
-from gossamer.specs.schema import BOUNDS, WISHES
 from gossamer.specs.spec import Spec
 from tests.table import table
 

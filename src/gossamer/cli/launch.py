@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import app, flag
+from gossamer.cli.shared import app, check_options, flag
 from gossamer.core import InputError, brief
 
 
@@ -73,6 +73,7 @@ def launch(
         from gossamer.engines import processes as launching
 
         given = [str(script), *(arguments or [])]
+        check_options("run", given)
         raise typer.Exit(launching.launch(processes, given, port=port, max_restarts=max_restarts))
     if port is not None:
         raise InputError("--port is for a spec: torchrun needs none on one machine.")

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeVar
 import pydantic
 from pydantic_core import PydanticCustomError
 
-from gossamer.basics.text import format_number
+from gossamer.basics.wishes import wish
 from gossamer.core import LARGEST_INT, InputError, brief, nearest
 from gossamer.engines.blame import blame
 from gossamer.metrics import select_metrics, targets
@@ -254,24 +254,6 @@ def validate(model: type[S], given: Mapping[str, Any], where: str = "") -> S:
         raise InputError(where + _explain(error.errors(include_url=False), dict(given))) from None
 
 
-WISHES = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
-    "float_type": "a number",
-    "finite_number": "a finite number",
-    "bool_type": "true or false",
-    "string_type": "text in quotation marks",
-    "string_too_short": "text of at least one letter",
-    "list_type": "a list in brackets, [ … ]",
-    "dict_type": "a table, { key = … }",
-    "model_type": "a section of keys",
-}
-"""What a value must be, by pydantic's type of error."""
-
-BOUNDS = {"greater_than": "above", "greater_than_equal": "at least", "less_than": "below", "less_than_equal": "at most"}
-"""The words for a bound, by pydantic's type of error."""
-
-
 def _explain(errors: list[Any], given: Mapping[str, Any]) -> str:
     """Return the first of pydantic's errors in words of our own: the key, its value, and what it must be."""
     places = [_path_of(error["loc"], given) for error in errors]
@@ -289,7 +271,9 @@ def _explain(errors: list[Any], given: Mapping[str, Any]) -> str:
     if own[0]["type"] == "literal_error":
         known = re.findall("'([^']*)'", own[0]["ctx"]["expected"])
         return f"key {key!r} is {brief(value)}, which is not known; {nearest(value, known)}"
-    wishes = " or ".join(dict.fromkeys(_wish(error, key) for error in own))
+    wishes = " or ".join(dict.fromkeys(map(wish, own)))
+    if key in ("algorithm", "variant") and own[0]["type"] == "list_type":
+        wishes = f"a list of tables, each under [[{key}]] with two brackets"
     unquoted = isinstance(value, str) and {one["type"] for one in own} <= {"int_type", "float_type", "bool_type"}
     return f"key {key!r} must be {wishes}{' without quotation marks' * unquoted}, but is {brief(value)}."
 
@@ -303,16 +287,6 @@ def _path_of(steps: tuple[int | str, ...], given: Any) -> list[str]:
             path.append(str(step))
             given = given[step]
     return path
-
-
-def _wish(error: Any, key: str) -> str:
-    """Return what a value must be, in words."""
-    kind = error["type"]
-    if kind in BOUNDS:
-        return f"{BOUNDS[kind]} {format_number(float(next(iter(error['ctx'].values()))), digits=12)}"
-    if kind == "list_type" and key in ("algorithm", "variant"):
-        return f"a list of tables, each under [[{key}]] with two brackets"
-    return WISHES.get(kind, "of another type: docs/specs.md lists what each key takes")
 
 
 def build_object(
