@@ -11,7 +11,9 @@ from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, re
 def plan(
     spec: SpecFile,
     steps: Annotated[int | None, typer.Option(help="Rounds to plan for [default: the spec's]")] = None,
-    target: Annotated[float | None, typer.Option(help="Or the mean of ‖∇F‖² that the bound should promise.")] = None,
+    target: Annotated[
+        float | None, typer.Option(help="In place of rounds: the mean of ‖∇F‖² that the bound should promise.")
+    ] = None,
     trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
     own: With = None,
     cache: Cache = True,

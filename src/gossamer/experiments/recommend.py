@@ -224,7 +224,9 @@ class Goal:
         limit = format_amount(self.paid, self.amount)
         if self.target is None:
             return f"the lowest {self.criterion} in {limit}"
-        return f"the fewest {self.currency} until {self.criterion} stays at {self.target:g}, in {limit} at most"
+        return (
+            f"the fewest {self.currency} until {self.criterion} stays at {self.target:g} or below, in {limit} at most"
+        )
 
     @property
     def threshold(self) -> str:
@@ -571,7 +573,7 @@ class Search:
         self.degree = whole("degree", degree)
         self.keep = whole("keep", keep, least=2, advice="Fewer than two could not be compared.")
         self.settings = whole("settings", settings, least=4, most=WIDEST // 10)
-        self.seeds = whole("seeds", seeds, least=3, most=250, advice="Fewer give no interval worth the name.")
+        self.seeds = whole("seeds", seeds, least=3, most=250, advice="Fewer seeds give no useful interval.")
         self.first_seed = 1_000 * whole("seed", seed, least=0, most=900)
         self.dropped: list[dict[str, str]] = []
         """The methods, graphs and contenders that did not go on, the stage in which each was dropped, and why."""
@@ -866,7 +868,7 @@ class Search:
         going = "the same command goes on" if self.store.keeps else "nothing is kept"
         return (
             f"sought: {goal.sought}, {setup.network.agents} agents; clock: {setup.clock}\n"
-            f"a difference matters from {goal.threshold}; that is set before, and intervals are 95 %\n"
+            f"differences above {goal.threshold} matter; all intervals hold together at 95 %\n"
             f"search: {plural(len(contenders), 'method')} in {first}, with {self.settings} settings for each of their "
             f"hyper-parameters; other forms of the best {min(self.keep, len(contenders))} on "
             f"{plural(len(self.graphs), 'graph')} in {second}; the best {keep} and the simplest in {last}, and on "

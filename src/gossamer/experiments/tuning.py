@@ -6,9 +6,9 @@ target. One that diverged, never got there or has no finite criterion is never c
 neither is a setting where a step size larger by up to that factor failed: a step at the edge of stability is luck on
 the tuning seeds, and fails on others.
 
-Two things are said of a choice. It lies on an *edge* if it is the last of the values that were tried, though others lie
-beyond it; λ = 1 and β = 0 are no edges. It is *hardly resolved* if the criterion changes by more than the `margin` from
-the best setting to its nearest neighbours.
+A choice lies on an *edge* if it is the last of the values that were tried, though others lie beyond it; λ = 1 and
+β = 0 are no edges. It is *hardly resolved* if the criterion changes by more than the `margin` from the best setting to
+its nearest neighbours.
 
 Tuning may be repeated in *replicates*, each on tuning seeds of its own, so that what a choice owes to chance shows in
 the intervals of what was chosen.
@@ -314,8 +314,8 @@ def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> 
     ]
     if not safe:
         raise InputError(
-            f"[tuning] no setting of {candidate.name} can be chosen: beside each that did well, at a step size larger "
-            f"by at most the factor safety = {safety:g}, one failed: lower the range of eta."
+            f"[tuning] no setting of {candidate.name} can be chosen: for each that did well, another failed whose step "
+            f"size is larger by at most the factor safety = {safety:g}. Lower the range of eta."
         )
     return min(safe, key=lambda trial: trial.cost)  # the first of equals, whatever was tried after it
 
@@ -434,7 +434,7 @@ def lay_out(search: TrialTable) -> tuple[list[str], list[list[str]]]:
 def warnings(
     table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None, margin: float = MARGIN
 ) -> list[str]:
-    """Return a sentence for every best value on the edge of what was tried, and for every optimum hardly resolved."""
+    """Return a sentence for every best value that is the last of those tried, and for every optimum hardly resolved."""
     lines = []
     for search in searches(table, candidates):
         again = f" in replicate {search.replicate}" if table["replicate"].n_unique() > 1 else ""
@@ -557,7 +557,7 @@ def format_spec(given: dict[str, Any], file: Path, source: str, table: pl.DataFr
             path = str(section.get(key, ""))
             if os.path.isabs(path) and os.path.commonpath([os.path.realpath(path), folder]) == folder:
                 section[key] = os.path.relpath(path, folder)
-    heading = [f"Tuned by `gossamer tune {source}`: of what was tried, these were best."]
+    heading = [f"Tuned by `gossamer tune {source}`. The best of the settings that were tried:"]
     for search in searches(table):
         chosen = search.chosen
         heading.append(f"  {search.title}: {chosen['setting']}, {chosen['criterion']} {format_criterion(chosen)}")

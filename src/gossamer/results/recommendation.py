@@ -117,9 +117,8 @@ class Recommendation:
             judged = f"{self.currency} until the target, between the measured rounds before and after it"
         words = [
             f"Sought: {self.sought}. Clock: {self.clock}.",
-            f"value: {judged}, the mean over {' or '.join(map(str, counts))} seeds with its 95 % interval. worse by: "
-            f"than the first, on the same samples, as a share;",
-            f"a difference matters from {self.threshold}.",
+            f"value: {judged}; the mean over {' or '.join(map(str, counts))} seeds with its 95 % interval.",
+            f"worse by: the difference from the first on the same samples. Differences above {self.threshold} matter.",
             f"On the Pareto front of error, bytes and seconds: {', '.join(self.pareto)}.",
         ]
         words.append(f"Eliminated: {len(self.eliminated)}; eliminated.txt in the saved directory says when and why.")

@@ -47,7 +47,7 @@ MATTERS = {"share": 0.01, "ratio": 0.1, "cost": 0.05}
 """The default difference that matters: 1 % of the way from the start to the better method, 10 % of a metric on a
 logarithmic axis, 5 % of the cost until a target."""
 
-MATTERING = Range(0, 1, low_open=True, advice="It is the share from which on a difference matters; 0.01 is 1 %.")
+MATTERING = Range(0, 1, low_open=True, advice="It is the smallest difference that matters, as a share; 0.01 is 1 %.")
 
 Word = Literal["ahead", "tie", "undecided"]
 Kind = Literal["share", "ratio", "cost"]

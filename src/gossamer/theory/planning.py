@@ -281,9 +281,9 @@ def plan(
             `heterogeneity`.
     """
     if steps is not None and target is not None:
-        raise InputError("plan takes steps or a target, but not both: the one follows from the other.")
-    steps = None if steps is None else _AT_LEAST_1.check("plan(steps=…)", steps)
-    target = None if target is None else _ABOVE_0.check("plan(target=…)", target)
+        raise InputError("a plan takes steps or a target, but not both: the one follows from the other.")
+    steps = None if steps is None else _AT_LEAST_1.check("steps", steps)
+    target = None if target is None else _ABOVE_0.check("target", target)
     oracle = completed(oracle or exact())
     check([], problem, network, oracle, tuned=1)
     _, numbers = plan_run(1, None, seeds, "float64")
