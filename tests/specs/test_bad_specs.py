@@ -199,7 +199,7 @@ BAD = {
         '[[variant]]\nname = "a"\nnetwork = { name = "rong" }\n[run]',
         "'a': .*mean 'ring'",
     ),
-    "unnamed variant": ("[run]", '[[variant]]\nname = ""\n[run]', "at least 1 character"),
+    "unnamed variant": ("[run]", '[[variant]]\nname = ""\n[run]', "must be text of at least one letter"),
     "variants of one name": ("[run]", '[[variant]]\nname = "a"\n[[variant]]\nname = "a"\n[run]', "names must differ"),
 }
 """What is replaced by what, in pairs, and what the message says."""

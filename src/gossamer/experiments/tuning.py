@@ -133,9 +133,9 @@ class Tuned:
                 )
                 if self.criterion == "rounds":
                     rows[-1] |= dict(zip(MARKS, trial.between or (None, None), strict=True))
-        names = {name: pl.Float64 for row in rows for name in row if name not in TUNING}
-        floats = dict.fromkeys(("value", *MARKS), pl.Float64)
-        return pl.DataFrame(rows, schema_overrides=names | floats, infer_schema_length=None)
+        floats = {"value", *MARKS}
+        names = {name: pl.Float64 for row in rows for name in row if name in floats or name not in TUNING}
+        return pl.DataFrame(rows, schema_overrides=names, infer_schema_length=None)
 
     @staticmethod
     def table_of(tuned: dict[str, list["Tuned"]]) -> pl.DataFrame | None:

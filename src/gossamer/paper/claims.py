@@ -131,7 +131,8 @@ class Runs:
     def between(self, target: float, by: str = "round") -> str:
         """Return the marks between which the loss comes to the target, as text: their means over replicates."""
         found = self._arrivals(target, by)
-        return format_between(*(float(np.mean(marks)) for marks in list(zip(*found, strict=True))[:2]))
+        before, after, _ = np.mean(found, axis=0).tolist()
+        return format_between(before, after)
 
     def _arrivals(self, target: float, by: str) -> list[statistics.Arrival]:
         losses = self.values("loss")

@@ -251,7 +251,7 @@ def validate(model: type[S], given: Mapping[str, Any], where: str = "") -> S:
     try:
         return model.model_validate(plain(dict(given)))
     except pydantic.ValidationError as error:
-        raise InputError(where + _explain(error.errors(include_url=False), dict(given))) from None
+        raise InputError(where + _explain(error.errors(include_url=False), plain(dict(given)))) from None
 
 
 def _explain(errors: list[Any], given: Mapping[str, Any]) -> str:
@@ -282,10 +282,10 @@ def _path_of(steps: tuple[int | str, ...], given: Any) -> list[str]:
     """Return the keys and numbers on the way to a value, without pydantic's names of types."""
     path = []
     for step in steps:
-        is_key = isinstance(given, dict) and step in given
-        if is_key or (isinstance(given, (list, tuple)) and isinstance(step, int)):
+        inside: Any = given if isinstance(given, dict) else dict(enumerate(given)) if isinstance(given, list) else {}
+        if step in inside:
             path.append(str(step))
-            given = given[step]
+            given = inside[step]
     return path
 
 

@@ -62,6 +62,9 @@ CONSTANT_SYMBOLS = {
     "excess": "F(x⁰) − F*",
 }
 
+METHOD = "biased-dmt"
+"""The method that is planned."""
+
 LAMBDAS = (1.0, 0.3, 0.1, 0.03)
 SHARES = (1 / 2, 1 / 8)
 """The shares of the largest stable step that are tried."""
@@ -140,9 +143,9 @@ class Plan:
             tracks = kind is not None and any(isinstance(one, WarmStart) for one in hyperparameters(kind).values())
             if name == "gnsd":
                 found[name] = f"{name} is Biased-DMT with λ = 1: the rows of that λ hold for it."
-            elif name != BiasedDMT.name and tracks:
+            elif name != METHOD and tracks:
                 found[name] = f"{name} is a tracker: without noise it settles at the floor of trackers, if it settles."
-            elif name != BiasedDMT.name:
+            elif name != METHOD:
                 found[name] = f"{name}: nothing below is about it."
         return found
 
@@ -168,7 +171,7 @@ class Plan:
             "practical": None if self.practical is None else self.practical.asdict(),
         }
         kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor", "sharp_floor")}
-        return json_ready({"method": BiasedDMT.name, "others": self.others} | kept | nested)
+        return json_ready({"method": METHOD, "others": self.others} | kept | nested)
 
     def __str__(self) -> str:
         c = self.constants
@@ -177,7 +180,7 @@ class Plan:
             for key, name in CONSTANT_SYMBOLS.items()
         ]
         start = f", warm = {c.warm}," * (c.warm != 0)
-        absent = ", which the spec does not run" * bool(self.methods and BiasedDMT.name not in self.methods)
+        absent = ", which the spec does not run" * bool(self.methods and METHOD not in self.methods)
         lines = [f"A plan for Biased-DMT{start} on {self.network}{absent}: n = {c.agents}, ρ = {c.gap:.6g}."]
         if self.others:
             lines += ["The spec's other methods, whose step sizes `gossamer tune` finds by trying:"]
