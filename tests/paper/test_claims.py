@@ -1,5 +1,6 @@
 """Verdicts: each claim comes out every way it can, and its interval is the one that it says it is."""
 
+import re
 from dataclasses import replace
 
 import polars as pl
@@ -258,6 +259,14 @@ def test_a_rival_that_never_arrives_is_slower_and_one_of_ours_is_no_faster():
     assert words("descent", world)[0] == "holds"
     assert "not reached in every replicate by gt-dsgd" in judge({"descent": world})[0].measured
     assert words("descent", descent(biased_dmt={"loss": 0.5}))[0] in ("undecided", "does not hold")
+
+
+def test_rounds_to_a_target_are_told_as_the_marks_on_both_sides():
+    told = judge({"descent": descent()})[0].measured
+    shown = re.search(r"mean rounds to a loss of [\d.]+: biased-dmt ([\d.,]+)–([\d.,]+), .*", told)
+    assert shown is not None
+    assert float(shown[1].replace(",", "")) < float(shown[2].replace(",", ""))
+    assert "the loss is measured every 10 rounds, and ratios take a straight line between two marks" in told
 
 
 def test_the_start_is_compared_until_most_of_the_way_is_covered():

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 LONGEST = 60
@@ -116,6 +116,11 @@ def some(names: Any, most: int = 4) -> str:
     names = [str(name) for name in names]
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
     return ", ".join(shown)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def json_ready(value: Any) -> Any:

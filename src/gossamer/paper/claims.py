@@ -135,13 +135,12 @@ class Runs:
         return format_between(before, after)
 
     def _arrivals(self, target: float, by: str) -> list[statistics.Arrival]:
-        losses = self.values("loss")
-        marks = np.broadcast_to(self.rounds.astype(float), losses.shape) if by == "round" else self.values(by)
-        never = statistics.Arrival(*[self.last + 1.0] * 3) if by == "round" else None
-        return [
-            statistics.arrival(paid, values, target) or never or statistics.Arrival(*[float(paid[-1])] * 3)
-            for paid, values in zip(marks, losses, strict=True)
-        ]
+        never = statistics.Arrival(*[self.last + 1.0] * 3)
+        found = [statistics.arrival(self.rounds, losses, target) or never for losses in self.values("loss")]
+        if by == "round":
+            return found
+        paid = zip(found, self.values(by), strict=True)
+        return [statistics.Arrival(*np.interp(one, self.rounds, costs).tolist()) for one, costs in paid]
 
     @property
     def resolution(self) -> str:

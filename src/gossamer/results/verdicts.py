@@ -29,7 +29,7 @@ import numpy as np
 
 from gossamer.basics.html import Markup, tag
 from gossamer.basics.table import Table
-from gossamer.basics.text import format_duration, format_number, plural
+from gossamer.basics.text import format_duration, format_number, join_words, plural
 from gossamer.core import InputError, Range
 from gossamer.metrics import AXES
 from gossamer.results.result import Result
@@ -169,7 +169,7 @@ class MethodVerdicts:
             paid = sorted(one.amounts[currency] for one in pairs)
             ends = paid[:1] * (paid[-1] > paid[0] / NEAR) + paid[-1:]  # pairs of other prices have other budgets
             amounts.append(" to ".join(format_amount(currency, amount) for amount in ends))
-        equal = " and ".join(currencies)
+        equal = join_words(currencies)
         where = f"in {equal} until the target" if self.kind == "cost" else f"at equal {equal} ({', '.join(amounts)})"
         return Placing(f"{variant}: {where}" if variant else where[0].upper() + where[1:], leader, others)
 
