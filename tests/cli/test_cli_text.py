@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 
 import pytest
 from rich.console import Console
@@ -11,6 +12,7 @@ from gossamer import cli
 from gossamer.basics import progress
 from gossamer.basics.text import visible
 from gossamer.cli import reproduce, shared
+from tests.commands import gossamer
 from tests.table import table
 
 NASTY = "\x1b[31mred\x1b]0;title\x07 \x9b2J \u202eback [bold]x[/] [/] \\[y] [link=z]\r\n\udcff\\"
@@ -130,8 +132,8 @@ def test_a_tuning_in_which_settings_diverge_prints_json_that_any_reader_takes(tm
         (("plot", "x" * 300), "there is no directory"),
         (("audit", "good.toml", "--rounds", "0"), "rounds must be a whole number of at least 1"),
         (("audit", "good.toml", "--queries", "1"), "queries must be a whole number of at least 4"),
-        (("plan", "good.toml", "--steps", "0"), "plan(steps=…) must be a number in [1, ∞)"),
-        (("plan", "good.toml", "--target", "nan"), "plan(target=…) must be a number in (0, ∞)"),
+        (("plan", "good.toml", "--steps", "0"), "steps must be a number in [1, ∞)"),
+        (("plan", "good.toml", "--target", "nan"), "target must be a number in (0, ∞)"),
         (("launch", "x" * 300), "there is no script"),
         (("run", "good.toml", "--across", "los"), "no metric 'los' is measured; did you mean 'loss'"),
         (("init", "x" * 300 + ".toml"), "too long"),
@@ -155,3 +157,45 @@ def test_bad_input_ends_with_2_and_writes_nothing(arguments, message, tmp_path, 
     assert message in said
     assert said.splitlines()[-1].startswith("error: ")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bad.toml", "file", "good.toml"]
+
+
+@table(
+    ("arguments", "message"),
+    [
+        (("recommend", "good.toml", "--seconds", "abc"), "it must be a number, not 'abc'."),
+        (("audit", "good.toml", "--rounds", "1.5"), "it must be a whole number, not '1.5'."),
+        (("run", "good.toml", "--processes", "0"), "it must be at least 1, not '0'."),
+        (("plot", "runs/a", "--columns", "3"), "it must be at most 2, not '3'."),
+        (("list", "methods"), "'methods' is not one of 'algorithms'"),
+        (("launch", "--processes", "3", "good.toml", "--foo"), "No such option: --foo"),
+        (("launch", "good.toml", "--processes", "0"), "it must be at least 1, not '0'."),
+    ],
+)
+def test_a_wrong_option_is_refused_once_and_in_our_words(arguments, message, tmp_path, monkeypatch):
+    """Under `launch` as well, before any process is started."""
+    (tmp_path / "good.toml").write_text(SPEC.format(name='"a"'))
+    monkeypatch.setattr("gossamer.engines.processes.launch", lambda *_, **__: pytest.fail("processes were started"))
+    done = gossamer(*arguments, cwd=tmp_path)
+    said = " ".join(done.stderr.replace("│", " ").split())
+    assert done.returncode == 2
+    assert said.count(message) == 1
+    assert said.count("Usage:") == 1
+    assert "Input should" not in said
+    assert "Value error" not in said
+
+
+@pytest.mark.parametrize(("rank", "told"), [(None, 1), ("0", 1), ("1", 0), ("7", 0)])
+def test_of_the_processes_of_a_launch_the_first_alone_says_what_is_wrong(rank, told, tmp_path, monkeypatch):
+    """Before they have met, all refuse alike; afterwards they can tell each other."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    monkeypatch.setenv("GOSSAMER_LAUNCHED", rank) if rank else monkeypatch.delenv("GOSSAMER_LAUNCHED", raising=False)
+    done = gossamer("run", "nothing.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("nothing.toml does not exist") == told
+
+
+def test_flags_are_shown_without_a_type():
+    for name in ("run", "tune", "recommend", "audit", "plan", "certify", "reproduce", "compare", "list", "networks"):
+        shown = gossamer(name, "--help").stdout
+        assert "<bool>" not in shown
+        assert re.search(r"--(json|quick)\s+[A-Z]", shown)  # followed by the help alone

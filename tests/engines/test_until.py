@@ -224,7 +224,7 @@ def test_what_cannot_end_a_run_is_refused(options, message):
     ("changed", "message"),
     [
         ({"until": {"lost": 1.0}}, r"\[run\] until names 'lost', which is no metric"),
-        ({"until": {"loss": "low"}}, r"key 'run.until.loss' is 'low': input should be a valid number"),
+        ({"until": {"loss": "low"}}, r"key 'run.until.loss' must be a number without quotation marks, but is 'low'"),
         ({"settle": 120}, r"\[run\] until ends runs early and settle makes them longer: leave one of them out"),
     ],
 )

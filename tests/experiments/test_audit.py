@@ -92,7 +92,7 @@ def test_variants_words_and_tables():
     assert small.words == ["At these rounds Assumption 3 holds with M_f ≤ 1/256 and σ_f² = 0."]
     np.testing.assert_allclose(small.measured.relative, 0.0025, rtol=1e-9)
     assert large.covered is False
-    assert "The stated M_f = 0.5 is above 1/256: the theorem does not cover it." in large.words
+    assert large.notes == ["The stated M_f = 0.5 is above 1/256: the theorem does not cover it."]
     assert any(
         line.startswith("No bound on the variance is stated: along this path it is at most") for line in random.words
     )
@@ -105,6 +105,18 @@ def test_variants_words_and_tables():
     assert "stated   M_f = 0, σ_f² = 0, σ² = –" in text
     kept = json.loads(json.dumps(found.asdict()))["findings"][1]
     assert (kept["covered"], kept["rounds"], kept["measured"]["points"]) == (False, [0, 6], 2)
+
+
+def test_a_sentence_about_several_runs_is_printed_once():
+    """Two methods with one oracle: its note holds of both, and so does that the theorem does not cover it."""
+    several = [{"name": "d-psgd", "eta": 0.1}, {"name": "biased-dmt", "eta": 0.1, "lam": 0.5}]
+    found = audit(spec({"kind": "rand-k", "k": 1}, algorithm=several), rounds=2, queries=16)
+    first, second = found.findings
+    assert first.notes == second.notes
+    assert len(first.notes) == 1
+    text = " ".join(str(found).split())
+    assert text.endswith(f"The oracle: - {first.notes[0]}")
+    assert text.count(first.notes[0]) == 1
 
 
 def test_a_run_that_diverges_is_measured_as_far_as_it_goes():

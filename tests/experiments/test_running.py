@@ -208,9 +208,17 @@ def test_the_manifest_of_a_finished_run_names_all_algorithms(spec, tmp_path):
 BAD = {
     "unknown section": ("[run]", "[ruin]\nx = 1\n[run]", r"key 'ruin' is not known; did you mean 'run'"),
     "unknown key": ("steps = 30", "setps = 30\nsteps = 30", r"key 'run.setps' is not known; did you mean 'steps'"),
-    "wrong type": ("steps = 30", 'steps = "many"', r"key 'run.steps' is 'many': input should be a valid integer"),
+    "wrong type": (
+        "steps = 30",
+        'steps = "many"',
+        r"'run.steps' must be a whole number without quotation marks, but",
+    ),
     "missing": ("steps = 30", "", r"key 'run.steps' is missing"),
-    "dtype": ("seeds = 2", 'dtype = "half"', r"key 'run.dtype' is 'half': input should be 'float32' or 'float64'"),
+    "dtype": (
+        "seeds = 2",
+        'dtype = "half"',
+        r"'run.dtype' is 'half', which is not known; choose from float32, float64",
+    ),
     "steps": ("steps = 30", "steps = 0", r"\[run\] steps must be a whole number of at least 1"),
     "no problem name": ('name = "logistic"', "", r"\[problem\] name is missing. Known: .*logistic"),
     "problem": ('"logistic"', '"logistics"', r"\[problem\] name = 'logistics' is not known; did you mean 'logistic'"),

@@ -124,7 +124,7 @@ def test_joined_and_shown():
     measured = Measured.join(parts)
     np.testing.assert_array_equal(measured.bias_sq, measure(top_k(1), FLAT, POINTS).bias_sq)
     text = str(measured)
-    assert "measured at 3 point(s), 3 agent(s), 1 query, exact each" in text
+    assert "measured at 3 points, 3 agents, 1 query, exact each" in text
     assert f"M_f with σ_f² = 0     {measured.relative:.4g}" in text
     noisy = measure(CLOUD, MANY, np.zeros(3), queries=32)
     assert "95 %: " in str(noisy)

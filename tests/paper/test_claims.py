@@ -1,5 +1,6 @@
 """Verdicts: each claim comes out every way it can, and its interval is the one that it says it is."""
 
+import re
 from dataclasses import replace
 
 import polars as pl
@@ -260,10 +261,18 @@ def test_a_rival_that_never_arrives_is_slower_and_one_of_ours_is_no_faster():
     assert words("descent", descent(biased_dmt={"loss": 0.5}))[0] in ("undecided", "does not hold")
 
 
+def test_rounds_to_a_target_are_told_as_the_marks_on_both_sides():
+    told = judge({"descent": descent()})[0].measured
+    shown = re.search(r"mean rounds to a loss of [\d.]+: biased-dmt ([\d.,]+)–([\d.,]+), .*", told)
+    assert shown is not None
+    assert float(shown[1].replace(",", "")) < float(shown[2].replace(",", ""))
+    assert "the loss is measured every 10 rounds, and ratios take a straight line between two marks" in told
+
+
 def test_the_start_is_compared_until_most_of_the_way_is_covered():
-    arrival = 230.26  # 100 log 10, of an exponential that falls by 90 %, to the spacing of its measurements
     told = judge({"fig2": fig2()})[3].measured
-    assert f"90 % of the way takes {arrival:.3g}" in told
+    low, high = (float(mark) for mark in told.partition("90 % of the way takes ")[2].partition(" rounds")[0].split("–"))
+    assert low < 230.26 < high == low + 10  # 100 log 10, of an exponential that is measured every ten rounds
 
 
 def test_runs_of_different_lengths_are_compared_where_both_were_measured():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from gossamer.basics.text import format_between
 from gossamer.results.statistics import arrival, by_replicate, difference, ending, floor, interval, stopped, unsettled
 
 ROUNDS = np.arange(0, 4001, 100)
@@ -123,19 +124,28 @@ def test_settling_needs_positive_values_in_every_quarter():
     assert "too few" in unsettled(ROUNDS, np.zeros((2, len(ROUNDS))))
 
 
-def test_an_arrival_lies_on_the_line_between_measured_rounds():
+def test_an_arrival_lies_between_two_marks():
     rounds, losses = np.array([0, 10, 20]), np.array([4.0, 2.0, 1.0])
-    assert arrival(rounds, losses, 3.0) == 5.0
-    assert arrival(rounds, losses, 1.5) == 15.0
-    assert arrival(rounds, losses, 5.0) == 0.0
+    assert arrival(rounds, losses, 3.0) == (0.0, 10.0, 5.0)
+    assert arrival(rounds, losses, 1.5) == (10.0, 20.0, 15.0)
+    assert arrival(rounds, losses, 5.0) == (0.0, 0.0, 0.0)
     assert arrival(rounds, losses, 0.5) is None
 
 
 def test_a_loss_that_passes_by_the_target_has_not_arrived():
     rounds = np.array([0, 10, 20, 30, 40])
-    assert arrival(rounds, np.array([4.0, 1.0, 3.0, 1.0, 0.5]), 2.0) == 25.0
+    assert arrival(rounds, np.array([4.0, 1.0, 3.0, 1.0, 0.5]), 2.0) == (20.0, 30.0, 25.0)
     assert arrival(rounds, np.array([4.0, 1.0, 1.0, 1.0, 3.0]), 2.0) is None
-    assert arrival(rounds, np.array([4.0, 1.0, np.nan, 1.0, 1.0]), 2.0) != arrival(rounds, np.full(5, 1.0), 2.0)
+    unknown = arrival(rounds, np.array([4.0, 1.0, np.nan, 1.0, 1.0]), 2.0)
+    assert unknown is not None
+    assert (unknown.before, unknown.after) == (20.0, 30.0)
+
+
+def test_an_arrival_is_printed_as_its_two_marks_unless_they_are_as_good_as_one():
+    assert format_between(80.0, 100.0) == "80–100"
+    assert format_between(99.0, 100.0) == "100"
+    assert format_between(100.0, 100.0) == "100"
+    assert format_between(12_000.0, 12_800.0) == "12,000–12,800"
 
 
 def test_paired_values_have_the_interval_of_their_differences():

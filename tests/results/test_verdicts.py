@@ -149,7 +149,7 @@ def test_all_pairs_of_all_variants_and_budgets_share_the_level():
     assert len(verdicts.verdicts) == 6
     assert verdicts.level == pytest.approx(1 - 0.05 / 6)
     assert verdicts.sentences[0].startswith(
-        "x: at equal rounds and queries and bytes (10 rounds, 10 queries, 80 bytes), a is ahead of b ("
+        "x: at equal rounds, queries and bytes (10 rounds, 10 queries, 80 bytes), a is ahead of b ("
     )
 
 

@@ -91,7 +91,7 @@ BAD = {
     "one eta each": (B, '"biased-dmt"', "0.01, 0.1]", '0.01, 0.1]\nsampler = "grid"\nbudget = 4', "at least twice it"),
     "infinite eta": ("[0.01, 0.1]", "[0.01, inf]", "eta must be"),
     "step sizes that overflow": ("[0.01, 0.1]", "[1e300, 1e308]", r"eta must lie between 1e-30 and 1e\+30, but is"),
-    "wide grid": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 1000000000", "less than or equal to 100000"),
+    "wide grid": ("0.01, 0.1]", "0.01, 0.1]\nbudget = 1000000000", "must be at most 100,000"),
     "target": ("0.01, 0.1]", '0.01, 0.1]\ncriterion = "rounds"\ntarget = nan', "finite number"),
     "criterion of another problem": (
         *(B, '"d-psgd"', "0.01, 0.1]", '0.01, 0.1]\ncriterion = "accuracy"'),
@@ -112,7 +112,7 @@ BAD = {
         *(B, '"d-psgd"', "0.01, 0.1]", "0.01, 0.1]\nbudget = 100000\nseeds = 100000"),
         r"\[tuning\] the table .* of 10,000,000,000 runs needs about 160 TB",
     ),
-    "together": ("steps = 30", "steps = 30\ntogether = 1000000000", "less than or equal"),
+    "together": ("steps = 30", "steps = 30\ntogether = 1000000000", "must be at most 100,000"),
     "hexadecimal": ("steps = 30", f"steps = 0x{'f' * 5000}", "a whole number of about 6,021 digits"),
     "digits": ("steps = 30", f"steps = {'9' * 5000}", "is not TOML"),
     "levels": ('"clip", threshold = 1.0', '"qsgd", levels = 9000000000000000000', "levels.* of at most 2,147,483,647"),
@@ -155,7 +155,7 @@ BAD = {
         "no metric 'worst_loss' is measured along a run",
     ),
     "verdict with an unknown key": ("[run]", "[verdict]\nmargin = 0.1\n[run]", "'verdict.margin' is not known"),
-    "nothing matters": ("[run]", "[verdict]\nmatters = 0.0\n[run]", "input should be greater than 0"),
+    "nothing matters": ("[run]", "[verdict]\nmatters = 0.0\n[run]", "must be above 0, but is 0.0"),
     "true for a number": ("eta = 0.1", "eta = true", "must be a number"),
     "true in a list": ("[[1.0, 0.0]", "[[true, 0.0]", "A must be numbers"),
     "ragged": ("[0.0, 1.0]", "[0.0]", "b must be numbers"),
@@ -199,7 +199,7 @@ BAD = {
         '[[variant]]\nname = "a"\nnetwork = { name = "rong" }\n[run]',
         "'a': .*mean 'ring'",
     ),
-    "unnamed variant": ("[run]", '[[variant]]\nname = ""\n[run]', "at least 1 character"),
+    "unnamed variant": ("[run]", '[[variant]]\nname = ""\n[run]', "must be text of at least one letter"),
     "variants of one name": ("[run]", '[[variant]]\nname = "a"\n[[variant]]\nname = "a"\n[run]', "names must differ"),
 }
 """What is replaced by what, in pairs, and what the message says."""

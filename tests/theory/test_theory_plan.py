@@ -242,6 +242,23 @@ def test_a_bound_above_the_start_is_called_vacuous():
     assert above.asdict()["vacuous"] == ["printed", "repaired"]
 
 
+def test_a_plan_says_first_whose_it_is_and_what_holds_of_each_other_method():
+    problem, network = ts.quadratics(4, 2), gs.networks.ring(4)
+    names = ["biased-dmt", "gnsd", "gt-dsgd", "d-psgd"]
+    found = plan(problem, network, steps=100, trial=False, methods=names)
+    head = str(found).partition("\n\n")[0].splitlines()
+    assert head[0] == f"A plan for Biased-DMT on {network.name}: n = 4, ρ = {network.gap:.6g}."
+    assert head[2:] == [
+        "- gnsd is Biased-DMT with λ = 1: the rows of that λ hold for it.",
+        "- gt-dsgd is a tracker: without noise it settles at the floor of trackers, if it settles.",
+        "- d-psgd: nothing below is about it.",
+    ]
+    assert list(found.asdict()["others"]) == names[1:]
+    absent = plan(problem, network, steps=100, trial=False, methods=["d-psgd"])
+    assert f"on {network.name}, which the spec does not run: n = 4" in str(absent)
+    assert str(plan(problem, network, steps=100, trial=False, methods=["biased-dmt"])).splitlines()[1] == ""
+
+
 CIRCLE = gs.networks.directed(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)]))
 
 
@@ -249,8 +266,8 @@ CIRCLE = gs.networks.directed(nx.DiGraph([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)
     ("network", "options", "message"),
     [
         (gs.networks.ring(4), {"steps": 10, "target": 0.1}, "steps or a target, but not both"),
-        (gs.networks.ring(4), {"target": -1}, r"plan\(target=…\) must be a number in \(0, ∞\), but is -1"),
-        (gs.networks.ring(4), {"steps": 0}, r"plan\(steps=…\) must be a number in \[1, ∞\), but is 0"),
+        (gs.networks.ring(4), {"target": -1}, r"target must be a number in \(0, ∞\), but is -1"),
+        (gs.networks.ring(4), {"steps": 0}, r"steps must be a number in \[1, ∞\), but is 0"),
         (gs.networks.ring(4), {"varience": 1.0}, "did you mean 'variance'"),
         (gs.networks.ring(5), {}, "the problem has 4 agents, but the network"),
         (gs.networks.one_peer_exponential(4), {}, "changes from round to round, but the theory is about one W"),

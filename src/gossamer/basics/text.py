@@ -3,11 +3,14 @@
 import dataclasses
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 LONGEST = 60
 """Letters of a value's text, before it is cut."""
+
+WRITTEN_OUT = 1e7
+"""The number from which on powers of ten are shorter to read."""
 
 GREEK = {
     **{"alpha": "α", "beta": "β", "gamma": "γ", "delta": "δ", "epsilon": "ε", "zeta": "ζ", "eta": "η", "theta": "θ"},
@@ -39,11 +42,19 @@ def format_number(
     missing: str = "–",
     minus: str = "-",
 ) -> str:
-    """Return a number to so many significant digits, with the half-width of its interval where there is one."""
+    """Return a number to so many significant digits, with the half-width of its interval where there is one.
+
+    Below ten million a number is written out, ``12,340``.
+    """
     if value is None or math.isnan(value):
         return missing
-    text = f"{value:.{digits}g}" if half is None else f"{value:.{digits}g} ± {half:.{half_digits}g}"
+    text = _round(value, digits) if half is None else f"{_round(value, digits)} ± {_round(half, half_digits)}"
     return text.replace("-", minus)
+
+
+def _round(value: float, digits: int) -> str:
+    text = f"{value:,.{digits}g}"
+    return f"{float(text):,.0f}" if "e+0" in text and abs(value) < WRITTEN_OUT else text
 
 
 def format_value(value: Any) -> str:
@@ -58,6 +69,17 @@ def format_duration(seconds: float) -> str:
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 7200 else f"{seconds / 3600:.3g} h"
+
+
+DENSE = 0.02
+"""The share below which the later of two marks stands for both."""
+
+
+def format_between(low: float, high: float, digits: int = 4) -> str:
+    """Return the two marks between which something happened, ``80–100``; marks that are as good as one as the later."""
+    if not high - low >= DENSE * abs(high):  # also where one of them is not known
+        return format_number(high, digits=digits)
+    return f"{format_number(low, digits=digits)}–{format_number(high, digits=digits)}"
 
 
 def short(value: Any) -> str:
@@ -94,6 +116,11 @@ def some(names: Any, most: int = 4) -> str:
     names = [str(name) for name in names]
     shown = names if len(names) <= most else [*names[: most - 1], f"{len(names) - most + 1} more"]
     return ", ".join(shown)
+
+
+def join_words(words: Sequence[str]) -> str:
+    """Return words as a list in a sentence: ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
 def json_ready(value: Any) -> Any:

@@ -5,6 +5,7 @@ A command is imported when it is named, and imports what it needs when it runs, 
 
 import gc
 import sys
+import time
 import warnings
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -40,13 +41,16 @@ def main() -> None:
     if words == ["--version"]:
         print(gossamer.__version__)
         return
-    from gossamer.cli.shared import InputError, print_error, print_warning
+    from gossamer.cli.shared import InputError, is_told_by_another, print_error, print_warning
 
     warnings.showwarning = print_warning
     try:
         app(*(word for word in words[:1] if word in COMMANDS))()
     except InputError as error:
-        print_error(error)
+        if is_told_by_another():
+            time.sleep(1)  # until the first process has said it
+        else:
+            print_error(error)
         sys.exit(2)
     except OSError as error:  # a full disk, or a directory that may not be written: rooms below let it through
         print_error(f"{error.filename or 'a file'} cannot be read or written: {error.strerror or error}.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import app, flag
+from gossamer.cli.shared import app, check_options, flag
 from gossamer.core import InputError, brief
 
 
@@ -14,7 +14,7 @@ from gossamer.core import InputError, brief
 def launch(
     script: Annotated[Path, typer.Argument(metavar="FILE", help="A spec, a TOML file; or a training script.")],
     arguments: Annotated[list[str] | None, typer.Argument(help="Its own arguments, or those of gossamer run.")] = None,
-    processes: Annotated[int, typer.Option(min=1, help="How many processes; of a script, each one agent.")] = 2,
+    processes: Annotated[int, typer.Option(min=1, help="How many processes; each one of a script is an agent.")] = 2,
     max_restarts: Annotated[int, typer.Option(min=0, help="How often to begin again after a failure.")] = 0,
     prefix: Annotated[bool, typer.Option(help="Begin each line of a script's processes with its rank.")] = True,
     elastic: Annotated[bool, flag("--elastic", "Let a script's processes go on when one of them is lost.")] = False,
@@ -69,13 +69,14 @@ def launch(
         raise InputError(f"there is no script or spec {brief(str(script))} to launch.")
     if script.suffix == ".toml":
         if elastic:
-            raise InputError("--elastic is for training scripts: a spec has none of it.")
+            raise InputError("--elastic is for training scripts, but this is a spec: leave it out.")
         from gossamer.engines import processes as launching
 
         given = [str(script), *(arguments or [])]
+        check_options("run", given)
         raise typer.Exit(launching.launch(processes, given, port=port, max_restarts=max_restarts))
     if port is not None:
-        raise InputError("--port is for a spec: torchrun needs none on one machine.")
+        raise InputError("--port is for a spec, but this is a script: leave it out, torchrun needs none here.")
     if not elastic and (lighthouse or agents is not None or bind != "127.0.0.1:0"):
         raise InputError("--bind, --lighthouse and --agents are for an elastic run: give --elastic, too.")
     from gossamer.torch.launch import launch as start  # only this command needs PyTorch

@@ -11,15 +11,18 @@ from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, re
 def plan(
     spec: SpecFile,
     steps: Annotated[int | None, typer.Option(help="Rounds to plan for [default: the spec's]")] = None,
-    target: Annotated[float | None, typer.Option(help="Or the mean of ‖∇F‖² that the bound should promise.")] = None,
+    target: Annotated[
+        float | None, typer.Option(help="In place of rounds: the mean of ‖∇F‖² that the bound should promise.")
+    ] = None,
     trial: Annotated[bool, typer.Option(help="Try the practical settings in short runs.")] = True,
     own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
-    """Plan a spec: the step sizes that the theory admits, what it then promises, and what works in practice.
+    """Plan Biased-DMT for a spec: the step sizes that the theory admits, its promises, and what works in practice.
 
-    Where the spec's first biased-dmt has a warm start, the plan is for that.
+    The plan is for Biased-DMT, whether the spec has it or not, and its first lines say what holds of the spec's other
+    methods. Where the spec's first biased-dmt has a warm start, the plan is for that.
 
     Examples:
 
@@ -36,8 +39,9 @@ def plan(
     def make_plan(one: Spec) -> theory.Plan:
         parts, rounds = one.parts(), one.run.steps if steps is None and target is None else steps
         warm = next((each.fixed.get("warm", 0) for each in parts.candidates if each.name == "biased-dmt"), 0)
+        names = [each.name for each in parts.candidates]
         options = {"steps": rounds, "target": target, "seeds": one.run.seeds, "trial": trial, "warm": warm}
-        return theory.plan(parts.problem, parts.network, parts.oracle, **options)
+        return theory.plan(parts.problem, parts.network, parts.oracle, methods=names, **options)
 
     with resumable(), status("measuring the constants of the problem and trying settings"):
         found = read.each(make_plan)

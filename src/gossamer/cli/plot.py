@@ -19,13 +19,17 @@ class Format(StrEnum):
 @app.command()
 def plot(
     directory: Annotated[Path, typer.Argument(help="A finished run.")],
-    metric: Annotated[list[str] | None, typer.Option(help="The metric to draw [default: all]")] = None,
+    metric: Annotated[
+        list[str] | None, typer.Option(metavar="METRIC", help="The metric to draw [default: all]")
+    ] = None,
     x: Annotated[
         str, typer.Option(help="What a method pays: rounds, queries, bytes, messages, or, with a clock, seconds.")
     ] = "rounds",
     style: Annotated[str, typer.Option(help="The layout: plain, ieee, acm, icml, neurips or elsevier.")] = "plain",
     columns: Annotated[int, typer.Option(min=1, max=2, help="The width in columns, 1 or 2.")] = 1,
-    format: Annotated[list[Format] | None, typer.Option(help="The file format [default: pdf and png]")] = None,
+    format: Annotated[
+        list[Format] | None, typer.Option(metavar="pdf|png|svg", help="The file format [default: pdf and png]")
+    ] = None,
 ) -> None:
     """Draw a run's curves in the column width of a paper, into its directory `figures`.
 

@@ -29,14 +29,14 @@ def recommend(
     sent: Annotated[float | None, typer.Option("--bytes", help="The budget: bytes that an agent sends.")] = None,
     target: Annotated[
         float | None,
-        typer.Option(help="Reach this value with the least; the budget, or the spec's rounds, is then the most."),
+        typer.Option(help="Find what reaches this value at the least cost, within the budget or the spec's rounds."),
     ] = None,
     clock: Annotated[
         str | None, typer.Option(metavar="PRESET", help="The links [default: those of the spec's clock, or internet]")
     ] = None,
-    criterion: Annotated[str, typer.Option(help="What is judged: loss, or grad_norm_sq.")] = "loss",
+    criterion: Annotated[str, typer.Option(help="The criterion, loss or grad_norm_sq.")] = "loss",
     matters: Annotated[
-        float | None, typer.Option(help="The share from which on a difference matters [default: 0.01 for losses]")
+        float | None, typer.Option(help="The smallest difference that matters, as a share [default: 0.01 for losses]")
     ] = None,
     degree: Annotated[int, typer.Option(help="To how many others an agent may send in a round.")] = 4,
     method: Annotated[
@@ -46,7 +46,9 @@ def recommend(
         list[str] | None, typer.Option(metavar="NAME", help="Try only this; may be given several times.")
     ] = None,
     keep: Annotated[int, typer.Option(help="How many go on from each stage to the next.")] = 6,
-    settings: Annotated[int, typer.Option(help="How many settings of each a stage tries.")] = 12,
+    settings: Annotated[
+        int, typer.Option(help="How many settings a stage tries for each hyper-parameter of a method.")
+    ] = 8,
     seeds: Annotated[int, typer.Option(help="Seeds of the finalists; doubled twice at most.")] = 5,
     seed: Annotated[int, typer.Option(help="Another one draws other samples.")] = 0,
     out: Annotated[

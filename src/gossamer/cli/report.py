@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def report(
-    directories: Annotated[list[Path], typer.Argument(metavar="RUN…", help="A finished run, or several.")],
+    directories: Annotated[list[Path], typer.Argument(metavar="RUN", help="A finished run, or several.")],
     out: Annotated[
         Path | None, typer.Option(help="The directory of a report on several runs, or another one of a single run.")
     ] = None,

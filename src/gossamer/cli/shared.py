@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,6 +16,7 @@ from typer.core import TyperCommand, TyperGroup
 import gossamer
 from gossamer.basics import cache
 from gossamer.basics.text import json_ready, visible
+from gossamer.basics.wishes import wish
 from gossamer.cli import COMMANDS
 from gossamer.core import InputError, brief
 
@@ -63,7 +65,18 @@ class _PlainFlags:
 
 
 class Command(_PlainFlags, TyperCommand):
-    """A command of the app."""
+    """A command of the app. What is wrong with the value of an option, it says in our words."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except typer.BadParameter as error:
+            for wrong in getattr(error.__cause__, "errors", list)():  # those of pydantic, by which typer checks values
+                error.message = f"it must be {wish(wrong)}, not {brief(wrong['input'])}."
+                if wrong["type"] == "value_error":
+                    error.message = str(wrong["ctx"]["error"])
+                break
+            raise
 
 
 class Group(_PlainFlags, TyperGroup):
@@ -86,6 +99,12 @@ app = App(
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
 )
+
+
+def check_options(command: str, words: Sequence[str]) -> None:
+    """Read the options of a command without running it: what is wrong is said here, once, and by no process."""
+    import_module(f"gossamer.cli.{command}")
+    typer.main.get_group(app).commands[command].make_context(f"gossamer {command}", [*words])
 
 
 def flag(name: str, text: str) -> Any:
@@ -132,6 +151,11 @@ def load_own(files: list[Path] | None) -> None:
 
         for file in files:
             load_file(file)
+
+
+def is_told_by_another() -> bool:
+    """Return True in all processes but the first that `gossamer launch` started: before they meet, all refuse alike."""
+    return os.environ.get("GOSSAMER_LAUNCHED", "0") != "0"
 
 
 def print_error(error: object) -> None:

@@ -46,8 +46,9 @@ def tune(
 ) -> None:
     """Choose hyper-parameters by the spec's [tuning], without the final runs, and print what was tried.
 
-    The settings of each algorithm are shown as a grid with the criterion's values, or by the ten best; the chosen one
-    has a star. A best value on the edge of what was tried is said, and an optimum that was hardly resolved.
+    The settings of each algorithm are shown as a grid with the criterion's values, or as a list of the ten best; the
+    chosen one has a star. A line at the end names each method whose best value is the last that was tried, and each
+    whose optimum is hardly resolved.
 
     Examples:
 

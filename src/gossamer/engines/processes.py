@@ -39,7 +39,7 @@ LOST = 6
 """The exit code where a process was killed, or has lost another."""
 
 LAUNCHED = "GOSSAMER_LAUNCHED"
-"""The environment variable that is set where `launch` started this process: it ends all of them."""
+"""The environment variable with the number of this process, where `launch` started it: it ends all of them."""
 
 
 def join(coordinator: str | None = None, processes: int | None = None, process: int | None = None) -> None:
@@ -222,7 +222,10 @@ def _launch_once(processes: int, arguments: Sequence[str], port: int | None) -> 
         # SIGKILL, because JAX takes SIGTERM for a warning; what is stored is whole at any moment
         with end_children(children, signal.SIGKILL):
             for process in range(processes):
-                line, environment = tether([*command, str(process)], signal.SIGKILL), os.environ | {LAUNCHED: "1"}
+                line, environment = (
+                    tether([*command, str(process)], signal.SIGKILL),
+                    os.environ | {LAUNCHED: str(process)},
+                )
                 # a session of its own, so that Ctrl-C reaches the launcher alone, which then ends all
                 children.append(subprocess.Popen(line, env=environment, start_new_session=True))
             while not any(codes := [child.poll() for child in children]):

@@ -7,6 +7,7 @@ nothing of points that it does not visit.
 
 import math
 import textwrap
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -67,20 +68,26 @@ class Finding:
         return exceeded
 
     @property
-    def words(self) -> list[str]:
-        """The meaning of the finding, in sentences."""
-        stated, measured = self.stated, self.measured
-        needed, (low, high) = measured.absolute_at(COVERED), measured.absolute_interval(COVERED)
-        between = "" if measured.queries == 1 else f" (95 %: {low:.4g} to {high:.4g})"
-        sentences = [f"At these rounds Assumption 3 holds with M_f = 1/256 if σ_f² is at least {needed:.4g}{between}."]
-        if high == 0:
-            sentences = ["At these rounds Assumption 3 holds with M_f ≤ 1/256 and σ_f² = 0."]
+    def notes(self) -> list[str]:
+        """Sentences about the oracle, which hold for every run with it."""
+        stated, sentences = self.stated, []
         if self.covered is False:
             sentences.append(f"The stated M_f = {stated.relative:.4g} is above 1/256: the theorem does not cover it.")
         if self.covered is None:
             sentences.append("No M_f is stated in closed form: what was measured holds for this path only.")
         elif stated.absolute is None:
             sentences.append("No σ_f² is stated in closed form: what was measured holds for this path only.")
+        return sentences + ([stated.note] if stated.note else [])
+
+    @property
+    def words(self) -> list[str]:
+        """The meaning of what was measured, in sentences."""
+        stated, measured = self.stated, self.measured
+        needed, (low, high) = measured.absolute_at(COVERED), measured.absolute_interval(COVERED)
+        between = "" if measured.queries == 1 else f" (95 %: {low:.4g} to {high:.4g})"
+        sentences = [f"At these rounds Assumption 3 holds with M_f = 1/256 if σ_f² is at least {needed:.4g}{between}."]
+        if high == 0:
+            sentences = ["At these rounds Assumption 3 holds with M_f ≤ 1/256 and σ_f² = 0."]
         if stated.variance is None:
             sentences.append(
                 f"No bound on the variance is stated: along this path it is at most {measured.variance:.4g}."
@@ -89,16 +96,22 @@ class Finding:
             sentences.append(f"The stated bound on the {name} is exceeded: the closed form is wrong for this problem.")
         if self.diverged >= 0:
             sentences.append(f"The run diverged in round {self.diverged}; only the rounds before it were measured.")
-        return sentences + ([stated.note] if stated.note else [])
+        return sentences
+
+    @property
+    def title(self) -> str:
+        return f"{self.variant}: {self.algorithm}" if self.variant else self.algorithm
 
     def __str__(self) -> str:
+        return Audit([self]).__str__()
+
+    def text(self) -> str:
+        """Return the finding as text, without the notes."""
         stated = self.stated
         known = {"M_f": stated.relative, "σ_f²": stated.absolute, "σ²": stated.variance}
         shown = ", ".join(f"{name} = {'–' if value is None else f'{value:.4g}'}" for name, value in known.items())
-        title = f"{self.variant}: {self.algorithm}" if self.variant else self.algorithm
-        head = f"{title} ({self.setting}), rounds {', '.join(str(t) for t in self.rounds)}"
-        words = [textwrap.fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ") for line in self.words]
-        return "\n".join([head, f"stated   {shown}", str(self.measured), *words])
+        head = f"{self.title} ({self.setting}), rounds {', '.join(str(t) for t in self.rounds)}"
+        return "\n".join([head, f"stated   {shown}", str(self.measured), *list_lines(self.words)])
 
     def asdict(self) -> dict[str, Any]:
         stated = self.stated
@@ -112,7 +125,7 @@ class Finding:
             "covered": self.covered,
             "exceeded": self.exceeded,
             "diverged": None if self.diverged < 0 else self.diverged,
-            "words": self.words,
+            "words": [*self.words, *self.notes],
         }
 
 
@@ -130,7 +143,21 @@ class Audit:
         return f"Audit({plural(len(self.findings), 'finding')})"
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.findings))
+        owners: dict[str, list[str]] = {}
+        for finding in self.findings:
+            for note in finding.notes:
+                owners.setdefault(note, []).append(f"{finding.title} ({finding.setting})")
+        # below all findings, once
+        notes: dict[str, list[str]] = {}
+        for note, own in owners.items():
+            notes.setdefault("" if len(own) == len(self.findings) else f" of {', '.join(own)}", []).append(note)
+        shown = ["\n".join([f"The oracle{own}:", *list_lines(lines)]) for own, lines in notes.items()]
+        return "\n\n".join([*(finding.text() for finding in self.findings), *shown])
+
+
+def list_lines(lines: Sequence[str]) -> list[str]:
+    """Return sentences as the lines of a list."""
+    return [textwrap.fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ") for line in lines]
 
 
 def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, progress: bool | Report = True) -> Audit:

@@ -23,7 +23,7 @@ import tomlkit
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.progress import Report, reporting, saying
-from gossamer.basics.text import plural
+from gossamer.basics.text import format_number, format_value, plural
 from gossamer.clocks import clock_of
 from gossamer.clocks.events import schedule
 from gossamer.clocks.rounds import seconds as seconds_of_rounds
@@ -45,21 +45,20 @@ from gossamer.experiments.directory import open_directory
 from gossamer.experiments.samplers import next_settings
 from gossamer.experiments.tuning import mean_at_end, run_settings
 from gossamer.networks import NETWORKS
-from gossamer.networks.registry import COMMON, make
+from gossamer.networks.registry import COMMON, READERS, make
 from gossamer.results.recommendation import Recommendation, title
-from gossamer.results.statistics import arrival, difference, interval
+from gossamer.results.statistics import arrival, decide, difference, interval
 from gossamer.results.store import Store
-from gossamer.specs.schema import FIRST_SEED, WIDEST, TuningSection, build_parts
+from gossamer.results.verdicts import MATTERING, MATTERS, format_amount
+from gossamer.specs.schema import FIRST_SEED, WIDEST, TuningSection, build_parts, validate
 from gossamer.specs.setup import Candidate, Setup, Values
 from gossamer.specs.spec import PART_REGISTRIES, Spec
 
 STEPS = (1e-3, 3.0)
 """The ends of the step sizes that are tried first, times 1/L."""
 
-SHARES = (1 / 9, 1 / 9, 1.0)
-"""The share of the budget that each stage of the search has."""
-
-STAGES = ("methods", "forms and graphs", "whole budget", "finalists")
+STAGES = {"methods": 1 / 9, "forms and graphs": 1 / 9, "whole budget": 1.0}
+"""The stages of the search, and the share of the budget that each has."""
 
 FINALISTS = 3
 """Contenders that have the whole budget, at most, besides the simplest."""
@@ -78,6 +77,9 @@ PROBE = 128
 
 MOST = 2**31 - 1
 """The most rounds that a budget may pay for."""
+
+MOST_MARKS = 2000
+"""The most measured rounds of a finalist that seeks a target."""
 
 WORKERS = min(4, os.cpu_count() or 1)
 """Blocks that are computed in parallel; a block keeps one core busy."""
@@ -99,17 +101,9 @@ GRAPHS: tuple[dict[str, Any], ...] = (
 )
 """Graphs that are tried besides the spec's own, as far as their degree allows."""
 
-BY_NAME = ("file", "sequence", "spanning-tree")
-"""Networks that say which links there are: no other graph is tried in their place."""
-
 CRITERIA = ("loss", "grad_norm_sq")
 
-MATTERS = {"loss": 0.01, "grad_norm_sq": 0.1, "target": 0.05}
-"""The default difference that matters: a share of the way from the loss at the start to the best one, of the best
-‖∇F‖², and of the least that is paid until the target."""
-
 AMOUNT = Range(0, 1e18, low_open=True, advice="It is what every method may pay.")
-SHARE = Range(0, 1, low_open=True, advice="It is the share from which on a difference matters; 0.01 is 1 %.")
 LEVEL = Range(-1e300, 1e300, advice="It is the value of the criterion that is to be reached.")
 
 Currency = Literal["seconds", "bytes", "rounds"]
@@ -129,7 +123,7 @@ def recommend(
     methods: Sequence[str] | None = None,
     graphs: Sequence[str] | None = None,
     keep: int = 6,
-    settings: int = 12,
+    settings: int = 8,
     seeds: int = 5,
     seed: int = 0,
     out: str | Path | None = None,
@@ -154,7 +148,7 @@ def recommend(
         methods: the names of the methods to try; all that suit if it is not given.
         graphs: the names of the networks to try; the spec's own and some of bounded degree if it is not given.
         keep: how many go on from each stage of the search to the next.
-        settings: how many settings of each contender a stage tries: the budget of its tuning.
+        settings: how many settings of a contender a stage tries for each of its hyper-parameters.
         seeds: the seeds of the finalists, at first; they are doubled twice at most where nothing is decided.
         seed: another one draws other samples, for the search and for the finalists.
         out: a directory to save the answer in; what was finished there before is not computed again.
@@ -214,9 +208,10 @@ class Goal:
             )
         unit: Currency = "seconds" if seconds is not None else "bytes" if bytes is not None else "rounds"
         amount = AMOUNT.check(unit, {"seconds": seconds, "bytes": bytes, "rounds": spec.run.steps}[unit])
-        share = MATTERS[criterion if target is None else "target"] if matters is None else matters
         level = None if target is None else LEVEL.check("target", target)
-        return Goal(unit, amount, criterion, level, SHARE.check("matters", share))
+        kind = "cost" if level is not None else "share" if criterion == "loss" else "ratio"
+        share = MATTERING.check("matters", MATTERS[kind] if matters is None else matters)
+        return Goal(unit, amount, criterion, level, share)
 
     @property
     def currency(self) -> Currency:
@@ -226,30 +221,35 @@ class Goal:
     @property
     def sought(self) -> str:
         """The aim, in words."""
-        limit = f"{self.amount:,.6g} {self.paid}"
+        limit = format_amount(self.paid, self.amount)
         if self.target is None:
             return f"the lowest {self.criterion} in {limit}"
-        return f"the fewest {self.currency} until {self.criterion} stays at {self.target:g}, in {limit} at most"
+        return (
+            f"the fewest {self.currency} until {self.criterion} stays at {self.target:g} or below, in {limit} at most"
+        )
 
     @property
     def threshold(self) -> str:
         """The difference that matters, in words."""
-        share = f"{100 * self.matters:g} %"
-        if self.target is not None:
-            return f"{share} of the {self.currency} that the best pays"
-        whole_way = "the way from the loss at the start to the best" if self.criterion == "loss" else "the best"
-        return f"{share} of {whole_way}"
+        best = "the way from the loss at the start to the best" if self.criterion == "loss" else "the best"
+        return f"{100 * self.matters:g} % of {best if self.target is None else f'the {self.currency} of the best'}"
 
     def score(self, run: Row, costs: "Costs") -> "Score":
         """Return the criterion at the end of a run, or what was paid until it stayed at the target."""
         values = run.metrics[self.criterion]
         if run.diverged >= 0 or not np.isfinite(values[-1]):
             return Score(2, math.inf)
-        end = mean_at_end(run, self.criterion)
         if self.target is None:
-            return Score(0, end)
-        reached = arrival(run.rounds, values, self.target)
-        return Score(1, end) if reached is None else Score(0, costs.at(self.currency, reached))
+            return Score(0, mean_at_end(run, self.criterion))
+        paid = np.array([costs.at(self.currency, t) for t in run.rounds.tolist()])
+        found = arrival(paid, values, self.target)
+        if found is None:
+            return Score(1, mean_at_end(run, self.criterion))
+        return Score(0, found.estimate, (found.before, found.after))
+
+    def length(self, start: float, best: float) -> float:
+        """Return what differences are shares of: of losses the way from the start, and of all else the best value."""
+        return abs(start - best) if self.target is None and self.criterion == "loss" else abs(best)
 
 
 def add_clock(spec: Spec, clock: Any = None) -> Spec:
@@ -261,7 +261,7 @@ def add_clock(spec: Spec, clock: Any = None) -> Spec:
         clock_of(clock)  # an unknown name is refused with all names
         own |= {"links": clock}
     given = spec.model_dump(exclude_unset=True, exclude={"tuning"})
-    return Spec.model_validate(given | {"clock": {"links": "internet"} | own})
+    return validate(Spec, given | {"clock": {"links": "internet"} | own})
 
 
 class Costs(NamedTuple):
@@ -274,17 +274,16 @@ class Costs(NamedTuple):
     queries: float = 1.0
     """Gradients that an agent asks for in each round."""
 
-    def at(self, currency: Currency, rounds: float) -> float:
-        """Return the cost of so many rounds, interpolated between whole ones."""
+    def at(self, currency: Currency, rounds: int) -> float:
+        """Return the cost of so many rounds."""
         if currency == "rounds":
             return rounds
         if currency == "bytes":
             return self.sent[0] + rounds * self.sent[1]
         last = len(self.ends) - 1
-        if rounds <= last:
-            return float(np.interp(rounds, np.arange(last + 1), self.ends))
         half = last // 2  # later rounds take as long as those of the second half, which no start slows down
-        return float(self.ends[-1] + (rounds - last) * (self.ends[-1] - self.ends[half]) / (last - half))
+        pace = (self.ends[-1] - self.ends[half]) / (last - half)
+        return float(self.ends[min(rounds, last)] + max(0, rounds - last) * pace)
 
     def within(self, currency: Currency, amount: float) -> int:
         """Return how many whole rounds a budget pays for, `MOST` at most; −1 if it does not even pay for the start."""
@@ -298,12 +297,17 @@ class Score(NamedTuple):
     failed: int
     """0, or 1 where a target was not reached, or 2 where a run diverged."""
     value: float
+    between: tuple[float, float] | None = None
+    """The costs of the marks before and after a target; `value` lies on a straight line between them."""
 
 
 def mean_score(scores: Sequence[Score]) -> Score:
     """Return the mean score of several seeds if all are of one kind; else that of the worst kind."""
     worst = max(score.failed for score in scores)
-    return Score(worst, float(np.mean([score.value for score in scores if score.failed == worst])))
+    kept = [score for score in scores if score.failed == worst]
+    marks = np.mean([score.between for score in kept if score.between] or [[math.nan] * 2], axis=0)
+    between = None if math.isnan(marks[0]) else (float(marks[0]), float(marks[1]))
+    return Score(worst, float(np.mean([score.value for score in kept])), between)
 
 
 class Difference(NamedTuple):
@@ -313,6 +317,8 @@ class Difference(NamedTuple):
     low: float
     high: float
     verdict: Verdict
+    resolution: float = 0.0
+    """The part of the half-width that no seed makes less: the distance between the marks around a target."""
 
 
 def compare(
@@ -329,11 +335,12 @@ def compare(
         return Difference(math.inf, math.nan, math.nan, "diverged" if lost else "worse")
     values = [np.array([score.value for score in scores]) for scores in (first, other)]
     level = 1 - ERROR / (LOOKS * math.comb(max(2, finalists), 2))
-    mean, half = difference(*values, paired=True, level=level)
-    shares = [share / length if length else math.copysign(math.inf, share) if share else 0.0 for share in (mean, half)]
-    low, high = shares[0] - shares[1], shares[0] + shares[1]
-    verdict: Verdict = "worse" if low > matters else "tie" if high <= matters and low >= -matters else "undecided"
-    return Difference(shares[0], low, high, verdict)
+    marks = [mean_score(scores).between or (0.0, 0.0) for scores in (first, other)]
+    numbers = *difference(*values, paired=True, level=level), max(after - before for before, after in marks)
+    mean, half, step = (one / length if length else math.copysign(math.inf, one) if one else 0.0 for one in numbers)
+    low, high = mean - half - step, mean + half + step
+    verdict = decide(low, high, matters)
+    return Difference(mean, low, high, "worse" if verdict == "ahead" else verdict, step)
 
 
 def time_rounds(setup: Setup, rounds: int = PROBE, seeds: tuple[int, ...] = (0,)) -> Costs:
@@ -392,17 +399,14 @@ class Contender:
 
     @property
     def form(self) -> str:
-        """The method and what it is made of, in words."""
+        """The method and its parts, in words."""
         words = [part["kind"] for part in self.algorithm.values() if isinstance(part, dict)]
         words += [f"{key}={value}" for key, value in self.algorithm.items() if isinstance(value, int)]
         return " ".join([self.algorithm["name"], *words])
 
     @property
     def graph(self) -> str:
-        """The network, in words."""
-        given = [f"{key}={value}" for key, value in self.network.items() if key not in ("name", "asynchronous")]
-        words = self.network["name"] + (f"({', '.join(given)})" if given else "")
-        return words + (", asynchronous" if self.network.get("asynchronous") else "")
+        return describe_network(self.network)
 
     @property
     def name(self) -> str:
@@ -415,12 +419,8 @@ class Contender:
         state = trace(setup.candidates[0].whole, setup.problem, setup.network, setup.oracle, setup.plan.dtype).before
         # how a tracker starts is no number to choose
         numbers = [key for key, allowed in hyperparameters(kind).items() if not isinstance(allowed, WarmStart)]
-        return (
-            len(numbers) + len(kinds_of_parts(kind)),
-            len(jax.tree.leaves(state)),
-            self.costs.sent[1],
-            self.costs.queries,
-        )
+        count = len(numbers) + len(kinds_of_parts(kind))
+        return count, len(jax.tree.leaves(state)), self.costs.sent[1], self.costs.queries
 
     @property
     def work(self) -> float:
@@ -432,27 +432,22 @@ class Contender:
         """The score of a finalist over its seeds."""
         return mean_score([*self.by_seed.values()])
 
-    def set_rounds(self, goal: Goal, share: float) -> None:
-        """Set the rounds that a share of the budget pays for: one at least, if the whole budget pays for one."""
-        most = self.costs.within(goal.paid, goal.amount)
-        self.rounds = min(most, max(1, self.costs.within(goal.paid, share * goal.amount)))
+    def section(self, settings: int) -> TuningSection:
+        """Return the tuning of a stage, with so many settings for each hyper-parameter."""
+        return TuningSection(eta=self.eta, budget=settings * len(self.candidate.open))
 
     def become_finalist(self, goal: Goal, seeds: tuple[int, ...]) -> None:
         """Keep the best setting, with all rounds that the budget pays for, timed exactly."""
         self.settings = self.settings[:1]
         # two rounds and 2 % more, since the probe only estimates the pace of later rounds
-        rounds = max(PROBE, math.ceil(1.02 * self.costs.within(goal.paid, goal.amount)) + 2)
-        while True:
-            self.costs = time_rounds(self.setup, rounds, seeds)
-            if self.costs.within(goal.paid, goal.amount) < len(self.costs.ends):
-                break
-            rounds *= 2
+        probed = self.costs.within(goal.paid, goal.amount)
+        self.costs = time_rounds(self.setup, max(PROBE, math.ceil(1.02 * probed) + 2), seeds)
         self.rounds = max(1, self.costs.within(goal.paid, goal.amount))
 
     def row(self, apart: Difference) -> dict[str, Any]:
         """Return the line of a finalist in the ranking."""
-        scores = [*self.by_seed.values()]
-        kept = np.array([one.value for one in scores if one.failed == self.value.failed])
+        scores, whole_value = [*self.by_seed.values()], self.value
+        kept = np.array([one.value for one in scores if one.failed == whole_value.failed])
         mean, half = interval(kept) if np.isfinite(kept).all() else (float("inf"), float("nan"))
         return {
             "method": self.form,
@@ -461,6 +456,7 @@ class Contender:
             "value": mean,
             "low": mean - half,
             "high": mean + half,
+            "between": whole_value.between,
             "reached": sum(one.failed == 0 for one in scores),
             "seeds": len(scores),
             "rounds": self.rounds,
@@ -475,17 +471,27 @@ class Contender:
     def curve(self, criterion: str) -> dict[str, list[float]]:
         """Return the criterion along the rounds that all seeds have, with its interval, and what was paid by then."""
         runs = list(self.runs.values())
-        marks = min((run.rounds for run in runs), key=len)
-        values = np.array([run.metrics[criterion][: len(marks)] for run in runs])
-        bands = [interval(column) for column in values.T]
-        return {
-            "rounds": marks.tolist(),
-            "seconds": [self.costs.at("seconds", t) for t in marks.tolist()],
-            "bytes": [self.costs.at("bytes", t) for t in marks.tolist()],
-            "mean": [mean for mean, _ in bands],
-            "low": [mean - half for mean, half in bands],
-            "high": [mean + half for mean, half in bands],
-        }
+        marks = min((run.rounds for run in runs), key=len).tolist()
+        bands = [interval(column) for column in np.array([run.metrics[criterion][: len(marks)] for run in runs]).T]
+        paid = {currency: [self.costs.at(currency, t) for t in marks] for currency in ("rounds", "seconds", "bytes")}
+        ends = {"low": [mean - half for mean, half in bands], "high": [mean + half for mean, half in bands]}
+        return paid | {"mean": [mean for mean, _ in bands]} | ends
+
+
+def describe_network(table: Mapping[str, Any]) -> str:
+    """Return a network of a spec in words; a file by its stem, and a table by its key."""
+    words = []
+    for key, value in table.items():
+        if key in ("name", "asynchronous"):
+            continue
+        if key == "file":
+            words.append(Path(value).stem)
+        elif isinstance(value, list) and all(isinstance(one, dict) for one in value):
+            words.append(", ".join(map(describe_network, value)))
+        else:
+            words.append(key if isinstance(value, dict) else f"{key}={format_value(value)}")
+    text = table["name"] + (f"({', '.join(words)})" if words else "")
+    return text + (", asynchronous" if table.get("asynchronous") else "")
 
 
 def forms(name: str) -> Iterator[dict[str, Any]]:
@@ -503,17 +509,12 @@ def forms(name: str) -> Iterator[dict[str, Any]]:
             yield table | ({compressed: compressor} if compressed else {}) | numbers
 
 
-def length_of(goal: Goal, start: float, best: float) -> float:
-    """Return what differences are shares of: of losses the way from the start, and of all else the best value."""
-    return abs(start - best) if goal.target is None and goal.criterion == "loss" else abs(best)
-
-
 def rank(goal: Goal, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
     """Return the first, of those with the most seeds, and the others by how much worse they are on common seeds."""
     most = max(len(one.by_seed) for one in finalists)
     first = min((one for one in finalists if len(one.by_seed) == most), key=lambda one: one.value)
     start = float(np.mean([run.metrics[goal.criterion][0] for run in first.runs.values()]))
-    length = length_of(goal, start, first.value.value)
+    length = goal.length(start, first.value.value)
     ranked = []
     for other in finalists:
         if other is not first:
@@ -532,8 +533,9 @@ def advise(goal: Goal, ranked: Sequence[tuple[Difference, Contender]]) -> list[s
     first, said = ranked[0][1], []
     for apart, one in ranked:
         if apart.verdict == "undecided" and math.isfinite(apart.high):
-            half, room = apart.high - apart.mean, abs(abs(apart.mean) - goal.matters)
-            needed = math.ceil(len(one.by_seed) * (half / room) ** 2 - 1e-9) if room else math.inf
+            half = apart.high - apart.mean - apart.resolution
+            room = abs(abs(apart.mean) - goal.matters) - apart.resolution
+            needed = math.ceil(len(one.by_seed) * (half / room) ** 2 - 1e-9) if room > 0 else math.inf
             enough = f"about {needed:,} seeds" if needed < 1_000 else "1,000 seeds and more"
             said.append(f"{enough} would decide on {one.name}.")
     if goal.target is None:
@@ -541,7 +543,7 @@ def advise(goal: Goal, ranked: Sequence[tuple[Difference, Contender]]) -> list[s
         paid = curve["rounds"] if goal.paid == "rounds" else curve[goal.paid]
         start, end = curve["mean"][0], curve["mean"][-1]
         half = float(np.interp(paid[-1] / 2, paid, curve["mean"]))
-        if length := length_of(goal, start, end):
+        if length := goal.length(start, end):
             gained = (half - end) / length
             buys = "more budget would still buy something" if gained > goal.matters else "more budget would buy little"
             said.append(f"the second half of the budget brought {100 * gained:.2g} %: {buys}.")
@@ -560,7 +562,7 @@ class Search:
         methods: Sequence[str] | None = None,
         graphs: Sequence[str] | None = None,
         keep: Any = 6,
-        settings: Any = 12,
+        settings: Any = 8,
         seeds: Any = 5,
         seed: Any = 0,
         store: Store,
@@ -570,25 +572,24 @@ class Search:
         self.spec, self.goal, self.store, self.report, self.say = spec, goal, store, report, say
         self.degree = whole("degree", degree)
         self.keep = whole("keep", keep, least=2, advice="Fewer than two could not be compared.")
-        self.settings = whole("settings", settings, least=4, most=WIDEST)
-        self.seeds = whole("seeds", seeds, least=3, most=250, advice="Fewer give no interval worth the name.")
+        self.settings = whole("settings", settings, least=4, most=WIDEST // 10)
+        self.seeds = whole("seeds", seeds, least=3, most=250, advice="Fewer seeds give no useful interval.")
         self.first_seed = 1_000 * whole("seed", seed, least=0, most=900)
-        self.left_out: dict[str, str] = {}
-        """The methods and graphs that are not tried at all, and why."""
         self.dropped: list[dict[str, str]] = []
-        """The contenders that did not go on, the stage in which each was dropped, and why."""
-        self.points: list[dict[str, Any]] = []
+        """The methods, graphs and contenders that did not go on, the stage in which each was dropped, and why."""
         self.within = 0, 0
         """The methods of the first stage that were within what matters of the best, and all of them."""
         self._began = time.monotonic()
         # any method and graph do to build the problem
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
         self._problem = spec.model_copy(update=example).parts().problem
-        scale = 1 / (self._problem.smoothness or 1.0)
-        self.ends = [STEPS[0] * scale, STEPS[1] * scale]
+        self.ends = [end / (self._problem.smoothness or 1.0) for end in STEPS]
         """The ends of the step sizes that are tried first."""
-        self.graphs = list(self._choose_graphs(_check_names("graphs", graphs)))
-        self.methods = list(self._choose_methods(_check_names("methods", methods)))
+        self.graphs = list(self._choose_graphs(_check_names("graphs", graphs, NETWORKS)))
+        self.methods = list(self._choose_methods(_check_names("methods", methods, ALGORITHMS)))
+
+    def drop(self, what: str, why: str, stage: str = "before") -> None:
+        self.dropped.append({"what": what, "stage": stage, "why": why})
 
     def count_kept(self, stage: int) -> int:
         """Return how many contenders go on from a stage of the search, at most."""
@@ -601,8 +602,6 @@ class Search:
         shared = {key: own[key] for key in COMMON if key in own and key != "asynchronous"}
         others = {table["name"]: table | shared for table in GRAPHS if table["name"] != own.get("name")}
         for name in names:
-            if name not in NETWORKS:
-                raise InputError(f"graphs: {name!r} is not a network; {nearest(name, NETWORKS)}")
             given = own if own.get("name") == name else others.get(name, {"name": name} | shared)
             self._make_network(given)
             yield given
@@ -610,9 +609,9 @@ class Search:
             return
         network = self._make_network(own)
         yield {key: value for key, value in own.items() if key != "asynchronous"}
-        if own.get("name") in BY_NAME or network.stochastic != "doubly":
-            why = f"the spec says which links there are ({network.name}); --graph NAME tries others"
-            self.left_out["other graphs"] = why
+        if own.get("name") in READERS or network.stochastic != "doubly":
+            why = f"the spec says which links there are ({describe_network(own)}); --graph NAME tries others"
+            self.drop("other graphs", why)
             return
         for name, table in others.items():
             try:
@@ -623,27 +622,24 @@ class Search:
                     )
                 yield table
             except InputError as error:
-                self.left_out[name] = str(error)
+                self.drop(name, str(error))
 
     def _make_network(self, table: Mapping[str, Any]) -> Any:
         options = dict(table)
         return make(options.pop("name"), self._problem.agents, **options)
 
     def _choose_methods(self, names: Sequence[str]) -> Iterator[str]:
-        for name in names:
-            if name not in ALGORITHMS:
-                raise InputError(f"methods: there is no algorithm {name!r}; {nearest(name, ALGORITHMS)}")
         if names:
             yield from names
             return
         directed = self._make_network(self.graphs[0]).stochastic != "doubly"
         for name, kind in ALGORITHMS.items():
             if name in SAME:
-                self.left_out[name] = f"its recursion is that of {SAME[name]}"
+                self.drop(name, f"its recursion is that of {SAME[name]}")
             elif kind.needs not in ("doubly", "nothing") and not directed:
-                self.left_out[name] = "it is for directed graphs, and pays for what undirected ones do not need"
+                self.drop(name, "it is for directed graphs, and pays for what undirected ones do not need")
             elif "aggregator" in kinds_of_parts(kind).values() and "attack" not in self.spec.network:
-                self.left_out[name] = "it is for networks with attackers, and this one has none"
+                self.drop(name, "it is for networks with attackers, and this one has none")
             else:
                 yield name
 
@@ -653,11 +649,12 @@ class Search:
         for graph in self.graphs:
             try:
                 one = Contender.of(self.spec, next(forms(name)), graph)
-                one.candidate.values(TuningSection(eta=self.ends, budget=self.settings))  # which must be enough
+                one.eta = self.ends
+                one.candidate.values(one.section(self.settings))  # which must be enough
                 return one
             except InputError as error:
                 reasons.append(str(error))
-        self.left_out[name] = reasons[0]
+        self.drop(name, reasons[0])
         return None
 
     def all_forms(self, one: Contender) -> list[Contender]:
@@ -672,7 +669,7 @@ class Search:
                     try:
                         found.append(Contender.of(self.spec, form, graph))
                     except InputError as error:
-                        self.left_out[f"{name} on {graph['name']}"] = str(error)
+                        self.drop(f"{name} on {describe_network(graph)}", str(error))
         return found
 
     def enter(self) -> list[Contender]:
@@ -680,22 +677,22 @@ class Search:
         goal = self.goal
         contenders = [one for name in self.methods if (one := self.first_form(name)) is not None]
         if not contenders:
-            reasons = "; ".join(f"{name}: {why}" for name, why in self.left_out.items())
+            reasons = "; ".join(f"{row['what']}: {row['why']}" for row in self.dropped)
             raise InputError(f"no method suits this problem and these graphs. {reasons}")
-        affordable = self._set_out(contenders, SHARES[0])
+        affordable = self._set_out(contenders, STAGES["methods"])
         if not affordable:
             least = min(contenders, key=lambda one: one.costs.at(goal.paid, 1))
             price = least.costs.at(goal.paid, 1)
             faster = ", or a clock with faster links or queries" if goal.paid == "seconds" else ""
-            shown = float(f"{price:.3g}")
-            enough = f"{shown if shown >= price else shown * 1.01:.4g}"
+            # rounded up
+            enough = next(text for text in (f"{price:.3g}", f"{1.01 * price:.4g}") if float(text) >= price)
             raise InputError(
                 f"{goal.paid} = {goal.amount:g} is too small for one round of any method: the cheapest, {least.name}, "
                 f"takes {price:.3g} {goal.paid}. Give at least {enough}{faster}."
             )
-        longest = max(affordable, key=lambda one: one.rounds)
-        rules = [longest.setup.candidates[0].whole] * self.settings
-        longest.setup.check_memory(rules, [0], self._plan(longest.rounds), self.width)
+        longest = max(affordable, key=lambda one: one.rounds * len(one.candidate.open))
+        rules = [longest.setup.candidates[0].whole] * longest.section(self.settings).budget
+        longest.setup.check_memory(rules, [0], self._plan(longest), self._width(longest))
         return affordable
 
     def _set_out(self, contenders: list[Contender], share: float) -> list[Contender]:
@@ -706,77 +703,73 @@ class Search:
         goal = self.goal
         for one in contenders:
             start, each = one.costs.at(goal.paid, 0), one.costs.at(goal.paid, 1)
-            if one.costs.within(goal.paid, goal.amount) >= MOST:
+            most = one.costs.within(goal.paid, goal.amount)
+            if most >= MOST:
                 with_times = "a clock with times" if goal.paid == "seconds" else "a network over which agents send"
                 raise InputError(
                     f"{goal.paid} = {goal.amount:g} pay for {MOST:,} rounds of {one.name} and more, at "
                     f"{each - start:.3g} each: give less, or {with_times}."
                 )
             one.eta = one.eta or self.ends
-            one.set_rounds(goal, share)
+            # one round at least, if the whole budget pays for one
+            one.rounds = min(most, max(1, one.costs.within(goal.paid, share * goal.amount)))
             if one.rounds < 1:
-                why = f"one round takes {each:.3g} {goal.paid}, and the budget is {goal.amount:g}"
-                self.dropped.append({"what": one.name, "stage": "before", "why": why})
+                self.drop(one.name, f"one round takes {each:.3g} {goal.paid}, and the budget is {goal.amount:g}")
         return [one for one in contenders if one.rounds >= 1]
 
     def run(self) -> Recommendation:
         """Run all stages and the finals, and return the answer."""
-        contenders = self.enter()
+        goal, contenders = self.goal, self.enter()
         self.say(self._describe(contenders))
         tried = self._run_stage(0, contenders)
         of_graph = [one for one in tried if one.network == self.graphs[0] and one.candidate.kind.needs != "nothing"]
         sound = [one for one in of_graph or tried if one.scores[0].failed < 2]
         simplest = min(sound or tried, key=lambda one: (*one.simplicity, one.form))
         further = [form for one in tried[: self.count_kept(0)] for form in self.all_forms(one)]
-        kept = self._run_stage(1, self._set_out(further, SHARES[1]))[: self.count_kept(1)]
+        kept = self._run_stage(1, self._set_out(further, STAGES["forms and graphs"]))[: self.count_kept(1)]
         if simplest not in kept:
             kept.append(simplest)
         for one in kept:
             eta = one.settings[0][one.candidate.step]
             one.eta = [eta / AROUND, eta * AROUND]
-        kept = self._run_stage(2, self._set_out(kept, SHARES[2]))
-        ranked = self.run_finals(kept)
-        goal, first = self.goal, ranked[0][1]
+        ranked = self.run_finals(self._run_stage(2, self._set_out(kept, STAGES["whole budget"])))
         rows = [one.row(apart) | {"simplest": one is simplest} for apart, one in ranked]
         # where nothing is better by what matters, the simplest is the answer
-        kept = [
-            (one, row)
-            for (apart, one), row in zip(ranked, rows, strict=True)
-            if apart.verdict in ("first", "tie") and one is simplest
-        ]
-        before = [{"what": what, "stage": "before", "why": why} for what, why in self.left_out.items()]
+        answer = next((k for k, row in enumerate(rows) if row["simplest"] and row["verdict"] in ("first", "tie")), 0)
         return Recommendation(
             sought=goal.sought,
             threshold=goal.threshold,
             criterion=goal.criterion,
             currency=goal.currency if goal.target is not None else None,
-            clock=str(first.setup.clock),
+            clock=str(ranked[0][1].setup.clock),
             ranking=rows,
-            eliminated=before + self.dropped,
+            eliminated=self.dropped,
             curves={title(row): one.curve(goal.criterion) for (_, one), row in zip(ranked, rows, strict=True)},
-            points=self.points,
             within=self.within,
             more=advise(goal, ranked),
-            winner=self._winner(*(kept[0] if kept else (first, rows[0]))),
+            winner=self._write_spec(ranked[answer][1], rows[answer]),
             took=round(time.monotonic() - self._began, 1),
         )
 
     def _run_stage(self, stage: int, contenders: list[Contender]) -> list[Contender]:
         """Tune all contenders on one seed that they share, and return them, the best first."""
         # a seed for each stage: what was lucky on the samples of one is tried on others
-        goal, seed = self.goal, FIRST_SEED + self.first_seed + stage
+        goal, seed, name = self.goal, FIRST_SEED + self.first_seed + stage, list(STAGES)[stage]
 
         def tune(one: Contender) -> None:
-            section, scores, tried = TuningSection(eta=one.eta, budget=self.settings), [], []
+            section, scores, tried = one.section(self.settings), [], []
             for count in section.stages:
-                one.settings = next_settings(one.candidate, section, tried, self._costs(scores), count)
+                # if some run reached the target, those that did not have failed
+                kind = min((score.failed for score in scores), default=0)
+                costs = [score.value if score.failed == kind < 2 else math.inf for score in scores]
+                one.settings = next_settings(one.candidate, section, tried, costs, count)
                 runs = [run for (run,) in self._compute(one, [seed])]
                 one.start = float(runs[0].metrics[goal.criterion][0])
                 tried, scores = tried + one.settings, scores + [goal.score(run, one.costs) for run in runs]
             order = sorted(range(len(scores)), key=scores.__getitem__)
             one.scores, one.settings = [scores[k] for k in order], [tried[k] for k in order]
 
-        self._run_parallel(tune, contenders, STAGES[stage])
+        self._run_parallel(tune, contenders, name)
         tried = sorted(contenders, key=lambda one: (one.scores[0], -one.work))
         best = tried[0].scores[0]
         if best.failed == 2:
@@ -786,40 +779,23 @@ class Search:
                 "range in the spec, as [tuning] eta = [lowest, highest]."
             )
         if stage == 0:
-            limit = best.value + goal.matters * length_of(goal, tried[0].start, best.value)
+            limit = best.value + goal.matters * goal.length(tried[0].start, best.value)
             near = [one for one in tried if one.scores[0].failed == best.failed and one.scores[0].value <= limit]
             self.within = len(near), len(tried)
-        within = f"in {SHARES[stage] * goal.amount:,.4g} {goal.paid}"
-        for number, one in enumerate(tried):
-            own = one.scores[0]
-            if own.failed == 0 and goal.target is None:
-                costs = {"seconds": one.costs.at("seconds", one.rounds), "bytes": one.costs.at("bytes", one.rounds)}
-                self.points.append({"what": one.name, "value": own.value, **costs})
-            if stage < 2 and number >= self.count_kept(stage):
-                what = goal.criterion if own.failed or goal.target is None else goal.paid
-                last = tried[self.count_kept(stage) - 1].scores[0]
-                why = f"{what} {own.value:.6g} {within}; the last that went on: {last.value:.6g}"
-                if own.failed == 2:
-                    why = f"all {len(one.scores)} settings diverged"
-                elif own.failed > last.failed:
-                    why = f"it did not reach the target {within}"
-                self.dropped.append({"what": one.name, "stage": STAGES[stage], "why": why})
-        names = "; ".join(one.name for one in tried[: self.count_kept(stage)])
-        self.say(
-            f"{STAGES[stage]}: {len(tried)} tried, in {time.monotonic() - self._began:.0f} s so far; best: {names}"
-        )
+        kept = self.count_kept(stage)
+        within, last = f"in {format_amount(goal.paid, STAGES[name] * goal.amount)}", tried[:kept][-1].scores[0]
+        what = goal.criterion if last.failed or goal.target is None else goal.currency
+        for one in tried[kept:] if stage < 2 else ():
+            own, values = one.scores[0], [format_number(score.value, digits=6) for score in (one.scores[0], last)]
+            why = f"{what} {values[0]} {within}; the last that went on: {values[1]}"
+            if own.failed == 2:
+                why = f"all {len(one.scores)} settings diverged"
+            elif own.failed > last.failed:
+                why = f"it did not reach the target {within}"
+            self.drop(one.name, why, name)
+        took, names = time.monotonic() - self._began, "; ".join(one.name for one in tried[:kept])
+        self.say(f"{name}: {len(tried)} tried, in {took:.0f} s so far; best: {names}")
         return tried
-
-    @staticmethod
-    def _costs(scores: Sequence[Score]) -> list[float]:
-        """Return the costs for a sampler: if some run reached the target, those that did not have failed."""
-        kind = min((score.failed for score in scores), default=0)
-        return [score.value if score.failed == kind < 2 else math.inf for score in scores]
-
-    @property
-    def width(self) -> Width:
-        """The shape of the blocks of the search: as wide as a stage of tuning after the first."""
-        return Width(max(TuningSection(eta=self.ends, budget=self.settings).stages[1:]), 1)
 
     def run_finals(self, finalists: list[Contender]) -> list[tuple[Difference, Contender]]:
         """Run the finalists on seeds that the search has not seen, and rank them.
@@ -848,18 +824,27 @@ class Search:
             for seed, run in zip(missing, runs, strict=True):
                 one.runs[seed], one.by_seed[seed] = run, self.goal.score(run, one.costs)
 
-        self._run_parallel(run_one, entered, STAGES[-1])
+        self._run_parallel(run_one, entered, "finalists")
 
-    def _plan(self, rounds: int, finals: bool = False) -> RunPlan:
+    def _plan(self, one: Contender, finals: bool = False) -> RunPlan:
+        rounds, every = one.rounds, (one.rounds, one.rounds)
         # a target and a curve need many measured rounds; only the programs of finalists are worth care in compiling
-        dense = finals or self.goal.target is not None
-        every = (max(1, rounds // 100), max(1, rounds // 20)) if dense else (rounds, rounds)
+        if finals or self.goal.target is not None:
+            every = max(1, rounds // 100), max(1, rounds // 20)
+        if finals and self.goal.target is not None and one.scores[0].between:
+            # as dense as 2 % of what the target took in the search
+            share = one.scores[0].between[1] / one.costs.at(self.goal.currency, rounds)
+            every = max(1, int(0.02 * min(share, 1) * rounds), rounds // MOST_MARKS)
         return RunPlan(rounds, every, self.spec.run.dtype, metrics=CRITERIA, quick=not finals)
+
+    def _width(self, one: Contender) -> Width:
+        """Return the shape of a contender's blocks: as wide as a stage of its tuning after the first."""
+        return Width(max(one.section(self.settings).stages[1:]), 1)
 
     def _compute(self, one: Contender, seeds: list[int], *, finals: bool = False) -> list[list[Row]]:
         """Return the runs of a contender's settings."""
-        width = Width(1, self.seeds) if finals else self.width
-        plan = self._plan(one.rounds, finals)
+        width = Width(1, self.seeds) if finals else self._width(one)
+        plan = self._plan(one, finals)
         return run_settings(one.setup, one.candidate, one.settings, seeds, plan, width, self.store)
 
     def _run_parallel(self, work: Callable[[Contender], None], contenders: list[Contender], what: str) -> None:
@@ -878,19 +863,19 @@ class Search:
 
     def _describe(self, contenders: list[Contender]) -> str:
         """Return what is sought and how it is judged, and the stages."""
-        goal, setup = self.goal, contenders[0].setup
-        first, second, whole_budget = (f"{value * goal.amount:,.4g} {goal.paid}" for value in SHARES)
+        goal, setup, keep = self.goal, contenders[0].setup, min(self.count_kept(1), len(contenders))
+        first, second, last = (format_amount(goal.paid, share * goal.amount) for share in STAGES.values())
         going = "the same command goes on" if self.store.keeps else "nothing is kept"
         return (
             f"sought: {goal.sought}, {setup.network.agents} agents; clock: {setup.clock}\n"
-            f"a difference matters from {goal.threshold}; that is set before, and intervals are 95 %\n"
-            f"search: {plural(len(contenders), 'method')} in {first}, with {self.settings} settings each; other forms "
-            f"of the best {min(self.keep, len(contenders))} on {plural(len(self.graphs), 'graph')} in {second}; the "
-            f"best {min(self.count_kept(1), len(contenders))} and the simplest in {whole_budget}, and on {self.seeds} "
-            f"to {self.seeds << LOOKS - 1} other seeds\nCtrl-C stops, and {going}"
+            f"differences above {goal.threshold} matter; all intervals hold together at 95 %\n"
+            f"search: {plural(len(contenders), 'method')} in {first}, with {self.settings} settings for each of their "
+            f"hyper-parameters; other forms of the best {min(self.keep, len(contenders))} on "
+            f"{plural(len(self.graphs), 'graph')} in {second}; the best {keep} and the simplest in {last}, and on "
+            f"{self.seeds} to {self.seeds << LOOKS - 1} other seeds\nCtrl-C stops, and {going}"
         )
 
-    def _winner(self, first: Contender, row: dict[str, Any]) -> str:
+    def _write_spec(self, first: Contender, row: dict[str, Any]) -> str:
         """Return the spec of the winner: the problem as it was, with its method, its graph and all its rounds."""
         seeds, start, run = len(first.by_seed), self.first_seed, self.spec.run
         given = self.spec.model_dump(exclude_unset=True, exclude={"variant", "title", "experiment"})
@@ -906,8 +891,11 @@ class Search:
         return head + tomlkit.dumps(given)
 
 
-def _check_names(what: str, given: Sequence[str] | None) -> tuple[str, ...]:
+def _check_names(what: str, given: Sequence[str] | None, known: Mapping[str, Any]) -> tuple[str, ...]:
     names = tuple(given or ())
     if isinstance(given, str) or len(set(names)) < len(names) or not all(isinstance(name, str) for name in names):
         raise InputError(f"{what} must be a list of names, all different, but is {brief(given)}.")
+    for name in names:
+        if name not in known:
+            raise InputError(f"{what}: {name!r} is not known; {nearest(name, known)}")
     return names

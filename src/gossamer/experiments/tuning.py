@@ -6,9 +6,9 @@ target. One that diverged, never got there or has no finite criterion is never c
 neither is a setting where a step size larger by up to that factor failed: a step at the edge of stability is luck on
 the tuning seeds, and fails on others.
 
-Two things are said of a choice. It lies on an *edge* if it is the last of the values that were tried, though others lie
-beyond it; λ = 1 and β = 0 are no edges. It is *hardly resolved* if the criterion changes by more than the `margin` from
-the best setting to its nearest neighbours.
+A choice lies on an *edge* if it is the last of the values that were tried, though others lie beyond it; λ = 1 and
+β = 0 are no edges. It is *hardly resolved* if the criterion changes by more than the `margin` from the best setting to
+its nearest neighbours.
 
 Tuning may be repeated in *replicates*, each on tuning seeds of its own, so that what a choice owes to chance shows in
 the intervals of what was chosen.
@@ -38,9 +38,9 @@ from gossamer.experiments.samplers import grid_settings, next_settings, refined_
 from gossamer.metrics import METRICS, Better
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Problem
-from gossamer.results.statistics import arrival, ending
+from gossamer.results.statistics import Arrival, arrival, ending
 from gossamer.results.store import NullStore, Store
-from gossamer.results.study import TUNING
+from gossamer.results.study import MARKS, TUNING, format_criterion
 from gossamer.specs.schema import RunSection, TuningSection, validate
 from gossamer.specs.setup import Candidate, Setup, Values
 from gossamer.specs.spec import PATHS, Spec
@@ -70,6 +70,8 @@ class Trial:
     """The stage in which it was tried, from 0 on."""
     better: Better = "lower"
     """The direction in which values of the criterion are better."""
+    between: tuple[float, float] | None = None
+    """The measured rounds before and after a target, the means over tuning seeds; None for other criteria."""
 
     @property
     def cost(self) -> float:
@@ -129,8 +131,11 @@ class Tuned:
                         "chosen": trial.values == chosen[number],
                     }
                 )
-        names = {name: pl.Float64 for row in rows for name in row if name not in TUNING}
-        return pl.DataFrame(rows, schema_overrides=names | {"value": pl.Float64}, infer_schema_length=None)
+                if self.criterion == "rounds":
+                    rows[-1] |= dict(zip(MARKS, trial.between or (None, None), strict=True))
+        floats = {"value", *MARKS}
+        names = {name: pl.Float64 for row in rows for name in row if name in floats or name not in TUNING}
+        return pl.DataFrame(rows, schema_overrides=names, infer_schema_length=None)
 
     @staticmethod
     def table_of(tuned: dict[str, list["Tuned"]]) -> pl.DataFrame | None:
@@ -227,8 +232,11 @@ def _tune_replicate(setup: Setup, section: TuningSection, store: Store, report: 
         for values, runs in zip(settings, by_setting, strict=True):
             diverged = sum(run.diverged >= 0 for run in runs)
             value = float("inf") if diverged else float(np.mean([judge_run(run, section) for run in runs]))
-            criterion = value if np.isfinite(value) else None
-            trials[number].append(Trial(values, criterion, diverged, stage, better))
+            criterion, between = (value, None) if np.isfinite(value) else (None, None)
+            if criterion is not None and section.criterion == "rounds":
+                found = np.array([find_target(run, section) for run in runs], float)
+                between = float(found[:, 0].mean()), float(found[:, 1].mean())
+            trials[number].append(Trial(values, criterion, diverged, stage, better, between))
 
     for stage, count in enumerate(section.stages):
         for number, candidate in open_ones.items():
@@ -257,10 +265,18 @@ def judge_run(run: Row, section: TuningSection) -> float:
     """
     if section.criterion != "rounds":
         return mean_at_end(run, section.criterion)
-    if section.until is not None:
-        return float(run.reached) if run.reached >= 0 else float("inf")
-    reached = arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
-    return float("inf") if reached is None else reached
+    found = find_target(run, section)
+    return float("inf") if found is None else found.estimate
+
+
+def find_target(run: Row, section: TuningSection) -> Arrival | None:
+    """Return where a run came to the target of the section; None if it never did."""
+    if section.until is None:
+        return arrival(run.rounds, run.metrics["loss"], section.target or 0.0)
+    if run.reached < 0:
+        return None
+    before = run.rounds[run.rounds < run.reached]
+    return Arrival(float(before[-1]) if len(before) else 0.0, float(run.reached), float(run.reached))
 
 
 def mean_at_end(run: Row, metric: str) -> float:
@@ -298,8 +314,8 @@ def best(candidate: Candidate, trials: Sequence[Trial], safety: float = 1.0) -> 
     ]
     if not safe:
         raise InputError(
-            f"[tuning] no setting of {candidate.name} can be chosen: beside each that did well, at a step size larger "
-            f"by at most the factor safety = {safety:g}, one failed: lower the range of eta."
+            f"[tuning] no setting of {candidate.name} can be chosen: for each that did well, another failed whose step "
+            f"size is larger by at most the factor safety = {safety:g}. Lower the range of eta."
         )
     return min(safe, key=lambda trial: trial.cost)  # the first of equals, whatever was tried after it
 
@@ -418,7 +434,7 @@ def lay_out(search: TrialTable) -> tuple[list[str], list[list[str]]]:
 def warnings(
     table: pl.DataFrame, candidates: Mapping[str, Candidate] | None = None, margin: float = MARGIN
 ) -> list[str]:
-    """Return a sentence for every best value on the edge of what was tried, and for every optimum hardly resolved."""
+    """Return a sentence for every best value that is the last of those tried, and for every optimum hardly resolved."""
     lines = []
     for search in searches(table, candidates):
         again = f" in replicate {search.replicate}" if table["replicate"].n_unique() > 1 else ""
@@ -428,8 +444,10 @@ def warnings(
                 "best may lie beyond it, so widen its range in [tuning]."
             )
         if search.change is not None and search.change > margin:
+            judged = search.chosen["criterion"]
+            changes = "rounds to the target change" if judged == "rounds" else f"{judged} changes"
             lines.append(
-                f"{search.title}: hardly resolved{again}: the {search.chosen['criterion']} changes by "
+                f"{search.title}: hardly resolved{again}: the {changes} by "
                 f"{format_change(search.change)} from the best setting to its nearest neighbours, and margin = "
                 f"{100 * margin:g} %: give a larger budget, or narrower ranges around {search.chosen['setting']}."
             )
@@ -478,7 +496,7 @@ def overview(
     for search in searches(table, candidates):
         best, lost = search.chosen, int((search.rows["diverged"] > 0).sum())
         where = [search.title, *([search.replicate] if several else [])]
-        shown = [best["setting"], f"{best['value']:.6g}", len(search.rows), lost, format_change(search.change)]
+        shown = [best["setting"], format_criterion(best), len(search.rows), lost, format_change(search.change)]
         rows.append([*where, *shown])
     head = ["algorithm", *(["replicate"] if several else []), "chosen", table["criterion"][0], "tried", "diverged"]
     return [*head, "resolved to"], rows
@@ -487,7 +505,7 @@ def overview(
 def _cell(row: dict[str, Any]) -> str:
     if row["value"] is None:
         return "diverged" if row["diverged"] else "–"
-    return f"{row['value']:.5g}" + "*" * row["chosen"]
+    return format_criterion(row) + "*" * row["chosen"]
 
 
 def apply_tuning(
@@ -539,10 +557,10 @@ def format_spec(given: dict[str, Any], file: Path, source: str, table: pl.DataFr
             path = str(section.get(key, ""))
             if os.path.isabs(path) and os.path.commonpath([os.path.realpath(path), folder]) == folder:
                 section[key] = os.path.relpath(path, folder)
-    heading = [f"Tuned by `gossamer tune {source}`: of what was tried, these were best."]
+    heading = [f"Tuned by `gossamer tune {source}`. The best of the settings that were tried:"]
     for search in searches(table):
         chosen = search.chosen
-        heading.append(f"  {search.title}: {chosen['setting']}, {chosen['criterion']} {chosen['value']:.6g}")
+        heading.append(f"  {search.title}: {chosen['setting']}, {chosen['criterion']} {format_criterion(chosen)}")
     return "".join(f"# {visible(line)}\n" for line in heading) + "\n" + tomlkit.dumps(given)
 
 

@@ -30,8 +30,8 @@ class Column:
     """The title in a word or two, for tables and buttons."""
     unit: float = 1.0
     """The unit of the titles, in that of the column."""
-    total: str | None = None
-    """The format of the column's last value in a summary, which leaves out columns without one."""
+    total: int | None = None
+    """The digits of the column's last value in a summary, 0 for a whole number; without it a summary has no column."""
     optional: bool = False
     """True for columns that only some runs have."""
 
@@ -49,8 +49,8 @@ COLUMNS = (
     Column("seed", "count"),
     Column("round", "count", "rounds", "rounds", "rounds"),
     Column("status", "text"),
-    Column("queries", "number", "queries", "gradient queries of an agent", "queries", total=",.0f"),
-    Column("bytes_sent", "number", "bytes", "MB sent by an agent", "MB sent", 1e6, total=".2f"),
+    Column("queries", "number", "queries", "gradient queries of an agent", "queries", total=0),
+    Column("bytes_sent", "number", "bytes", "MB sent by an agent", "MB sent", 1e6, total=3),
     Column("messages", "number", "messages", "messages that an agent waits for", "messages"),
     Column("releases", "number", optional=True),
     Column("seconds", "number", "seconds", "time by the clock (s)", "seconds", optional=True),

@@ -135,7 +135,7 @@ class Measured:
 
         return "\n".join(
             [
-                f"measured at {points} point(s), {agents} agent(s), {asked} each; the largest:",
+                f"measured at {plural(points, 'point')}, {plural(agents, 'agent')}, {asked} each; the largest:",
                 line("M_f with σ_f² = 0", self.relative, self.relative_interval),
                 line("σ_f² with M_f = 0", self.absolute_at(0), self.absolute_interval(0)),
                 line("σ_f² with M_f = 1/256", self.absolute_at(COVERED), self.absolute_interval(COVERED)),

@@ -21,10 +21,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
 
+from gossamer.basics.text import format_between
 from gossamer.paper.verdicts import ERROR, Claim, Insufficient, NotRun, Question, Verdicts, Word
 from gossamer.results import statistics
 from gossamer.results.result import Result
@@ -124,13 +126,28 @@ class Runs:
         A run that never gets there counts as its number of rounds + 1. `by` names what is paid until then: a column
         that grows along a run, such as messages, in which the start counts.
         """
-        paid = self.rounds.astype(float)[None] if by == "round" else self.values(by)
-        rounds = [statistics.arrival(self.rounds, losses, target) for losses in self.values("loss")]
-        ends = [self.last + 1 if t is None else t for t in rounds]
-        costs = [np.interp(t, self.rounds, paid[min(k, len(paid) - 1)]) for k, t in enumerate(ends)]
-        return self._readings(
-            np.where([t > self.last for t in ends], ends, costs) if by == "round" else np.array(costs)
-        )
+        return self._readings(np.array([found.estimate for found in self._arrivals(target, by)]))
+
+    def between(self, target: float, by: str = "round") -> str:
+        """Return the marks between which the loss comes to the target, as text: their means over replicates."""
+        found = self._arrivals(target, by)
+        before, after, _ = np.mean(found, axis=0).tolist()
+        return format_between(before, after)
+
+    def _arrivals(self, target: float, by: str) -> list[statistics.Arrival]:
+        never = statistics.Arrival(*[self.last + 1.0] * 3)
+        found = [statistics.arrival(self.rounds, losses, target) or never for losses in self.values("loss")]
+        if by == "round":
+            return found
+        paid = zip(found, self.values(by), strict=True)
+        return [statistics.Arrival(*np.interp(one, self.rounds, costs).tolist()) for one, costs in paid]
+
+    @property
+    def resolution(self) -> str:
+        """A sentence on how finely the round of a target is known."""
+        steps = np.diff(self.rounds)
+        every = format_between(float(steps.min()), float(steps.max()))
+        return f"the loss is measured every {every} rounds, and ratios take a straight line between two marks"
 
     def never_arrives(self, target: float) -> bool:
         """Return True if some replicate does not reach the target."""
@@ -307,14 +324,13 @@ def fewest_rounds(others: tuple[str, ...], study: Study) -> Question:
     goal = tomllib.loads(study.spec)["tuning"]["target"]
     runs = {name: Runs.of(study, name) for name in (DMT, *others)}
     rounds = {name: each.arrivals(goal) for name, each in runs.items()}
-    shown = ", ".join(f"{name} {average(each):.4g}" for name, each in rounds.items())
+    shown = ", ".join(f"{name} {each.between(goal)}" for name, each in runs.items())
     lams = sorted(chosen(study, DMT, "lam"))
     finest = max(resolution(study, name) for name in runs)
     note = (
-        f"mean rounds to a loss of {goal:g}: {shown}; λ chosen for {DMT}: {', '.join(f'{lam:.3g}' for lam in lams)}; "
-    )
-    note += (
-        f"the criterion changes by at most {100 * (finest - 1):.2g} % from a chosen step size to its better neighbour"
+        f"mean rounds to a loss of {goal:g}: {shown}; {runs[DMT].resolution}; λ chosen for {DMT}: "
+        f"{', '.join(f'{lam:.3g}' for lam in lams)}; the criterion changes by at most {100 * (finest - 1):.2g} % from "
+        "a chosen step size to its better neighbour"
     )
     late = {name for name, each in runs.items() if each.never_arrives(goal)}
     if late:
@@ -411,12 +427,14 @@ def floor_as_predicted(study: Study) -> Question:
     return Question(quantity, parts, above=0.9, below=1.1, ratio=True, note="floors by ‖ē‖² + ‖∇F + ē‖²")
 
 
-def _on_the_way(study: Study, variant: str) -> tuple[np.ndarray, float, float]:
-    """Return the mean loss minus that without bias until 90 % of the way down, that way, and its rounds."""
+def _on_the_way(study: Study, variant: str) -> tuple[np.ndarray, float, str]:
+    """Return the mean loss minus that without bias until 90 % of the way down, that way, and the marks of its end."""
     unbiased, biased = Runs.of(study, variant="unbiased"), Runs.of(study, variant=variant)
     start, end = way([unbiased])
-    arrival = average(unbiased.arrivals(target([unbiased], 0.9)))
-    return difference(biased.mean("loss", arrival), unbiased.mean("loss", arrival)), start - end, arrival
+    goal = target([unbiased], 0.9)
+    arrival = average(unbiased.arrivals(goal))
+    parts = difference(biased.mean("loss", arrival), unbiased.mean("loss", arrival))
+    return parts, start - end, unbiased.between(goal)
 
 
 def alike_at_first(study: Study) -> Question:
@@ -428,11 +446,11 @@ def alike_at_first(study: Study) -> Question:
 
 
 def bias_accelerates(study: Study) -> Question:
-    parts, down, arrival = {}, 0.0, 0.0
+    parts, down, rounds = {}, 0.0, ""
     for sign, word in SIGNS.items():
-        parts[word], down, arrival = _on_the_way(study, f"once-{MAGNITUDES[-1]}{sign}")
+        parts[word], down, rounds = _on_the_way(study, f"once-{MAGNITUDES[-1]}{sign}")
     least = SHARE * down
-    note = f"without bias 90 % of the way takes {arrival:.4g} rounds; smallest difference that matters {least:.2g}"
+    note = f"without bias 90 % of the way takes {rounds} rounds; smallest difference that matters {least:.2g}"
     return Question("mean loss on the way minus that without bias", parts, below=-least, tie=(-least, least), note=note)
 
 
@@ -524,18 +542,30 @@ def same_floor(study: Study) -> Question:
     return slope_question(gaps, floors, "floor of ‖∇F‖²", "ρ", above=-FLAT, below=FLAT)
 
 
-def _cost(study: Study, graph: str, start: str, by: str = "round") -> Readings:
-    """Return what Biased-DMT pays until it reaches the target on a graph, from a start."""
-    goal, runs = tomllib.loads(study.spec)["tuning"]["target"], Runs.of(study, variant=f"{graph} {start}")
-    if runs.never_arrives(goal):
-        raise Insufficient(f"{runs.name} does not reach {goal:g} in every replicate within {runs.last:,} rounds")
-    return runs.arrivals(goal, by)
+class Cost(NamedTuple):
+    """What Biased-DMT pays until it reaches the target on a graph, from a start."""
+
+    readings: Readings
+    shown: str
+    """The marks before and after, with the name of the start."""
+    resolution: str
+
+    @staticmethod
+    def of(study: Study, graph: str, start: str, by: str = "round") -> "Cost":
+        goal, runs = tomllib.loads(study.spec)["tuning"]["target"], Runs.of(study, variant=f"{graph} {start}")
+        if runs.never_arrives(goal):
+            raise Insufficient(f"{runs.name} does not reach {goal:g} in every replicate within {runs.last:,} rounds")
+        return Cost(runs.arrivals(goal, by), f"{runs.between(goal, by)} {start}", runs.resolution)
 
 
 def same_rounds(study: Study) -> Question:
     gaps = {name: fact(study, f"{name} cold", "gap") for name in STARTED}
-    rounds = {name: _cost(study, name, "cold") for name in STARTED}
-    return slope_question(gaps, rounds, "rounds to the target", "ρ", above=-FLAT, below=FLAT)
+    costs = {name: Cost.of(study, name, "cold") for name in STARTED}
+    rounds = {name: cost.readings for name, cost in costs.items()}
+    asked = slope_question(gaps, rounds, "rounds to the target", "ρ", above=-FLAT, below=FLAT)
+    by_gap = sorted(STARTED, key=gaps.__getitem__)
+    note = f"rounds by ρ: {', '.join(f'{costs[name].shown} at {gaps[name]:.4g}' for name in by_gap)}"
+    return asked._replace(note=f"{note}; {costs[STARTED[0]].resolution}")
 
 
 SPARSEST = ("ring", "path")
@@ -546,30 +576,29 @@ PAID = {"messages": "rounds of messages", "bytes_sent": "bytes", "seconds": "sec
 
 
 def cost_of_start(study: Study) -> Question:
-    parts, ideal = {}, _cost(study, "complete", "cold")
+    parts, ideal = {}, Cost.of(study, "complete", "cold")
+    kinds = {name: ("cold", "warm", *(("mean",) if name in SPARSEST else ())) for name in STARTED[1:]}
+    costs = {name: {kind: Cost.of(study, name, kind) for kind in some} for name, some in kinds.items()}
     for graph in SPARSEST:
-        cold, mean, least = pair(_cost(study, graph, "cold"), _cost(study, graph, "mean"), ideal)
+        cold, mean, least = pair(costs[graph]["cold"].readings, costs[graph]["mean"].readings, ideal.readings)
         if not (cold > least).all():
             raise Insufficient(f"on {graph} a cold start takes no more rounds than on the complete graph")
         parts[graph] = (cold - mean) / (cold - least)
-    kinds = {name: ("cold", "warm", *(("mean",) if name in SPARSEST else ())) for name in STARTED[1:]}
-    told = "; ".join(
-        f"{name} " + ", ".join(f"{average(_cost(study, name, kind)):.4g} {kind}" for kind in some)
-        for name, some in kinds.items()
-    )
-    note = f"rounds, without those of the start: complete {average(ideal):.4g} cold; {told}"
+    note = f"rounds, without those of the start: complete {ideal.shown}; {_list_costs(costs)}; {ideal.resolution}"
     return Question(
         "share of the rounds beyond the complete graph's that a mean start saves", parts, above=0.5, note=note
     )
 
 
 def warm_start_pays(by: str, study: Study) -> Question:
-    costs = {name: {kind: _cost(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
-    parts = {name: log_ratio(costs[name]["warm"], costs[name]["cold"]) for name in SPARSEST}
-    told = "; ".join(
-        f"{name} {average(each['cold']):.4g} cold, {average(each['warm']):.4g} warm" for name, each in costs.items()
-    )
-    return _smaller(f"ratio of {PAID[by]}, warm to cold", parts, FACTOR, told)
+    costs = {name: {kind: Cost.of(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
+    parts = {name: log_ratio(costs[name]["warm"].readings, costs[name]["cold"].readings) for name in SPARSEST}
+    note = f"{_list_costs(costs)}; {costs[SPARSEST[0]]['cold'].resolution}"
+    return _smaller(f"ratio of {PAID[by]}, warm to cold", parts, FACTOR, note)
+
+
+def _list_costs(costs: Mapping[str, Mapping[str, Cost]]) -> str:
+    return "; ".join(f"{graph} {', '.join(one.shown for one in each.values())}" for graph, each in costs.items())
 
 
 # --- step sizes, in common units --------------------------------------------------------------------------------------

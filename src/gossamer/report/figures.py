@@ -394,7 +394,7 @@ def draw_step_sizes(
 
 
 def draw_front(recommendation: "Recommendation") -> Figure:
-    """Draw the error of the finalists against what was paid for it, with 95 % bands, and in grey what was tried.
+    """Draw the error of the finalists against what was paid for it, with 95 % bands.
 
     The black line is the lowest error so far.
     """
@@ -404,8 +404,6 @@ def draw_front(recommendation: "Recommendation") -> Figure:
         figure = PaperFigure(layout.rc, figsize=(layout.two, layout.one * 0.8), layout="constrained")
         for place, paid in enumerate(("seconds", "bytes")):
             axes, factor = figure.add_subplot(1, 2, place + 1), AXES[paid].factor
-            tried = [factor * point[paid] for point in recommendation.points]
-            axes.scatter(tried, [point["value"] for point in recommendation.points], s=5, color="0.75")
             every = []
             for number, (name, curve) in enumerate(recommendation.curves.items()):
                 # round 0 has paid nothing, which a logarithmic axis cannot show

@@ -28,7 +28,7 @@ from gossamer.report.figures import FLOORED, StepLine, band, bias_floors, find_e
 from gossamer.report.tables import HALF
 from gossamer.results.result import Result
 from gossamer.results.statistics import interval
-from gossamer.results.study import SIDE_BY_SIDE, TUNING, Study, variant_spec
+from gossamer.results.study import MARKS, SIDE_BY_SIDE, TUNING, Study, format_criterion, variant_spec
 from gossamer.results.verdicts import MethodVerdicts
 
 ROOM = 7_800_000
@@ -343,8 +343,11 @@ def _chosen_table(study: Study) -> Table | None:
     if frame is None:
         return None
     frame = names.rename_variants(study, frame)
-    head = [name.replace("_", " ") for name in frame.columns]
-    return Table(head, frame.rows(), [kind.is_numeric() for kind in frame.dtypes])
+    numeric = {name: kind.is_numeric() for name, kind in frame.schema.items() if name not in MARKS}
+    if MARKS[0] in frame.columns:
+        frame = frame.with_columns(value=pl.Series([format_criterion(row) for row in frame.to_dicts()]))
+    head = [name.replace("_", " ") for name in numeric]
+    return Table(head, frame.select(*numeric).rows(), [*numeric.values()])
 
 
 def _facts_table(study: Study, texts: dict[str, str]) -> Table | None:
@@ -662,7 +665,10 @@ def tuning_grids(study: Study) -> list[dict[str, Any]]:
         return []
     hyper = [name for name in study.tuning.columns if name not in TUNING]
     merged = study.tuning.group_by("variant", "algorithm", "setting", *hyper, maintain_order=True).agg(
-        pl.col("value").mean(), pl.col("diverged").sum(), pl.col("stage").min(), pl.col("chosen").any()
+        pl.col("value", *(name for name in MARKS if name in study.tuning.columns)).mean(),
+        pl.col("diverged").sum(),
+        pl.col("stage").min(),
+        pl.col("chosen").any(),
     )
     return [
         {"variant": str(variant), "algorithm": str(algorithm), **_grid(tried)}
@@ -680,7 +686,8 @@ def chosen_settings(study: Study) -> pl.DataFrame | None:
         (pl.col("diverged") > 0).sum().alias("settings_diverged"),
         (pl.col("stage").max() + 1).alias("stages"),
     )
-    best = study.tuning.filter("chosen").select(*tried, "setting", "value")
+    marks = [name for name in MARKS if name in study.tuning.columns]
+    best = study.tuning.filter("chosen").select(*tried, "setting", "value", *marks)
     table = best.join(counts, on=tried, how="left", maintain_order="left")
     table = table if study.tuning["replicate"].n_unique() > 1 else table.drop("replicate")
     return table if len(study.results) > 1 else table.drop("variant")
@@ -715,6 +722,7 @@ def _grid(tried: pl.DataFrame) -> dict[str, Any]:
                 "diverged": int(row["diverged"] or 0),
                 "stage": int(row["stage"] or 0),
                 "chosen": bool(row["chosen"]),
+                "between": None if row.get(MARKS[0]) is None else format_criterion(row),
             }
             for row in rows
         ],

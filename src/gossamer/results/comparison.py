@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -12,7 +12,8 @@ from gossamer.basics.table import Table
 from gossamer.basics.text import format_number, some
 from gossamer.core import InputError, brief
 from gossamer.results.result import Key, Result, last_rows
-from gossamer.results.statistics import by_replicate, difference, interval, joint_level
+from gossamer.results.runs import Runs
+from gossamer.results.statistics import difference, interval, joint_level
 from gossamer.results.study import (
     ROUNDING,
     Study,
@@ -25,28 +26,6 @@ from gossamer.results.study import (
 
 LEFT_OUT = ("consensus",)
 """Metrics of a summary that do not measure how good a model is."""
-
-
-class Ends(NamedTuple):
-    """The runs of one method at one point each, such as their ends, for one metric."""
-
-    values: dict[int, float]
-    """The mean of each replicate; seeds that diverged have none."""
-    replicates: dict[int, int]
-    """The replicate of each seed."""
-    last: int
-    """The last measured round."""
-    diverged: int
-
-    @staticmethod
-    def of(rows: pl.DataFrame, key: Key, metric: str) -> "Ends":
-        """Return those of a method among rows that have each run once."""
-        own = rows.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
-        alive = own.filter((pl.col("status") != "diverged") & pl.col(metric).is_finite())
-        replicates = dict(own.select("seed", "replicate").iter_rows())
-        # the seeds of one tuning are not independent: they are averaged before anything is compared
-        values = by_replicate(dict(alive.select("seed", metric).iter_rows()), replicates)
-        return Ends(values, replicates, int(own["round"].to_numpy().max()), len(own) - len(alive))
 
 
 @dataclass(frozen=True)
@@ -151,7 +130,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
             f"nothing can be compared: the first runs {some(only[0], 8)}, the second {some(only[1], 8)}, and no method "
             "is in both. `gossamer.concat` puts results side by side."
         )
-    compared: list[tuple[dict[str, Any], Ends, Ends, float]] = []
+    compared: list[tuple[dict[str, Any], Runs, Runs, float]] = []
     for (variant, key), (_, other_key) in pairs.items():
         one, other = first.results[variant], second.results[variant]
         label = next(label for label, own in one.labels.items() if own == key)
@@ -160,7 +139,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
         for metric, shown in one.metrics.items():
             if shown.summary and metric not in LEFT_OUT and one.has(metric) and other.has(metric):
                 row = {"method": f"{variant}: {label}" if variant else label, "metric": metric}
-                compared.append((row, Ends.of(ends[0], key, metric), Ends.of(ends[1], other_key, metric), rounding))
+                compared.append((row, Runs.of(ends[0], key, metric), Runs.of(ends[1], other_key, metric), rounding))
     level = joint_level(len(compared))
     rows = [row | _judge(one, other, level, rounding) for row, one, other, rounding in compared]
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
@@ -200,18 +179,19 @@ def _match_methods(first: Study, second: Study) -> dict[tuple[str, Key], tuple[s
     return pairs
 
 
-def _judge(first: Ends, second: Ends, level: float, rounding: float) -> dict[str, Any]:
+def _judge(first: Runs, second: Runs, level: float, rounding: float) -> dict[str, Any]:
     """Return the rest of a row of the table: means, their difference and the verdict."""
     row: dict[str, Any] = {}
-    for side, ends in (("first", first), ("second", second)):
-        mean, half = interval(np.array(list(ends.values.values()))) if ends.values else (math.nan, math.nan)
+    ends = first.ends, second.ends
+    for side, by_replicate in zip(("first", "second"), ends, strict=True):
+        mean, half = interval(np.array([*by_replicate.values()])) if by_replicate else (math.nan, math.nan)
         row |= {side: mean, f"{side}_±": half}
     row |= {"difference": None, "difference_±": None, "paired": "", "rounds": [first.last, second.last]}
-    lost = [f"{ends.diverged} in {name}" for ends, name in ((first, "A"), (second, "B")) if ends.diverged]
+    lost = [f"{runs.lost} in {name}" for runs, name in ((first, "A"), (second, "B")) if runs.lost]
     if lost:  # the seeds that are left are the lucky ones: their mean would flatter the method
         return row | {"verdict": f"undecided: runs diverged, {' and '.join(lost)}"}
     paired = first.replicates == second.replicates
-    sides = [np.array([ends.values[k] for k in sorted(ends.values)]) for ends in (first, second)]
+    sides = [np.array([by_replicate[k] for k in sorted(by_replicate)]) for by_replicate in ends]
     mean, half = difference(sides[0], sides[1], paired=paired, level=level)
     row |= {"difference": mean, "difference_±": half, "paired": "by seed" if paired else "no (Welch)"}
     if paired and (sides[0] == sides[1]).all():

@@ -9,7 +9,7 @@ from typing import Any
 
 from gossamer.basics.files import write
 from gossamer.basics.table import Table
-from gossamer.basics.text import format_number, json_ready
+from gossamer.basics.text import format_between, format_number, json_ready
 
 HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
 
@@ -31,8 +31,6 @@ class Recommendation:
     """The methods that did not come so far, the stage in which each was eliminated, and why."""
     curves: dict[str, dict[str, list[float]]]
     """The criterion of each finalist along what was paid."""
-    points: list[dict[str, Any]]
-    """The best of every way of every stage, and what it had paid."""
     within: tuple[int, int]
     """The methods within what matters of the best in the first stage, on its one seed, and all that were tried."""
     more: list[str]
@@ -63,7 +61,7 @@ class Recommendation:
         elif self.keep is not None:
             text = (
                 f"Keep {title(self.keep)}, the simplest method, with {self.keep['setting']}: nothing is better by what "
-                f"matters. In the first stage {near} of {of_all} methods were within that of the best."
+                f"matters. {near} of {of_all} methods were within that margin of the best in the first stage."
             )
         if len(names) > 1:
             contiguous = names == [title(row) for row in self.ranking[: len(names)]]
@@ -114,12 +112,13 @@ class Recommendation:
     def __str__(self) -> str:
         table = Table(HEAD, [_cells(row) for row in self.ranking]).text(keys=2)
         counts = sorted({row["seeds"] for row in self.ranking})
-        judged = self.criterion if self.currency is None else f"{self.currency} until the target"
+        judged = self.criterion
+        if self.currency is not None:
+            judged = f"{self.currency} until the target, between the measured rounds before and after it"
         words = [
             f"Sought: {self.sought}. Clock: {self.clock}.",
-            f"value: {judged}, the mean over {' or '.join(map(str, counts))} seeds with its 95 % interval. worse by: "
-            f"than the first, on the same samples, as a share;",
-            f"a difference matters from {self.threshold}.",
+            f"value: {judged}; the mean over {' or '.join(map(str, counts))} seeds with its 95 % interval.",
+            f"worse by: the difference from the first on the same samples. Differences above {self.threshold} matter.",
             f"On the Pareto front of error, bytes and seconds: {', '.join(self.pareto)}.",
         ]
         words.append(f"Eliminated: {len(self.eliminated)}; eliminated.txt in the saved directory says when and why.")
@@ -135,16 +134,17 @@ def title(row: dict[str, Any]) -> str:
 
 
 def _cells(row: dict[str, Any]) -> list[str]:
-    half = row["high"] - row["value"]
+    half, between = row["high"] - row["value"], row["between"]
+    value = format_number(row["value"]) if between is None else format_between(*between)
     apart = f"{100 * row['worse_by']:.2g} % [{100 * row['worse_low']:.2g}, {100 * row['worse_high']:.2g}]"
     return [
         row["method"],
         row["graph"],
-        format_number(row["value"], half if math.isfinite(half) else None),
+        f"{value} ± {format_number(half, digits=1)}" if math.isfinite(half) else value,
         "" if row["verdict"] == "first" or not math.isfinite(row["worse_by"]) else apart,
         row["verdict"],
-        f"{row['seconds']:,.4g}",
-        f"{row['bytes'] / 1e6:,.3g}",
+        format_number(row["seconds"]),
+        format_number(row["bytes"] / 1e6, digits=3),
         f"{row['rounds']:,}",
         row["setting"],
     ]

@@ -103,7 +103,8 @@ class Summary:
         for row in table.iter_rows(named=True):
             cells = [row[name] for name in texts]
             cells += [format_number(row[name], row[f"{name}_±"], missing="-") for name in names]
-            cells += [format(row[column.name] / column.unit, column.total or "") for column in TOTALS]
+            paid = [(row[column.name] / column.unit, column.total) for column in TOTALS]
+            cells += [format_number(value, digits=digits) if digits else f"{value:,.0f}" for value, digits in paid]
             cells += [format_number(row["seconds"], row["seconds_±"], missing="-")] if timed else []
             cells += [f"{row['diverged']} of {row['seeds']}"]
             cells += [f"{row['reached'] or 0} of {row['seeds']}"] if has_targets else []

@@ -14,7 +14,7 @@ start of the one before. The *floor* is then the mean over the measured rounds o
 
 import math
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int, Integer, Real
@@ -163,17 +163,25 @@ def floor(
     return values[:, rounds > rounds[-1] / 2].mean(1)
 
 
-def arrival(rounds: Real[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float) -> float | None:
-    """Return the round from which on a loss stays at the target or below, interpolated between measured rounds, if any.
+class Arrival(NamedTuple):
+    """The two marks between which a curve comes to a target for good."""
 
-    A loss that falls below it in passing, as with too large a step, has not arrived. With the column ``messages`` in
-    place of the rounds it says after how many messages that is, those of the start among them.
+    before: float
+    after: float
+    estimate: float
+    """The place of the target on a straight line between the marks: a number for statistics, not for print."""
+
+
+def arrival(marks: Real[np.ndarray, " rounds"], losses: Float[np.ndarray, " rounds"], target: float) -> Arrival | None:
+    """Return where on a loss stays at the target or below; None if it does not at the last mark.
+
+    A loss that falls below the target in passing, as with too large a step, has not arrived. `marks` are the measured
+    rounds, or what was paid by then, such as messages, those of the start among them.
     """
     above = np.flatnonzero(~(losses <= target))
     k = int(above[-1]) + 1 if len(above) else 0
     if k == len(losses):
         return None
-    if k == 0:
-        return float(rounds[0])
-    share = (losses[k - 1] - target) / (losses[k - 1] - losses[k])
-    return float(rounds[k - 1] + share * (rounds[k] - rounds[k - 1]))
+    before, after = float(marks[max(k - 1, 0)]), float(marks[k])
+    share = (losses[k - 1] - target) / (losses[k - 1] - losses[k]) if k else 0.0
+    return Arrival(before, after, before + float(share) * (after - before))

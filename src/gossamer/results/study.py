@@ -15,14 +15,17 @@ import polars as pl
 from gossamer.basics.files import exclusive, read, seal, unseal, write
 from gossamer.basics.html import panel, tag
 from gossamer.basics.table import Table
-from gossamer.basics.text import format_number, plural, some
+from gossamer.basics.text import format_between, format_number, plural, some
 from gossamer.core import InputError, brief, nearest
 from gossamer.results.result import Result, Summary, reading
 
 if TYPE_CHECKING:
     from gossamer.results.verdicts import MethodVerdicts
 
-TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "stage", "chosen")
+MARKS = ("before", "after")
+"""The columns of a tuning by a target: the measured rounds on both sides of it, the means over tuning seeds."""
+
+TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "stage", "chosen", *MARKS)
 """The columns of a tuning table that are not hyper-parameters."""
 
 TUNED = "tuned in each of"
@@ -77,7 +80,7 @@ class Study:
     tuning: pl.DataFrame | None
     """A row for each setting that was tried: variant, replicate, algorithm, setting, the hyper-parameters (null
     where the algorithm has none of that name), criterion, value (null where a seed diverged), diverged (how many
-    seeds), stage (from 0 on) and chosen."""
+    seeds), stage (from 0 on) and chosen. Of a tuning by a target also before and after: see `MARKS`."""
     facts: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By variant: agents, network, gap, links, smoothness, heterogeneity at the start, classes and counts (the rows of
     each class that each agent holds), edges, bias_sq (the mean over seeds of ‖ē‖²)."""
@@ -273,6 +276,12 @@ class Study:
                 tuning=None if tuning is None else tuning.rename({"extension": "stage"}, strict=False),
                 facts=record["facts"],
             )
+
+
+def format_criterion(row: Mapping[str, Any]) -> str:
+    """Return the criterion of a row of a tuning table as text: a target lies between two measured rounds."""
+    low, high = (row.get(name) for name in MARKS)
+    return format_number(row["value"], digits=5) if low is None or high is None else format_between(low, high)
 
 
 def place(variant: str, number: int) -> str:

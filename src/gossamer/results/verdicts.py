@@ -26,14 +26,14 @@ from itertools import combinations
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import polars as pl
 
 from gossamer.basics.html import Markup, tag
 from gossamer.basics.table import Table
-from gossamer.basics.text import format_duration, format_number, plural
+from gossamer.basics.text import format_duration, format_number, join_words, plural
 from gossamer.core import InputError, Range
 from gossamer.metrics import AXES
-from gossamer.results.result import Key, Result
+from gossamer.results.result import Result
+from gossamer.results.runs import Run, Runs
 from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
 from gossamer.results.study import ROUNDING
 
@@ -47,7 +47,7 @@ MATTERS = {"share": 0.01, "ratio": 0.1, "cost": 0.05}
 """The default difference that matters: 1 % of the way from the start to the better method, 10 % of a metric on a
 logarithmic axis, 5 % of the cost until a target."""
 
-MATTERING = Range(0, 1, low_open=True, advice="It is the share from which on a difference matters; 0.01 is 1 %.")
+MATTERING = Range(0, 1, low_open=True, advice="It is the smallest difference that matters, as a share; 0.01 is 1 %.")
 
 Word = Literal["ahead", "tie", "undecided"]
 Kind = Literal["share", "ratio", "cost"]
@@ -169,7 +169,7 @@ class MethodVerdicts:
             paid = sorted(one.amounts[currency] for one in pairs)
             ends = paid[:1] * (paid[-1] > paid[0] / NEAR) + paid[-1:]  # pairs of other prices have other budgets
             amounts.append(" to ".join(format_amount(currency, amount) for amount in ends))
-        equal = " and ".join(currencies)
+        equal = join_words(currencies)
         where = f"in {equal} until the target" if self.kind == "cost" else f"at equal {equal} ({', '.join(amounts)})"
         return Placing(f"{variant}: {where}" if variant else where[0].upper() + where[1:], leader, others)
 
@@ -223,14 +223,6 @@ class MethodVerdicts:
         return asdict(self) | {"sentences": self.sentences}
 
 
-class Run(NamedTuple):
-    """The costs and the metric of a run at its measured rounds."""
-
-    costs: dict[str, np.ndarray]
-    values: np.ndarray
-    status: str
-
-
 def judge_methods(results: Mapping[str, Result], metric: str = "loss", matters: float | None = None) -> MethodVerdicts:
     """Compare all methods of each variant in pairs; see the module's docstring.
 
@@ -260,13 +252,10 @@ def judge_methods(results: Mapping[str, Result], metric: str = "loss", matters: 
         where = f"{variant}: " if variant else ""
         runs, dropped = _select_runs(result, metric, has_target)
         notes += [where + note for note in dropped]
-        shares = dict(result.table.select("seed", "replicate").unique(maintain_order=True).iter_rows())
-        replicates = max(replicates, len(set(shares.values())))
+        replicates = max(replicates, result.table["replicate"].n_unique())
         read = _read_costs if has_target else _read_metric
         readings = [
-            one
-            for pair in combinations(runs, 2)
-            for one in read({name: runs[name] for name in pair}, shares, label.log)
+            one for pair in combinations(runs, 2) for one in read({name: runs[name] for name in pair}, label.log)
         ]
         apart = max((reading.resolution for reading in readings), default=0.0)
         if apart > math.log1p(margin):
@@ -292,41 +281,31 @@ def judge_methods(results: Mapping[str, Result], metric: str = "loss", matters: 
 ONE_SEED = "No verdict between methods: one seed has no interval. Run at least two, better five: seeds = 5."
 
 
-def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[str, dict[int, Run]], list[str]]:
-    """Return the runs by method and seed, and a note on each method that cannot be compared."""
-    found: dict[str, dict[int, Run]] = {}
+def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[str, Runs], list[str]]:
+    """Return the runs by method, and a note on each method that cannot be compared."""
+    found: dict[str, Runs] = {}
     notes = []
     axes = [axis for axis in CURRENCIES if AXES[axis].name in result.table.columns]
     for method, key in result.labels.items():
-        runs = _runs_of(result, key, metric, axes)
-        lost = sum(run.status == "diverged" for run in runs.values())
-        reached = sum(run.status == "reached" for run in runs.values())
+        runs = Runs.of(result.table, key, metric, axes)
+        several = list(runs.by_seed.values())
+        lost = sum(run.status == "diverged" for run in several)
+        reached = sum(run.status == "reached" for run in several)
         if lost:
-            notes.append(f"{method} is not compared: {lost} of {plural(len(runs), 'run')} diverged.")
-        elif has_target and reached < len(runs):
-            notes.append(f"{method} is not compared: {reached} of {plural(len(runs), 'run')} reached the target.")
-        elif any(not len(run.values) for run in runs.values()):
+            notes.append(f"{method} is not compared: {lost} of {plural(len(several), 'run')} diverged.")
+        elif has_target and reached < len(several):
+            notes.append(f"{method} is not compared: {reached} of {plural(len(several), 'run')} reached the target.")
+        elif runs.lost:
             notes.append(f"{method} is not compared: {metric} was not measured in all its runs.")
         else:
             found[method] = runs
-            start, end = (float(np.mean([run.values[k] for run in runs.values()])) for k in (0, -1))
+            start, end = (float(np.mean([run.values[k] for run in several])) for k in (0, -1))
             if (end < start) if result.metrics[metric].better == "higher" else (end > start):
                 notes.append(
                     f"{method} ended worse than it started ({format_number(start)} to {format_number(end)}): its step "
                     "size may be too large; gossamer plan says which are stable."
                 )
     return found, notes
-
-
-def _runs_of(result: Result, key: Key, metric: str, axes: Sequence[str]) -> dict[int, Run]:
-    own = result.table.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
-    runs = {}
-    for (seed,), rows in own.group_by("seed", maintain_order=True):
-        status = str(rows["status"][-1])
-        known = rows.filter(pl.col(metric).is_not_null())
-        costs = {axis: known[AXES[axis].name].cast(pl.Float64).to_numpy() for axis in axes}
-        runs[int(str(seed))] = Run(costs, known[metric].to_numpy(), status)
-    return runs
 
 
 class Reading(NamedTuple):
@@ -341,9 +320,9 @@ class Reading(NamedTuple):
     """How finely logarithms of costs are known: a target is crossed between two marks."""
 
 
-def _read_metric(runs: dict[str, dict[int, Run]], replicates: dict[int, int], log: bool) -> list[Reading]:
+def _read_metric(runs: dict[str, Runs], log: bool) -> list[Reading]:
     """Read the metric of two methods at the budget of each currency; currencies that read the same rounds are one."""
-    several = [run for by_seed in runs.values() for run in by_seed.values()]
+    several = [run for own in runs.values() for run in own.by_seed.values()]
     start = float(np.mean([run.values[0] for run in several]))
     windows: dict[tuple[tuple[int, int], ...], dict[str, float]] = {}
     for group in _group_currencies(several):
@@ -362,16 +341,16 @@ def _read_metric(runs: dict[str, dict[int, Run]], replicates: dict[int, int], lo
         means = [float(run.values[low:high].mean()) for run, (low, high) in zip(several, places, strict=True)]
         if log:  # a metric may come to 0 exactly
             means = [math.log(max(value, 1e-300)) for value in means]
-        readings.append(Reading(amounts, _by_method(runs, means, replicates), start))
+        readings.append(Reading(amounts, _by_method(runs, means), start))
     return readings
 
 
-def _by_method(
-    runs: dict[str, dict[int, Run]], values: Sequence[float], replicates: dict[int, int]
-) -> dict[str, dict[int, float]]:
+def _by_method(runs: dict[str, Runs], values: Sequence[float]) -> dict[str, dict[int, float]]:
     """Return the values of all runs, in order, by method and replicate."""
     left = iter(values)
-    return {name: by_replicate({seed: next(left) for seed in own}, replicates) for name, own in runs.items()}
+    return {
+        name: by_replicate({seed: next(left) for seed in own.by_seed}, own.replicates) for name, own in runs.items()
+    }
 
 
 def _group_currencies(runs: Sequence[Run]) -> list[list[str]]:
@@ -411,16 +390,16 @@ def find_budget(costs: Sequence[np.ndarray]) -> float | None:
     return float(amounts[-1]) if len(amounts) else None
 
 
-def _read_costs(runs: dict[str, dict[int, Run]], replicates: dict[int, int], log: bool) -> list[Reading]:
+def _read_costs(runs: dict[str, Runs], log: bool) -> list[Reading]:
     """Read the logarithm of what two methods paid until they reached the target."""
-    several = [run for by_seed in runs.values() for run in by_seed.values()]
+    several = [run for own in runs.values() for run in own.by_seed.values()]
     readings = []
     for group in _group_currencies(several):
         costs = [run.costs[group[0]] for run in several]
         if min(own[-1] for own in costs) <= 0:
             continue  # a run that starts at the target pays nothing
         steps = max(math.log(own[-1] / own[-2]) if len(own) > 1 and own[-2] > 0 else math.inf for own in costs)
-        scores = _by_method(runs, [math.log(own[-1]) for own in costs], replicates)
+        scores = _by_method(runs, [math.log(own[-1]) for own in costs])
         least = {axis: min(float(run.costs[axis][-1]) for run in several) for axis in group}
         readings.append(Reading(least, scores, 0.0, steps))
     return readings

@@ -15,6 +15,7 @@ from typing import Any, Literal, TypeVar
 import pydantic
 from pydantic_core import PydanticCustomError
 
+from gossamer.basics.wishes import wish
 from gossamer.core import LARGEST_INT, InputError, brief, nearest
 from gossamer.engines.blame import blame
 from gossamer.metrics import select_metrics, targets
@@ -250,14 +251,42 @@ def validate(model: type[S], given: Mapping[str, Any], where: str = "") -> S:
     try:
         return model.model_validate(plain(dict(given)))
     except pydantic.ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        path = [str(step) for step in first["loc"]]
-        if first["type"] == "key":
-            context = first.get("ctx", {})
-            raise InputError(f"{where}key {'.'.join([*path, context['key']])!r} {context['said']}") from None
-        wrong = first["msg"].removeprefix("Value error, ")
-        key = ".".join(path) or "(top)"
-        raise InputError(f"{where}key {key!r} is {brief(first['input'])}: {wrong[0].lower()}{wrong[1:]}.") from None
+        raise InputError(where + _explain(error.errors(include_url=False), plain(dict(given)))) from None
+
+
+def _explain(errors: list[Any], given: Mapping[str, Any]) -> str:
+    """Return the first of pydantic's errors in words of our own: the key, its value, and what it must be."""
+    places = [_path_of(error["loc"], given) for error in errors]
+    path = places[0]
+    if errors[0]["type"] == "key":
+        context = errors[0]["ctx"]
+        return f"key {'.'.join([*path, context['key']])!r} {context['said']}"
+    # a value of several possible types has an error for each; the one inside a list says most
+    path = max((place for place in places if place[: len(path)] == path), key=len)
+    own = [error for error, place in zip(errors, places, strict=True) if place == path]
+    key, value = ".".join(path), own[0]["input"]
+    if own[0]["type"] == "value_error":
+        wrong = str(own[0]["ctx"]["error"]).rstrip(".")
+        return f"[{key}] {wrong}." if isinstance(value, dict) and key else f"key {key!r}: {wrong}." if key else wrong
+    if own[0]["type"] == "literal_error":
+        known = re.findall("'([^']*)'", own[0]["ctx"]["expected"])
+        return f"key {key!r} is {brief(value)}, which is not known; {nearest(value, known)}"
+    wishes = " or ".join(dict.fromkeys(map(wish, own)))
+    if key in ("algorithm", "variant") and own[0]["type"] == "list_type":
+        wishes = f"a list of tables, each under [[{key}]] with two brackets"
+    unquoted = isinstance(value, str) and {one["type"] for one in own} <= {"int_type", "float_type", "bool_type"}
+    return f"key {key!r} must be {wishes}{' without quotation marks' * unquoted}, but is {brief(value)}."
+
+
+def _path_of(steps: tuple[int | str, ...], given: Any) -> list[str]:
+    """Return the keys and numbers on the way to a value, without pydantic's names of types."""
+    path = []
+    for step in steps:
+        inside: Any = given if isinstance(given, dict) else dict(enumerate(given)) if isinstance(given, list) else {}
+        if step in inside:
+            path.append(str(step))
+            given = inside[step]
+    return path
 
 
 def build_object(

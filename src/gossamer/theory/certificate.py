@@ -98,7 +98,7 @@ class Certificate:
     def __str__(self) -> str:
         exactly = "exact second moments" if self.kind == "exact" else "simulated"
         start = f", warm = {self.constants.warm}" * (self.constants.warm != 0)
-        setting = f"eta = {self.eta:g}, lambda = {self.lam:g}{start}"
+        setting = f"η = {self.eta:g}, λ = {self.lam:g}{start}"
         lines = [f"Biased-DMT, {setting}, {self.steps:,} rounds ({exactly})", ""]
         rows = [
             [

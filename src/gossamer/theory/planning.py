@@ -23,11 +23,12 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Complex, Float
 
+from gossamer.algorithms import ALGORITHMS
 from gossamer.algorithms.biased_dmt import BiasedDMT
 from gossamer.basics.html import tag
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_number, json_ready
-from gossamer.core import InputError, Range
+from gossamer.core import InputError, Range, WarmStart, hyperparameters
 from gossamer.engines.block import Block
 from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.engines.simulator import check, plan_run
@@ -60,6 +61,9 @@ CONSTANT_SYMBOLS = {
     "variance": "σ²",
     "excess": "F(x⁰) − F*",
 }
+
+METHOD = "biased-dmt"
+"""The method that is planned."""
 
 LAMBDAS = (1.0, 0.3, 0.1, 0.03)
 SHARES = (1 / 2, 1 / 8)
@@ -127,6 +131,23 @@ class Plan:
     """The largest ‖∇F‖² at which a tracker without noise can settle: see `gossamer.theory.sharp_floor`."""
     prescriptions: tuple[Prescription, ...]
     practical: Practical | None
+    methods: tuple[str, ...] = ()
+    """The methods of the experiment, for which the plan says what holds of each."""
+
+    @property
+    def others(self) -> dict[str, str]:
+        """A sentence about each other method of the experiment."""
+        found = {}
+        for name in dict.fromkeys(self.methods):
+            kind = ALGORITHMS.get(name)
+            tracks = kind is not None and any(isinstance(one, WarmStart) for one in hyperparameters(kind).values())
+            if name == "gnsd":
+                found[name] = f"{name} is Biased-DMT with λ = 1: the rows of that λ hold for it."
+            elif name != METHOD and tracks:
+                found[name] = f"{name} is a tracker: without noise it settles at the floor of trackers, if it settles."
+            elif name != METHOD:
+                found[name] = f"{name}: nothing below is about it."
+        return found
 
     @property
     def vacuous(self) -> tuple[Form, ...]:
@@ -150,15 +171,20 @@ class Plan:
             "practical": None if self.practical is None else self.practical.asdict(),
         }
         kept = {name: getattr(self, name) for name in ("network", "steps", "target", "floor", "sharp_floor")}
-        return json_ready(kept | nested)
+        return json_ready({"method": METHOD, "others": self.others} | kept | nested)
 
     def __str__(self) -> str:
         c = self.constants
         known = [
-            [name, f"{getattr(c, key):.4g}", c.sources.get(key, "given")] for key, name in CONSTANT_SYMBOLS.items()
+            [name, format_number(getattr(c, key)), c.sources.get(key, "given")]
+            for key, name in CONSTANT_SYMBOLS.items()
         ]
         start = f", warm = {c.warm}," * (c.warm != 0)
-        lines = [f"Biased-DMT{start} on {self.network}: n = {c.agents}, ρ = {c.gap:.6g}", ""]
+        absent = ", which the spec does not run" * bool(self.methods and METHOD not in self.methods)
+        lines = [f"A plan for Biased-DMT{start} on {self.network}{absent}: n = {c.agents}, ρ = {c.gap:.6g}."]
+        if self.others:
+            lines += ["The spec's other methods, whose step sizes `gossamer tune` finds by trying:"]
+        lines += [*(f"- {said}" for said in self.others.values()), ""]
         lines.append(Table(["constant", "value", "source"], known, [False, True, False]).text(rule=True))
         lines += textwrap.wrap(f"Of the oracle: {c.note}", 120) if c.note else []
         lines += ["", *self._theory(), "", *self._floors()]
@@ -171,17 +197,17 @@ class Plan:
                 f"(missed by a factor of {self.constants.relative / COVERED:.3g})."
             ]
         rows = [
-            ["κ", *(f"{p.kappa:.4g}" for p in self.prescriptions)],
-            ["largest λ", *(f"{p.lam_limit:.4g}" for p in self.prescriptions)],
-            ["largest η with it", *(f"{p.eta_limit:.4g}" for p in self.prescriptions)],
-            ["Corollary 1 from T =", *(f"{p.corollary_steps:.4g}" for p in self.prescriptions)],
-            ["A₃/η of its η, λ", *(f"{p.corollary_A3:.4g}" for p in self.prescriptions)],
+            ["κ", *(format_number(p.kappa) for p in self.prescriptions)],
+            ["largest λ", *(format_number(p.lam_limit) for p in self.prescriptions)],
+            ["largest η with it", *(format_number(p.eta_limit) for p in self.prescriptions)],
+            ["Corollary 1 from T =", *(format_number(p.corollary_steps) for p in self.prescriptions)],
+            ["A₃/η of its η, λ", *(format_number(p.corollary_A3) for p in self.prescriptions)],
         ]
         bounds = [p.bound for p in self.prescriptions]
         if all(at is not None for at in bounds):
             parts = {"T": "steps", "λ": "lam", "η": "eta", "4Φ⁰/(ηT)": "transient", "M_f ζ² term": "heterogeneity"}
             parts |= {"σ² term": "noise", "σ_f² term": "bias", "bound": "total"}
-            rows += [[name, *(f"{getattr(at, key):.4g}" for at in bounds)] for name, key in parts.items()]
+            rows += [[name, *(format_number(getattr(at, key)) for at in bounds)] for name, key in parts.items()]
         head = ["Theorem 1", *(p.form for p in self.prescriptions)]
         lines = [Table(head, rows, [False, True, True]).text(rule=True)]
         if self.vacuous:
@@ -212,7 +238,7 @@ class Plan:
             return ["No setting was tried."]
         rows = [
             [
-                *(f"{trial.lam:g}", f"{trial.eta:.4g}", f"{trial.limit:.4g}"),
+                *map(format_number, (trial.lam, trial.eta, trial.limit)),
                 *(format_number(value, missing="diverged") for value in (trial.loss, trial.gradient)),
             ]
             for trial in self.practical.tried
@@ -239,6 +265,7 @@ def plan(
     seeds: int | Sequence[int] = 1,
     trial: bool = True,
     warm: int | Literal["mean"] = 0,
+    methods: Sequence[str] = (),
     **given: float,
 ) -> Plan:
     """Return what the theory allows and promises for Biased-DMT, and what a short trial says.
@@ -252,20 +279,21 @@ def plan(
         seeds: of the run, or how many: σ_f² is the largest over them where it depends on what an oracle draws once.
         trial: whether to try settings on a short run.
         warm: how the tracker starts, as in ``BiasedDMT(warm=…)``: the bound is without the part of Φ⁰ that it removes.
+        methods: the names of all methods of the experiment: the plan says what holds of each.
         given: constants that are taken as they are: `smoothness`, `excess`, `relative`, `absolute`, `variance` and
             `heterogeneity`.
     """
     if steps is not None and target is not None:
-        raise InputError("plan takes steps or a target, but not both: the one follows from the other.")
-    steps = None if steps is None else _AT_LEAST_1.check("plan(steps=…)", steps)
-    target = None if target is None else _ABOVE_0.check("plan(target=…)", target)
+        raise InputError("a plan takes steps or a target, but not both: the one follows from the other.")
+    steps = None if steps is None else _AT_LEAST_1.check("steps", steps)
+    target = None if target is None else _ABOVE_0.check("target", target)
     oracle = completed(oracle or exact())
     check([], problem, network, oracle, tuned=1)
     _, numbers = plan_run(1, None, seeds, "float64")
     c = constants_of(problem, network, oracle, seeds=numbers, warm=warm, **given)
     prescriptions = tuple(_prescribe(c, form, steps, target) for form in FORMS)
     tried = try_settings(problem, network, oracle, c.smoothness, warm=c.warm) if trial else None
-    return Plan(network.name, c, steps, target, floor(c), sharp_floor(c), prescriptions, tried)
+    return Plan(network.name, c, steps, target, floor(c), sharp_floor(c), prescriptions, tried, tuple(methods))
 
 
 def best_bound(c: Constants, steps: float, form: Form) -> Bound:

@@ -1,6 +1,6 @@
 "use strict";
-// What methods pay until their mean curve has come to a target, which the reader moves, and stays there.
-// At first the target is one that every method keeps in its last quarter, at least half way down.
+// The costs of methods until their mean curve reaches a target, which the reader moves, and stays there. The first
+// target shown is a value that every method holds throughout its last quarter, at least half way down.
 
 // the marks between which a curve comes to a goal for good; null if it never does
 function arrival(values, goal, sign) {

@@ -5,7 +5,7 @@ const wideRange = (values) => Math.min(...values) > 0 && Math.max(...values) / M
 
 function told(one) {
   const lines = [plain(one.setting), one.diverged ? `diverged for ${one.diverged} seed${one.diverged > 1 ? "s" : ""}`
-    : `criterion ${short(one.value)}`];
+    : `criterion ${one.between ?? short(one.value)}`];
   if (one.stage) lines.push(`tried in stage ${one.stage + 1}`);
   if (one.chosen) lines.push("<b>chosen</b>");
   return lines.join("<br>");
