@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -113,8 +114,9 @@ def main(run: Path) -> None:
         draw_horizons(studies["horizon"], run)
     for name, study in studies.items():
         text += section(name, study, [row for row in verdicts if row["experiment"] == name], run)
+    least = 100 * min(row["level"] for row in verdicts if row["level"] is not None)
     judged = (HERE / "templates" / "reproduction-judged.txt").read_text(encoding="utf-8")
-    text += judged.format(settings=chosen(studies)) + repeated(studies)
+    text += judged.format(settings=chosen(studies), level=f"{least:.4g}") + repeated(studies)
     (HERE / "reproduction.md").write_text(text, encoding="utf-8")
 
 
@@ -271,13 +273,13 @@ MANY = 3
 
 
 def measured(row: dict) -> str:
-    """Return the measurement that decides; verdicts.json has the notes and all parts."""
-    text, parts = row["measured"].split("; ")[0], row["evidence"]["parts"]
-    if len(parts) <= MANY:
-        return text
-    (level,) = re.findall(r"\([\d.]+ %[^()]*\)$", text)
-    kept = [f"{p['name']} {p['value']:.4g} [{p['low']:.4g}, {p['high']:.4g}]" for p in parts if p["decides"]]
-    return f"{row['evidence']['quantity']}: {', '.join(kept)} {level}, the deciding one of {len(parts)}"
+    """Return the measurement that decides; verdicts.json has the notes, the levels and all parts."""
+    parts = row["evidence"]["parts"]
+    kept = [p for p in parts if p["decides"]] if len(parts) > MANY else parts
+    text = ", ".join(f"{p['name']} {p['value']:.4g} [{p['low']:.4g}, {p['high']:.4g}]".strip() for p in kept)
+    return f"{row['evidence']['quantity']}: {text}" + (
+        f", the deciding one of {len(parts)}" if len(parts) > MANY else ""
+    )
 
 
 def extremes(column: pl.Series) -> tuple[str, str]:
@@ -299,13 +301,16 @@ def lengths(study: Study) -> str:
 
 def chosen(studies: dict[str, Study]) -> str:
     """Write the table of the choices that the paper leaves open: biases, grids and fixed hyper-parameters."""
-    rows = []
+    rows: list[tuple] = []
     for name, study in studies.items():
         spec = tomllib.loads(study.spec)
         several = [spec, *spec.get("variant", [])]
         stages = [stage for one in several for stage in one.get("oracle", {}).get("stages", [])]
         rows.append((f"`{name}`", lengths(study), biases(stages), tuned(several), fixed(several)))
-    return table(["name", "rounds, seeds", "bias", "tuned", "fixed"], rows)
+    (usual, _), *_ = Counter(bias for _, _, bias, _, _ in rows).most_common()
+    rows = [(name, runs, "as above" if bias == usual else bias, *rest) for name, runs, bias, *rest in rows]
+    head = table(["name", "rounds; seeds", "bias", "tuned", "fixed"], rows)
+    return f"The bias is {usual}, unless the table has another.\n\n{head}"
 
 
 def biases(stages: list[dict]) -> str:
@@ -316,8 +321,8 @@ def biases(stages: list[dict]) -> str:
         spans = {
             key: " to ".join(f"{x:g}" for x in dict.fromkeys((some[0], some[-1]))) for key, some in numbers.items()
         }
-        drawn = dict.fromkeys("redrawn" if stage["redraw"] else "once" for stage in additive)
-        texts.append(f"μ {spans['mean']}, σ_e {spans['std']}, {' or '.join(drawn)}")
+        drawn = dict.fromkeys("redrawn" if stage["redraw"] else "drawn once" for stage in additive)
+        texts.append(f"additive with μ {spans['mean']}, σ_e {spans['std']}, {' or '.join(drawn)}")
     texts += dict.fromkeys(f"relative, δ {one['delta']:g}" for one in stages if one["kind"] == "relative-bias")
     return "; ".join(texts) or "none"
 
