@@ -72,7 +72,7 @@ def content(name: str) -> str:
 
 
 def algorithms() -> str:
-    head = ["name", "sent to each neighbour", "messages", "queries", "network", "reference"]
+    head = ["name", "sent to each neighbour", "queries", "network", "reference"]
     return _table(head, [_algorithm(name, kind) for name, kind in ALGORITHMS.items()])
 
 
@@ -358,7 +358,9 @@ def _algorithm(name: str, kind: type) -> list[str]:
     vectors, thin = _paid(kind, lambda each: each.gossiped // DIM), _paid(kind, lambda each: each.bits / (32 * DIM))
     sent = [*_vectors(vectors, ""), *_vectors(thin, " compressed")]
     sent += {0: [], 1: ["1 number"], AGENTS: ["$n$ numbers"]}[_round(kind, 1).gossiped % DIM]
-    counted = [" and ".join(sent) or "an all-reduce" * bool(_round(kind, 1).reduced), _paid(kind, lambda c: c.messages)]
+    messages = _paid(kind, lambda each: each.messages)
+    several = f" in {messages} messages" if messages not in ("1", "–") else ""
+    counted = [" and ".join(sent) + several or "an all-reduce" * bool(_round(kind, 1).reduced)]
     counted += [_paid(kind, lambda each: each.queries) + " and a full gradient" * _round(kind, 1).passes]
     return [f"[`{name}`](#{name})", *counted, _network(kind), _reference(kind)]
 
