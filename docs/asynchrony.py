@@ -214,8 +214,9 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, stea
         f"{seconds['Biased-DMT']}, and the all-reduce {seconds['all-reduce']}. The all-reduce averages exactly, so it "
         "tolerates a larger step and needs fewer rounds, but it must reach every agent in every round.\n"
     )
-    text += "\nThe chosen settings:\n\n"
-    text += table(["method", *cases], [(name, *(_chosen(r[name].rule) for r in cases.values())) for name in METHODS])
+    rules = {(name, case): runs[name].rule for case, runs in cases.items() for name in METHODS}
+    ends = [f"{name} with {case}" for (name, case), rule in rules.items() if _is_at_an_end(rule)]
+    text += f"\nThe chosen η is at an end of its range for: {', '.join(ends) or 'no method'}.\n"
     verdict, found = exactness
     text += f"\n## Asynchronous Biased-DMT is exact under uneven speeds: {verdict}\n\n"
     text += (
@@ -251,10 +252,8 @@ def _end(frame: pl.DataFrame) -> str:
     return f"{mean:.2g} ± {half:.1g}"
 
 
-def _chosen(rule: Any) -> str:
-    """A setting, and whether it lies at an end of the range."""
-    values = f"η = {rule.eta:.3g}" + (f", λ = {rule.lam:g}" if hasattr(rule, "lam") else "")
-    return values + (" (an end of the range)" if min(abs(rule.eta / end - 1) for end in ETAS) < 1e-9 else "")
+def _is_at_an_end(rule: Any) -> bool:
+    return min(abs(rule.eta / end - 1) for end in ETAS) < 1e-9
 
 
 def _errors(frame: pl.DataFrame) -> np.ndarray:

@@ -13,7 +13,7 @@ import re
 import runpy
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -95,7 +95,7 @@ def metrics() -> str:
 
 
 AGENTS_COMPARED = 24
-SHOWN_OF_A_NETWORK = ("sends", "ρ", "in effect", "rounds")
+SHOWN_OF_A_NETWORK = ("sends", "ρ", "rounds")
 """Columns of `gossamer networks` that the page has."""
 
 
@@ -154,16 +154,24 @@ def datasets() -> str:
 
 
 def problems() -> str:
-    """Write the table of problems; the options of the data, which all but the last share, stand below it."""
+    """Write the table of problems, and below it the options of the data, which all but the last share."""
     named = {name: _keys(make) for name, make in PROBLEMS.items()}
     data = [keys for keys in named.values() if any(key.startswith("`split") for key in keys)]
     common = [key for key in data[0] if all(key in keys for keys in data)]
     shown = {name: [key for key in keys if keys not in data or key not in common] for name, keys in named.items()}
-    return f"{_signatures(PROBLEMS, shown)}\n\nAll problems on data also take {', '.join(common)}."
+    rows = [
+        (f"`{name}`", ", ".join(shown[name]), _first(inspect.getdoc(make)).rstrip("."))
+        for name, make in PROBLEMS.items()
+    ]
+    table = _table(["name", "keys, with their defaults", "description"], rows)
+    return f"{table}\n\nAll problems on data also take {', '.join(common)}."
 
 
 def stages() -> str:
-    return _signatures(STAGES, {name: _keys(make) for name, make in STAGES.items()})
+    return _table(
+        ["stage", "keys, with their defaults"],
+        [(f"`{n}`", ", ".join(_keys(make)) or "–") for n, make in STAGES.items()],
+    )
 
 
 def _keys(make: Any) -> list[str]:
@@ -172,15 +180,6 @@ def _keys(make: Any) -> list[str]:
         f"`{key}`" if value.default in (None, value.empty) else f"`{key} = {json.dumps(value.default)}`"
         for key, value in inspect.signature(make).parameters.items()
     ]
-
-
-def _signatures(registry: Mapping[str, Any], keys: Mapping[str, list[str]]) -> str:
-    """Write the table of a registry's functions: name, keys, and the first clause of the docstring."""
-    rows = [
-        (f"`{name}`", ", ".join(keys[name]) or "–", _first(inspect.getdoc(make)).split(": ")[0].rstrip("."))
-        for name, make in registry.items()
-    ]
-    return _table(["name", "keys, with their defaults", "description"], rows)
 
 
 def compressors() -> str:

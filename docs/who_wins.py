@@ -757,13 +757,12 @@ def limits_table(found: dict[str, Any]) -> str:
     return table(["", "‖∇F‖ at the start", *DIRECTIONS], rows)
 
 
-def runs_table(found: dict[str, Any]) -> str:
-    rows = []
+def runs_in_words(found: dict[str, Any]) -> str:
+    """Return the ends of the runs over ‖ē‖², by data, as their range over the errors that were tried."""
+    ends: dict[str, list[float]] = {}
     for one in found["bias"]["runs"]:
-        mean, half = interval(np.array(one["floors"]) / np.array(one["squares"]))
-        sizes = (one["data"], one["direction"], f"{one['common']:g}", f"{one['own']:g}", f"{one['predicted']:.3g}")
-        rows.append((*sizes, f"{np.mean(one['floors']):.3g}", f"{mean:.3f} ± {half:.1g}"))
-    return table(["", "direction", "‖μ‖", "√d σ_e", "predicted", "end of the run", "end over ‖ē‖²"], rows)
+        ends.setdefault(one["data"], []).append(float(np.mean(np.array(one["floors"]) / np.array(one["squares"]))))
+    return ", ".join(f"{min(values):.2f} to {max(values):.2f} on {data}" for data, values in ends.items())
 
 
 def holds_prediction(one: dict[str, Any]) -> bool:
@@ -829,13 +828,6 @@ def page(found: dict[str, Any]) -> str:
             exact=f"{EXACT:g}",
             each=len(picked(found, noise=0.0)),
             error_tally=tally(found, False),
-            error_gains=table(
-                ["σ²", *(f"σ_f² = {bias:g}" for bias in BIASES)],
-                [
-                    (f"{noise:g}", *(spread(gains(found, "rounds", noise=noise, bias=bias)) for bias in BIASES))
-                    for noise in NOISES
-                ],
-            ),
             lam_quiet=f"{quiet[0]:.2g} and {quiet[-1]:.2g}",
             lam_noisy=f"{noisy[0]:.2g} and {noisy[-1]:.2g}",
             lam_one=int((quiet == 1).sum() + (noisy == 1).sum()),
@@ -877,7 +869,7 @@ def page(found: dict[str, Any]) -> str:
             data_runs=" and ".join(
                 f"{steps:,} rounds with η = {eta:g} on {data}" for data, (_, _, eta, steps) in DATA.items()
             ),
-            runs=runs_table(found),
+            runs=runs_in_words(found),
         )
     )
 
