@@ -33,47 +33,40 @@ FIGURES = HERE / "assets" / "reproduction"
 
 ABOUT = {
     "fig1": (
-        "The paper's methods and three controls, each tuned with the same budget by the loss at the end, which the "
-        "paper judges by. Under a bias a run passes the lowest loss on the way to its floor, so tuning by the loss is "
-        "early stopping, for all methods alike."
+        "All methods are tuned by the loss at the end, which the paper judges by. Under a bias this is early stopping: "
+        "a run passes the lowest loss on the way to its floor."
     ),
     "descent": (
-        "Rounds until the loss is at most 0.42 and stays there. Methods are tuned for this number. The grid of λ "
-        "resolves both minima, at λ = 1 and near λ = 0.06."
+        "Rounds until the loss stays at or below 0.42, for which all methods are tuned. The grid of λ resolves both "
+        "minima, at λ = 1 and near λ = 0.06."
     ),
     "horizon": (
-        "‖∇F‖² at the end of runs of 2,000, 8,000 and 32,000 rounds, with methods tuned anew at each horizon. The "
-        "fixed point of a method without tracking depends on its step size. The right panel shows it exactly, by "
-        "Newton's method on (I − W)X + η(∇f(X) + e) = 0. A smaller step brings it closer to ‖ē‖² and takes longer: "
-        "tracking buys time, not a floor."
+        "‖∇F‖² at the end of runs of 2,000, 8,000 and 32,000 rounds, with methods tuned anew at each horizon. Without "
+        "tracking the fixed point depends on the step size. The right panel shows it exactly, by Newton's method on "
+        "(I − W)X + η(∇f(X) + e) = 0. A smaller step brings it closer to ‖ē‖² and takes longer."
     ),
     "sensitivity": (
-        "The loss at the end against the step size, at one momentum. A step size is stable if it and all steps between "
-        "it and the best end within 5 % of the way from the start to the lowest end. Steps are compared in two units: "
-        "the movement that a constant gradient causes in a round (η for Biased-DMT, η/(1 − β) for Momentum Tracking), "
-        "and the weight of the newest gradient (λη and η)."
+        "A step size is stable if it and all steps between it and the best end within 5 % of the way from the start to "
+        "the lowest end. Steps are compared in two units: the movement by a constant gradient in a round (η for "
+        "Biased-DMT, η/(1 − β) for Momentum Tracking), and the weight of the newest gradient (λη and η)."
     ),
     "fig2": (
-        "Biased-DMT without bias and at five magnitudes, with biases drawn once and redrawn at every query. The paper "
-        "leaves the direction of the bias open, so both signs were run. Floors are computed as ‖ē‖² plus the floor of "
-        "‖∇F + ē‖², which has the mean of ‖∇F‖² and less noise."
+        "Biases of five magnitudes, drawn once or redrawn at every query, and both signs, since the paper leaves the "
+        "direction open. Floors are computed as ‖ē‖² plus the floor of ‖∇F + ē‖², which has the mean of ‖∇F‖² and less "
+        "noise."
     ),
-    "heterogeneity": (
-        "Biased-DMT on splits from random (ζ² near 0) to sorted by label, under an absolute bias and under the largest "
-        "relative bias that Theorem 1 allows."
-    ),
+    "heterogeneity": "Splits from random (ζ² near 0) to sorted by label, under an absolute and a relative bias.",
     "speedup": (
-        "The distance of the mean model of Biased-DMT from that of a run with exact gradients, at one step size and "
-        "momentum. Rows are dealt at random, so the noise of one agent does not depend on n."
+        "The distance of the mean model from that of a run with exact gradients. Rows are dealt at random, so the "
+        "noise of one agent does not depend on n."
     ),
     "corollary": (
-        "Biased-DMT with the step size and momentum of Corollary 1 on quadratics, started at the minimum, so that all "
-        "error is noise. Only graphs that meet the repaired condition T ≥ 16n²κ/ρ² with κ = max(1, 1/(4nρ²)) are "
-        "tested; a ring does not meet it in any affordable run."
+        "Quadratics, started at the minimum, so that all error is noise. Only graphs that meet the repaired condition "
+        "T ≥ 16n²κ/ρ² with κ = max(1, 1/(4nρ²)) are tested; a ring meets it in no affordable run."
     ),
-    "topology": "The floor of Biased-DMT on five graphs of 16 agents, at one step size and momentum.",
+    "topology": "Five graphs of 16 agents.",
     "start": (
-        "Biased-DMT on six graphs of 16 agents, tuned on each for the rounds to a loss of 0.43. The tracker starts "
+        "Six graphs of 16 agents, with Biased-DMT tuned on each for the rounds to a loss of 0.43. The tracker starts "
         "from V⁰ = g⁰ as in Algorithm 1 (cold), from V⁰ = Wᵏg⁰ with k = 1/ρ (warm), or from the mean gradient (mean). "
         "Messages, bytes and seconds (internet links) include the start."
     ),

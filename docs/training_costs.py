@@ -23,6 +23,8 @@ COLUMNS = {
     "d-psgd, one-peer": "D-PSGD, one-peer",
     "decent-dp": "Decent-DP, ring",
 }
+LEAST_SHOWN = 1_000_000
+"""Numbers of the smallest model on the page; the JSON of the benchmark has smaller ones too."""
 DECENT = " Decent-DP averages with one neighbour a step on its ring, as D-PSGD does on a one-peer exponential graph."
 ROWS = {
     "ddp, adamw": "DDP, AdamW",
@@ -40,6 +42,7 @@ def page(step: dict[str, Any], memory: dict[str, Any]) -> str:
     times = [
         (row["processes"], f"{row['d']:,}", row["batch"], *(spread(row["ratios"][f"{name} / ddp"]) for name in columns))
         for row in step["rows"]
+        if row["d"] >= LEAST_SHOWN
     ]
     largest = max((row for row in step["rows"] if row["d"] < 2e6), key=lambda row: (row["processes"], row["d"]))
     words = {
