@@ -57,7 +57,7 @@ SHOWN = {
     ),
     "directed": (
         "Directed graphs",
-        "The methods that track settle where ∇F = −ē, as on undirected graphs; SGP, which does not track, stalls",
+        "Methods that track settle exactly where ∇F = −ē, as on undirected graphs; SGP settles near that point",
         "grad_norm_sq",
         "rounds",
         "",
@@ -78,14 +78,14 @@ SHOWN = {
     ),
     "graphs": (
         "Graphs by cost",
-        "One method on seven graphs, by bytes",
+        "One method on nine graphs, by bytes",
         "grad_norm_sq",
         "bytes",
         "--across consensus",
     ),
     "tree": (
         "Trees",
-        "RelaySGD sums along the links of a tree, on which gossip is slow",
+        "RelaySGD sums along the links of a tree; RelaySGD and Biased-DMT settle where ∇F = −ē, D-PSGD does not",
         "stationarity",
         "rounds",
         "",
