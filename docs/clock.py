@@ -46,8 +46,8 @@ def page(found: dict[str, Any]) -> str:
     middle = float(np.median([case["ratio"]["median"] for case in cases]))
     met = abs(middle - 1) <= found["within"]
     each = sum(case["met"] for case in cases)
-    verdict = f"{'Holds' if met else 'Does not hold'}: in the median measured over predicted seconds are {middle:.3f}, "
-    verdict += f"and {each} of {len(cases)} cases are within {found['within']:.0%} by themselves"
+    verdict = f"{'Holds' if met else 'Does not hold'}: the median of measured over predicted seconds is {middle:.3f}; "
+    verdict += f"{each} of {len(cases)} cases are within {found['within']:.0%}"
     head = ["processes", "case", f"clock, s, {len(cases[0]['predicted'])} rounds", "measured, s", "measured / clock"]
     times = "once" if found["times"] == 1 else f"{found['times']} times"
     words = {"TIMES": times, "MACHINE": found["machine"], "VERDICT": verdict, "WITHIN": f"{found['within']:.0%}"}
@@ -59,7 +59,8 @@ def page(found: dict[str, Any]) -> str:
 
 def _ratio(case: dict[str, Any]) -> str:
     median, low, high = (f"{case['ratio'][key]:.3f}" for key in ("median", "low", "high"))
-    return f"{median} [{low}, {high}]" + ("" if case["met"] else ", **missed**")
+    quartiles = f" [{low}, {high}]" if low != high else ""  # a case that was run once has none
+    return f"{median}{quartiles}" + ("" if case["met"] else ", **missed**")
 
 
 def main() -> None:

@@ -64,7 +64,7 @@ def against(study: Study) -> str:
         verdict = "not told apart" if abs(mean) <= half else "above" if mean > 0 else "below"
         rows.append((f"`{name.split(' ')[0]}`", f"{100 * mean:+.2f} ± {100 * half:.2f}", verdict))
     head = ["method", f"test accuracy less that of {first.split(' ')[0]}, in percentage points", ""]
-    return f"On the same seeds; all intervals hold together at {100 * LEVEL:.0f} %.\n\n" + table(head, rows)
+    return f"Paired by seed; all intervals hold simultaneously at {100 * LEVEL:.0f} %.\n\n" + table(head, rows)
 
 
 def tuned(study: Study) -> str:

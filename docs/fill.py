@@ -13,7 +13,7 @@ import re
 import runpy
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -130,32 +130,53 @@ def guide() -> str:
 
 
 def algorithms() -> str:
-    head = ["name", "sent to each neighbour", "messages", "all-reduces", "queries", "graphs"]
-    return _table([*head, "reference"], [_algorithm(name, kind) for name, kind in ALGORITHMS.items()])
+    head = ["name", "sent to each neighbour", "queries", "network", "reference"]
+    return _table(head, [_algorithm(name, kind) for name, kind in ALGORITHMS.items()])
+
+
+def ranges() -> str:
+    """The hyper-parameters of all algorithms, by their range."""
+    found: dict[str, dict[str, None]] = {}
+    for kind in ALGORITHMS.values():
+        for key, allowed in hyperparameters(kind).items():
+            found.setdefault(str(allowed), {})[key] = None
+    return _table(["range", "hyper-parameters"], [(allowed, _codes(list(keys))) for allowed, keys in found.items()])
 
 
 def equations() -> str:
-    """A section for each algorithm: the docstring of its module, its name in Python and its file."""
+    """Write a section for each algorithm: the docstring of its module, and its name in Python."""
     return "\n\n".join(_section(name, kind) for name, kind in ALGORITHMS.items())
 
 
 def metrics() -> str:
-    return _table(["column", "what it is"], [(f"`{name}`", label.about) for name, label in OURS.items()])
+    return _table(["column", "definition"], [(f"`{name}`", label.about) for name, label in OURS.items()])
+
+
+AGENTS_COMPARED = 24
+SHOWN_OF_A_NETWORK = ("sends", "ρ", "rounds")
+"""Columns of `gossamer networks` that the page has."""
 
 
 def graphs() -> str:
-    return _entries(catalogue.list_kind("networks"))
-
-
-def compared() -> str:
-    """All networks of 24 agents side by side."""
-    head, rows = gs.networks.compare(24).cells
-    return _table(head, [(f"`{row[0]}`", *row[1:]) for row in rows])
+    """Write the table of all networks, the fastest first, with some columns of `gossamer networks`."""
+    entries = {entry["name"]: entry for entry in catalogue.list_kind("networks")}
+    common = [key for key in entries["ring"]["options"] if all(key in one["options"] for one in entries.values())]
+    head, compared = gs.networks.compare(AGENTS_COMPARED).cells
+    known = {row[0]: [row[head.index(title)] for title in SHOWN_OF_A_NETWORK] for row in compared}
+    rows = []
+    for name in [*known, *(name for name in entries if name not in known)]:
+        options = [key for key in entries[name]["options"] if key not in common]
+        numbers = known.get(name, ["–"] * len(SHOWN_OF_A_NETWORK))
+        rows.append((f"`{name}`", _codes(options), entries[name]["about"], *numbers))
+    table = _table(["network", "options", "description", *SHOWN_OF_A_NETWORK], rows)
+    return f"{table}\n\nEvery network also takes {_codes(common)}."
 
 
 def weights() -> str:
-    rows = [(f"`{name}`", (inspect.getdoc(make) or "").splitlines()[0]) for name, make in WEIGHTS.items()]
-    return _table(["weights", "what they are"], rows)
+    first = {name: (inspect.getdoc(make) or "").splitlines()[0] for name, make in WEIGHTS.items()}
+    return _table(
+        ["weights", "definition"], [(f"`{name}`", text.removeprefix("Return ")) for name, text in first.items()]
+    )
 
 
 def splits() -> str:
@@ -187,27 +208,36 @@ def sizes() -> str:
 
 def datasets() -> str:
     entries = catalogue.list_kind("datasets")
-    return _table(["name", "what it is"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
+    return _table(["name", "description"], [(f"`{entry['name']}`", entry["about"]) for entry in entries])
 
 
 def problems() -> str:
-    return _signatures(PROBLEMS)
+    """Write the table of problems, and below it the options of the data, which all but the last share."""
+    named = {name: _keys(make) for name, make in PROBLEMS.items()}
+    data = [keys for keys in named.values() if any(key.startswith("`split") for key in keys)]
+    common = [key for key in data[0] if all(key in keys for keys in data)]
+    shown = {name: [key for key in keys if keys not in data or key not in common] for name, keys in named.items()}
+    rows = [
+        (f"`{name}`", ", ".join(shown[name]), _first(inspect.getdoc(make)).rstrip("."))
+        for name, make in PROBLEMS.items()
+    ]
+    table = _table(["name", "keys, with their defaults", "description"], rows)
+    return f"{table}\n\nAll problems on data also take {', '.join(common)}."
 
 
 def stages() -> str:
-    return _signatures(STAGES)
+    return _table(
+        ["stage", "keys, with their defaults"],
+        [(f"`{n}`", ", ".join(_keys(make)) or "–") for n, make in STAGES.items()],
+    )
 
 
-def _signatures(registry: Mapping[str, Any]) -> str:
-    """What each function of a registry does, and its keys with their defaults."""
-    rows = []
-    for name, make in registry.items():
-        keys = [
-            f"`{key}`" if value.default in (None, value.empty) else f"`{key} = {json.dumps(value.default)}`"
-            for key, value in inspect.signature(make).parameters.items()
-        ]
-        rows.append((f"`{name}`", ", ".join(keys) or "–", _first(inspect.getdoc(make))))
-    return _table(["name", "keys, with their defaults", "what it is"], rows)
+def _keys(make: Any) -> list[str]:
+    """List the keys of a function, with their defaults."""
+    return [
+        f"`{key}`" if value.default in (None, value.empty) else f"`{key} = {json.dumps(value.default)}`"
+        for key, value in inspect.signature(make).parameters.items()
+    ]
 
 
 def compressors() -> str:
@@ -222,30 +252,11 @@ def schedules() -> str:
     return _entries(catalogue.list_kind("schedules"))
 
 
-TOLD_IN = {
-    "networks": "specs.md#network",
-    "oracles": "howto/oracles.md",
-    "compressors": "specs.md#algorithm",
-    "aggregators": "specs.md#algorithm",
-    "problems": "specs.md#problem",
-    "datasets": "specs.md#data-and-paths",
-    "links": "howto/clock.md",
-    "compute-times": "howto/clock.md",
-}
-"""Where what methods run with is described."""
-
-
-def surroundings() -> str:
-    """All that a method runs with, by name."""
-    made = {kind: [entry["name"] for entry in catalogue.list_kind(kind)] for kind in TOLD_IN}
-    return _table(["kind", "names"], [(f"[{kind}]({TOLD_IN[kind]})", _codes(names)) for kind, names in made.items()])
-
-
 def commands() -> str:
     """The commands, each with the first sentence of its help."""
     known: Any = typer.main.get_command(cli.app())
     rows = [(f"`gossamer {name}`", _first(one.help)) for name, one in sorted(known.commands.items())]
-    return _table(["command", "what it does"], rows)
+    return _table(["command", "purpose"], rows)
 
 
 def _first(text: str | None) -> str:
@@ -398,12 +409,12 @@ def digits(value: float, places: int = 3) -> str:
 AGENTS, DIM = 4, 16
 """What is counted on: vectors longer than what holds a number for each agent."""
 
-GRAPHS = {
-    "doubly": "undirected, or with doubly stochastic weights",
-    "row": "directed too; row-stochastic weights",
-    "column": "directed too; column-stochastic weights",
-    "row+column": "directed too; row- and column-stochastic weights",
-    "nothing": "none: a parameter server",
+NETWORKS = {
+    "doubly": "doubly stochastic",
+    "row": "row-stochastic",
+    "column": "column-stochastic",
+    "row+column": "row- and column-stochastic",
+    "nothing": "–",
 }
 
 
@@ -411,10 +422,11 @@ def _algorithm(name: str, kind: type) -> list[str]:
     vectors, thin = _paid(kind, lambda each: each.gossiped // DIM), _paid(kind, lambda each: each.bits / (32 * DIM))
     sent = [*_vectors(vectors, ""), *_vectors(thin, " compressed")]
     sent += {0: [], 1: ["1 number"], AGENTS: ["$n$ numbers"]}[_round(kind, 1).gossiped % DIM]
-    counted = [" and ".join(sent) or "–"]
-    counted += [_paid(kind, lambda each: each.messages), _paid(kind, lambda each: each.reduced // DIM)]
+    messages = _paid(kind, lambda each: each.messages)
+    several = f" in {messages} messages" if messages not in ("1", "–") else ""
+    counted = [" and ".join(sent) + several or "an all-reduce" * bool(_round(kind, 1).reduced)]
     counted += [_paid(kind, lambda each: each.queries) + " and a full gradient" * _round(kind, 1).passes]
-    return [f"[`{name}`](#{name})", *counted, _graphs(kind), _reference(kind)]
+    return [f"[`{name}`](#{name})", *counted, _network(kind), _reference(kind)]
 
 
 def _paid(kind: type, part: Callable[[Cost], float]) -> str:
@@ -431,13 +443,13 @@ def _vectors(number: str, how: str) -> list[str]:
     return [f"{number}{how} vector{'s' * (number != '1')}"] if number != "–" else []
 
 
-def _graphs(kind: type) -> str:
+def _network(kind: type) -> str:
     if kind.lowest is not None:
-        bound = f", all eigenvalues above {Fraction(kind.lowest).limit_denominator(9)}" if kind.lowest > -1 else ""
-        return f"undirected and static, symmetric weights{bound}"
+        bound = f", eigenvalues above {Fraction(kind.lowest).limit_denominator(9)}" if kind.lowest > -1 else ""
+        return f"symmetric, static{bound}"
     if kind.tree:
-        return "trees, static and without losses"
-    return GRAPHS[kind.needs] + (", static and without losses" if kind.static else "")
+        return "tree, static"
+    return NETWORKS[kind.needs] + (", static" if kind.static else "")
 
 
 def _module_doc(kind: type) -> str:
@@ -446,14 +458,16 @@ def _module_doc(kind: type) -> str:
 
 
 def _reference(kind: type) -> str:
-    """The first author and the number, from the last paragraph of an algorithm's file; the whole is in its section."""
+    """Return the first author and the arXiv number; the section of the algorithm has the whole reference."""
     found = re.search(r"Reference: (.*?)\n*$", _module_doc(kind), re.DOTALL)
     if not found:
         return "–"
     text = " ".join(found[1].split())
     first = re.split(r",| and | et al\.|;", text)[0]
+    if first == "this software":
+        return "ours"
     number = re.search(r"arXiv (\d+\.\d+)", text)
-    return first if first == "this software" or not number else f"{first} et al., arXiv {number[1]}"
+    return first.split(". ")[-1] + (f" {number[1]}" if number else "")
 
 
 def _takes(kind: type) -> list[str]:
@@ -472,14 +486,10 @@ def _round(kind: type, count: int) -> Cost:
 
 
 def _section(name: str, kind: type) -> str:
-    settings = ", ".join(f"`{key}` in {allowed}" for key, allowed in hyperparameters(kind).items())
-    settings += "".join(f", and an `{key}`" if key[0] in "aeiou" else f", and a `{key}`" for key in parts(kind))
-    file = f"src/{kind.__module__.replace('.', '/')}.py"
     return (
-        f"## {name}\n\n"
+        f"## {name}\n\n`gs.{kind.__name__}({', '.join(_takes(kind))})`\n\n"
         f"::: {kind.__module__}\n"
-        "    options: { members: false, show_root_heading: false, show_root_toc_entry: false }\n\n"
-        f"`gs.{kind.__name__}({', '.join(_takes(kind))})`, in `{file}`. Hyper-parameters: {settings}."
+        "    options: { members: false, show_root_heading: false }"
     )
 
 
@@ -490,7 +500,7 @@ def _table(head: list[str], rows: list) -> str:
 
 def _entries(entries: list) -> str:
     return _table(
-        ["name", "options", "what it is"], [(f"`{e['name']}`", _codes(e["options"]), e["about"]) for e in entries]
+        ["name", "options", "description"], [(f"`{e['name']}`", _codes(e["options"]), e["about"]) for e in entries]
     )
 
 
@@ -503,10 +513,10 @@ TABLES = {
     for make in (
         *(
             algorithms,
+            ranges,
             equations,
             metrics,
             graphs,
-            compared,
             weights,
             splits,
             spreads,
@@ -515,7 +525,7 @@ TABLES = {
             stages,
             datasets,
         ),
-        *(compressors, aggregators, schedules, surroundings, commands, exits, corollary, local, feedback),
+        *(compressors, aggregators, schedules, commands, exits, corollary, local, feedback),
     )
 }
 NUMBERS: dict[str, Callable[[], str]] = {

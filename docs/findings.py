@@ -10,6 +10,7 @@ import re
 import shutil
 import sys
 import tomllib
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -32,54 +33,42 @@ FIGURES = HERE / "assets" / "reproduction"
 
 ABOUT = {
     "fig1": (
-        "The methods that the paper compares, each tuned with the same budget by the loss at the end, because the "
-        "paper judges by it, and three controls. Under a bias the lowest loss is passed on the way to the floor, so "
-        "this is early stopping, for all methods alike."
+        "All methods are tuned by the loss at the end, which the paper judges by. Under a bias this is early stopping: "
+        "a run passes the lowest loss on the way to its floor."
     ),
     "descent": (
-        "The rounds to a loss of 0.42 from which it stays there, of methods that were tuned for just that, on a grid "
-        "of λ "
-        "that is fine enough to find both valleys: at λ = 1 and near λ = 0.06."
+        "Rounds until the loss stays at or below 0.42, for which all methods are tuned. The grid of λ resolves both "
+        "minima, at λ = 1 and near λ = 0.06."
     ),
     "horizon": (
-        "‖∇F‖² at the end of runs of 2,000, 8,000 and 32,000 rounds, each method tuned anew at each horizon. Methods "
-        "without tracking have a fixed point that depends on their step size, drawn on the right: exact, by Newton's "
-        "method on (I − W)X + η(∇f(X) + e) = 0, at the biases of the first seed. A smaller step brings it as close to "
-        "‖ē‖² as one likes, and takes longer: tracking buys time, not a floor."
+        "‖∇F‖² at the end of runs of 2,000, 8,000 and 32,000 rounds, with methods tuned anew at each horizon. Without "
+        "tracking the fixed point depends on the step size. The right panel shows it exactly, by Newton's method on "
+        "(I − W)X + η(∇f(X) + e) = 0. A smaller step brings it closer to ‖ē‖² and takes longer."
     ),
     "sensitivity": (
-        "The loss at the end against the step size, at one momentum, and the range of step sizes that are stable: "
-        "those around the best that end within 5 % of the way from the start to the lowest end. A step size has two "
-        "units: what a constant gradient moves the model a round (η for Biased-DMT, η/(1 − β) for Momentum "
-        "Tracking), and "
-        "what the newest gradient does (λη, and η)."
+        "A step size is stable if it and all steps between it and the best end within 5 % of the way from the start to "
+        "the lowest end. Steps are compared in two units: the movement by a constant gradient in a round (η for "
+        "Biased-DMT, η/(1 − β) for Momentum Tracking), and the weight of the newest gradient (λη and η)."
     ),
     "fig2": (
-        "Biased-DMT without bias and at five magnitudes, under both readings of when the bias is drawn. Whether the "
-        "bias speeds up the start depends on its direction, which the paper leaves open, so both signs were run. "
-        "Floors "
-        "are ‖ē‖² plus that of ‖∇F + ē‖², which has less noise than ‖∇F‖² and the same mean."
+        "Biases of five magnitudes, drawn once or redrawn at every query, and both signs, since the paper leaves the "
+        "direction open. Floors are computed as ‖ē‖² plus the floor of ‖∇F + ē‖², which has the mean of ‖∇F‖² and less "
+        "noise."
     ),
-    "heterogeneity": (
-        "Biased-DMT as the agents' data go evenly from alike to sorted by label, under an absolute bias, and under the "
-        "largest relative bias that Theorem 1 allows."
-    ),
+    "heterogeneity": "Splits from random (ζ² near 0) to sorted by label, under an absolute and a relative bias.",
     "speedup": (
-        "How far the noise of mini-batches moves the mean model of Biased-DMT, at one step size and momentum, beside "
-        "a run "
-        "with exact gradients. Rows are dealt at random, so that the noise of one agent does not depend on n."
+        "The distance of the mean model from that of a run with exact gradients. Rows are dealt at random, so the "
+        "noise of one agent does not depend on n."
     ),
     "corollary": (
-        "Biased-DMT with the step size and momentum of Corollary 1, on quadratics and from their minimum, so that all "
-        "error is noise, and on graphs that meet its condition on T in the repaired form, T ≥ 16n²κ/ρ² with "
-        "κ = max(1, 1/(4nρ²))."
+        "Quadratics, started at the minimum, so that all error is noise. Only graphs that meet the repaired condition "
+        "T ≥ 16n²κ/ρ² with κ = max(1, 1/(4nρ²)) are tested; a ring meets it in no affordable run."
     ),
-    "topology": "The floor of Biased-DMT on five graphs of 16 agents, at one step size and momentum.",
+    "topology": "Five graphs of 16 agents.",
     "start": (
-        "Biased-DMT on six graphs of 16 agents, tuned on each for the rounds to a loss of 0.43: from V⁰ = g⁰ as in "
-        "Algorithm 1 (cold), from V⁰ = Wᵏg⁰ with k = 1/ρ (warm), and from the mean gradient (mean). Messages, bytes "
-        "and "
-        "seconds on the clock's internet links count the start."
+        "Six graphs of 16 agents, with Biased-DMT tuned on each for the rounds to a loss of 0.43. The tracker starts "
+        "from V⁰ = g⁰ as in Algorithm 1 (cold), from V⁰ = Wᵏg⁰ with k = 1/ρ (warm), or from the mean gradient (mean). "
+        "Messages, bytes and seconds (internet links) include the start."
     ),
 }
 
@@ -106,7 +95,7 @@ def main(run: Path) -> None:
     verdicts = json.loads((run / "verdicts.json").read_text(encoding="utf-8"))
     studies = {name: Study.load(run / name) for name in EXPERIMENTS if (run / name / "study.json").is_file()}
     titles = {name: study.title for name, study in studies.items()}
-    text = HEAD.format(found=counted(verdicts), pictures=pictures(titles), claims=overview(verdicts, titles))
+    text = HEAD.format(found=counted(verdicts), claims=overview(verdicts, titles))
     for stale in FIGURES.glob("*"):
         if stale.name != "robustness.json":  # of another run: docs/robustness.py writes it
             stale.unlink()
@@ -118,13 +107,14 @@ def main(run: Path) -> None:
         draw_horizons(studies["horizon"], run)
     for name, study in studies.items():
         text += section(name, study, [row for row in verdicts if row["experiment"] == name], run)
+    least = 100 * min(row["level"] for row in verdicts if row["level"] is not None)
     judged = (HERE / "templates" / "reproduction-judged.txt").read_text(encoding="utf-8")
-    text += judged + repeated(studies)
+    text += judged.format(settings=chosen(studies), level=f"{least:.4g}") + repeated(studies)
     (HERE / "reproduction.md").write_text(text, encoding="utf-8")
 
 
 def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
-    text = f"\n## {study.title}\n\n{ABOUT[name]} {lengths(study)}\n\n"
+    text = f"\n## {study.title}\n\n{ABOUT[name]}\n\n"
     for stem in SHOWN[name]:  # side by side, where there is room
         file = run / "figures" / f"{stem}.png"
         shutil.copyfile(file, FIGURES / file.name)
@@ -133,7 +123,7 @@ def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
             shutil.copyfile(dark, FIGURES / dark.name)
             picture = drawing.picture(f"{study.title}: {stem}", f"assets/reproduction/{file.name}", "width=450")
         text += f"{picture}\n"
-    text += "\n" * bool(SHOWN[name]) + claims(verdicts) + "\n" + chosen(tomllib.loads(study.spec))
+    text += "\n" * bool(SHOWN[name]) + claims(verdicts)
     if name == "sensitivity":
         text += "\n" + stable(study.step_sizes())
     if name == "start":
@@ -225,7 +215,7 @@ def starts(study: Study) -> str:
             mean, half = interval(np.array(list(runs.arrivals(goal, by).values())) / unit)
             cells.append(f"{mean:.3g} ± {half:.2g}")
         rows.append((variant, f"{study.facts[variant]['gap']:.3g}", *cells))
-    head = ["graph, start", "ρ", "rounds", "messages, the start included", "kB sent by an agent", "seconds"]
+    head = ["graph, start", "ρ", "rounds", "messages", "kB sent by an agent", "seconds"]
     return table(head, rows)
 
 
@@ -248,29 +238,13 @@ def counted(verdicts: list[dict]) -> str:
     return " ".join(lines)
 
 
-def pictures(titles: dict[str, str]) -> str:
-    """The last figure of every experiment that has one, each a link to its section."""
-    shown = {name: SHOWN[name][-1] for name in titles if SHOWN[name]}
-    return "\n\n".join(
-        f"[{tile(titles[name], f'assets/reproduction/{stem}.png')} {titles[name]}](#{slug(titles[name])})"
-        for name, stem in shown.items()
-    )
-
-
-def tile(title: str, file: str) -> str:
-    """Return the picture of a tile, in both forms where there are two."""
-    if (HERE / file.replace(".png", "-dark.png")).is_file():
-        return drawing.picture(title, file, ".tall")
-    return f"![{title}]({file}){{ .tall }}"
-
-
 def overview(verdicts: list[dict], titles: dict[str, str]) -> str:
-    """The verdicts of each experiment; its section says the claims."""
-    rows = [
-        (f"[{title}](#{slug(title)})", " ".join(badge(row["verdict"]) for row in verdicts if row["experiment"] == name))
-        for name, title in titles.items()
-    ]
-    return table(["experiment", "verdicts on its claims"], rows)
+    """Write the table of experiments with the verdict on each claim as its sign."""
+    rows = []
+    for name, title in titles.items():
+        signs = " ".join(SIGNS[row["verdict"]] for row in verdicts if row["experiment"] == name)
+        rows.append((f"`{name}`", f"[{title}](#{slug(title)})", signs))
+    return table(["name", "experiment", "claims"], rows)
 
 
 def slug(title: str) -> str:
@@ -279,12 +253,25 @@ def slug(title: str) -> str:
 
 
 def claims(verdicts: list[dict]) -> str:
-    """Each claim of an experiment with its verdict, what was measured, and what the paper says."""
+    """List the claims of an experiment, each with its verdict, the deciding measurement and the paper's words."""
     return "".join(
-        f"- {badge(row['verdict'])} **{row['claim']}.** Measured: {row['measured']}. *{row['section']}: "
-        f"{row['paper']} It "
-        f"could fail: {row['why'][0].lower()}{row['why'][1:]}*\n"
+        f"- {badge(row['verdict'])} **{row['claim']}.** {measured(row)}. "
+        f"*{row['section']}{'.' if row['section'] == OURS else ': ' + row['paper']}*\n"
         for row in verdicts
+    )
+
+
+MANY = 3
+"""Of a claim with more parts than this, the page shows only those that decide."""
+
+
+def measured(row: dict) -> str:
+    """Return the measurement that decides; verdicts.json has the notes, the levels and all parts."""
+    parts = row["evidence"]["parts"]
+    kept = [p for p in parts if p["decides"]] if len(parts) > MANY else parts
+    text = ", ".join(f"{p['name']} {p['value']:.4g} [{p['low']:.4g}, {p['high']:.4g}]".strip() for p in kept)
+    return f"{row['evidence']['quantity']}: {text}" + (
+        f", the deciding one of {len(parts)}" if len(parts) > MANY else ""
     )
 
 
@@ -295,32 +282,65 @@ def extremes(column: pl.Series) -> tuple[str, str]:
 
 
 def lengths(study: Study) -> str:
-    """How long the runs are, and how many."""
+    """Return the numbers of rounds and seeds, as ranges over variants."""
     rounds = [max(rows["round"].to_list()) for one in study.results.values()
               for _, rows in one.table.group_by("algorithm", "setting")]  # fmt: skip
     seeds = [len(one.seeds) for one in study.results.values()]
     span = [
         f"{min(some):,}" if min(some) == max(some) else f"{min(some):,} to {max(some):,}" for some in (rounds, seeds)
     ]
-    return f"{span[0]} rounds, {span[1]} seeds."
+    return f"{span[0]}; {span[1]}"
 
 
-def chosen(spec: dict) -> str:
-    """What the paper leaves open, and what was taken: the bias, the grids and fixed hyper-parameters."""
-    variants = spec.get("variant", [])
-    stages = [one["oracle"]["stages"] for one in variants if "stages" in one.get("oracle", {})]
-    stages = stages or [spec["oracle"].get("stages", [])]
-    lines = [f"- bias: {'; '.join(dict.fromkeys(_stage(stage) for some in stages for stage in some)) or 'none'}"]
-    if "tuning" in spec:
-        lines.append("- tuning: " + ", ".join(f"{key} {value}" for key, value in spec["tuning"].items()))
-    fixed = [one for one in spec["algorithm"] if len(one) > 1]
-    if fixed and not any(one.get("algorithm") for one in variants):
-        lines.append("- " + "; ".join(", ".join(f"{key} {value}" for key, value in one.items()) for one in fixed))
-    return "What the paper leaves open, and was chosen here:\n\n" + "\n".join(lines) + "\n"
+def chosen(studies: dict[str, Study]) -> str:
+    """Write the table of the choices that the paper leaves open: biases, grids and fixed hyper-parameters."""
+    rows: list[tuple] = []
+    for name, study in studies.items():
+        spec = tomllib.loads(study.spec)
+        several = [spec, *spec.get("variant", [])]
+        stages = [stage for one in several for stage in one.get("oracle", {}).get("stages", [])]
+        rows.append((f"`{name}`", lengths(study), biases(stages), tuned(several), fixed(several)))
+    (usual, _), *_ = Counter(bias for _, _, bias, _, _ in rows).most_common()
+    rows = [(name, runs, "as above" if bias == usual else bias, *rest) for name, runs, bias, *rest in rows]
+    head = table(["name", "rounds; seeds", "bias", "tuned", "fixed"], rows)
+    return f"The bias is {usual}, unless the table has another.\n\n{head}"
 
 
-def _stage(stage: dict) -> str:
-    return ", ".join(f"{key} {value}" if key != "kind" else value for key, value in stage.items())
+def biases(stages: list[dict]) -> str:
+    """Summarise the oracle stages of an experiment, by kind."""
+    texts = []
+    if additive := [stage for stage in stages if stage["kind"] == "additive-bias" and stage["std"]]:
+        numbers = {key: sorted({stage[key] for stage in additive}) for key in ("mean", "std")}
+        spans = {
+            key: " to ".join(f"{x:g}" for x in dict.fromkeys((some[0], some[-1]))) for key, some in numbers.items()
+        }
+        drawn = dict.fromkeys("redrawn" if stage["redraw"] else "drawn once" for stage in additive)
+        texts.append(f"additive with μ {spans['mean']}, σ_e {spans['std']}, {' or '.join(drawn)}")
+    texts += dict.fromkeys(f"relative, δ {one['delta']:g}" for one in stages if one["kind"] == "relative-bias")
+    return "; ".join(texts) or "none"
+
+
+def tuned(several: list[dict]) -> str:
+    """Summarise how an experiment is tuned: the range of η, the values of λ, the settings and the criterion."""
+    given = [one["tuning"] for one in several if "tuning" in one]
+    if not given:
+        return "–"
+    low, high = min(one["eta"][0] for one in given), max(one["eta"][1] for one in given)
+    lams = given[0].get("grids", {}).get("lam")
+    over = f", {len(lams)} values of λ" if lams else ""
+    by = f"rounds to a loss of {given[0]['target']:g}" if "target" in given[0] else f"`{given[0]['criterion']}`"
+    return f"{given[0]['budget']} settings, η from {low:g} to {high:g}{over}, by {by}"
+
+
+def fixed(several: list[dict]) -> str:
+    """List the hyper-parameters that are not tuned; of those that differ between variants, say so."""
+    if any("eta" in one.get("algorithm", {}) for one in several[1:]):
+        return "by variant"
+    kept = [one for one in several[0]["algorithm"] if len(one) > 1]
+    return (
+        "; ".join(f"`{one['name']}` " + ", ".join(f"{k} {v}" for k, v in one.items() if k != "name") for one in kept)
+        or "–"
+    )
 
 
 def stable(tried: pl.DataFrame) -> str:
@@ -344,7 +364,7 @@ def repeated(studies: dict[str, Study]) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in kept.items())
     return (
         "\n## To repeat it\n\n```console\n$ make reproduce\n$ make findings\n```\n\n"
-        f"Made with {versions} on {manifest['machine']['cpu']}. Another CPU rounds differently in the last bits.\n"
+        f"Made with {versions} on {manifest['machine']['cpu']}. Another CPU rounds the last bits differently.\n"
     )
 
 

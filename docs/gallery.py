@@ -18,7 +18,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from gossamer import cli
-from gossamer.cli.init import comment, examples
 from gossamer.metrics import AXES
 from gossamer.results.result import Result
 from gossamer.results.study import Study
@@ -28,79 +27,192 @@ ROOT = HERE.parent
 PAGE, FIGURES, RUNS = HERE / "gallery.md", HERE / "assets" / "gallery", ROOT / "runs" / "gallery"
 
 SHOWN = {
-    "a9a-ring": ("The paper's problem", "grad_norm_sq", "rounds", ""),
-    "compressed": ("Compressed messages", "grad_norm_sq", "bytes", ""),
-    "attacked": ("Attackers", "loss", "rounds", "--across loss"),
-    "private": ("Privacy", "loss", "rounds", ""),
-    "directed": ("Links that go one way", "grad_norm_sq", "rounds", ""),
-    "time-varying": ("A graph that changes every round", "grad_norm_sq", "bytes", ""),
-    "faulty": ("A network that fails", "grad_norm_sq", "rounds", ""),
-    "graphs": ("Graphs by what they cost", "grad_norm_sq", "bytes", "--across consensus"),
-    "tree": ("Sums along a tree", "stationarity", "rounds", ""),
-    "local-steps": ("Local steps", "grad_norm_sq", "bytes", ""),
-    "pseudo-gradients": ("What is no gradient", "grad_norm_sq", "rounds", "--across grad_norm_sq"),
-    "zeroth-order": ("Function values only", "grad_norm_sq", "rounds", ""),
-    "adaptive": ("Adaptive steps", "grad_norm_sq", "rounds", ""),
-    "finite-samples": ("Noise that vanishes", "grad_norm_sq", "queries", ""),
-    "saga": ("A table of gradients", "grad_norm_sq", "rounds", ""),
-    "digits-neural": ("A neural network", "accuracy", "rounds", ""),
-    "digits-cnn": ("Convolutions", "accuracy", "rounds", ""),
-    "own-data": ("Your own table", "loss", "rounds", ""),
-    "own-network": ("Your own network", "loss", "rounds", ""),
-    "own-parts": ("Your own parts", "farthest", "rounds", "--with examples/own_parts.py"),
-    "quadratic": ("Quadratics, for certificates", "grad_norm_sq", "rounds", ""),
+    "a9a-ring": (
+        "The paper's problem",
+        "a9a sorted by label over a ring of 20 agents, with an absolute bias that is drawn once for each agent",
+        "grad_norm_sq",
+        "rounds",
+        "",
+    ),
+    "compressed": (
+        "Compressed messages",
+        "A tenth of the coordinates in each message: BEER, MoTEF and DoCoM reach a stationary point, CHOCO-SGD stalls",
+        "grad_norm_sq",
+        "bytes",
+        "",
+    ),
+    "attacked": (
+        "Attackers",
+        "A growing share of the agents sends ten times its model: robust aggregation against plain averages",
+        "loss",
+        "rounds",
+        "--across loss",
+    ),
+    "private": (
+        "Privacy",
+        "Clipped sample gradients under Gaussian noise: the smaller ε, the less accurate the model",
+        "loss",
+        "rounds",
+        "",
+    ),
+    "directed": (
+        "Directed graphs",
+        "Methods that track settle exactly where ∇F = −ē, as on undirected graphs; SGP settles near that point",
+        "grad_norm_sq",
+        "rounds",
+        "",
+    ),
+    "time-varying": (
+        "Time-varying graphs",
+        "One neighbour a round, in turn or at random: the floor of the static graph for a quarter of its bytes",
+        "grad_norm_sq",
+        "bytes",
+        "",
+    ),
+    "faulty": (
+        "Failures",
+        "Links fail, agents sleep, or agents gossip in every fifth round: Biased-DMT loses time, but no accuracy",
+        "grad_norm_sq",
+        "rounds",
+        "",
+    ),
+    "graphs": (
+        "Graphs by cost",
+        "One method on nine graphs, by bytes",
+        "grad_norm_sq",
+        "bytes",
+        "--across consensus",
+    ),
+    "tree": (
+        "Trees",
+        "RelaySGD sums along the links of a tree; RelaySGD and Biased-DMT settle where ∇F = −ē, D-PSGD does not",
+        "stationarity",
+        "rounds",
+        "",
+    ),
+    "local-steps": (
+        "Local steps",
+        "Ten local steps between two messages; Local Biased-DMT and K-GT correct the drift",
+        "grad_norm_sq",
+        "bytes",
+        "",
+    ),
+    "pseudo-gradients": (
+        "Pseudo-gradients",
+        "Compressed gradients and local steps leave a floor that tracking does not remove; EF21 leaves none",
+        "grad_norm_sq",
+        "rounds",
+        "--across grad_norm_sq",
+    ),
+    "zeroth-order": (
+        "Zeroth order",
+        "Forward differences with three step sizes h: the floor of ‖∇F‖² falls as h²",
+        "grad_norm_sq",
+        "rounds",
+        "",
+    ),
+    "adaptive": (
+        "Adaptive steps",
+        "GT-Adam reaches a stationary point; decentralized AMSGrad and AdamW settle a little off it, as D-PSGD does",
+        "grad_norm_sq",
+        "rounds",
+        "",
+    ),
+    "finite-samples": (
+        "Variance reduction",
+        "GT-SARAH and GT-SVRG take full gradients now and then, and fall below the noise floor of GT-DSGD",
+        "grad_norm_sq",
+        "queries",
+        "",
+    ),
+    "saga": (
+        "SAGA",
+        "A table of each sample's last gradient removes the noise floor without full gradients",
+        "grad_norm_sq",
+        "rounds",
+        "",
+    ),
+    "digits-neural": (
+        "A neural network",
+        "A perceptron on handwritten digits: ten agents on an exponential graph, two labels each",
+        "accuracy",
+        "rounds",
+        "",
+    ),
+    "digits-cnn": (
+        "Convolutions",
+        "A small convolutional network on the same data",
+        "accuracy",
+        "rounds",
+        "",
+    ),
+    "own-data": (
+        "Your own table",
+        "A CSV file in which a column names the agent of each row",
+        "loss",
+        "rounds",
+        "",
+    ),
+    "own-network": (
+        "Your own network",
+        "A list of links in a file",
+        "loss",
+        "rounds",
+        "",
+    ),
+    "own-parts": (
+        "Your own parts",
+        "An algorithm, an oracle, a network and a metric of your own, tuned and compared",
+        "farthest",
+        "rounds",
+        "--with examples/own_parts.py",
+    ),
+    "quadratic": (
+        "Certificates",
+        "Step sizes that Theorem 1 admits: `gossamer certify examples/quadratic.toml` checks every inequality",
+        "grad_norm_sq",
+        "rounds",
+        "",
+    ),
 }
-"""The examples in the order of the page: a title, what is drawn against what, and what the command takes besides."""
+"""The examples in the order of the page: title, caption, the metric and the x-axis of the figure, more options."""
 
 HEAD = """# Gallery
 
 <!-- Written by docs/gallery.py, `make gallery`: change that file, not this page. -->
 
-Every example with its command and what is drawn from its result. `gossamer init --example NAME` copies one, with the
-data that it needs. Step sizes are stable, and tuned only where the spec has a `[tuning]`: these are illustrations, not
-contests. [Fashion-MNIST](deep.md) and [training with PyTorch](training.md) have pages of their own.
+Every example with what is drawn from its result. `gossamer run examples/NAME.toml` runs the example NAME, with the
+options shown, if any; `gossamer init --example NAME` copies it with its data. A comment at the top of each file says
+more. Step sizes are stable, and tuned only where the spec has a `[tuning]`: these are illustrations, not contests.
 
 <div class="gallery" markdown>
 {tiles}
 </div>
 """
 
-SECTION = """
-## {title} {{ #{name} }}
-
-{about}
-
-{picture}
-
-```console
-{command}
-```
-"""
+TILE = """{picture} **{title}.** {caption}. `{command}`
+{{ #{name} }}"""
 
 
 def main(names: list[str]) -> None:
-    known = examples()
     FIGURES.mkdir(parents=True, exist_ok=True)
     os.chdir(ROOT)
     if not names or "tutorial" in names:
         draw_the_tutorial()
-    tiles, sections = [], []
-    for name, (title, metric, x, more) in SHOWN.items():
-        command = f"gossamer run examples/{name}.toml {more}".strip()
+    tiles = []
+    for name, (title, caption, metric, x, more) in SHOWN.items():
         if not names or name in names:
-            run(command, RUNS / name)
+            run(f"gossamer run examples/{name}.toml {more}".strip(), RUNS / name)
             curves = Study.load(RUNS / name).curves()
             last = list(curves.values())[-1]  # of several variants, the one that is furthest from the first
             drawing.save(last.plot(metric, x).figure, FIGURES / f"{name}.png")
             drawing.save(drawn_small(last, metric, x), FIGURES / f"{name}-small.png")
             print(name, flush=True)
-        picture = drawing.picture(title, f"assets/gallery/{name}.png", "width=480")
         small = drawing.picture(title, f"assets/gallery/{name}-small.png", "loading=lazy")
-        tiles.append(f"[{small} {title}](#{name})")
-        sections.append(
-            SECTION.format(name=name, title=title, picture=picture, about=comment(known[name]), command=command)
-        )
-    PAGE.write_text(HEAD.format(tiles="\n\n".join(tiles)) + "".join(sections), encoding="utf-8")
+        picture = f"[{small}](assets/gallery/{name}.png)"
+        command = f"{name} {more}".strip()
+        tiles.append(TILE.format(name=name, title=title, picture=picture, caption=caption, command=command))
+    PAGE.write_text(HEAD.format(tiles="\n\n".join(tiles)), encoding="utf-8")
 
 
 def drawn_small(result: Result, metric: str, x: str) -> Figure:

@@ -110,21 +110,16 @@ def against(curves: dict[str, Curves]) -> str:
 
 
 def in_words(curves: dict[str, Curves]) -> str:
-    """What the tables say of ours, whichever way it is."""
+    """Say in a sentence how ours compares with each of the others."""
     ours, said = curves[OURS], []
     for name in (FIRST, "D-PSGD, AdamW inside", "D-PSGD, 16 local steps"):
         mean, half = difference(curves[name].loss[:, -1], ours.loss[:, -1], paired=True)
         share = ours.sent[:, -1].mean() / curves[name].sent[:, -1].mean()
-        word = "is not told apart from that of" if not abs(mean) > half else "is below" if mean < 0 else "is above"
-        said.append(f"its loss at the end {word} {name}, with {share:.2g} times the bytes")
+        word = "not told apart from" if not abs(mean) > half else "below" if mean < 0 else "above"
+        said.append(f"{word} *{name}* with {share:.2g} times the bytes")
     (best, _) = min(curves.items(), key=lambda pair: pair[1].loss[:, -1].mean())
     favour = "It has the lowest mean loss of all." if best == OURS else f"The lowest mean loss is that of {best}."
-    return f"Of {OURS}: {'; '.join(said)}. {favour}\n"
-
-
-def kinds(found: dict[str, Any], curves: dict[str, Curves]) -> str:
-    rows = [(name, *(shown(c.losses[:, -1, k]) for k in range(c.losses.shape[2]))) for name, c in curves.items()]
-    return table(["", *found["facts"]["kinds"]], rows)
+    return f"The loss of *{OURS}* is {'; '.join(said)}. {favour}\n"
 
 
 def tuned(found: dict[str, Any]) -> str:
@@ -132,9 +127,11 @@ def tuned(found: dict[str, Any]) -> str:
     for name, tuning in found["tuning"].items():
         chosen, rates = tuning["chosen"], [one["lr"] for one in tuning["tried"]]
         edge = "yes" if chosen["lr"] in (min(rates), max(rates)) else "no"
-        values = ", ".join(f"{_short(one)}: {one['loss']:.3f}" for one in tuning["tried"])
-        rows.append((name, _short(chosen), edge, values))
-    head = ["", "chosen", "rate at an edge", "tried: loss of the mean model at the end"]
+        losses = sorted(one["loss"] for one in tuning["tried"])
+        rows.append(
+            (name, _short(chosen), f"{min(rates):g} to {max(rates):g}", edge, f"{losses[0]:.3f} to {losses[-1]:.3f}")
+        )
+    head = ["", "chosen rate", "tried rates", "at an edge", "losses"]
     return table(head, rows)
 
 
@@ -158,26 +155,25 @@ def page(found: dict[str, Any]) -> str:
     text += f"\n{picture}\n"
     text += f"\n## At the end\n\n{in_words(curves)}\n{ends(curves)}"
     text += (
-        "\nSeconds are of training alone, without the looks at the loss. Methods take turns of "
-        f"{facts['every']} steps in one run, so that whatever else the machine does slows all of them. The four "
-        f"processes share {facts['cores']} cores, and messages go over the loopback interface, where bytes are cheap: "
-        f"on a real network the first panel matters more. {_load(facts)}\n"
+        f"\nSeconds are those of training, without evaluation. Methods take turns of {facts['every']} steps in one "
+        f"run. The four processes share {facts['cores']} cores and send over the loopback interface, where bytes are "
+        f"cheap: on a real network the first panel matters more. {_load(facts)}\n"
     )
-    text += f"\n## {OURS} less the others\n\nOn the same seeds, each interval of {100 * LEVEL:.0f} %.\n\n"
+    text += f"\n## {OURS} less the others\n\nPaired by seed, each interval of {100 * LEVEL:.0f} %.\n\n"
     text += against(curves)
     text += (
-        "\nWhere bytes are equal, the others are in the middle of their runs, with a rate that has not fallen yet: a "
-        "shorter run that ends there, with a schedule of its own, may have a lower loss; it was not run.\n"
+        "\nAt equal bytes the others are in the middle of their runs, before their rate falls. A shorter run with its "
+        "own schedule may have a lower loss; it was not run.\n"
     )
-    text += f"\n## By kind of text\n\n{kinds(found, curves)}"
     text += f"\n## How they were tuned\n\n{tuned(found)}"
-    text += "\nWhere the rate that was chosen is at an edge of those that were tried, a better one may lie beyond it.\n"
-    text += "The rates of all methods were moved up once, after a trial in which DDP was best at its highest.\n"
+    text += "\nBeyond a rate at an edge there may be a better one. The rates of all methods were raised once, after a "
+    text += "trial in which DDP was best at its highest.\n"
     text += "\n## To repeat it\n\n```console\n$ make language\n```\n\n"
     text += (
-        f"Made with Python {facts['python']}, whose own text it is, and PyTorch {facts['torch']}; other versions of "
+        f"Made with Python {facts['python']}, whose text it is, and PyTorch {facts['torch']}, in "
+        f"{facts['minutes']:.0f} minutes. Other versions of Python have other text.\n"
     )
-    return text + f"Python have other text. It took {facts['minutes']:.0f} minutes.\n"
+    return text
 
 
 def _load(facts: dict[str, Any]) -> str:

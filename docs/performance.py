@@ -44,14 +44,18 @@ def page(bench: dict[str, Any]) -> str:
         parts.append(
             _table([title[0].upper() + title[1:], f"{contest['unit']}/s", f"times {contest['reference']}"], rows)
         )
-    parts.append("## How it grows\n\nMicroseconds of a round on random logistic losses, batch 16, 50 rows an agent.\n")
-    for growth in bench["growths"]:
-        rows = [
-            [f"{size:,}", _spread(time, ",.0f")]
-            for size, time in zip(growth["values"], growth["microseconds"], strict=True)
+    parts.append("## Scaling\n\nMicroseconds of a round on random logistic losses, batch 16, 50 rows an agent.\n")
+    rows = [
+        [
+            growth["size"],
+            ", ".join(f"{size:,}" for size in growth["values"]),
+            ", ".join(f"{time['median']:,.0f}" for time in growth["microseconds"]),
+            f"{growth['slope']:.2f}",
         ]
-        parts.append(_table([f"{growth['size']} (log-log slope {growth['slope']:.2f})", "µs"], rows))
-    parts.append("## Starting\n\nSeconds of CPU, each in a process of its own, from its start to its end.\n")
+        for growth in bench["growths"]
+    ]
+    parts.append(_table(["growing", "values", "µs, medians", "log-log slope"], rows))
+    parts.append("## Starting\n\nSeconds of CPU of a process from start to end.\n")
     parts.append(_table(["", "CPU s"], [[name, _spread(value)] for name, value in bench["starts"].items()]))
     return "\n".join(parts) + WHY
 

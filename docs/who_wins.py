@@ -651,14 +651,19 @@ def drawn_bias(found: dict[str, Any]) -> Figure:
 
 
 def tally(found: dict[str, Any], target: bool) -> str:
-    """Return the table of who is ahead, by noise and unit."""
+    """Return the table of who is ahead, by noise and unit; at the target with the advantages."""
     rows = []
     for noise in NOISES:
         cells = [cell for cell in picked(found, noise=noise) if not (target and cell["bias"])]
-        sides = {unit: [side(verdict(found, cell, unit, target, METHODS)) for cell in cells] for unit in UNITS}
-        counts = [" / ".join(str(each.count(one)) for one in ("ours", "tie", "others")) for each in sides.values()]
-        rows.append((f"{noise:g}", *counts, *([sides["rounds"].count("none")] if target else [])))
-    return table(["σ²", *UNITS, *(["nobody arrives, by rounds"] if target else [])], rows)
+        row: list[Any] = [f"{noise:g}"]
+        for unit in UNITS:
+            sides = [side(verdict(found, cell, unit, target, METHODS)) for cell in cells]
+            row.append(" / ".join(str(sides.count(one)) for one in ("ours", "tie", "others")))
+            if target and len(values := gains(found, unit, True, noise=noise, bias=0.0)):
+                row[-1] += f"; {spread(values)}"
+        if not target or len(gains(found, "rounds", True, noise=noise, bias=0.0)):
+            rows.append(tuple(row))
+    return table(["σ²", *UNITS], rows)
 
 
 def gains(found: dict[str, Any], unit: str, target: bool = False, **wanted: Any) -> np.ndarray:
@@ -669,19 +674,6 @@ def gains(found: dict[str, Any], unit: str, target: bool = False, **wanted: Any)
 
 def spread(values: np.ndarray) -> str:
     return f"{_times(float(np.median(values)))} ({_times(float(values[0]))} to {_times(float(values[-1]))})"
-
-
-def best_of_each(found: dict[str, Any]) -> str:
-    """Return the table of how often each method is among the best, and alone."""
-    rows = []
-    for name in METHODS:
-        row: list[Any] = [name]
-        for target, unit in itertools.product((False, True), UNITS[:2]):
-            cells = [cell for cell in found["cells"] if not (target and cell["bias"])]
-            won = [winners(verdict(found, cell, unit, target, METHODS)) for cell in cells]
-            row.append(f"{sum(name in one for one in won)}, {sum(one == [name] for one in won)} alone")
-        rows.append(tuple(row))
-    return table(["", "error, rounds", "error, bytes", "target, rounds", "target, bytes"], rows)
 
 
 def warm_table(found: dict[str, Any]) -> str:
@@ -731,16 +723,13 @@ def over_ours(found: dict[str, Any], name: str, **wanted: Any) -> np.ndarray:
 
 
 def momentum_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return what λ does in cells with noise and without bias."""
+    """Return the best λ, and the errors of other methods over its error, in cells with noise and without bias."""
     rows = []
     graphs: list[str] = list(found["graphs"])
     for noise, graph, zeta in itertools.product(NOISES[1:], graphs, PROFILED):
         (cell,) = picked(found, graph=graph, noise=noise, zeta=zeta, bias=0.0)
         error, _, exponent = cell["rounds"]["Biased-DMT"]
-        lam, one = STEP**exponent, profile_of(found, "Biased-DMT", graph, noise, zeta)
-        pairs = zip(one["lam"], one["error"], strict=True)
-        flat = [lam, *(at for at, found_ in pairs if found_ is not None and found_ <= MARGIN * error)]
-        row = {"graph": graph, "noise": noise, "zeta": zeta, "lam": lam, "flat": f"{min(flat):.2g} to {max(flat):.2g}"}
+        row = {"noise": noise, "zeta": zeta, "lam": STEP**exponent}
         row |= {name: cell["rounds"][name][0] / error for name in ("GNSD", "GT-DSGD")}
         for name in CONTROLS:
             errors = profile_of(found, name, graph, noise, zeta)["error"]
@@ -750,13 +739,13 @@ def momentum_rows(found: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def momentum_table(rows: list[dict[str, Any]]) -> str:
-    columns = ("GNSD", "GT-DSGD", *CONTROLS)
-    shown = [
-        (f"{row['noise']:g}", row["graph"], f"{row['lam']:.2g}", row["flat"], *(_times(row[key]) for key in columns))
-        for row in rows
-        if row["zeta"] == SHOWN_ZETA
-    ]
-    return table(["σ²", "graph", "best λ", "ties with it", "GNSD, λ = 1", *columns[1:]], shown)
+    columns, shown = ("GNSD", "GT-DSGD", *CONTROLS), []
+    for noise in NOISES[1:]:
+        own = [row for row in rows if (row["noise"], row["zeta"]) == (noise, SHOWN_ZETA)]
+        lams = dict.fromkeys(f"{lam:.2g}" for lam in (min(r["lam"] for r in own), max(r["lam"] for r in own)))
+        spreads = [spread(np.sort([row[name] for row in own])) for name in columns]
+        shown.append((f"{noise:g}", " to ".join(lams), *spreads))
+    return table(["σ²", "best λ", "GNSD, λ = 1", *columns[1:]], shown)
 
 
 def limits_table(found: dict[str, Any]) -> str:
@@ -768,25 +757,12 @@ def limits_table(found: dict[str, Any]) -> str:
     return table(["", "‖∇F‖ at the start", *DIRECTIONS], rows)
 
 
-def floors_table(found: dict[str, Any]) -> str:
-    """Return predicted and found floors for errors of the agents' own, by n."""
-    rows = []
-    for one in found["bias"]["points"]:
-        if one["direction"] == "random" and one["own"] == OWN[-1]:
-            mean, half = interval(np.array(one["floors"])) if len(one["floors"]) > 1 else (math.nan, math.nan)
-            shown = "–" if math.isnan(mean) else f"{mean:.3g} ± {half:.1g}"
-            sizes = (one["data"], one["agents"], f"{one['common']:g}", f"{one['own']:g}")
-            rows.append((*sizes, f"{one['predicted']:.3g}", shown, f"{len(one['floors'])} of {one['draws']}"))
-    return table(["", "n", "‖μ‖", "√d σ_e", "predicted", "found", "draws with a floor"], rows)
-
-
-def runs_table(found: dict[str, Any]) -> str:
-    rows = []
+def runs_in_words(found: dict[str, Any]) -> str:
+    """Return the ends of the runs over ‖ē‖², by data, as their range over the errors that were tried."""
+    ends: dict[str, list[float]] = {}
     for one in found["bias"]["runs"]:
-        mean, half = interval(np.array(one["floors"]) / np.array(one["squares"]))
-        sizes = (one["data"], one["direction"], f"{one['common']:g}", f"{one['own']:g}", f"{one['predicted']:.3g}")
-        rows.append((*sizes, f"{np.mean(one['floors']):.3g}", f"{mean:.3f} ± {half:.1g}"))
-    return table(["", "direction", "‖μ‖", "√d σ_e", "predicted", "end of the run", "end over ‖ē‖²"], rows)
+        ends.setdefault(one["data"], []).append(float(np.mean(np.array(one["floors"]) / np.array(one["squares"]))))
+    return ", ".join(f"{min(values):.2f} to {max(values):.2f} on {data}" for data, values in ends.items())
 
 
 def holds_prediction(one: dict[str, Any]) -> bool:
@@ -799,16 +775,15 @@ def in_short(found: dict[str, Any]) -> str:
     rounds, sent = (count_sides(found, unit, METHODS, bias=0.0) for unit in ("rounds", "bytes"))
     most = count_sides(found, "rounds", METHODS, bias=BIASES[-1])
     noisy = {noise: gains(found, "rounds", noise=noise, bias=0.0) for noise in NOISES[1:]}
+    leads = ", ".join(f"{np.median(values):.2f} at σ² = {noise:g}" for noise, values in noisy.items())
     return (
-        f"- Without bias, by rounds, Biased-DMT is ahead in {rounds['ours']} of {sum(rounds.values())} cells, ties in "
-        f"{rounds['tie']} and is behind in {rounds['others']}.\n"
-        f"- By bytes it is ahead in {sent['ours']}, ties in {sent['tie']} and is behind in {sent['others']}: there "
-        "D-PSGD, which sends half as much, is the best where agents are alike or noise rules.\n"
-        "- Its lead shrinks as noise grows: the best of the others has "
-        + ", ".join(f"{np.median(values):.2f} times its error at σ² = {noise:g}" for noise, values in noisy.items())
-        + " (medians).\n"
-        f"- With a bias of σ_f² = {BIASES[-1]:g} it is ahead in {most['ours']}, ties in {most['tie']} and is behind in "
-        f"{most['others']} of {sum(most.values())} cells.\n"
+        f"- **By rounds, without bias**, Biased-DMT is ahead in {rounds['ours']} of {sum(rounds.values())} cells, ties "
+        f"in {rounds['tie']} and is behind in {rounds['others']}.\n"
+        f"- **By bytes** it is ahead in {sent['ours']}, ties in {sent['tie']} and is behind in {sent['others']}. "
+        "D-PSGD, which sends half as much, is best where agents are alike or noise dominates.\n"
+        f"- **Its lead shrinks as noise grows.** The median error of the best other method over its error is {leads}.\n"
+        f"- **With a bias** of σ_f² = {BIASES[-1]:g} it is ahead in {most['ours']}, ties in {most['tie']} and is "
+        f"behind in {most['others']} of {sum(most.values())} cells.\n"
     )
 
 
@@ -853,13 +828,6 @@ def page(found: dict[str, Any]) -> str:
             exact=f"{EXACT:g}",
             each=len(picked(found, noise=0.0)),
             error_tally=tally(found, False),
-            error_gains=table(
-                ["σ²", *(f"σ_f² = {bias:g}" for bias in BIASES)],
-                [
-                    (f"{noise:g}", *(spread(gains(found, "rounds", noise=noise, bias=bias)) for bias in BIASES))
-                    for noise in NOISES
-                ],
-            ),
             lam_quiet=f"{quiet[0]:.2g} and {quiet[-1]:.2g}",
             lam_noisy=f"{noisy[0]:.2g} and {noisy[-1]:.2g}",
             lam_one=int((quiet == 1).sum() + (noisy == 1).sum()),
@@ -874,21 +842,12 @@ def page(found: dict[str, Any]) -> str:
             start_after=start[1]["ours"],
             start_behind=start[1]["others"],
             cells=len(every),
-            unbiased=len(picked(found, bias=0.0)),
             d_psgd=table(
                 ["σ²", "by rounds", "by bytes"],
                 [(f"{noise:g}", *(d_psgd_limit(found, noise, unit) for unit in UNITS[:2])) for noise in NOISES],
             ),
-            among=best_of_each(found),
             target=f"{TARGET:g}",
             target_tally=tally(found, True),
-            target_gains=table(
-                ["σ²", *UNITS],
-                [
-                    (f"{noise:g}", *(spread(gains(found, unit, True, noise=noise, bias=0.0)) for unit in UNITS))
-                    for noise in reached
-                ],
-            ),
             unreached=f"{NOISES[len(reached)]:g}",
             warm=warm_table(found),
             zeta=f"{SHOWN_ZETA:g}",
@@ -905,13 +864,12 @@ def page(found: dict[str, Any]) -> str:
             limits=limits_table(found),
             sure=len(sure),
             held=sum(holds_prediction(one) for one in sure),
-            floors=floors_table(found),
             ring=CROWDS[1],
             lam=f"{LAM:g}",
             data_runs=" and ".join(
                 f"{steps:,} rounds with η = {eta:g} on {data}" for data, (_, _, eta, steps) in DATA.items()
             ),
-            runs=runs_table(found),
+            runs=runs_in_words(found),
         )
     )
 

@@ -142,7 +142,7 @@ def test_fashion_mnist_runs_on_a_sample_and_its_page_is_written(run, tmp_path, m
     assert tried.rows() == [(name, 4, 1) for name in right]
     monkeypatch.syspath_prepend(EXAMPLES.parent / "docs")
     text = runpy.run_path(str(EXAMPLES.parent / "docs" / "deep.py"))["page"](study)
-    assert "A perceptron of 25,450 parameters on Fashion-MNIST, whose 1,000 images" in text
+    assert "A perceptron of 25,450 parameters on Fashion-MNIST. Its 1,000 images" in text
     assert all(f"| {name} | eta=" in text for name in right)
     assert "| `d-psgd` | " in text
 

@@ -75,8 +75,12 @@ def found():
 def test_the_page_of_findings_says_what_was_found():
     assert [row["claim"] for row in found()] == [claim.claim for claim in CLAIMS]
     written = (DOCS / "reproduction.md").read_text(encoding="utf-8")
-    for row in found():
-        assert f"{row['verdict']}</span> **{row['claim']}.** Measured: {row['measured']}. *{row['section']}:" in written
+    lines = [line for line in written.splitlines() if line.startswith("- <span")]
+    for line, row in zip(lines, found(), strict=True):
+        (part,) = (part for part in row["evidence"]["parts"] if part["decides"])
+        assert f"{row['verdict']}</span> **{row['claim']}.** {row['evidence']['quantity']}:" in line
+        assert f"{part['name']} {part['value']:.4g} [{part['low']:.4g}, {part['high']:.4g}]" in line
+        assert f"*{row['section']}" in line
 
 
 @pytest.mark.slow

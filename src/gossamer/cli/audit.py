@@ -1,10 +1,24 @@
 """gossamer audit."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from gossamer.cli.shared import AsJSON, Cache, SpecFile, With, app, load_own, progress, resumable, say, say_json
+from gossamer.cli.shared import (
+    AsJSON,
+    Cache,
+    Out,
+    SpecFile,
+    With,
+    app,
+    load_own,
+    output_directory,
+    progress,
+    resumable,
+    say,
+    say_json,
+)
 
 
 @app.command()
@@ -12,13 +26,15 @@ def audit(
     spec: SpecFile,
     rounds: Annotated[int, typer.Option(help="At how many rounds of a run to measure.")] = 10,
     queries: Annotated[int, typer.Option(help="How often each agent's query is repeated there.")] = 64,
+    out: Out = None,
     own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
     """Measure the constants of a spec's oracle, M_f, σ_f² and σ², along its runs, beside the stated ones.
 
-    The exit code is 0 whether or not the theory's assumption holds; the output says whether it does.
+    Open hyper-parameters are first chosen by the spec's [tuning], as `gossamer tune` does; a finished run's are used
+    again. The exit code is 0 whether or not the theory's assumption holds; the output says whether it does.
 
     Examples:
 
@@ -28,10 +44,16 @@ def audit(
     """
     load_own(own)
     from gossamer.experiments import audit as auditing
+    from gossamer.experiments import running, tuning
     from gossamer.specs.spec import Spec
 
+    given = Spec.read(spec)
     with resumable():
-        found = auditing.audit(Spec.read(spec), rounds=rounds, queries=queries, progress=progress())
+        is_open = any(candidate.open for one in given.each(Spec.parts).values() for candidate in one.candidates)
+        if is_open and given.tuning is not None:
+            table = running.tune_spec(given, output_directory(out, Path("runs") / spec.stem), progress=progress())
+            given = Spec.of(tuning.apply_tuning(given, table))
+        found = auditing.audit(given, rounds=rounds, queries=queries, progress=progress())
     if as_json:
         say_json(found.asdict())
     else:
