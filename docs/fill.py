@@ -180,7 +180,7 @@ def weights() -> str:
 
 
 def splits() -> str:
-    return _table(["split", "who holds what"], [(f"`{name}`", about) for name, about in SPLITS.items()])
+    return _table(["split", "rows of an agent"], [(f"`{name}`", about) for name, about in SPLITS.items()])
 
 
 SPREAD_OVER = (
@@ -203,7 +203,7 @@ def spreads() -> str:
 
 
 def sizes() -> str:
-    return _table(["sizes", "how many rows each"], [(f"`{name}`", about) for name, about in SIZES.items()])
+    return _table(["sizes", "number of rows"], [(f"`{name}`", about) for name, about in SIZES.items()])
 
 
 def datasets() -> str:

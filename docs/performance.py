@@ -19,21 +19,11 @@ WHY = (HERE / "templates" / "performance-why.txt").read_text(encoding="utf-8")
 
 def page(bench: dict[str, Any]) -> str:
     parts = [HEAD.format(machine=bench["machine"])]
-    parts.append("## Aims\n")
-    parts.append(
-        _table(
-            ["", "measured", "aim", ""],
-            [
-                [
-                    aim["text"],
-                    _spread(aim["ratio"]),
-                    f"{'at least' if aim['least'] else 'at most'} {aim['bound']:g}",
-                    "met" if aim["met"] else "**missed**",
-                ]
-                for aim in bench["aims"]
-            ],
-        )
-    )
+    missed = [aim for aim in bench["aims"] if not aim["met"]]
+    text = f"{len(bench['aims']) - len(missed)} of {len(bench['aims'])} aims were met."
+    bounds = [f"{'at least' if aim['least'] else 'at most'} {aim['bound']:g}" for aim in missed]
+    lines = [f"{aim['text']}: {_spread(aim['ratio'])}, aim {bound}" for aim, bound in zip(missed, bounds, strict=True)]
+    parts.append(f"**{text}**" + (f" Missed: {'; '.join(lines)}." if missed else "") + "\n")
     parts.append("## Contests\n")
     for contest in bench["contests"]:
         rows = [
