@@ -230,19 +230,19 @@ def test_the_simplest_has_the_fewest_numbers_and_parts_then_the_least_state_and_
 
 def test_methods_that_do_not_suit_are_left_out_with_the_reason():
     choices = search(degree=2)
-    named = {name for name in choices.methods if name in left_out(choices)}
+    named = {name for name in choices.names if name in left_out(choices)}
     assert not named
     assert "directed graphs" in left_out(choices)["push-pull"]
     assert "attackers" in left_out(choices)["robust-dsgd"]
     assert "that of d-psgd" in left_out(choices)["biased-dsgd"]
-    assert {graph["name"] for graph in choices.graphs} >= {"ring", "base-graph"}
+    assert {graph["name"] for graph in choices.networks} >= {"ring", "base-graph"}
     attacked = {"network": {"name": "complete", "attack": {"agents": [0]}}}
-    assert "robust-dsgd" in search(**attacked).methods
+    assert "robust-dsgd" in search(**attacked).names
     directed = {"network": {"name": "directed-ring"}}
     choices = search(**directed)
-    assert [graph["name"] for graph in choices.graphs] == ["directed-ring"]
-    assert "push-pull" in choices.methods
-    first = {way.algorithm["name"] for name in choices.methods if (way := choices.first_form(name)) is not None}
+    assert [graph["name"] for graph in choices.networks] == ["directed-ring"]
+    assert "push-pull" in choices.names
+    first = {way.algorithm["name"] for name in choices.names if (way := choices.first_form(name)) is not None}
     assert "push-pull" in first
     assert "d-psgd" not in first
     assert "doubly stochastic" in left_out(choices)["d-psgd"]

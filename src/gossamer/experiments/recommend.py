@@ -162,10 +162,8 @@ def recommend(
     folder = None if out is None else Path(out)
     with open_directory(folder, asked) as store, reporting(progress) as report:
         say = say or (lambda text: saying(report, "recommend")(text, aside=True))
-        search = Search(asked, goal, **tries, seeds=seeds, seed=seed, store=store, report=report, say=say)
-        if given.tuning is not None:
-            search.ends = given.tuning.eta
-        found = search.run()
+        ends = [] if given.tuning is None else given.tuning.eta
+        found = Search(asked, goal, store, **tries, seeds=seeds, seed=seed, report=report, say=say, ends=ends).run()
         if folder is not None:
             found.save(folder)
     return found
@@ -550,43 +548,42 @@ def advise(goal: Goal, ranked: Sequence[tuple[Difference, Contender]]) -> list[s
     return [text[0].upper() + text[1:] for text in said]
 
 
+@dataclass
 class Search:
-    """A search, from all methods and graphs that suit to the answer."""
+    """A search, from all methods and graphs that suit to the answer; see `recommend`."""
 
-    def __init__(
-        self,
-        spec: Spec,
-        goal: Goal,
-        *,
-        degree: Any = 4,
-        methods: Sequence[str] | None = None,
-        graphs: Sequence[str] | None = None,
-        keep: Any = 6,
-        settings: Any = 8,
-        seeds: Any = 5,
-        seed: Any = 0,
-        store: Store,
-        report: Report = lambda *_: None,
-        say: Callable[[str], None] = lambda text: None,
-    ):
-        self.spec, self.goal, self.store, self.report, self.say = spec, goal, store, report, say
-        self.degree = whole("degree", degree)
-        self.keep = whole("keep", keep, least=2, advice="Fewer than two could not be compared.")
-        self.settings = whole("settings", settings, least=4, most=WIDEST // 10)
-        self.seeds = whole("seeds", seeds, least=3, most=250, advice="Fewer seeds give no useful interval.")
-        self.first_seed = 1_000 * whole("seed", seed, least=0, most=900)
-        self.dropped: list[dict[str, str]] = []
-        """The methods, graphs and contenders that did not go on, the stage in which each was dropped, and why."""
-        self.within = 0, 0
-        """The methods of the first stage that were within what matters of the best, and all of them."""
-        self._began = time.monotonic()
+    spec: Spec
+    goal: Goal
+    store: Store
+    degree: int = 4
+    methods: Sequence[str] | None = None
+    graphs: Sequence[str] | None = None
+    keep: int = 6
+    settings: int = 8
+    seeds: int = 5
+    seed: int = 0
+    report: Report = lambda *_: None
+    say: Callable[[str], None] = lambda text: None
+    ends: list[float] = field(default_factory=list)
+    """The ends of the step sizes that are tried first; `STEPS` unless given."""
+    dropped: list[dict[str, str]] = field(default_factory=list)
+    """The methods, graphs and contenders that did not go on, the stage in which each was dropped, and why."""
+    within: tuple[int, int] = (0, 0)
+    """The methods of the first stage that were within what matters of the best, and all of them."""
+
+    def __post_init__(self) -> None:
+        self.degree = whole("degree", self.degree)
+        self.keep = whole("keep", self.keep, least=2, advice="Fewer than two could not be compared.")
+        self.settings = whole("settings", self.settings, least=4, most=WIDEST // 10)
+        self.seeds = whole("seeds", self.seeds, least=3, most=250, advice="Fewer seeds give no useful interval.")
+        self.first_seed = 1_000 * whole("seed", self.seed, least=0, most=900)
+        self.began = time.monotonic()
         # any method and graph do to build the problem
         example = {"algorithm": [{"name": "centralized-sgd", "eta": 1.0}], "network": {"name": "complete"}}
-        self._problem = spec.model_copy(update=example).parts().problem
-        self.ends = [end / (self._problem.smoothness or 1.0) for end in STEPS]
-        """The ends of the step sizes that are tried first."""
-        self.graphs = list(self._choose_graphs(_check_names("graphs", graphs, NETWORKS)))
-        self.methods = list(self._choose_methods(_check_names("methods", methods, ALGORITHMS)))
+        self.problem = self.spec.model_copy(update=example).parts().problem
+        self.ends = self.ends or [end / (self.problem.smoothness or 1.0) for end in STEPS]
+        self.networks = list(self._choose_graphs(_check_names("graphs", self.graphs, NETWORKS)))
+        self.names = list(self._choose_methods(_check_names("methods", self.methods, ALGORITHMS)))
 
     def drop(self, what: str, why: str, stage: str = "before") -> None:
         self.dropped.append({"what": what, "stage": stage, "why": why})
@@ -626,13 +623,13 @@ class Search:
 
     def _make_network(self, table: Mapping[str, Any]) -> Any:
         options = dict(table)
-        return make(options.pop("name"), self._problem.agents, **options)
+        return make(options.pop("name"), self.problem.agents, **options)
 
     def _choose_methods(self, names: Sequence[str]) -> Iterator[str]:
         if names:
             yield from names
             return
-        directed = self._make_network(self.graphs[0]).stochastic != "doubly"
+        directed = self._make_network(self.networks[0]).stochastic != "doubly"
         for name, kind in ALGORITHMS.items():
             if name in SAME:
                 self.drop(name, f"its recursion is that of {SAME[name]}")
@@ -646,7 +643,7 @@ class Search:
     def first_form(self, name: str) -> Contender | None:
         """Return a method in its first form on the first graph that suits it; without one, note the reason."""
         reasons = []
-        for graph in self.graphs:
+        for graph in self.networks:
             try:
                 one = Contender.of(self.spec, next(forms(name)), graph)
                 one.eta = self.ends
@@ -659,7 +656,7 @@ class Search:
 
     def all_forms(self, one: Contender) -> list[Contender]:
         """Return all forms of a method on all graphs, and on asynchronous ones if it has an asynchronous form."""
-        name, graphs = one.algorithm["name"], self.graphs
+        name, graphs = one.algorithm["name"], self.networks
         if hasattr(one.candidate.kind, "wake"):
             graphs = graphs + [graph | {"asynchronous": True} for graph in graphs]
         found = [one]
@@ -675,7 +672,7 @@ class Search:
     def enter(self) -> list[Contender]:
         """Return the contenders of the first stage, or raise InputError if the budget leaves nothing to try."""
         goal = self.goal
-        contenders = [one for name in self.methods if (one := self.first_form(name)) is not None]
+        contenders = [one for name in self.names if (one := self.first_form(name)) is not None]
         if not contenders:
             reasons = "; ".join(f"{row['what']}: {row['why']}" for row in self.dropped)
             raise InputError(f"no method suits this problem and these graphs. {reasons}")
@@ -722,7 +719,7 @@ class Search:
         goal, contenders = self.goal, self.enter()
         self.say(self._describe(contenders))
         tried = self._run_stage(0, contenders)
-        of_graph = [one for one in tried if one.network == self.graphs[0] and one.candidate.kind.needs != "nothing"]
+        of_graph = [one for one in tried if one.network == self.networks[0] and one.candidate.kind.needs != "nothing"]
         sound = [one for one in of_graph or tried if one.scores[0].failed < 2]
         simplest = min(sound or tried, key=lambda one: (*one.simplicity, one.form))
         further = [form for one in tried[: self.count_kept(0)] for form in self.all_forms(one)]
@@ -748,7 +745,7 @@ class Search:
             within=self.within,
             more=advise(goal, ranked),
             winner=self._write_spec(ranked[answer][1], rows[answer]),
-            took=round(time.monotonic() - self._began, 1),
+            took=round(time.monotonic() - self.began, 1),
         )
 
     def _run_stage(self, stage: int, contenders: list[Contender]) -> list[Contender]:
@@ -793,7 +790,7 @@ class Search:
             elif own.failed > last.failed:
                 why = f"it did not reach the target {within}"
             self.drop(one.name, why, name)
-        took, names = time.monotonic() - self._began, "; ".join(one.name for one in tried[:kept])
+        took, names = time.monotonic() - self.began, "; ".join(one.name for one in tried[:kept])
         self.say(f"{name}: {len(tried)} tried, in {took:.0f} s so far; best: {names}")
         return tried
 
@@ -871,7 +868,7 @@ class Search:
             f"differences above {goal.threshold} matter; all intervals hold together at 95 %\n"
             f"search: {plural(len(contenders), 'method')} in {first}, with {self.settings} settings for each of their "
             f"hyper-parameters; other forms of the best {min(self.keep, len(contenders))} on "
-            f"{plural(len(self.graphs), 'graph')} in {second}; the best {keep} and the simplest in {last}, and on "
+            f"{plural(len(self.networks), 'graph')} in {second}; the best {keep} and the simplest in {last}, and on "
             f"{self.seeds} to {self.seeds << LOOKS - 1} other seeds\nCtrl-C stops, and {going}"
         )
 

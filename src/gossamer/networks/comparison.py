@@ -101,10 +101,9 @@ class NetworkComparison:
         head, body = self.cells
         table = Table(head, body, [False] + [True] * (len(head) - 1)).text()
         words = (
-            f"{self.agents:,} agents. An agent sends to so many others in a round (sends), to so many in all rounds "
-            f"(degree);\nin effect it averages with so many at γ = 0.9. Measured: the share of the "
-            f"disagreement that a round takes\naway, and the rounds and messages of an agent until {self.target:g} of "
-            "it is left."
+            f"{self.agents:,} agents. sends, degree: the others that an agent sends to in a round, and in all rounds;\n"
+            "in effect: the agents that it averages with at γ = 0.9. Measured: rate, the share of the disagreement\n"
+            f"that a round takes away; rounds and messages of an agent until {self.target:g} of it is left."
         )
         reasons = [f"  {name}: {reason}" for name, reason in self.left_out.items()]
         return "\n".join([table, "", words, *(["", "Left out:", *reasons] if reasons else [])])
