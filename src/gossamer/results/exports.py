@@ -37,21 +37,21 @@ class RunTable(abc.ABC):
         return pandas.DataFrame({column.name: column.to_numpy() for column in self.frame()})
 
     def to_xarray(self) -> Any:
-        """Return the metrics as an xarray Dataset over (variant,) method, seed and round.
+        """Return the metrics as an xarray Dataset over (variant,) label, seed and round.
 
-        A method is an algorithm with its setting; the setting is part of its name where the algorithm has several. The
+        A label is that of `Result.labels`: an algorithm, with its setting where it has several. The
         variants of a study are a dimension of their own. What was paid are coordinates: queries, bytes and messages by
-        method and round, a clock's seconds by seed as well. So are `status` and `end`, the status and the round of the
+        label and round, a clock's seconds by seed as well. So are `status` and `end`, the status and the round of the
         last row of each run. Metrics of the end have no rounds. A value that was not measured is NaN, and a text "".
         """
         xarray = _import("xarray", "to_xarray")
         outer = ["variant"] if "variant" in (frame := self.frame()).columns else []
         is_single = pl.col("setting").n_unique().over(*outer, "algorithm") == 1
         title = pl.when(is_single).then("algorithm").otherwise(pl.format("{}({})", "algorithm", "setting"))
-        frame = frame.with_columns(method=title)
-        ends = frame.group_by(*outer, "method", "seed", maintain_order=True).last()
+        frame = frame.with_columns(label=title)
+        ends = frame.group_by(*outer, "label", "seed", maintain_order=True).last()
         alive = frame.filter(pl.col("status") != "diverged")  # the row of a divergence has no metrics
-        index = {dim: frame[dim].unique(maintain_order=True).to_list() for dim in (*outer, "method", "seed")}
+        index = {dim: frame[dim].unique(maintain_order=True).to_list() for dim in (*outer, "label", "seed")}
         index["round"] = alive["round"].unique().sort().to_list()
 
         place = {dim: {value: number for number, value in enumerate(values)} for dim, values in index.items()}
@@ -67,19 +67,19 @@ class RunTable(abc.ABC):
         def about(name: str) -> dict[str, str]:
             return {"long_name": self.metrics[name].text, "description": self.metrics[name].about}
 
-        each = "method", "seed", "round"
+        each = "label", "seed", "round"
         measured = [name for name in self.metrics if name in frame.columns and frame[name].null_count() < len(frame)]
         variables = {
             name: (*(spread(ends, name, *each[:2]) if self.metrics[name].end else spread(alive, name, *each)), about(name))
             for name in measured
         }
         coordinates: dict[str, Any] = {dim: values for dim, values in index.items()}
-        coordinates |= {name: spread(ends, name, "method") for name in ("algorithm", "setting")}
-        coordinates |= {name: spread(ends, name, "method", "seed") for name in ("replicate", "status")}
-        coordinates["end"] = spread(ends, "round", "method", "seed")
+        coordinates |= {name: spread(ends, name, "label") for name in ("algorithm", "setting")}
+        coordinates |= {name: spread(ends, name, "label", "seed") for name in ("replicate", "status")}
+        coordinates["end"] = spread(ends, "round", "label", "seed")
         paid = [column.name for column in COLUMNS if column.kind == "number" and column.name in frame.columns]
         for name in paid:
-            coordinates[name] = spread(alive, name, *(("method", "round") if name in PAID else each))
+            coordinates[name] = spread(alive, name, *(("label", "round") if name in PAID else each))
         return xarray.Dataset(variables, coordinates)
 
     def log(self, log: Any) -> None:
