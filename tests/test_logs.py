@@ -116,8 +116,9 @@ def test_a_missing_package_is_named(make, module, package, monkeypatch):
 PROBLEM = gs.problems.quadratic([[2.0]], np.full((4, 1), 3.0))
 
 
-def simulate(log, rules=(gs.DPSGD(0.1), gs.DPSGD(0.2)), **options):
-    return gs.simulate(list(rules), PROBLEM, "ring", steps=4, every=2, seeds=2, log=log, **options)
+def simulate(log, **options):
+    rules = [gs.DPSGD(0.1), gs.DPSGD(0.2)]
+    return gs.simulate(rules, PROBLEM, "ring", steps=4, every=2, seeds=2, log=log, **options)
 
 
 def rows_of(result):

@@ -101,5 +101,7 @@ def test_variants_of_a_study_are_a_dimension():
 @pytest.mark.parametrize("package", ["pandas", "xarray"])
 def test_a_missing_package_is_named(result, package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ImportError, match=rf"^to_{package}\(\) needs the package {package}, .*: pip install {package}, or"):
+    with pytest.raises(
+        ImportError, match=rf"^to_{package}\(\) needs the package {package}, .*: pip install {package}, or"
+    ):
         getattr(result, f"to_{package}")()

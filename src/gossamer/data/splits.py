@@ -182,7 +182,9 @@ def _by_rows(dataset: Dataset, agents: int | None, lists: Sequence[Any]) -> tupl
     if (held := np.bincount(np.concatenate(parts))).max() > 1:
         row = int(held.argmax())
         owners = [agent for agent, part in enumerate(parts) for _ in range(int((part == row).sum()))]
-        raise InputError(f"split: row {row} is held {held[row]} times, by agents {brief(owners)}: leave it in one list.")
+        raise InputError(
+            f"split: row {row} is held {held[row]} times, by agents {brief(owners)}: leave it in one list."
+        )
     return tuple(parts)
 
 

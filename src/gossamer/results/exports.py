@@ -70,7 +70,10 @@ class RunTable(abc.ABC):
         each = "label", "seed", "round"
         measured = [name for name in self.metrics if name in frame.columns and frame[name].null_count() < len(frame)]
         variables = {
-            name: (*(spread(ends, name, *each[:2]) if self.metrics[name].end else spread(alive, name, *each)), about(name))
+            name: (
+                *(spread(ends, name, *each[:2]) if self.metrics[name].end else spread(alive, name, *each)),
+                about(name),
+            )
             for name in measured
         }
         coordinates: dict[str, Any] = {dim: values for dim, values in index.items()}

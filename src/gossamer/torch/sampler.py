@@ -62,8 +62,9 @@ class SplitSampler(Sampler[list[int]]):
         parts = split_rows(dataset, self.world, split, sizes=sizes, seed=seed)
         fewest = min(range(self.world), key=lambda k: len(parts[k]))
         if len(parts[fewest]) < batch:
+            how = split if isinstance(split, str) else "these lists"
             raise InputError(
-                f"rank {fewest} has {len(parts[fewest])} rows under {split if isinstance(split, str) else 'these lists'}, fewer than a batch of {batch}: use a "
+                f"rank {fewest} has {len(parts[fewest])} rows under {how}, fewer than a batch of {batch}: use a "
                 'batch of at most that, fewer ranks, or sizes="equal".'
             )
         self.rows, self.batch, self.seed = parts[self.rank], batch, seed
