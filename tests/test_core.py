@@ -3,7 +3,8 @@
 import pytest
 
 import gossamer as gs
-from gossamer.core import Decay, InputError, State, StepSize, bind, nearest, rule, setting, tabulate
+from gossamer.basics.tabulate import tabulate
+from gossamer.core import Decay, InputError, State, StepSize, bind, nearest, rule, setting
 
 
 def test_a_state_is_immutable_and_read_by_name():

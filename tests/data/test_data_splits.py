@@ -218,11 +218,26 @@ def test_column_must_be_the_one_that_was_loaded(tmp_path):
         (3, "labels:1", {}, 'no dealing of labels:1 over 3 agents .* Use a larger K, or sizes="as-they-fall"'),
         (6, "dirichlet:1e-9", {"sizes": "as-they-fall"}, "leaves agent . and . more of 6 with no row: use a larger A"),
         (2, "column:site", {}, "does not say who holds a row, .* Load a table with holder='site'"),
+        (3, [[0], [1]], {}, "split has 2 lists of rows, one for each agent, but agents=3"),
+        (None, [], {}, "split has no lists of rows: give one for each agent"),
+        (None, [[0], []], {}, "the rows of agent 1 must be"),
+        (None, [[0], [0.5]], {}, r"the rows of agent 1 must be whole numbers, one at least, but are \[0\.5\]"),
+        (None, [[0], ["a"]], {}, "the rows of agent 1 must be numbers"),
+        (None, [[0], [True, False]], {}, "the rows of agent 1 must be numbers"),
+        (None, [[0], [[1, 2]]], {}, "the rows of agent 1 must be whole numbers"),
+        (None, [[0], [1, 6]], {}, "agent 1 has row 6, but the rows of arrays are 0 to 5"),
+        (None, [[0], [-1]], {}, "agent 1 has row -1, but"),
+        (None, [[0, 3], [1], [3, 3]], {}, r"row 3 is held 3 times, by agents \[0, 2, 2\]: leave it in one list"),
     ],
 )
 def test_bad_requests_are_named(agents, how, options, message):
     with pytest.raises(InputError, match=message):
         split(labelled([0, 0, 0, 1, 1, 2]), agents, how, **options)
+
+
+def test_lists_of_rows_are_sorted_and_may_leave_rows_out():
+    parts = split(labelled([0, 0, 0, 1, 1, 2]), 2, [np.array([4, 1]), (2,)])
+    assert [part.tolist() for part in parts] == [[1, 4], [2]]
 
 
 def test_column_with_another_number_of_agents():

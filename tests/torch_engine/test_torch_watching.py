@@ -33,7 +33,7 @@ def trained(log, folder, count, first=0, **options):
 
 def test_rows_go_on_in_their_files_over_two_lives(tmp_path):
     lines, table = tmp_path / "deep" / "log.jsonl", tmp_path / "log-{rank}.csv"
-    for make, folder in ((lambda: JSONLinesLog(lines), "a"), (lambda: CSVLog(table), "b")):
+    for make, folder in ((lambda: JSONLinesLog(lines), "a"), (lambda: str(table), "b")):
         trained(make(), tmp_path / folder, 4, log_every=2)
         trained(make(), tmp_path / folder, 2, first=4, log_every=2)
     rows = [json.loads(line) for line in lines.read_text().splitlines()]
@@ -123,8 +123,9 @@ def test_an_optimizer_shows_its_rule_and_network():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"log": 3}, "log must be a function of a row"),
-        ({"log": CSVLog}, "log must be a function of a row, such as .* but is <class"),
+        ({"log": 3}, "log must be a path that ends in .* or a function of a row, but is 3"),
+        ({"log": CSVLog}, "or a function of a row, but is <class"),
+        ({"log": "log.txt"}, r"but is 'log\.txt'"),
         ({"log_every": 0}, "log_every must be a whole number of at least"),
     ],
 )

@@ -41,6 +41,14 @@ def run(
     across: Annotated[
         str | None, typer.Option(metavar="METRIC", help="Show this metric alone, methods by variants.")
     ] = None,
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LOG",
+            help="Write the rows of all runs there, too: FILE.csv, FILE.jsonl, tensorboard:FOLDER, mlflow:URI, "
+            "wandb:PROJECT or trackio:PROJECT.",
+        ),
+    ] = None,
     as_json: AsJSON = False,
     devices: Devices = None,
     split: Split = None,
@@ -62,6 +70,8 @@ def run(
 
         gossamer run examples/attacked.toml --across loss
 
+        gossamer run my.toml --log mlflow:sqlite:///runs/mlflow.db
+
         gossamer run my.toml --devices all
 
         srun gossamer run my.toml --cluster
@@ -80,7 +90,7 @@ def run(
         given = Spec.read(spec)
         folder = output_directory(out, Path("runs") / spec.stem)
         check_same(given.toml(), own or [])
-        study = running.run(given, folder, name=spec.stem, progress=progress() if is_first() else False)
+        study = running.run(given, folder, name=spec.stem, log=log, progress=progress() if is_first() else False)
     if not is_first():
         return
     table = None if across is None else study.across(across)

@@ -47,7 +47,6 @@ from gossamer.core.registry import (
 )
 from gossamer.core.rules import (
     bind,
-    check_schedules,
     counts,
     hyperparameters,
     is_rule,
@@ -58,7 +57,6 @@ from gossamer.core.rules import (
     schedules,
     setting,
     shown,
-    tabulate,
 )
 
 __all__ = [
@@ -92,7 +90,6 @@ __all__ = [
     "brief",
     "call_own",
     "check_function",
-    "check_schedules",
     "counts",
     "flag",
     "hyperparameters",
@@ -105,6 +102,5 @@ __all__ = [
     "schedules",
     "setting",
     "shown",
-    "tabulate",
     "whole",
 ]

@@ -98,7 +98,7 @@ def call_own(what: str, function: Callable[..., Any], *given: Any) -> Any:
     except InputError:
         raise
     except Exception as error:
-        said = " ".join(str(error).split())[:300]
+        said = " ".join(str(error).split())[:300].rstrip(".")
         # the first frame is this one, and libraries may have called the user's code
         frames = [f for f in traceback.extract_tb(error.__traceback__)[1:] if "site-packages" not in f.filename]
         where = f" at {frames[-1].filename}, line {frames[-1].lineno}" if frames else ""

@@ -1,14 +1,14 @@
 """Rules: the decorator that makes a class a rule, and its hyper-parameters."""
 
-import collections
+import contextlib
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from gossamer.core.contract import Array, Needs
-from gossamer.core.errors import InputError, brief, call_own
+from gossamer.core.errors import InputError, brief, check_function
 from gossamer.core.hyperparameters import Range, WarmStart, Whole
 
 R = TypeVar("R", bound=type)
@@ -66,9 +66,14 @@ def rule(
     def check(self: Any) -> None:
         # only where a user makes a rule: an engine's tracers go through `bind`, and have no values to compare
         for key, allowed in hyperparameters(type(self)).items():
-            value = getattr(self, key)
-            if isinstance(allowed, Whole) or not callable(value):
-                object.__setattr__(self, key, allowed.check(f"{type(self).__name__}({key}=…)", value))
+            value, where = getattr(self, key), f"{type(self).__name__}({key}=…)"
+            if isinstance(allowed, Range) and callable(value):
+                check_function(f"{where}, if it is no number,", value, "t")
+                continue
+            if isinstance(allowed, Range) and not isinstance(value, (int, float)):
+                advice = f"{allowed.advice} Or give a schedule, a function of the round t."
+                allowed = dataclasses.replace(allowed, advice=advice.strip())
+            object.__setattr__(self, key, allowed.check(where, value))
         for key, kind in kinds_of_parts(type(self)).items():
             part, (methods, makers) = getattr(self, key), PARTS[kind]
             if isinstance(part, type) or not all(hasattr(part, name) for name in methods):
@@ -114,7 +119,7 @@ def _write_call(rule: Any) -> str:
     """Return the call that makes a rule, each number with all its digits and each function by its name."""
     unusual = [field.name for field in dataclasses.fields(rule) if not _is_usual(rule, field)]
     given = {name: getattr(rule, name) for name in unusual}
-    texts = (f"{name}={getattr(value, '__name__', None) or repr(value)}" for name, value in given.items())
+    texts = (f"{name}={name_schedule(value) if callable(value) else repr(value)}" for name, value in given.items())
     return f"{type(rule).__name__}({', '.join(texts)})"
 
 
@@ -184,28 +189,6 @@ def schedules(rule: Any) -> dict[str, Callable[[int], float]]:
     return {key: getattr(rule, key) for key in ranges(type(rule)) if callable(getattr(rule, key))}
 
 
-def tabulate(rule: Any, key: str, rounds: Iterable[int]) -> Iterator[float]:
-    """Yield a hyper-parameter in each of these rounds; the values of a schedule are checked."""
-    value, allowed = getattr(rule, key), ranges(type(rule))[key]
-    what = f"{type(rule).__name__}({key}=…), a schedule,"
-    for t in rounds:
-        number = call_own(what, value, t) if callable(value) else value
-        if type(number) is float and allowed.holds(number):  # the common case costs no message
-            yield number
-        else:
-            yield allowed.check(f"{what} at round {t}", number)
-
-
-def check_schedules(rules: Iterable[Any], steps: int) -> None:
-    """Raise InputError for a schedule that leaves its range in any round, before a run begins."""
-    checked = set()
-    for rule in rules:
-        for key, value in schedules(rule).items():
-            if (type(rule), key, id(value)) not in checked:
-                collections.deque(tabulate(rule, key, range(steps)), maxlen=0)  # reads every value and keeps none
-                checked.add((type(rule), key, id(value)))
-
-
 def setting(rule: Any) -> str:
     """Return the hyper-parameters as a reader would write them: ``eta=0.1, lam=0.05``."""
     return ", ".join(f"{key}={value}" for key, value in shown(rule).items())
@@ -217,7 +200,37 @@ def shown(rule: Any) -> dict[str, str]:
     usual = {field.name for field in dataclasses.fields(rule) if _is_usual(rule, field)}
     for key in hyperparameters(type(rule)):
         value = getattr(rule, key)
-        named = getattr(value, "__name__", None) or getattr(value, "title", "schedule")
         if key not in usual:
-            texts[key] = named if callable(value) else value if isinstance(value, str) else f"{value:g}"
+            texts[key] = name_schedule(value) if callable(value) else value if isinstance(value, str) else f"{value:g}"
     return texts | {key: str(value) for key, value in parts(rule).items()}
+
+
+def name_schedule(schedule: Any, depth: int = 4) -> str:
+    """Return a schedule as a reader would write it.
+
+    A function that another one made, as optax makes them, has that one's name and the numbers that it was made of:
+    ``cosine_decay_schedule(decay_steps=100, init_value=0.1)``.
+    """
+    maker, made, _ = getattr(schedule, "__qualname__", "").partition(".<locals>.")
+    texts = {}
+    if made and depth and inspect.isfunction(schedule):
+        for name, cell in zip(schedule.__code__.co_freevars, schedule.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # an empty cell
+                texts[name] = _name_part(cell.cell_contents, depth - 1)
+    if texts and all(texts.values()):
+        return f"{maker.rpartition('.')[2]}({', '.join(f'{name}={text}' for name, text in texts.items())})"
+    return getattr(schedule, "__name__", None) or getattr(schedule, "title", "schedule")
+
+
+def _name_part(value: Any, depth: int) -> str:
+    """Return a number, None, a function or several of them as text; "" for anything else."""
+    value = value.tolist() if hasattr(value, "tolist") else [*value.items()] if isinstance(value, dict) else value
+    if isinstance(value, (list, tuple)):
+        parts = [_name_part(part, depth) for part in value]
+        return f"[{', '.join(parts)}]" if all(parts) else ""
+    if callable(value):
+        return name_schedule(value, depth)
+    try:
+        return "None" if value is None else f"{float(value):g}"
+    except (TypeError, ValueError, OverflowError):
+        return ""

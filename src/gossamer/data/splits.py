@@ -1,11 +1,14 @@
-"""Splits of the training rows over agents: every split is a partition."""
+"""Splits of the training rows over agents: no row is held twice."""
 
 import math
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import scipy.sparse
 from jaxtyping import Float, Int
 
+from gossamer.basics.arrays import array_of
 from gossamer.core import InputError, Range, brief, nearest, whole
 from gossamer.data.dataset import Dataset
 
@@ -45,9 +48,14 @@ WAYS_OUT = {
 
 
 def split(
-    dataset: Dataset, agents: int | None, how: str = "by-label", *, sizes: str = "equal", seed: int = 0
+    dataset: Dataset,
+    agents: int | None,
+    how: str | Sequence[Any] = "by-label",
+    *,
+    sizes: str = "equal",
+    seed: int = 0,
 ) -> tuple[Rows, ...]:
-    r"""Return the rows of each agent, ascending. Every row of `dataset` is in exactly one of the arrays.
+    r"""Return the rows of each agent, ascending. No row is in two of the arrays, and every row is in one by all forms:
 
     - ``by-label``: a stable sort by label, cut into consecutive parts. Always equal sizes. Of real labels, the targets
       of a regression, each agent so gets a range.
@@ -68,7 +76,12 @@ def split(
       refuse real labels.
     - ``column:NAME``: the rows of each value of `dataset.holders`, sorted by value. Sizes are always as they fall,
       and `agents` may be None.
+
+    Or `how` is a list with the row numbers of each agent, from 0, such as partitions that another library made. Rows
+    that it leaves out are used by nobody; `sizes` and `seed` do nothing, and `agents` may be None.
     """
+    if isinstance(how, (list, tuple)):
+        return _by_rows(dataset, agents, how)
     form, colon, setting = how.partition(":") if isinstance(how, str) else ("", "", "")
     settings = {key.partition(":")[0]: ":" in key for key in SPLITS}
     if settings.get(form) != bool(setting) or bool(colon) != bool(setting):
@@ -145,6 +158,34 @@ def _by_holder(dataset: Dataset, agents: int | None, column: str) -> tuple[Rows,
             f"Use {names.size}, or leave the number out."
         )
     return _groups(codes, names.size)
+
+
+def _by_rows(dataset: Dataset, agents: int | None, lists: Sequence[Any]) -> tuple[Rows, ...]:
+    """Return lists of rows as arrays; raise InputError if one is none, or if two hold the same row."""
+    if agents is not None and agents != len(lists):
+        raise InputError(f"split has {len(lists)} lists of rows, one for each agent, but agents={agents}.")
+    parts = []
+    for agent, given in enumerate(lists):
+        rows = array_of(f"split: the rows of agent {agent}", given)
+        if rows.ndim != 1 or not rows.size or rows.dtype.kind == "f":
+            raise InputError(
+                f"split: the rows of agent {agent} must be whole numbers, one at least, but are {brief(given)}."
+            )
+        if not 0 <= rows.min() <= rows.max() < dataset.rows:
+            odd = rows.min() if rows.min() < 0 else rows.max()
+            raise InputError(
+                f"split: agent {agent} has row {odd}, but the rows of {dataset.name} are 0 to {dataset.rows - 1}."
+            )
+        parts.append(np.sort(rows.astype(np.int64)))
+    if not parts:
+        raise InputError("split has no lists of rows: give one for each agent.")
+    if (held := np.bincount(np.concatenate(parts))).max() > 1:
+        row = int(held.argmax())
+        owners = [agent for agent, part in enumerate(parts) for _ in range(int((part == row).sum()))]
+        raise InputError(
+            f"split: row {row} is held {held[row]} times, by agents {brief(owners)}: leave it in one list."
+        )
+    return tuple(parts)
 
 
 def holder_names(dataset: Dataset) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ import numpy as np
 from jax.sharding import PartitionSpec as P
 from jaxtyping import Float, Int
 
-from gossamer.core import InputError, parts, ranges, schedules, tabulate
+from gossamer.basics.tabulate import tabulate
+from gossamer.core import InputError, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import World
 from gossamer.engines.asynchronous import make_schedules, make_waves

@@ -18,7 +18,8 @@ from jaxtyping import Float, Int
 
 from gossamer.basics.progress import Say
 from gossamer.basics.sizes import free_memory, shown
-from gossamer.core import InputError, check_schedules, schedules
+from gossamer.basics.tabulate import check_schedules
+from gossamer.core import InputError, schedules
 from gossamer.engines.agents import BLOCK
 from gossamer.engines.block import Block, Outcome, Watch
 from gossamer.engines.costs import trace

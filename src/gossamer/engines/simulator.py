@@ -13,13 +13,13 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.arrays import numbers
 from gossamer.basics.progress import Report, reporting, saying
 from gossamer.basics.pytrees import refuse_mistakable
+from gossamer.basics.tabulate import check_schedules
 from gossamer.clocks.clock import Clock, clock_of
 from gossamer.core import (
     InputError,
     brief,
     call_own,
     check_function,
-    check_schedules,
     flag,
     is_rule,
     parts,
@@ -30,6 +30,7 @@ from gossamer.core.rules import LONG_RUN, of_drift
 from gossamer.engines.block import Watch, honest_problem
 from gossamer.engines.costs import add_seconds, count_costs
 from gossamer.engines.devices import Width, use_devices
+from gossamer.engines.processes import is_first
 from gossamer.engines.runs import Row, RunPlan, Setting, compute, fits
 from gossamer.metrics import targets
 from gossamer.metrics.measuring import labels_of
@@ -38,6 +39,7 @@ from gossamer.networks.compatibility import suits
 from gossamer.networks.graphs import arrange
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
+from gossamer.results.exports import keeping_log
 from gossamer.results.provenance import machine, versions
 from gossamer.results.result import Result, runs_frame
 from gossamer.results.store import NullStore
@@ -71,6 +73,7 @@ def simulate(
     clock: Any = None,
     devices: int | Literal["all"] | None = None,
     split: Literal["runs", "agents"] | None = None,
+    log: Any = None,
     progress: bool | Report = True,
 ) -> Result:
     """Run algorithms side by side and measure them.
@@ -101,6 +104,9 @@ def simulate(
             given. On a CPU call `gossamer.devices` first.
         split: what is shared out: "runs", that is seeds, or the "agents" of every run; what is estimated to be faster
             if it is not given.
+        log: gets the rows of the result's `frame` as each algorithm ends: a text such as "runs/log.csv",
+            "runs/log.jsonl", "tensorboard:FOLDER", "mlflow:URI", "wandb:PROJECT" or "trackio:PROJECT", or a function of
+            a row, see `gossamer.logs`. `Result.log` writes them later.
         progress: whether to show a bar on a terminal once a run takes longer than two seconds, and to say on stderr
             when all will take more than an hour; or a function that is called instead.
 
@@ -124,7 +130,7 @@ def simulate(
     check_schedules(rules, plan.steps)
     warn_of_drift([(rule, plan) for rule in rules])
     results = []
-    with use_devices(devices, split), reporting(progress) as report:
+    with keeping_log(log if is_first() else None) as note, use_devices(devices, split), reporting(progress) as report:
         for rule in rules:
             began = time.perf_counter()
             runs = compute(
@@ -142,6 +148,7 @@ def simulate(
             )
             by_seed, took = {seed: run for (_, seed), run in runs.items()}, time.perf_counter() - began
             results.append(result_of(rule, by_seed, problem, network, oracle, plan, took, clock=clock))
+            note(results[-1])
     return Result.join(results)
 
 

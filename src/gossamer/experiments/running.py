@@ -21,6 +21,7 @@ from gossamer.experiments.tuning import Tuned, tune_setup
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
 from gossamer.results.cache_key import Unknown, digest
+from gossamer.results.exports import keeping_log
 from gossamer.results.result import Result
 from gossamer.results.statistics import unsettled
 from gossamer.results.store import Store
@@ -46,20 +47,25 @@ Place = tuple[str, int]
 """A variant and the number of an algorithm."""
 
 
-def run(spec: Spec, out: str | Path | None = None, *, name: str = "run", progress: bool | Report = True) -> Study:
+def run(
+    spec: Spec, out: str | Path | None = None, *, name: str = "run", log: Any = None, progress: bool | Report = True
+) -> Study:
     """Run a spec and return its study.
 
     With a directory `out`, every finished run is stored there. The same call after an interruption goes on, and one
-    with more rounds or seeds computes only what is missing.
+    with more rounds or seeds computes only what is missing. A `log`, as in `simulate`, gets all rows at the end.
     """
     setups = spec.each(build_setup)
     folder = None if out is None else Path(out)
-    with open_directory(folder, spec) as store:
-        study = run_setups(setups, store, name, spec.title or name, spec.toml(), progress)
-        if folder is None or not processes.is_first():
-            return study
-        study.save(folder)
-    return study if store.written else Study.load(folder)  # with the seconds and versions of the computation
+    with keeping_log(log if processes.is_first() else None) as note:
+        with open_directory(folder, spec) as store:
+            study = run_setups(setups, store, name, spec.title or name, spec.toml(), progress)
+            if folder is not None and processes.is_first():
+                study.save(folder)
+        if folder is not None and processes.is_first() and not store.written:
+            study = Study.load(folder)  # with the seconds and versions of the computation
+        note(study)
+    return study
 
 
 def tune_spec(spec: Spec, out: str | Path, *, progress: bool | Report = True) -> pl.DataFrame:
@@ -91,6 +97,7 @@ def study(
     clock: Any = None,
     name: str = "study",
     out: str | Path | None = None,
+    log: Any = None,
     progress: bool | Report = True,
 ) -> Study:
     """Tune classes, run them and the rules that are given whole, and compare all on the same samples.
@@ -111,6 +118,7 @@ def study(
         clock: how long agents compute and messages travel, as in `simulate`.
         name: the study's name.
         out: a directory to save it in; what was finished there before is not computed again.
+        log: gets the rows of the study's `frame` at the end, as in `simulate`.
         progress: as in `simulate`.
     """
     given = list(algorithms) if isinstance(algorithms, (list, tuple)) else [algorithms]
@@ -133,10 +141,11 @@ def study(
     setup.check()
     setup.check_size()
     folder = None if out is None else Path(out)
-    with open_directory(folder, None) as store:
+    with keeping_log(log) as note, open_directory(folder, None) as store:
         compared = run_setups({"": setup}, store, name, name, "", progress)
         if folder is not None:
             compared.save(folder)
+        note(compared)
     return compared
 
 

@@ -6,6 +6,7 @@ from gossamer.core import Registry
 from gossamer.problems.empirical import Empirical, empirical
 from gossamer.problems.fixed_points import dpsgd_fixed_point, settling_point
 from gossamer.problems.linear import least_squares, logistic, softmax
+from gossamer.problems.modules import module
 from gossamer.problems.neural import cnn, neural
 from gossamer.problems.problem import Problem
 from gossamer.problems.quadratic import Quadratic, quadratic
@@ -38,6 +39,7 @@ __all__ = [
     "empirical",
     "least_squares",
     "logistic",
+    "module",
     "neural",
     "quadratic",
     "register",

@@ -2,7 +2,7 @@
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, wraps
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, get_type_hints
@@ -284,8 +284,8 @@ def rounding_error(total: Array, part: Array, more: Array) -> Array:
 class DataOptions(TypedDict, total=False):
     """Options of every problem on data: the split of rows over agents, and the reading of tables."""
 
-    split: str
-    """The split of rows over agents, such as "by-label": see `gossamer.data.split`."""
+    split: str | Sequence[Any]
+    """The split of rows over agents, such as "by-label", or a list with the rows of each: see `gossamer.data.split`."""
     sizes: str
     """Sizes of the agents' parts, "equal" or "as-they-fall"."""
     seed: int
@@ -343,41 +343,60 @@ def empirical(
     `agents` and the options see `logistic`.
     """
     functions = {"loss": loss, "predict": predict, "penalty": penalty}
+    takes = {"loss": "params, inputs, targets", "predict": "params, inputs", "penalty": "params"}
+    check_functions("empirical", functions, takes)
+    start, unravel = flatten(params)
+    return of_functions(functions, takes, start, unravel, load_for_problem(data, options), agents, options, alpha)
+
+
+def check_functions(maker: str, functions: dict[str, Any], takes: dict[str, str]) -> None:
+    """Raise InputError unless all functions that are given, the loss among them, take these arguments."""
     for name, function in functions.items():
         if function is not None or name == "loss":
-            check_function(f"empirical({name}=…)", function, TAKES[name])
-    finite = Range(-math.inf, math.inf, True, True, "It is the weight of the penalty.")
-    alpha = finite.check("empirical(alpha=…)", alpha)
-    start, unravel = flatten(params)
-    dataset = load_for_problem(data, options)
-    if dataset.labels.dtype.kind == "U":
+            check_function(f"{maker}({name}=…)", function, takes[name])
+
+
+def of_functions(
+    functions: dict[str, Any],
+    takes: dict[str, str],
+    start: np.ndarray,
+    unravel: Callable[[Array], Any],
+    data: Dataset,
+    agents: int | None,
+    options: Any,
+    alpha: float,
+) -> Empirical:
+    """Return the problem of a loss, a predict and a penalty, tried on two samples.
+
+    Errors name the arguments that the user's own functions take.
+    """
+    alpha = Range(-math.inf, math.inf, True, True, "It is the weight of the penalty.").check("alpha", alpha)
+    if data.labels.dtype.kind == "U":
         raise InputError(
-            f"the targets of a loss must be numbers, but the labels of {dataset.name} are text, such as "
-            f"{str(dataset.labels[0])!r}. Number them first."
+            f"the targets of a loss must be numbers, but the labels of {data.name} are text, such as "
+            f"{str(data.labels[0])!r}. Number them first."
         )
-    problem = arrange(Model(unravel, loss, penalty, predict), start, dataset, agents, options, alpha)
-    given = unravel(jnp.asarray(start)), problem.inputs[:2].astype(np.float32), problem.targets[:2]
+    model = Model(unravel, functions["loss"], functions["penalty"], functions["predict"])
+    problem = arrange(model, start, data, agents, options, alpha)
+    given = {"loss": (problem.inputs[:2].astype(np.float32), problem.targets[:2])}
+    given |= {"predict": given["loss"][:1], "penalty": ()}
     for name, function in functions.items():
-        if function is not None:
-            _check_returned(name, function, given[: len(TAKES[name].split(", "))])
+        if function is None:
+            continue
+        what = f"{name}, a function of ({takes[name]}) in JAX,"
+
+        def call(x: Array, *rest: Any, function: Callable[..., Any] = function) -> Any:
+            return function(unravel(x), *rest)
+
+        shape = getattr(call_own(what, jax.eval_shape, call, start, *given[name]), "shape", None)
+        if name == "penalty" and shape != ():
+            raise InputError(f"penalty must return one number, but returned shape {shape}.")
+        if name != "penalty" and shape != (2,):
+            raise InputError(
+                f"{name} must return one value for each sample, but for two samples it returned shape {shape}. "
+                "Leave out the mean over the batch: the problem takes it."
+            )
     return problem
-
-
-TAKES = {"loss": "params, inputs, targets", "predict": "params, inputs", "penalty": "params"}
-"""The arguments of the functions that a user gives."""
-
-
-def _check_returned(name: str, function: Callable[..., Any], given: tuple[Any, ...]) -> None:
-    """Raise InputError if a user's function fails on two samples, or does not return one number for each of them."""
-    what = f"empirical({name}=…), a function of ({TAKES[name]}) in JAX,"
-    shape = getattr(call_own(what, jax.eval_shape, function, *given), "shape", None)
-    if name == "penalty" and shape != ():
-        raise InputError(f"penalty must return one number, but returned shape {shape}.")
-    if name != "penalty" and shape != (2,):
-        raise InputError(
-            f"{name} must return one value for each sample, but for two samples it returned shape {shape}. "
-            "Leave out the mean over the batch: the problem takes it."
-        )
 
 
 def load_for_problem(data: Any, options: Any) -> Dataset:
@@ -408,7 +427,7 @@ def arrange(
     order = np.concatenate(parts)
     order = np.concatenate([order, np.resize(order, counts.max())])
     weights = np.zeros(len(order))
-    weights[: data.rows] = np.repeat(1 / (len(parts) * counts), counts)
+    weights[: counts.sum()] = np.repeat(1 / (len(parts) * counts), counts)
     tested = data.test_features is not None and data.test_labels is not None
     return Empirical(
         inputs=hold(data.features, model.linear, order, data.divisor),
@@ -424,7 +443,7 @@ def arrange(
         longest=int(counts.max()),
         data_name=data.name,
         data_sha256=data.sha256,
-        agent_names=holder_names(data) if options["split"].startswith("column:") else None,
+        agent_names=holder_names(data) if str(options["split"]).startswith("column:") else None,
     )
 
 

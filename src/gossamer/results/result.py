@@ -22,6 +22,7 @@ from gossamer.basics.text import format_number, plural, some
 from gossamer.core import InputError, nearest
 from gossamer.metrics import AXES, COLUMNS, OURS, Label
 from gossamer.results import privacy
+from gossamer.results.exports import RunTable
 from gossamer.results.statistics import interval
 from gossamer.results.store import pack, unpack
 
@@ -136,7 +137,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(RunTable):
     """The outcome of `simulate` or of a spec."""
 
     table: pl.DataFrame

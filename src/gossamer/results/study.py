@@ -17,6 +17,8 @@ from gossamer.basics.html import panel, tag
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_between, format_number, plural, some
 from gossamer.core import InputError, brief, nearest
+from gossamer.metrics import Label
+from gossamer.results.exports import RunTable
 from gossamer.results.result import Result, Summary, reading
 
 if TYPE_CHECKING:
@@ -68,7 +70,7 @@ class Across:
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(RunTable):
     """The outcome of a spec: a result for each variant, the tuning of the methods, and facts about the variants."""
 
     name: str
@@ -109,6 +111,21 @@ class Study:
         """The experiment of a paper that the spec names; "" if it names none."""
         return str(variant_spec(self.spec).get("experiment", ""))
 
+    @property
+    def metrics(self) -> dict[str, Label]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The metrics that were measured in some variant, and how each is shown."""
+        return {name: label for result in self.results.values() for name, label in result.metrics.items()}
+
+    def frame(self) -> pl.DataFrame:
+        """Return the rows of all results as `Result.frame` has them, under the names of their variants."""
+        if list(self.results) == [""]:
+            return self.result.frame()
+        frames = self.results.items()
+        return pl.concat(
+            [result.frame().select(pl.lit(variant).alias("variant"), pl.all()) for variant, result in frames],
+            how="diagonal",
+        )
+
     def curves(self) -> dict[str, Result]:
         """Return the results by figure: one for each variant, or, where each has one algorithm, all in one."""
         if len(self.results) < 2 or any(len(result.states) > 1 for result in self.results.values()):
@@ -120,9 +137,8 @@ class Study:
             for variant, result in self.results.items()
         ]
         states = {(variant, ""): next(iter(result.states.values())) for variant, result in self.results.items()}
-        metrics = {name: label for result in self.results.values() for name, label in result.metrics.items()}
         table = pl.concat(named, how="diagonal")
-        return {"": replace(first, table=table, states=states, biases=None, metrics=metrics)}
+        return {"": replace(first, table=table, states=states, biases=None, metrics=self.metrics)}
 
     def summary(self) -> Summary:
         """Return the ends of the runs of all variants in one table, with notes on what else differs."""

@@ -16,9 +16,10 @@ import tomlkit
 from gossamer import networks
 from gossamer.aggregators import AGGREGATORS
 from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.tabulate import check_schedules
 from gossamer.clocks import COMPUTE, LINKS, Clock, clock
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import InputError, brief, check_schedules
+from gossamer.core import InputError, brief
 from gossamer.data import DATASETS
 from gossamer.data.files import files_of
 from gossamer.engines.blame import blame

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gossamer.basics.tabulate import tabulate
 from gossamer.core import InputError, Range, State, bind, brief, counts, parts, ranges
 from gossamer.torch.buckets import Flat, Span
 
@@ -157,10 +158,7 @@ class Hyperparameters:
 
     def _at(self, key: str, t: int) -> float:
         value = getattr(self._template, key)
-        if not callable(value):
-            return value
-        name = type(self._template).__name__
-        return ranges(type(self._template))[key].check(f"{name}({key}=…), a schedule, at round {t}", value(t))
+        return next(tabulate(self._template, key, [t])) if callable(value) else value
 
 
 def find_momentum(rule: Any) -> tuple[str, float, Callable[[float], float]] | None:

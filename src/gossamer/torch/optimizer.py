@@ -22,6 +22,7 @@ from torch.optim import Optimizer
 
 from gossamer.core import InputError, brief, flag, is_rule, parts, setting, shown, whole
 from gossamer.core.rules import LONG_RUN, of_drift
+from gossamer.logs import Log, open_log
 from gossamer.torch.agent import ProcessAgent
 from gossamer.torch.buckets import Flat, Hooks, Span, local, looks
 from gossamer.torch.checkpoint import PROGRESS, load_state, pack_state, random_states, restore_random_states
@@ -79,8 +80,9 @@ class Decentralized(Optimizer):
             a script writes into the parameters in between (a projection, say) is the model. With ``"backward"`` a
             bucket is mixed, moved and sent as soon as backward has made its gradient: nothing may change gradients
             between backward and step then.
-        log: called with a row of numbers after every `log_every` steps: `CSVLog("log.csv")`, another writer of
-            `gossamer.logs`, or any function of a dict. See `note`.
+        log: gets a row of numbers after every `log_every` steps: a text such as "runs/log-{rank}.csv" or
+            "tensorboard:FOLDER", as the simulator takes it, a writer of `gossamer.logs`, or any function of a dict. See
+            `note`.
         log_every: how many steps there are between two rows.
         seed: the seed of what randomised compressors draw.
         draws: ``"torch"``, by PyTorch's generators; or ``"simulator"``, what a simulator's run with this seed draws,
@@ -106,7 +108,7 @@ class Decentralized(Optimizer):
         elastic: bool = False,
         asynchronous: bool = False,
         overlap: bool | Literal["backward"] | None = None,
-        log: Callable[[dict[str, Any]], None] | None = None,
+        log: Log | str | None = None,
         log_every: int = 1,
         seed: int = 0,
         draws: Draws = "torch",
@@ -114,7 +116,7 @@ class Decentralized(Optimizer):
         if not is_rule(type(rule)):
             raise InputError(f"{rule!r} is not an algorithm: make one as BiasedDMT(eta=0.1, lam=0.05), or by @rule.")
         local_steps = check_local_steps(rule, local_steps, inner)
-        _check_arguments(timeout, start_timeout, module, overlap, log, draws, elastic, asynchronous)
+        _check_arguments(timeout, start_timeout, module, overlap, draws, elastic, asynchronous)
         try:
             self.seed = operator.index(seed)
         except TypeError:
@@ -127,7 +129,7 @@ class Decentralized(Optimizer):
             _, value, convert = momentum
             defaults["momentum"] = convert(value)
         super().__init__(groups, defaults)
-        self._log, self._log_every, self._began = log, whole("log_every", log_every), time.monotonic()
+        self._log, self._log_every, self._began = open_log(log), whole("log_every", log_every), time.monotonic()
         self._notes: dict[str, float | Tensor] = {}
         self.flat = Flat([group["params"] for group in self.param_groups])
         self.counters, self.elastic, device = Counters(), None, self.flat.device
@@ -826,17 +828,14 @@ def _is_ours(rule: Any) -> bool:
 
 
 def _check_arguments(
-    timeout: Any, start_timeout: Any, module: Any, overlap: Any, log: Any, draws: Any, elastic: Any, asynchronous: Any
+    timeout: Any, start_timeout: Any, module: Any, overlap: Any, draws: Any, elastic: Any, asynchronous: Any
 ) -> None:
-    """Refuse timeouts, models, logs and switches that are none: a text such as "no" would count as on."""
+    """Refuse timeouts, models and switches that are none: a text such as "no" would count as on."""
     for name, value in {"timeout": timeout, "start_timeout": start_timeout}.items():
         if not isinstance(value, (int, float)) or not 0 < value <= LONGEST:
             raise InputError(f"{name} must be a number of seconds above 0, {LONGEST:g} at most, but is {brief(value)}.")
     if module is not None and not isinstance(module, torch.nn.Module):
         raise InputError(f"module must be the model whose buffers rank 0 gives to all, but is {brief(module)}.")
-    # to call a class would make a log for each row, and write none
-    if log is not None and (isinstance(log, type) or not callable(log)):
-        raise InputError(f"log must be a function of a row, such as CSVLog('log.csv'), but is {brief(log)}.")
     if draws not in ("torch", "simulator"):
         raise InputError(f'draws must be "torch" or "simulator", but is {draws!r}.')
     if overlap is not None and overlap != "backward":

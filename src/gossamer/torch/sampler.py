@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,8 @@ class SplitSampler(Sampler[list[int]]):
         labels: one for each row, or a dataset that has them: `targets`, `labels` or `y`, or a `TensorDataset`'s last,
             or a `Subset` of such. With ``split="iid"``, anything that has a length.
         batch: rows in a batch.
-        split: by-label, iid, mixed:S, dirichlet:A or labels:K, as in `gossamer.data`.
+        split: by-label, iid, mixed:S, dirichlet:A, labels:K, or a list with the rows of each rank, as in
+            `gossamer.data`.
         sizes: equal, or as-they-fall.
         seed: the seed of the split and of the order.
         rank: the rank whose batches these are; by default this process's.
@@ -39,7 +40,7 @@ class SplitSampler(Sampler[list[int]]):
         labels: Any,
         batch: int,
         *,
-        split: str = "by-label",
+        split: str | Sequence[Any] = "by-label",
         sizes: str = "equal",
         seed: int = 0,
         rank: int | None = None,
@@ -61,8 +62,9 @@ class SplitSampler(Sampler[list[int]]):
         parts = split_rows(dataset, self.world, split, sizes=sizes, seed=seed)
         fewest = min(range(self.world), key=lambda k: len(parts[k]))
         if len(parts[fewest]) < batch:
+            how = split if isinstance(split, str) else "these lists"
             raise InputError(
-                f"rank {fewest} has {len(parts[fewest])} rows under {split}, fewer than a batch of {batch}: use a "
+                f"rank {fewest} has {len(parts[fewest])} rows under {how}, fewer than a batch of {batch}: use a "
                 'batch of at most that, fewer ranks, or sizes="equal".'
             )
         self.rows, self.batch, self.seed = parts[self.rank], batch, seed
