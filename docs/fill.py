@@ -101,6 +101,20 @@ def _listed(entry: dict[str, str]) -> str:
     return f"- [{title}]({page.removesuffix('.md')}.html)" + f": {about}." * bool(about)
 
 
+NAMED = (
+    "algorithms",
+    "networks",
+    "oracles",
+    "compressors",
+    "aggregators",
+    "problems",
+    "datasets",
+    "links",
+    "compute-times",
+)
+"""The kinds of names in the guide, as `gossamer list` has them."""
+
+
 def guide() -> str:
     """The guide in the package, with the code of the documentation's pages."""
 
@@ -123,8 +137,9 @@ def guide() -> str:
             spec=block("docs/specs.md", "toml"),
             contract=block("docs/howto/own-algorithm.md", "python"),
             commands=commands(),
-            algorithms=_codes(list(ALGORITHMS)),
-            surroundings=re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", surroundings()),
+            names="\n".join(
+                f"- {kind}: {_codes([one['name'] for one in catalogue.list_kind(kind)])}" for kind in NAMED
+            ),
         )
     )
 

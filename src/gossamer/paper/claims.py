@@ -542,8 +542,8 @@ def same_floor(study: Study) -> Question:
     return slope_question(gaps, floors, "floor of ‖∇F‖²", "ρ", above=-FLAT, below=FLAT)
 
 
-class Cost(NamedTuple):
-    """What Biased-DMT pays until it reaches the target on a graph, from a start."""
+class TargetCost(NamedTuple):
+    """The cost of Biased-DMT until it reaches the target on a graph, from a start."""
 
     readings: Readings
     shown: str
@@ -551,16 +551,16 @@ class Cost(NamedTuple):
     resolution: str
 
     @staticmethod
-    def of(study: Study, graph: str, start: str, by: str = "round") -> "Cost":
+    def of(study: Study, graph: str, start: str, by: str = "round") -> "TargetCost":
         goal, runs = tomllib.loads(study.spec)["tuning"]["target"], Runs.of(study, variant=f"{graph} {start}")
         if runs.never_arrives(goal):
             raise Insufficient(f"{runs.name} does not reach {goal:g} in every replicate within {runs.last:,} rounds")
-        return Cost(runs.arrivals(goal, by), f"{runs.between(goal, by)} {start}", runs.resolution)
+        return TargetCost(runs.arrivals(goal, by), f"{runs.between(goal, by)} {start}", runs.resolution)
 
 
 def same_rounds(study: Study) -> Question:
     gaps = {name: fact(study, f"{name} cold", "gap") for name in STARTED}
-    costs = {name: Cost.of(study, name, "cold") for name in STARTED}
+    costs = {name: TargetCost.of(study, name, "cold") for name in STARTED}
     rounds = {name: cost.readings for name, cost in costs.items()}
     asked = slope_question(gaps, rounds, "rounds to the target", "ρ", above=-FLAT, below=FLAT)
     by_gap = sorted(STARTED, key=gaps.__getitem__)
@@ -576,9 +576,9 @@ PAID = {"messages": "rounds of messages", "bytes_sent": "bytes", "seconds": "sec
 
 
 def cost_of_start(study: Study) -> Question:
-    parts, ideal = {}, Cost.of(study, "complete", "cold")
+    parts, ideal = {}, TargetCost.of(study, "complete", "cold")
     kinds = {name: ("cold", "warm", *(("mean",) if name in SPARSEST else ())) for name in STARTED[1:]}
-    costs = {name: {kind: Cost.of(study, name, kind) for kind in some} for name, some in kinds.items()}
+    costs = {name: {kind: TargetCost.of(study, name, kind) for kind in some} for name, some in kinds.items()}
     for graph in SPARSEST:
         cold, mean, least = pair(costs[graph]["cold"].readings, costs[graph]["mean"].readings, ideal.readings)
         if not (cold > least).all():
@@ -591,13 +591,13 @@ def cost_of_start(study: Study) -> Question:
 
 
 def warm_start_pays(by: str, study: Study) -> Question:
-    costs = {name: {kind: Cost.of(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
+    costs = {name: {kind: TargetCost.of(study, name, kind, by) for kind in ("cold", "warm")} for name in STARTED[1:]}
     parts = {name: log_ratio(costs[name]["warm"].readings, costs[name]["cold"].readings) for name in SPARSEST}
     note = f"{_list_costs(costs)}; {costs[SPARSEST[0]]['cold'].resolution}"
     return _smaller(f"ratio of {PAID[by]}, warm to cold", parts, FACTOR, note)
 
 
-def _list_costs(costs: Mapping[str, Mapping[str, Cost]]) -> str:
+def _list_costs(costs: Mapping[str, Mapping[str, TargetCost]]) -> str:
     return "; ".join(f"{graph} {', '.join(one.shown for one in each.values())}" for graph, each in costs.items())
 
 

@@ -13,7 +13,7 @@ from gossamer.basics.text import GREEK
 from gossamer.core import InputError, brief, nearest
 from gossamer.metrics import Label
 from gossamer.report.names import display_name
-from gossamer.results.runs import Runs
+from gossamer.results.runs import MethodRuns
 from gossamer.results.statistics import difference, joint_level
 
 if TYPE_CHECKING:
@@ -167,11 +167,11 @@ def _find_best(
     # the best is chosen by its mean, so every method is compared with it and not with each other
     higher = metric in labels and labels[metric].better == "higher"
     top = whole.sort(metric, descending=higher, maintain_order=True).row(0, named=True)
-    best = Runs.of(runs, (top["algorithm"], top["setting"]), metric).ends
+    best = MethodRuns.of(runs, (top["algorithm"], top["setting"]), metric).ends
     level = joint_level(len(group) - 1)  # over the methods that are compared with the best
     chosen = set()
     for key in whole.select("algorithm", "setting").iter_rows():
-        own = Runs.of(runs, key, metric).ends
+        own = MethodRuns.of(runs, key, metric).ends
         shared = [replicate for replicate in best if replicate in own]
         if len(shared) < 2:  # no interval, and so nothing to tell apart by
             return set()

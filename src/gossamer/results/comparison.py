@@ -12,7 +12,7 @@ from gossamer.basics.table import Table
 from gossamer.basics.text import format_number, some
 from gossamer.core import InputError, brief
 from gossamer.results.result import Key, Result, last_rows
-from gossamer.results.runs import Runs
+from gossamer.results.runs import MethodRuns
 from gossamer.results.statistics import difference, interval, joint_level
 from gossamer.results.study import (
     ROUNDING,
@@ -130,7 +130,7 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
             f"nothing can be compared: the first runs {some(only[0], 8)}, the second {some(only[1], 8)}, and no method "
             "is in both. `gossamer.concat` puts results side by side."
         )
-    compared: list[tuple[dict[str, Any], Runs, Runs, float]] = []
+    compared: list[tuple[dict[str, Any], MethodRuns, MethodRuns, float]] = []
     for (variant, key), (_, other_key) in pairs.items():
         one, other = first.results[variant], second.results[variant]
         label = next(label for label, own in one.labels.items() if own == key)
@@ -139,7 +139,9 @@ def compare(first: Result | Study, second: Result | Study, labels: tuple[str, st
         for metric, shown in one.metrics.items():
             if shown.summary and metric not in LEFT_OUT and one.has(metric) and other.has(metric):
                 row = {"method": f"{variant}: {label}" if variant else label, "metric": metric}
-                compared.append((row, Runs.of(ends[0], key, metric), Runs.of(ends[1], other_key, metric), rounding))
+                compared.append(
+                    (row, MethodRuns.of(ends[0], key, metric), MethodRuns.of(ends[1], other_key, metric), rounding)
+                )
     level = joint_level(len(compared))
     rows = [row | _judge(one, other, level, rounding) for row, one, other, rounding in compared]
     floats = {f"{side}{half}": pl.Float64 for side in ("first", "second", "difference") for half in ("", "_±")}
@@ -179,7 +181,7 @@ def _match_methods(first: Study, second: Study) -> dict[tuple[str, Key], tuple[s
     return pairs
 
 
-def _judge(first: Runs, second: Runs, level: float, rounding: float) -> dict[str, Any]:
+def _judge(first: MethodRuns, second: MethodRuns, level: float, rounding: float) -> dict[str, Any]:
     """Return the rest of a row of the table: means, their difference and the verdict."""
     row: dict[str, Any] = {}
     ends = first.ends, second.ends

@@ -20,7 +20,7 @@ class Run(NamedTuple):
     status: str
 
 
-class Runs(NamedTuple):
+class MethodRuns(NamedTuple):
     """The runs of one method for one metric."""
 
     by_seed: dict[int, Run]
@@ -30,7 +30,7 @@ class Runs(NamedTuple):
     """The last round."""
 
     @staticmethod
-    def of(rows: pl.DataFrame, key: Key, metric: str, axes: Sequence[str] = ()) -> "Runs":
+    def of(rows: pl.DataFrame, key: Key, metric: str, axes: Sequence[str] = ()) -> "MethodRuns":
         """Return the runs of a method among rows of a result's table, with their costs on some axes."""
         own = rows.filter((pl.col("algorithm") == key[0]) & (pl.col("setting") == key[1]))
         runs = {}
@@ -38,7 +38,7 @@ class Runs(NamedTuple):
             known = each.filter(pl.col(metric).is_finite())
             costs = {axis: known[AXES[axis].name].cast(pl.Float64).to_numpy() for axis in axes}
             runs[int(str(seed))] = Run(costs, known[metric].to_numpy(), str(each["status"][-1]))
-        return Runs(runs, dict(own.select("seed", "replicate").iter_rows()), int(own["round"].to_numpy().max()))
+        return MethodRuns(runs, dict(own.select("seed", "replicate").iter_rows()), int(own["round"].to_numpy().max()))
 
     @property
     def lost(self) -> int:

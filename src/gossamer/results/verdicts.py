@@ -33,7 +33,7 @@ from gossamer.basics.text import format_duration, format_number, join_words, plu
 from gossamer.core import InputError, Range
 from gossamer.metrics import AXES
 from gossamer.results.result import Result
-from gossamer.results.runs import Run, Runs
+from gossamer.results.runs import MethodRuns, Run
 from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
 from gossamer.results.study import ROUNDING
 
@@ -281,13 +281,13 @@ def judge_methods(results: Mapping[str, Result], metric: str = "loss", matters: 
 ONE_SEED = "No verdict between methods: one seed has no interval. Run at least two, better five: seeds = 5."
 
 
-def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[str, Runs], list[str]]:
+def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[str, MethodRuns], list[str]]:
     """Return the runs by method, and a note on each method that cannot be compared."""
-    found: dict[str, Runs] = {}
+    found: dict[str, MethodRuns] = {}
     notes = []
     axes = [axis for axis in CURRENCIES if AXES[axis].name in result.table.columns]
     for method, key in result.labels.items():
-        runs = Runs.of(result.table, key, metric, axes)
+        runs = MethodRuns.of(result.table, key, metric, axes)
         several = list(runs.by_seed.values())
         lost = sum(run.status == "diverged" for run in several)
         reached = sum(run.status == "reached" for run in several)
@@ -320,7 +320,7 @@ class Reading(NamedTuple):
     """How finely logarithms of costs are known: a target is crossed between two marks."""
 
 
-def _read_metric(runs: dict[str, Runs], log: bool) -> list[Reading]:
+def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
     """Read the metric of two methods at the budget of each currency; currencies that read the same rounds are one."""
     several = [run for own in runs.values() for run in own.by_seed.values()]
     start = float(np.mean([run.values[0] for run in several]))
@@ -345,7 +345,7 @@ def _read_metric(runs: dict[str, Runs], log: bool) -> list[Reading]:
     return readings
 
 
-def _by_method(runs: dict[str, Runs], values: Sequence[float]) -> dict[str, dict[int, float]]:
+def _by_method(runs: dict[str, MethodRuns], values: Sequence[float]) -> dict[str, dict[int, float]]:
     """Return the values of all runs, in order, by method and replicate."""
     left = iter(values)
     return {
@@ -390,7 +390,7 @@ def find_budget(costs: Sequence[np.ndarray]) -> float | None:
     return float(amounts[-1]) if len(amounts) else None
 
 
-def _read_costs(runs: dict[str, Runs], log: bool) -> list[Reading]:
+def _read_costs(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
     """Read the logarithm of what two methods paid until they reached the target."""
     several = [run for own in runs.values() for run in own.by_seed.values()]
     readings = []
