@@ -195,7 +195,16 @@ class Study(RunTable):
         problems = {variant: variant_spec(self.spec, variant).get("problem") for variant in self.results}
         is_one_problem = set(SHARED["problem"]) & find_differences(self.results, problems).keys() == set()
         compared = self.curves() if is_one_problem else self.results
-        return judge_methods(compared, metric, stated.get("matters") if matters is None else matters)
+        matters = stated.get("matters") if matters is None else matters
+        return judge_methods(compared, metric, matters, self._tuned_rounds())
+
+    def _tuned_rounds(self) -> int | None:
+        """Return the rounds after which tuning read its criterion; None if variants differ, or it counted rounds."""
+        if self.tuning is None or self.tuning.is_empty() or self.tuning["criterion"][0] == "rounds":
+            return None
+        specs = [variant_spec(self.spec, variant) for variant in self.results]
+        rounds = {spec.get("tuning", {}).get("steps") or spec.get("run", {}).get("steps") for spec in specs}
+        return rounds.pop() if len(rounds) == 1 else None
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """Draw one variant, or all where each has a single algorithm: see `Result.plot`."""

@@ -223,7 +223,9 @@ class MethodVerdicts:
         return asdict(self) | {"sentences": self.sentences}
 
 
-def judge_methods(results: Mapping[str, Result], metric: str = "loss", matters: float | None = None) -> MethodVerdicts:
+def judge_methods(
+    results: Mapping[str, Result], metric: str = "loss", matters: float | None = None, tuned: int | None = None
+) -> MethodVerdicts:
     """Compare all methods of each variant in pairs; see the module's docstring.
 
     Args:
@@ -231,6 +233,7 @@ def judge_methods(results: Mapping[str, Result], metric: str = "loss", matters: 
         metric: a metric that was measured along the runs. Where runs end at a target, their costs are compared.
         matters: the smallest difference that matters, as a share; by default 0.01 of the way from the start to the
             better method, 0.1 of a metric on a logarithmic axis, or 0.05 of the cost until a target.
+        tuned: the rounds after which tuning read the metric; methods that are read earlier are noted.
     """
     first = next(iter(results.values()))
     for result in results.values():
@@ -265,6 +268,7 @@ def judge_methods(results: Mapping[str, Result], metric: str = "loss", matters: 
             )
         if len(runs) > 1 and not readings:
             notes.append(f"{where}no amount was measured in all runs: measure more often, with a smaller every.")
+        notes += [where + note for note in _note_early(readings, tuned)]
         found.append((variant, readings, ROUNDING.get(str(result.manifest.get("dtype")), 1e-5)))
     count = sum(len(readings) for _, readings, _ in found)
     level, sign = joint_level(count), -1 if label.better == "higher" and not has_target else 1
@@ -318,6 +322,8 @@ class Reading(NamedTuple):
     """The mean of the metric at the start."""
     resolution: float = 0.0
     """How finely logarithms of costs are known: a target is crossed between two marks."""
+    rounds: Mapping[str, int] = {}
+    """By method, the last round that the metric is read at."""
 
 
 def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
@@ -341,8 +347,21 @@ def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
         means = [float(run.values[low:high].mean()) for run, (low, high) in zip(several, places, strict=True)]
         if log:  # a metric may come to 0 exactly
             means = [math.log(max(value, 1e-300)) for value in means]
-        readings.append(Reading(amounts, _by_method(runs, means), start))
+        last = [int(run.costs["rounds"][high - 1]) for run, (_, high) in zip(several, places, strict=True)]
+        rounds = {name: round(max(own.values())) for name, own in _by_method(runs, last).items()}
+        readings.append(Reading(amounts, _by_method(runs, means), start, rounds=rounds))
     return readings
+
+
+def _note_early(readings: Sequence[Reading], tuned: int | None) -> list[str]:
+    """Return a note on the methods that are read earlier than where tuning read them."""
+    early: dict[str, int] = {}
+    for reading in readings:
+        for method, at in reading.rounds.items():
+            if tuned is not None and at < NEAR * tuned:
+                early[method] = min(at, early.get(method, at))
+    said = [f"{method} at round {at:,}" for method, at in early.items()]
+    return [f"Tuned for {tuned:,} rounds, but read earlier at a smaller budget: {join_words(said)}."] if said else []
 
 
 def _by_method(runs: dict[str, MethodRuns], values: Sequence[float]) -> dict[str, dict[int, float]]:
