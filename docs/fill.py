@@ -23,7 +23,7 @@ import typer
 import yaml
 
 import gossamer as gs
-from gossamer import cli, networks, paper, theory
+from gossamer import cli, networks, theory
 from gossamer.algorithms import ALGORITHMS
 from gossamer.cli.shared import EXIT_CODES
 from gossamer.core import Whole, hyperparameters, kinds_of_parts, parts
@@ -33,7 +33,8 @@ from gossamer.engines.costs import trace
 from gossamer.metrics import OURS
 from gossamer.networks import WEIGHTS
 from gossamer.oracles import STAGES
-from gossamer.paper.claims import OURS as OWN
+from gossamer.papers import OURS as OWN
+from gossamer.papers import installed
 from gossamer.problems import PROBLEMS
 from gossamer.specs import catalogue
 from gossamer.theory.theorem import Form
@@ -377,7 +378,7 @@ def grid() -> dict[str, float]:
 @functools.cache
 def practical() -> dict[str, float]:
     """The setting of the reproduction's longest runs on the paper's problem, and how far beyond the theorem it is."""
-    parts = paper.spec_of("fig2").parts()
+    parts = installed()["biased-dmt"].spec_of("fig2").parts()
     chosen = next(each.fixed for each in parts.candidates if each.name == "biased-dmt")
     smoothness = parts.problem.smoothness
     assert smoothness is not None

@@ -20,14 +20,16 @@ import polars as pl
 from matplotlib.figure import Figure
 
 from gossamer.basics.text import format_number
-from gossamer.paper import EXPERIMENTS, spec_of
-from gossamer.paper.claims import DMT, HORIZONS, OURS, Runs, bias_sq
-from gossamer.paper.verdicts import WORDS
+from gossamer.papers import installed
+from gossamer.papers.biased_dmt.claims import DMT, HORIZONS
+from gossamer.papers.verdicts import OURS, WORDS
+from gossamer.papers.vocabulary import Runs, bias_sq
 from gossamer.problems import dpsgd_fixed_point
 from gossamer.report.styles import style_methods
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
+PAPER = installed()["biased-dmt"]
 HERE = Path(__file__).parent
 FIGURES = HERE / "assets" / "reproduction"
 
@@ -85,7 +87,7 @@ SHOWN = {
     "start": (),
 }
 
-SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–"}
+SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–", "not tested": "!"}
 """A verdict is told by a sign too, not by its colour alone."""
 
 HEAD = (HERE / "templates" / "reproduction-head.txt").read_text(encoding="utf-8")
@@ -93,7 +95,7 @@ HEAD = (HERE / "templates" / "reproduction-head.txt").read_text(encoding="utf-8"
 
 def main(run: Path) -> None:
     verdicts = json.loads((run / "verdicts.json").read_text(encoding="utf-8"))
-    studies = {name: Study.load(run / name) for name in EXPERIMENTS if (run / name / "study.json").is_file()}
+    studies = {name: Study.load(run / name) for name in PAPER.experiments if (run / name / "study.json").is_file()}
     titles = {name: study.title for name, study in studies.items()}
     text = HEAD.format(found=counted(verdicts), claims=overview(verdicts, titles))
     for stale in FIGURES.glob("*"):
@@ -146,7 +148,7 @@ FIXED_POINTS = (0.016, 0.008, 0.004, 0.002, 0.001, 0.0005, 0.0001)
 
 def draw_horizons(study: Study, run: Path) -> None:
     """Draw error against horizon, and beside it the exact fixed points of D-PSGD against its step size."""
-    parts = spec_of("horizon").parts()
+    parts = PAPER.spec_of("horizon").parts()
     last = study.results[HORIZONS[-1]]
     assert last.biases is not None
     e = np.asarray(last.biases[0], float)
@@ -210,7 +212,7 @@ def starts(study: Study) -> str:
     """Write what the target takes from each start on each graph, with 95 % intervals over replicates."""
     goal, rows = tomllib.loads(study.spec)["tuning"]["target"], []
     for variant in study.results:
-        runs, cells = Runs.of(study, variant=variant), []
+        runs, cells = Runs.of(study, DMT, variant), []
         for by, unit in {"round": 1, "messages": 1, "bytes_sent": 1e3, "seconds": 1}.items():
             mean, half = interval(np.array(list(runs.arrivals(goal, by).values())) / unit)
             cells.append(f"{mean:.3g} ± {half:.2g}")

@@ -17,12 +17,12 @@ from findings import SIGNS, table
 
 from gossamer.basics.sizes import cores
 from gossamer.experiments import running
-from gossamer.paper import EXPERIMENTS
-from gossamer.paper.claims import CLAIMS, judge
-from gossamer.paper.experiments import text_of
+from gossamer.papers import installed
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
 
+PAPER = installed()["biased-dmt"]
+EXPERIMENTS, CLAIMS = tuple(PAPER.experiments), PAPER.claims
 HERE = Path(__file__).parent
 FOUND = HERE / "assets" / "reproduction"
 
@@ -33,7 +33,7 @@ OPPOSITE = {("holds", "does not hold"), ("does not hold", "holds")}
 
 def changed(name: str, change: str) -> str | None:
     """Return the text of an experiment's spec after a change; None where the change does not concern it."""
-    text = text_of(name)
+    text = PAPER.text_of(name)
     if change == "seeds":
         return re.sub(r"\b70(\d\d)\b(?=[,\]])", r"83\1", text).replace("first_seed = 1007000", "first_seed = 1083000")
     if change == "sign":
@@ -69,7 +69,7 @@ def write_page(out: Path) -> None:
     found: dict = {}
     for change in CHANGES:
         done = [name for name in EXPERIMENTS if (out / change / name / "study.json").is_file()]
-        verdicts = judge({name: Study.load(out / change / name) for name in done})
+        verdicts = PAPER.judge({name: Study.load(out / change / name) for name in done})
         kept = {claim.claim for claim in CLAIMS if claim.experiment not in done}
         found[change] = {text: row for text, row in before[change].items() if text in kept}
         found[change] |= {verdict.claim: [verdict.verdict, verdict.measured] for verdict in verdicts}

@@ -46,10 +46,10 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.engines.costs import add_seconds, count_costs
 from gossamer.engines.simulator import apply_clock
 from gossamer.networks import NETWORKS
-from gossamer.paper.claims import judge
-from gossamer.paper.experiments import EXPERIMENTS, text_of
+from gossamer.papers import installed
 from tests.commands import gossamer
 
+PAPER = installed()["biased-dmt"]
 ROOT = Path(__file__).parents[1]
 EXAMPLES, RESULTS = ROOT / "examples", Path(__file__).with_name("golden_results")
 SETTINGS = {
@@ -327,7 +327,7 @@ COMPARED = ("biased-dmt", "biased-dsgd", "dsgdm", "gt-dsgd")
 
 
 def experiment(name: str) -> Iterator[tuple[str, Entry]]:
-    contents, steps = tomllib.loads(text_of(name)), STEPS
+    contents, steps = tomllib.loads(PAPER.text_of(name)), STEPS
     if name in ("fig1", "fig2"):  # longer, and with less of everything
         steps = 2 * STEPS
         contents["algorithm"] = [one for one in contents["algorithm"] if one["name"] in COMPARED]
@@ -345,7 +345,7 @@ def experiment(name: str) -> Iterator[tuple[str, Entry]]:
     with scratch() as folder:
         study = run_spec(contents, folder)
         yield from digest_study(study).items()
-        for number, verdict in enumerate(judge({name: study})):
+        for number, verdict in enumerate(PAPER.judge({name: study})):
             known = [] if verdict.interval is None else verdict.interval
             entry = {"claim": verdict.claim, "verdict": verdict.verdict, "interval": digest(known)}
             yield f"verdict {number}", entry
@@ -370,7 +370,7 @@ PARTS: dict[str, Callable[[], Iterable[tuple[str, Entry]]]] = {
     "gossip": gossip,
     "examples": examples,
     "report": report,
-    **{f"experiment-{name}": lambda name=name: experiment(name) for name in EXPERIMENTS},
+    **{f"experiment-{name}": lambda name=name: experiment(name) for name in PAPER.experiments},
 }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gossamer.algorithms import ALGORITHMS, biased_dmt
-from gossamer.paper.claims import OURS
+from gossamer.papers.verdicts import OURS
 
 ROOT = Path(__file__).parents[1]
 FOUND = ROOT / "docs" / "assets" / "reproduction"

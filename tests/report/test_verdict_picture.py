@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from gossamer.paper.verdicts import Claim, Question
+from gossamer.papers.verdicts import Claim, Question
 from gossamer.report import drawings, page
 from tests.report import made_up
 

@@ -11,7 +11,7 @@ import pytest
 import gossamer as gs
 from gossamer.cli import main
 from gossamer.results.study import Study
-from tests.paper.made_up_studies import fig1, fig2
+from tests.papers.made_up_studies import fig1, fig2
 
 SPEC = '[problem]\nname = "quadratic"\n'
 

@@ -21,7 +21,7 @@ from gossamer.experiments.running import run
 from gossamer.results import provenance
 from gossamer.results.study import Study
 from gossamer.specs.spec import Spec
-from tests.paper.made_up_studies import fig2
+from tests.papers.made_up_studies import fig2
 
 SMALL = """
 [problem]

@@ -10,7 +10,7 @@ from gossamer.basics.html import panel, tag
 from gossamer.basics.table import Table
 from gossamer.experiments.audit import Audit
 from gossamer.oracles import measure
-from gossamer.paper.verdicts import Verdict, Verdicts
+from gossamer.papers.verdicts import Verdict, Verdicts
 from gossamer.results.study import Study
 from tests.results.side_by_side import made_up
 from tests.table import table

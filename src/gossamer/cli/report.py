@@ -49,9 +49,9 @@ def report(
         both = concat(named, allow=SHARED, title="Side by side")
         shown, title = {both.name: both, **named}, ", ".join(labels)
     if any(study.experiment for study in shown.values()):
-        from gossamer import paper  # it imports everything: only a report on its experiments needs it
+        from gossamer import papers  # it imports everything: only a report on their experiments needs it
 
-        paper.finish(shown, folder, (), title, how)
+        papers.finish(shown, folder, title, how)
     else:
         write_all(list(shown.values()), [], folder, title, how)
     say(visible(folder / "report.html"))

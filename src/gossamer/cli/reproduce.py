@@ -12,8 +12,10 @@ from gossamer.basics.text import visible
 from gossamer.cli.shared import (
     AsJSON,
     Cache,
+    With,
     app,
     flag,
+    load_own,
     output_directory,
     progress,
     resumable,
@@ -22,15 +24,20 @@ from gossamer.cli.shared import (
     say_json,
     show,
 )
-from gossamer.paper.experiments import EXPERIMENTS, ExperimentName, text_of
 
 
 @app.command()
 def reproduce(
-    experiments: Annotated[
-        list[ExperimentName] | None, typer.Argument(help="The experiments to run [default: all]")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[PAPER] [EXPERIMENT]...",
+            help="A paper, by name, arXiv number or folder [default: Biased-DMT], and the experiments [default: all]",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick]")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="[default: runs/reproduction, or runs/quick; of other papers runs/papers/NAME]")
+    ] = None,
     quick: Annotated[
         bool,
         flag("--quick", "Only what decides the headline claims: who stalls, the floor, stable step sizes."),
@@ -39,10 +46,11 @@ def reproduce(
         int | None, typer.Option(min=1, help="How many experiments to run at a time [default: one per core]")
     ] = None,
     spec: Annotated[bool, flag("--spec", "Print the spec of an experiment, and run nothing.")] = False,
+    own: With = None,
     cache: Cache = True,
     as_json: AsJSON = False,
 ) -> None:
-    """Reproduce the paper's experiments, judge its claims and write a report.
+    """Reproduce a paper's experiments, judge its claims and write a report.
 
     Examples:
 
@@ -50,23 +58,39 @@ def reproduce(
 
         gossamer reproduce fig1 --quick --out runs/look
 
+        gossamer reproduce beer
+
+        gossamer reproduce ./mine --with method.py
+
         gossamer reproduce fig2 --spec > mine.toml
     """
-    from gossamer import paper
+    load_own(own)
+    from gossamer.papers import choose
+    from gossamer.papers import reproduce as run
+    from gossamer.papers.paper import DEFAULT
 
-    names = [name.value for name in experiments or []]
+    paper, names = choose(words or [])
     if spec:
-        print("\n".join(text_of(name) for name in names or EXPERIMENTS))
+        print("\n".join(paper.text_of(name) for name in names or paper.experiments))
         return
-    folder = output_directory(out, Path("runs") / ("quick" if quick else "reproduction"))
+    usual = {False: "reproduction", True: "quick"} if paper.name == DEFAULT else {}
+    named = usual.get(quick, f"papers/{paper.name}{'-quick' * quick}")
+    folder = output_directory(out, Path("runs") / named)
     stream = sys.stderr if as_json else sys.stdout
 
     def tell(text: str) -> None:
         print(visible(text), file=stream, flush=True)
 
     with resumable():
-        verdicts = paper.reproduce(
-            names, folder, quick=quick, processes=processes or cores(), progress=progress(), say=tell
+        verdicts = run(
+            paper,
+            names,
+            folder,
+            quick=quick,
+            processes=processes or cores(),
+            own=own or (),
+            progress=progress(),
+            say=tell,
         )
     if as_json:
         say_json([verdict.asdict() for verdict in verdicts])
@@ -76,12 +100,19 @@ def reproduce(
 
 
 def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
-    """Print a table of the claims that were judged, and a line that counts those that were not run."""
+    """Print a table of the claims that were judged, and a line that counts those that were not run.
+
+    The readings of a claim stand one below the other, and what differs from the authors' setting after the table.
+    """
     colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
     rows = [
         [
             row["experiment"],
-            rich_text(row["verdict"], style=colors.get(row["verdict"], "yellow")),
+            rich_text(
+                "\n".join(filter(None, [row["verdict"], row.get("reading")])),
+                keep="\n",
+                style=colors.get(row["verdict"], "yellow"),
+            ),
             rich_text(f"{row['claim']}.\n{row['measured']}\n", keep="\n"),
         ]
         for row in verdicts
@@ -89,6 +120,15 @@ def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
     ]
     if rows:
         show(("", "verdict", "claim, and what was measured"), rows, whole=("verdict",), width=100)
+    settings = {
+        (row["experiment"].removesuffix("-tuned"), row.get("setting", ""), tuple(row.get("differs", ())))
+        for row in verdicts
+        if row["verdict"] != "not run"
+    }
+    for experiment, setting, differs in sorted(settings):
+        if setting:
+            followed = "the authors' setting" if setting == "theirs" else "in the spirit of the authors' setting"
+            say(f"{experiment}: {followed}" + f", but for: {'; '.join(differs)}" * bool(differs))
     left_out = Counter(row["experiment"] for row in verdicts if row["verdict"] == "not run")
     if left_out:
         say(

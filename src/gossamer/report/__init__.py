@@ -26,8 +26,8 @@ def write(
         studies: a section for each.
         verdicts: verdicts on claims, each with `experiment` (a study's name), `claim`, `paper` (what a paper says),
             `measured`, `interval` ([low, high] or None), `level` (of the interval) and `verdict` ("holds",
-            "does not hold", "tie", "undecided" or "not run"); `evidence` and `short`, where there are some, make its
-            picture.
+            "does not hold", "tie", "undecided", "not run" or "not tested"); `evidence` and `short`, where there are
+            some, make its picture; `reading`, `setting` and `differs` say how it was run.
         file: the HTML file; its directory is made if it is missing.
         title: the page's title.
         how_to_repeat: the commands that make the studies again.

@@ -49,7 +49,7 @@ PLACE = Markup("<!-- data -->")
 FEWEST_VARIANTS = 3
 """A profile over variants needs at least this many."""
 
-SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–"}
+SIGNS = {"holds": "✓", "does not hold": "✗", "tie": "=", "undecided": "?", "not run": "–", "not tested": "!"}
 """Verdicts, each with a sign that tells it without colour."""
 
 FACTS = {
@@ -200,10 +200,19 @@ def _claim_values(verdict: dict[str, Any]) -> dict[str, Any]:
             "Claim": verdict["claim"],
             "The paper says": f"{paper} ({verdict['section']})" if verdict.get("section") else paper,
             "It could fail": verdict.get("why"),
+            **_setting_of(verdict),
             "Measured": format_value(verdict["measured"]),
             "Interval": between + (f", at {100 * level:.4g} %" if level else ""),
         },
     }
+
+
+def _setting_of(verdict: dict[str, Any]) -> dict[str, str]:
+    """Return how the methods got their numbers, and what of the authors' setting was not followed."""
+    if not verdict.get("reading"):
+        return {}
+    setting = "the authors'" if verdict["setting"] == "theirs" else f"{verdict['setting']} the authors'"
+    return {"Reading": verdict["reading"], "Setting": "; ".join([setting, *verdict["differs"]])}
 
 
 def find_evidence(verdict: dict[str, Any]) -> dict[str, Any] | None:

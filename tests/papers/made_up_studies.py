@@ -6,9 +6,12 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from gossamer.paper.claims import CLAIMS, judge
+from gossamer.papers import installed
 from gossamer.results.result import Result
 from gossamer.results.study import Study
+
+PAPER = installed()["biased-dmt"]
+CLAIMS, judge = PAPER.claims, PAPER.judge
 
 ROUNDS = np.unique(np.concatenate([np.arange(0, 200, 2), np.arange(200, 1001, 10)]))
 Z = np.linspace(-1, 1, 6)

@@ -2,17 +2,17 @@
 
 import json
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import polars as pl
 import pytest
 from scipy import stats
 
-from gossamer.paper.claims import CLAIMS, Runs, judge, lowest_loss, target
-from gossamer.paper.verdicts import WORDS, Claim, Question
+from gossamer.papers.verdicts import WORDS, Claim, Question
+from gossamer.papers.vocabulary import LowerLoss, Runs, target
 from gossamer.results.study import Study
-from tests.paper.made_up_studies import (
+from tests.papers.made_up_studies import (
+    CLAIMS,
     GAPS,
     METHODS,
     Z,
@@ -22,6 +22,7 @@ from tests.paper.made_up_studies import (
     fig2,
     half,
     horizon,
+    judge,
     replaced,
     result,
     sensitivity,
@@ -126,7 +127,7 @@ def test_slopes_have_the_interval_of_their_replicates():
 def test_readings_of_runs():
     rounds = np.arange(0, 101, 10)
     falling = {"loss": np.array([[11.0 - k for k in range(11)]] * 2), "grad_norm_sq": np.full((2, 11), 3.0)}
-    runs = Runs.of(study({"": result({"biased-dmt": falling}, rounds=rounds)}))
+    runs = Runs.of(study({"": result({"biased-dmt": falling}, rounds=rounds)}), "biased-dmt")
     assert runs.end() == {0: 1.5, 1: 1.5}
     assert target([runs]) == pytest.approx(1.5 + 0.05 * 9.5)
     assert runs.floor() == {0: 3.0, 1: 3.0}
@@ -145,7 +146,7 @@ def test_verdicts_are_json_with_finite_numbers():
     assert judge({"horizon": wild})[0].asdict()["interval"] is None
     assert list(verdicts[0]) == [
         *("experiment", "claim", "section", "paper", "why", "measured", "interval", "level", "verdict", "short"),
-        "evidence",
+        *("evidence", "reading", "setting", "differs"),
     ]
 
 
@@ -174,7 +175,7 @@ def test_false_alarms_of_a_claim_are_no_more_than_one_in_twenty():
     # the other method ends exactly at the margin, so that "holds" is a false alarm; 19 is three standard deviations
     # above 5 % of 200
     rng, rounds = np.random.default_rng(1), np.array([0, 10])
-    claim = Claim("fig1", "c", "s", "p", "w", partial(lowest_loss, ("gt-dsgd",)))
+    claim = Claim("fig1", "c", "s", "p", "w", LowerLoss("biased-dmt", ["gt-dsgd"]))
     alarms = 0
     for _ in range(200):
         losses = {name: 0.3 + 0.001 * rng.normal(size=(5, 2)) for name in ("biased-dmt", "gt-dsgd")}

@@ -1,4 +1,16 @@
-"""Claims and verdicts: a claim asks a question of a study, and the answer makes the verdict."""
+r"""Claims and verdicts: a claim asks a question of a study, and the answer makes the verdict.
+
+A claim is a region that a number should lie in: a ratio of errors above 2, a slope within ±0.05. The measurement gives
+an interval for that number (Student's t over replicates, paired where two methods share them). The claim *holds* if the
+interval lies inside the region and *does not hold* if it lies outside. A claim that something is smaller, or larger,
+names the smallest difference that matters; where the whole interval is below that, it is a *tie*. Anything else is
+*undecided*, also where runs diverged or floors have not settled. What was not run is *not run*, and a claim whose test
+raised an error is *not tested*.
+
+A page of $k$ claims takes each at $1 - 0.05/k$, and a claim that makes $m$ comparisons takes each at $1 - 0.05/(km)$
+(Bonferroni), so that all intervals of the page hold together at 95 %. `gossamer.results.statistics` defines replicates,
+ends and floors.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -10,10 +22,11 @@ import numpy as np
 from gossamer.basics.html import panel, tag
 from gossamer.basics.table import Table
 from gossamer.basics.text import json_ready, plural, short
+from gossamer.core import InputError, call_own
 from gossamer.results.statistics import interval
 from gossamer.results.study import Study
 
-Word = Literal["holds", "does not hold", "tie", "undecided", "not run"]
+Word = Literal["holds", "does not hold", "tie", "undecided", "not run", "not tested"]
 WORDS: tuple[Word, ...] = get_args(Word)
 """Everything that a verdict can say."""
 
@@ -22,6 +35,12 @@ WORST_FIRST: tuple[Word, ...] = ("does not hold", "undecided", "tie", "holds")
 
 ERROR = 0.05
 """The largest probability that a page of claims has one that is judged wrongly."""
+
+IN_SPIRIT = "in the spirit of"
+"""The setting of runs that do not follow the authors': there no claim is called reproduced."""
+
+OURS = "Ours"
+"""The section of a claim that the paper does not make."""
 
 
 class Unanswered(Exception):
@@ -57,6 +76,8 @@ class Question(NamedTuple):
     """A width that is added to both ends of every interval, for readings that are known to the step of a grid only."""
     doubted: Mapping[str, Sequence[Word]] = {}
     """Answers that cannot be trusted, by part: where a run never arrived, its rounds are only known to be many."""
+    exact: bool = False
+    """True if the values have no uncertainty, as those of an identity."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +99,19 @@ class Verdict:
     """Content of its picture, as JSON can write it: the `quantity`, its `parts` (each with `name`, `value`, `low`,
     `high`, `verdict` and whether it `decides`), the `region` of the claim and that of a `tie` (each [low, high], None
     where it is open), and whether the axis is logarithmic (`ratio`)."""
+    reading: str = ""
+    """How the methods got their numbers: "as published", "tuned alike", or as the spec gives them."""
+    setting: str = ""
+    """"theirs" where the runs follow the authors' setting; else "in the spirit of" it."""
+    differs: tuple[str, ...] = ()
+    """What of the authors' setting could not be followed."""
+
+    @property
+    def said(self) -> str:
+        """The verdict in words: in a setting of the authors' own, a claim that holds is reproduced."""
+        if self.verdict == "holds" and self.setting == "theirs":
+            return "reproduced"
+        return f"{self.verdict}, in the spirit of" if self.setting == IN_SPIRIT else self.verdict
 
     def __repr__(self) -> str:
         return f"Verdict({self.experiment}, {short(self.claim)}: {self.verdict})"
@@ -86,7 +120,7 @@ class Verdict:
         """Return the verdict as JSON can write it."""
         finite = self.interval is not None and all(math.isfinite(end) for end in self.interval)
         bounds = [float(end) for end in self.interval] if self.interval is not None and finite else None
-        return {**vars(self), "interval": bounds}
+        return {**vars(self), "interval": bounds, "differs": list(self.differs)}
 
 
 class Verdicts(list[Verdict]):
@@ -122,13 +156,25 @@ class Claim:
 
     def __call__(self, study: Study | None, error: float = ERROR) -> Verdict:
         """Return the verdict, judged wrongly with at most this probability."""
-        stated = self.experiment, self.claim, self.section, self.paper, self.why
+
+        def judge() -> Verdict:
+            try:
+                if study is None:
+                    raise NotRun("the experiment was not run")
+                return self._judge(self.ask(study), error)
+            except Unanswered as reason:
+                return Verdict(*self._stated, str(reason), None, None, reason.word, self.brief)
+
         try:
-            if study is None:
-                raise NotRun("the experiment was not run")
-            question = self.ask(study)
-        except Unanswered as reason:
-            return Verdict(*stated, str(reason), None, None, reason.word, self.brief)
+            return call_own("its test", judge)
+        except InputError as reason:
+            return Verdict(*self._stated, str(reason), None, None, "not tested", self.brief)
+
+    @property
+    def _stated(self) -> tuple[str, str, str, str, str]:
+        return self.experiment, self.claim, self.section, self.paper, self.why
+
+    def _judge(self, question: Question, error: float) -> Verdict:
         # Bonferroni over the comparisons of the claim
         level, undo = 1 - error / len(question.parts), _exp if question.ratio else float
         above, below, tie = question.above, question.below, question.tie
@@ -138,7 +184,7 @@ class Claim:
         parts: list[dict[str, Any]] = []
         margins, texts = [], []
         for name, values in question.parts.items():
-            mean, half = interval(values, level)
+            mean, half = (float(values.mean()), 0.0) if question.exact else interval(values, level)
             low, high = mean - half - question.wider, mean + half + question.wider
             answer = _compare(low, high, above, below, tie)
             answer = "undecided" if answer in question.doubted.get(name, ()) else answer
@@ -151,6 +197,7 @@ class Claim:
         counts = sorted({len(values) for values in question.parts.values()})
         each = " each" if len(parts) > 1 else ""
         of = f"{100 * level:.4g} %{each}, {' to '.join(str(n) for n in counts)} replicates"
+        of = "computed exactly, without runs" if question.exact else of
         measured = f"{question.quantity}: {', '.join(texts)} ({of})" + (question.note and f"; {question.note}")
         evidence = {
             "quantity": question.quantity,
@@ -160,7 +207,7 @@ class Claim:
             "ratio": question.ratio,
         }
         deciding = parts[decides]["low"], parts[decides]["high"]
-        return Verdict(*stated, measured, deciding, level, word, self.brief, json_ready(evidence))
+        return Verdict(*self._stated, measured, deciding, level, word, self.brief, json_ready(evidence))
 
 
 def _compare(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:

@@ -1,28 +1,16 @@
-"""The list of experiments: it stands in one place, and is read without what runs them."""
-
-import subprocess
-import sys
-from importlib.resources import files
+"""The experiments of papers: each is a spec, and one of the paper's."""
 
 import numpy as np
 import pytest
 
 import gossamer as gs
-from gossamer.paper import EXPERIMENTS, QUICK, spec_of
+from gossamer.papers import installed
 from gossamer.problems import settling_point
 
 
 def test_every_spec_file_is_an_experiment_and_every_experiment_has_one():
-    folder = files("gossamer.paper.experiments")
-    stems = {file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")}
-    assert stems == set(EXPERIMENTS)
-    assert set(QUICK) < set(EXPERIMENTS)
-
-
-def test_the_command_line_knows_the_names_without_importing_jax():
-    code = "import sys, gossamer.cli.reproduce as r; print(*r.EXPERIMENTS, 'jax' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=100)
-    assert done.stdout.split() == [*EXPERIMENTS, "False"]
+    for paper in installed().values():
+        assert {file.stem for file in paper.folder.glob("*.toml")} == {*paper.experiments, "paper"}
 
 
 @pytest.mark.slow
@@ -30,7 +18,7 @@ def test_the_command_line_knows_the_names_without_importing_jax():
 def test_under_the_largest_bias_of_every_seed_there_is_a_point_to_settle_at(name):
     """Where ∇F = −ē has no solution, every method runs away, and there is no floor to speak of."""
     largest: dict[int, np.ndarray] = {}
-    setups = [variant.parts() for variant in spec_of(name).variants().values()]
+    setups = [variant.parts() for variant in installed()["biased-dmt"].spec_of(name).variants().values()]
     problem = setups[0].problem  # the variants differ in the bias alone
     for parts in setups:
         made_of = parts.problem, parts.network, parts.oracle

@@ -16,17 +16,18 @@ if cache.remember(cache.place()):  # before JAX is imported
 
 from gossamer.cli import main
 from gossamer.core import InputError
-from gossamer.paper import reproduction
+from gossamer.papers import paper, reproduction
 
-quick = reproduction.shorten
+quick = paper.shorten
 STEPS = int(os.environ.get("STEPS", "60"))
 DATA = str(Path(__file__).with_name("small.csv"))
 
 
-def small(name, spec):
+def small(spec, least):
+    name = spec.experiment
     if name == os.environ.get("FAILING") and multiprocessing.parent_process():
         raise InputError(f"{name} fails on purpose.")
-    short = quick(name, spec)
+    short = quick(spec, least)
     run = {"steps": STEPS, "every": STEPS // 3, "seeds": 3, "together": 4}
     variants = [variant.model_copy(update={"run": {}, "tuning": {}}) for variant in short.variant[:2]]
     update: dict[str, Any] = {"problem": spec.problem | {"data": DATA, "agents": 4, "alpha": 0.1}, "variant": variants}
@@ -37,7 +38,7 @@ def small(name, spec):
     return short.model_copy(update=update | {"run": short.run.model_copy(update=run)})
 
 
-reproduction.shorten = small
+paper.shorten = small
 # most of the time is for figures, which the whole quick run draws
 reproduction.report.write_artifacts = reproduction.report.draw = lambda *_, **__: []
 

@@ -6,8 +6,10 @@ from dataclasses import replace
 import polars as pl
 import pytest
 
-from gossamer.paper.claims import CLAIMS, OURS, Runs, judge
-from tests.paper.made_up_studies import (
+from gossamer.papers.verdicts import OURS
+from gossamer.papers.vocabulary import Runs
+from tests.papers.made_up_studies import (
+    CLAIMS,
     GAPS,
     WORLDS,
     Z,
@@ -20,6 +22,7 @@ from tests.paper.made_up_studies import (
     fig2,
     heterogeneity,
     horizon,
+    judge,
     replaced,
     sensitivity,
     speedup,
