@@ -18,6 +18,7 @@ Kind = Literal[
     "metrics",
     "links",
     "compute-times",
+    "papers",
 ]
 
 
@@ -27,17 +28,22 @@ def list_(
     own: With = None,
     as_json: AsJSON = False,
 ) -> None:
-    """List what a spec can name.
+    """List what a spec can name, or the papers that `gossamer reproduce` knows.
 
     Examples:
 
         gossamer list algorithms
+
+        gossamer list papers
 
         gossamer list --json
     """
     load_own(own)
     from gossamer.specs.catalogue import REGISTRIES, list_kind
 
+    if kind == "papers":
+        list_papers(as_json)
+        return
     kinds = [kind] if kind else list(REGISTRIES)
     found = {name: list_kind(name) for name in kinds}
     if as_json:
@@ -47,3 +53,27 @@ def list_(
         rows = [(entry["name"], entry["about"], ", ".join(entry["options"])) for entry in entries]
         show(("name", "what it is", "options"), rows, whole=["name"], title=name)
         print()
+
+
+def list_papers(as_json: bool) -> None:
+    """Print the papers, with their arXiv numbers, how many claims are judged, and about how long that takes."""
+    from gossamer.papers import installed
+
+    papers = installed().values()
+    if as_json:
+        told = [
+            {
+                "name": paper.name,
+                **paper.about.model_dump(include={"title", "arxiv", "year", "about"}),
+                "experiments": list(paper.experiments),
+                "claims": len(paper.claims),
+                "minutes": paper.minutes,
+            }
+            for paper in papers
+        ]
+        say_json(told)
+        return
+    rows = [
+        (paper.name, paper.about.title, paper.arxiv, str(len(paper.claims)), f"{paper.minutes:.2g}") for paper in papers
+    ]
+    show(("name", "title", "arXiv", "claims", "minutes of a core"), rows, whole=["name", "arXiv"])

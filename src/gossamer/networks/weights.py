@@ -48,10 +48,45 @@ def lazy(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
     return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
 
 
+LARGEST = 3000
+"""The most agents of which all eigenvalues of the Laplacian are computed."""
+
+
+def best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
+    r"""Return $I - \frac{2}{\lambda_2 + \lambda_n} L$, with $L$ the graph's Laplacian: the fastest of one weight for all links.
+
+    Where an automorphism takes every link to every other, as on a ring, a star or a hypercube, no other symmetric weights
+    average faster in the worst case: these are those of fastest distributed linear averaging (FDLA).
+
+    Reference: L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", 2004,
+    doi 10.1016/j.sysconle.2004.02.022.
+    """
+    rows, columns, degrees = _links(graph)
+    n = len(degrees)
+    if n > LARGEST:
+        raise InputError(
+            f"best-constant weights need all eigenvalues of the Laplacian, and {n:,} agents are more than {LARGEST:,}: "
+            'take weights="metropolis".'
+        )
+    laplacian = np.diag(degrees.astype(float))
+    laplacian[rows, columns] = -1
+    eigenvalues = np.linalg.eigvalsh(laplacian)
+    alpha = 2 / (eigenvalues[min(1, n - 1)] + eigenvalues[-1]) if len(rows) else 0.0
+    return _complete(rows, columns, np.full(len(rows), alpha), n)
+
+
+def lazy_best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
+    r"""Return $\tfrac12 (I + W)$ with $W$ of the best constant weight."""
+    matrix = best_constant(graph)
+    return sp.csr_array((sp.eye_array(size(matrix), format="csr") + matrix) / 2)
+
+
 WEIGHTS: dict[str, Callable[[Any], sp.csr_array]] = {
     "metropolis": metropolis,
     "max-degree": max_degree,
     "lazy": lazy,
+    "best-constant": best_constant,
+    "lazy-best-constant": lazy_best_constant,
 }
 """The weight schemes by name."""
 

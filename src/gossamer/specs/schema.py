@@ -199,6 +199,8 @@ class VariantSection(Section):
     clock: dict[str, Any] = {}
     tuning: dict[str, Any] = {}
     algorithm: dict[str, Any] = {}
+    only: list[str] = []
+    """The names of the algorithms that run in this variant; all of them unless given."""
 
 
 def find_wrong_key(

@@ -19,7 +19,7 @@ from gossamer.algorithms import ALGORITHMS
 from gossamer.basics.tabulate import check_schedules
 from gossamer.clocks import COMPUTE, LINKS, Clock, clock
 from gossamer.compressors import COMPRESSORS
-from gossamer.core import InputError, brief
+from gossamer.core import InputError, brief, nearest
 from gossamer.data import DATASETS
 from gossamer.data.files import files_of
 from gossamer.engines.blame import blame
@@ -129,10 +129,18 @@ class Spec(Section):
                     raise InputError(
                         "it changes [tuning], but the spec has none: add one with eta = [lowest, highest]."
                     )
+                names = [options.get("name") for options in self.algorithm]
+                if (missing := next((name for name in variant.only if name not in names), None)) is not None:
+                    raise InputError(
+                        f"only = … names {brief(missing)}, which is no [[algorithm]] here; {nearest(missing, filter(None, names))}"
+                    )
+                kept = [
+                    options for options in self.algorithm if not variant.only or options.get("name") in variant.only
+                ]
                 update: dict[str, Any] = {
                     "problem": self.problem | variant.problem,
                     "network": self.network if variant.network is None else variant.network,
-                    "algorithm": [options | variant.algorithm for options in self.algorithm],
+                    "algorithm": [options | variant.algorithm for options in kept],
                     "variant": [],
                 }
                 for key in ("oracle", "run", "clock", "tuning"):
