@@ -300,8 +300,12 @@ def _translations(
     still = (0,) * len(shape)
     wrapped = (tuple(s % side for s, side in zip(step, shape, strict=True)) for step in steps)
     offsets = (still, *dict.fromkeys(step for step in wrapped if step != still))
-    share = np.full(len(offsets), 1 / len(offsets))  # all degrees are alike, so all schemes but the lazy one agree
-    if weights == "lazy":
+    share = np.full(len(offsets), 1 / len(offsets))  # all degrees are alike, so metropolis and max-degree agree
+    if weights.endswith("best-constant") and len(offsets) > 1:
+        laplacian = len(offsets) * (1 - Shifts(shape, offsets, share).eigenvalues().real[1:])
+        share[:] = 2 / (laplacian.min() + laplacian.max())
+        share[0] = 1 - share[1:].sum()
+    if weights.startswith("lazy"):
         share = (share + np.eye(len(offsets))[0]) / 2
     return Network(name, math.prod(shape), Shifts(shape, offsets, share))
 

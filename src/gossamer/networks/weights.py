@@ -53,10 +53,10 @@ LARGEST = 3000
 
 
 def best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
-    r"""Return $I - \frac{2}{\lambda_2 + \lambda_n} L$, with $L$ the graph's Laplacian: the fastest of one weight for all links.
+    r"""Return $I - \frac{2}{\lambda_2 + \lambda_n} L$, with $L$ the graph's Laplacian: the best one weight for all links.
 
-    Where an automorphism takes every link to every other, as on a ring, a star or a hypercube, no other symmetric weights
-    average faster in the worst case: these are those of fastest distributed linear averaging (FDLA).
+    Where an automorphism takes every link to every other, as on a ring, a star or a hypercube, no other symmetric
+    weights average faster in the worst case: these are the fastest ones (FDLA).
 
     Reference: L. Xiao and S. Boyd, "Fast linear iterations for distributed averaging", 2004,
     doi 10.1016/j.sysconle.2004.02.022.

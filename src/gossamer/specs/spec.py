@@ -132,7 +132,8 @@ class Spec(Section):
                 names = [options.get("name") for options in self.algorithm]
                 if (missing := next((name for name in variant.only if name not in names), None)) is not None:
                     raise InputError(
-                        f"only = … names {brief(missing)}, which is no [[algorithm]] here; {nearest(missing, filter(None, names))}"
+                        f"only = … names {brief(missing)}, which is no [[algorithm]] here; "
+                        f"{nearest(missing, map(str, names))}"
                     )
                 kept = [
                     options for options in self.algorithm if not variant.only or options.get("name") in variant.only
