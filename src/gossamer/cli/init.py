@@ -19,6 +19,9 @@ PACKAGE = Path(__file__).resolve().parents[1]
 TEMPLATES = PACKAGE / "specs" / "templates"
 """The commented specs, one for each kind of problem."""
 
+SKELETON = PACKAGE / "cli" / "skeleton"
+"""A paper with one spec and one claim."""
+
 
 @app.command()
 def init(
@@ -27,10 +30,13 @@ def init(
     ] = None,
     problem: Annotated[Start, typer.Option(help="What to minimise.")] = "logistic",
     example: Annotated[str | None, typer.Option(help="Copy an example, with the files that it needs.")] = None,
+    paper: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Write a folder with a paper's claims, to start from.")
+    ] = None,
     list_: Annotated[bool, flag("--list", "List the examples, and write nothing.")] = False,
     force: Annotated[bool, flag("--force", "Overwrite what is there.")] = False,
 ) -> None:
-    """Write a commented spec to start from, or a copy of an example.
+    """Write a commented spec to start from, a copy of an example, or a paper's folder of specs and claims.
 
     Examples:
 
@@ -41,9 +47,14 @@ def init(
         gossamer init --list
 
         gossamer init --example own-data
+
+        gossamer init --paper mine
     """
     if list_:
         show(("name", "about"), [(name, about(path)) for name, path in examples().items()], whole=["name"])
+        return
+    if paper is not None:
+        write_paper(Path(paper), force=force)
         return
     source = TEMPLATES / f"{problem}.toml" if example is None else find_example(example)
     target = Path(source.name) if file is None else file
@@ -56,6 +67,19 @@ def init(
     runs = "gossamer run" if target.suffix == ".toml" else "python"
     code = "".join(f" --with {visible(path)}" for path in written[1:] if path.suffix == ".py")
     say(f"next: {runs} {visible(target)}{code}")
+
+
+def write_paper(folder: Path, *, force: bool = False) -> None:
+    """Write the skeleton of a paper into a folder: what it is, a spec and a claim."""
+    check_place(folder)
+    if os.path.lexists(folder) and not force:
+        raise InputError(f"{brief(str(folder))} exists: choose another name, or overwrite its files with --force.")
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sorted(SKELETON.iterdir()):
+        if source.is_file():
+            shutil.copyfile(source, folder / source.name)
+            say(visible(folder / source.name))
+    say(f"next: gossamer reproduce {visible(folder if len(folder.parts) > 1 else f'./{folder}')}")
 
 
 def examples() -> dict[str, Path]:

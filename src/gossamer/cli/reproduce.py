@@ -10,6 +10,7 @@ import typer
 from gossamer.basics.sizes import cores
 from gossamer.basics.text import visible
 from gossamer.cli.shared import (
+    ELSEWHERE,
     AsJSON,
     Cache,
     With,
@@ -24,6 +25,11 @@ from gossamer.cli.shared import (
     say_json,
     show,
 )
+
+COLORS = {"holds": "green", "does not hold": "red", "tie": "cyan"}
+
+READINGS = ("as published", "tuned alike", "with our numbers")
+"""The readings of an experiment, as columns."""
 
 
 @app.command()
@@ -102,35 +108,50 @@ def reproduce(
 def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
     """Print a table of the claims that were judged, and a line that counts those that were not run.
 
-    The readings of a claim stand one below the other, and what differs from the authors' setting after the table.
+    Where experiments have two readings, a table of both follows, side by side. What differs from the authors' setting
+    comes last, for each experiment.
     """
-    colors = {"holds": "green", "does not hold": "red", "tie": "cyan"}
+    judged = [row for row in verdicts if row["verdict"] != "not run"]
     rows = [
         [
             row["experiment"],
-            rich_text(
-                "\n".join(filter(None, [row["verdict"], row.get("reading")])),
-                keep="\n",
-                style=colors.get(row["verdict"], "yellow"),
-            ),
+            rich_text(row["verdict"], style=COLORS.get(row["verdict"], "yellow")),
             rich_text(f"{row['claim']}.\n{row['measured']}\n", keep="\n"),
         ]
-        for row in verdicts
-        if row["verdict"] != "not run"
+        for row in judged
     ]
     if rows:
         show(("", "verdict", "claim, and what was measured"), rows, whole=("verdict",), width=100)
-    settings = {
-        (row["experiment"].removesuffix("-tuned"), row.get("setting", ""), tuple(row.get("differs", ())))
-        for row in verdicts
-        if row["verdict"] != "not run"
-    }
-    for experiment, setting, differs in sorted(settings):
-        if setting:
-            followed = "the authors' setting" if setting == "theirs" else "in the spirit of the authors' setting"
-            say(f"{experiment}: {followed}" + f", but for: {'; '.join(differs)}" * bool(differs))
+    if any(row.get("reading") == "as published" for row in judged):
+        print_readings(judged)
+    for experiment, (setting, differs) in {
+        row["experiment"].removesuffix("-tuned"): (row["setting"], row["differs"])
+        for row in judged
+        if row.get("setting")
+    }.items():
+        followed = "the authors' setting" if setting == "theirs" else f"{setting} the authors' setting"
+        say(f"{experiment}: {followed}" + f", but for: {'; '.join(differs)}" * bool(differs))
     left_out = Counter(row["experiment"] for row in verdicts if row["verdict"] == "not run")
     if left_out:
         say(
             f"not run: {', '.join(f'{count} of {name}' for name, count in left_out.items())} (without --quick, all are)"
         )
+
+
+def print_readings(rows: list[dict[str, Any]]) -> None:
+    """Print the verdicts of both readings side by side, with the number that decides each."""
+    found: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        style = COLORS.get(row["verdict"], "yellow")
+        found.setdefault(row["short"], {})[row["reading"]] = rich_text(tell(row), style=style)
+    readings = [one for one in READINGS if any(one in each for each in found.values())]
+    table = [[claim, *(each.get(one, "–") for one in readings)] for claim, each in found.items()]
+    show(("claim", *readings), table, whole=(), width=ELSEWHERE)
+
+
+def tell(row: dict[str, Any]) -> str:
+    """Return a verdict with the number that decides it."""
+    part = next((one for one in (row["evidence"] or {}).get("parts", ()) if one["decides"]), None)
+    if part is None or None in (part["value"], part["low"], part["high"]):
+        return row["verdict"]
+    return f"{row['verdict']}: {part['value']:.3g} [{part['low']:.3g}, {part['high']:.3g}]"

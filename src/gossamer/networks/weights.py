@@ -53,7 +53,7 @@ LARGEST = 3000
 
 
 def best_constant(graph: "nx.Graph | sp.csr_array") -> sp.csr_array:
-    r"""Return $I - \frac{2}{\lambda_2 + \lambda_n} L$, with $L$ the graph's Laplacian: the best one weight for all links.
+    r"""Return $I - \frac{2}{\lambda_2 + \lambda_n} L$, with $L$ the graph's Laplacian: the best single weight of links.
 
     Where an automorphism takes every link to every other, as on a ring, a star or a hypercube, no other symmetric
     weights average faster in the worst case: these are the fastest ones (FDLA).

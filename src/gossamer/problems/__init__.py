@@ -9,7 +9,7 @@ from gossamer.problems.linear import least_squares, logistic, softmax
 from gossamer.problems.modules import module
 from gossamer.problems.neural import cnn, neural
 from gossamer.problems.problem import Problem
-from gossamer.problems.quadratic import Quadratic, quadratic
+from gossamer.problems.quadratic import Quadratic, quadratic, random_quadratic
 
 PROBLEMS: Registry[Callable[..., Problem]] = Registry(
     "problem",
@@ -21,6 +21,7 @@ PROBLEMS: Registry[Callable[..., Problem]] = Registry(
         "neural": neural,
         "cnn": cnn,
         "quadratic": quadratic,
+        "random-quadratic": random_quadratic,
     },
 )
 """The problems that a spec file can name."""
@@ -42,6 +43,7 @@ __all__ = [
     "module",
     "neural",
     "quadratic",
+    "random_quadratic",
     "register",
     "settling_point",
     "softmax",

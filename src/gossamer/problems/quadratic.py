@@ -1,5 +1,6 @@
 """Quadratics: problems with answers in closed form."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from jaxtyping import Array, Float, Int
 from gossamer.basics.arrays import numbers
 from gossamer.basics.pytrees import pytree
 from gossamer.basics.sizes import refuse_beyond_memory
-from gossamer.core import InputError
+from gossamer.core import InputError, Range, brief, whole
 from gossamer.problems.problem import Problem
 
 
@@ -121,3 +122,44 @@ def quadratic(A: Any, b: Any, *, start: Any = None) -> Quadratic:
     if x.shape != (dim,):
         raise InputError(f"start must have shape ({dim},), but has shape {x.shape}.")
     return Quadratic(A, b, x)
+
+
+def random_quadratic(
+    agents: int,
+    dim: int = 10,
+    *,
+    mu: float = 0.5,
+    smoothness: float = 1.0,
+    curvatures: list[float] | None = None,
+    heterogeneity: float = 1.0,
+    distance: float = 1.0,
+    seed: int = 0,
+) -> Quadratic:
+    r"""Quadratics drawn at random with given μ, L, ζ² and distance to the minimum.
+
+    Each $A_i$ has `dim` eigenvalues from `mu` to `smoothness`, evenly spaced, along directions of its own; with
+    `curvatures`, one number an agent, $A_i = c_i I$. The centres are drawn so that at the minimiser $x^\star$ the mean
+    of $\|\nabla f_i\|^2$ is the `heterogeneity` ζ², exactly. All start at zero, at this `distance` from $x^\star$.
+    """
+    n, d = whole("agents", agents, least=2), whole("dim", dim)
+    positive = Range(0, math.inf, True, True, "It is a curvature.")
+    low, high = positive.check("mu", mu), positive.check("smoothness", smoothness)
+    if low > high:
+        raise InputError(f"mu must be at most smoothness, but {low:g} is more than {high:g}.")
+    zeta_sq = Range(0, math.inf, False, True, "It is ζ², a mean of squares.").check("heterogeneity", heterogeneity)
+    far = Range(0, math.inf, False, True, "It is a distance.").check("distance", distance)
+    rng = np.random.default_rng(whole("seed", seed, least=0))
+    refuse_beyond_memory(f"{n:,} Hessians of {d:,} × {d:,}", 4 * 8 * n * d**2, "use fewer agents or a smaller dim")
+    if curvatures is None:
+        bases = np.linalg.qr(rng.normal(size=(n, d, d)))[0]
+        A = np.einsum("nde,e,nfe->ndf", bases, np.linspace(low, high, d), bases)
+        A = (A + A.transpose(0, 2, 1)) / 2
+    else:
+        c = numbers("curvatures", curvatures)
+        if c.shape != (n,) or not (c > 0).all():
+            raise InputError(f"curvatures must be {n} positive numbers, one an agent, but are {brief(curvatures)}.")
+        A = c[:, None, None] * np.eye(d)
+    b, way = rng.normal(size=(n, d)), rng.normal(size=d)
+    b -= np.linalg.solve(A.sum(0), np.einsum("nde,ne->d", A, b))  # the minimiser is at zero
+    spread = (np.einsum("nde,ne->nd", A, b) ** 2).sum(1).mean()
+    return quadratic(A, b * math.sqrt(zeta_sq / spread) + far * way / np.linalg.norm(way))

@@ -112,7 +112,7 @@ class Spec(Section):
 
     def toml(self) -> str:
         """Return the spec as TOML, with every path absolute and without the defaults that were left out."""
-        return tomlkit.dumps(self.model_dump(exclude_unset=True))
+        return tomlkit.dumps(self.model_dump(exclude_unset=True, exclude_none=True))
 
     def variants(self) -> dict[str, "Spec"]:
         """Return the spec of each variant, without variants of its own; without any, this spec under ""."""
