@@ -18,10 +18,12 @@ ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/eng
 DOCS := tests/test_docs.py tests/test_readme.py tests/test_site.py tests/report/test_report_browser.py
 
 # The tests of a file share what they compile, so they run in one process.
+# Papers that come with the library, but for Biased-DMT, which `make reproduce` runs.
+PAPERS := $(filter-out biased-dmt,$(subst _,-,$(notdir $(patsubst %/,%,$(dir $(wildcard src/gossamer/papers/*/paper.toml))))))
 CORES := $(shell nproc 2>/dev/null || echo 2)
 PYTEST = $(BIN)/pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest wheel lint format check types layers docs pages site-check gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
+.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest wheel lint format check types layers docs pages site-check gallery papers reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -126,6 +128,11 @@ reproduce-quick: $(RUN)/ready
 
 findings: reproduce
 	$(RUN)/bin/python docs/findings.py runs/reproduction
+
+# the other papers, each with its verdicts in two readings, and their page
+papers: $(RUN)/ready
+	for paper in $(PAPERS); do $(RUN)/bin/gossamer reproduce $$paper --out runs/papers/$$paper || exit 1; done
+	$(RUN)/bin/python docs/papers.py runs/papers
 
 # the same with other seeds, the other sign of the bias and another graph: which verdicts turn
 robustness: $(RUN)/ready

@@ -239,3 +239,24 @@ def test_matrices_that_are_refused(matrix, message):
 def test_sparse_matrices_are_checked_too():
     with pytest.raises(InputError, match=r"entry \[1, 3\] is -0.25"):
         networks.from_matrix(sp.csr_array(changed((1, 3), -0.25)))
+
+
+def test_the_best_constant_weight_is_the_fastest_of_one_weight_for_all_links():
+    for graph in (nx.cycle_graph(10), nx.star_graph(7), nx.hypercube_graph(3), nx.barbell_graph(4, 1)):
+        laplacian = nx.laplacian_matrix(graph).toarray().astype(float)
+        eye, away = np.eye(len(graph)), np.full((len(graph),) * 2, 1 / len(graph))
+
+        def slowest(alpha, laplacian=laplacian, eye=eye, away=away):
+            return np.linalg.norm(eye - alpha * laplacian - away, 2)
+
+        network = networks.from_graph(graph, weights="best-constant")
+        alpha = -network.matrix(0).toarray()[laplacian < 0] / laplacian[laplacian < 0]
+        assert np.ptp(alpha) == pytest.approx(0, abs=1e-12)
+        tried = np.linspace(0.01, 1, 400)
+        assert slowest(alpha[0]) <= min(map(slowest, tried)) + 1e-12
+        assert network.gap == pytest.approx(1 - slowest(alpha[0]))
+    for ring in (networks.ring(10, weights="best-constant"), networks.torus(4, 3, weights="best-constant")):
+        apart = networks.from_matrix(ring.matrix(0).toarray())
+        assert apart.gap == pytest.approx(ring.gap)
+    same = networks.from_graph(nx.cycle_graph(10), weights="lazy-best-constant").matrix(0).toarray()
+    np.testing.assert_allclose(networks.ring(10, weights="lazy-best-constant").matrix(0).toarray(), same, atol=1e-15)

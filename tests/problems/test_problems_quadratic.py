@@ -137,3 +137,29 @@ def test_refuses_a_start_of_another_shape():
 def test_hessians_beyond_memory_are_refused_before_they_are_made():
     with pytest.raises(InputError, match=r"60,000 × 60,000 numbers for each of 50 agents needs about 5.76 TB"):
         quadratic(np.ones(50), np.zeros((50, 60_000)))
+
+
+@pytest.mark.parametrize("curvatures", [None, [0.5, 1.0, 1.5, 2.0]])
+def test_random_quadratics_have_the_constants_that_were_asked_for(curvatures):
+    options = {"mu": 0.25, "smoothness": 4.0, "curvatures": curvatures, "heterogeneity": 3.0, "distance": 10.0}
+    problem = gs.problems.random_quadratic(4, 6, seed=2, **options)
+    minimum = problem.solution()
+    assert np.linalg.norm(minimum) == pytest.approx(10)
+    own = np.einsum("nde,ne->nd", problem.A, minimum - problem.b)
+    np.testing.assert_allclose(own.mean(0), 0, atol=1e-12)
+    assert (own**2).sum(1).mean() == pytest.approx(3)
+    for k, A in enumerate(problem.A):
+        expected = np.linspace(0.25, 4, 6) if curvatures is None else np.full(6, curvatures[k])
+        np.testing.assert_allclose(np.linalg.eigvalsh(A), expected)
+    assert not problem.start.any()
+
+
+def test_random_quadratics_refuse_what_cannot_be():
+    for options, said in (
+        ({"mu": 2.0}, "mu must be at most smoothness"),
+        ({"curvatures": [1.0]}, "curvatures must be 4 positive numbers"),
+        ({"heterogeneity": -1.0}, "heterogeneity"),
+        ({"dim": 0}, "dim must be a whole number"),
+    ):
+        with pytest.raises(gs.InputError, match=said):
+            gs.problems.random_quadratic(4, **options)

@@ -85,3 +85,18 @@ def test_every_type_of_error_that_the_sections_can_raise_has_words():
     met = " ".join(said)
     used = {words for words in (*WISHES.values(), *BOUNDS.values()) if words in met}
     assert {*WISHES.values(), "above", "at least", "at most"} == used
+
+
+def test_a_variant_may_run_some_of_the_algorithms():
+    given = {
+        "problem": {"name": "quadratic", "A": [[1.0]], "b": [[1.0], [0.0]]},
+        "network": {"name": "complete"},
+        "run": {"steps": 5},
+        "algorithm": [{"name": "gnsd", "eta": 0.1}, {"name": "d-psgd", "eta": 0.1}],
+        "variant": [{"name": "both"}, {"name": "one", "only": ["d-psgd"]}],
+    }
+    both, one = Spec.of(given).variants().values()
+    assert [[table["name"] for table in each.algorithm] for each in (both, one)] == [["gnsd", "d-psgd"], ["d-psgd"]]
+    given["variant"][1]["only"] = ["d-pgsd"]
+    with pytest.raises(InputError, match="names 'd-pgsd', which is no"):
+        Spec.of(given)
