@@ -293,12 +293,15 @@ def shorten(spec: Spec, least: Mapping[str, Any] | None = None) -> Spec:
 
     Rounds stay as they are: shorter runs decide nothing about floors and horizons.
     """
-    grids = {"lam": [1.0, 0.1], "beta": [0.0, 0.9]}
-    chosen = {"replicates": 4, "tuning": {"budget": 16, "together": 8, "grids": grids} if least is None else {}}
-    chosen |= least or {}
+    fewer: dict[str, Any] = {"refine": False}
+    if spec.tuning and least is None:
+        fewer |= {"budget": min(16, spec.tuning.budget), "together": 8}
+        if spec.tuning.sampler == "grid":
+            fewer["grids"] = {"lam": [1.0, 0.1], "beta": [0.0, 0.9]}
+    chosen = {"replicates": 4, "tuning": {}} | (least or {})
     update: dict[str, Any] = {"run": spec.run.model_copy(update={"seeds": chosen["replicates"], "seeds_together": 1})}
     if spec.tuning:
-        fewer = {"replicates": chosen["replicates"], "refine": False} | chosen["tuning"]
+        fewer |= {"replicates": chosen["replicates"]} | chosen["tuning"]
         update["tuning"] = spec.tuning.model_copy(update=fewer)
     if "algorithms" in chosen:
         kept = [options for options in spec.algorithm if options["name"] in chosen["algorithms"]]
