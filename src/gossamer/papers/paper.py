@@ -298,7 +298,7 @@ def shorten(spec: Spec, least: Mapping[str, Any] | None = None) -> Spec:
         fewer |= {"budget": min(16, spec.tuning.budget), "together": 8}
         if spec.tuning.sampler == "grid":
             fewer["grids"] = {"lam": [1.0, 0.1], "beta": [0.0, 0.9]}
-    chosen = {"replicates": 4, "tuning": {}} | (least or {})
+    chosen: dict[str, Any] = {"replicates": 4, "tuning": {}, **(least or {})}
     update: dict[str, Any] = {"run": spec.run.model_copy(update={"seeds": chosen["replicates"], "seeds_together": 1})}
     if spec.tuning:
         fewer |= {"replicates": chosen["replicates"]} | chosen["tuning"]
