@@ -263,3 +263,21 @@ def test_the_page_of_papers_is_made_of_the_stored_verdicts():
         rows = json.loads(file.read_text(encoding="utf-8"))
         claims = installed()[file.stem].claims
         assert {row["claim"] for row in rows} == {claim.claim for claim in claims}
+
+
+def test_other_seeds_are_other_seeds_of_runs_and_of_tuning_and_nothing_else():
+    for run, other in zip(installed()["beer"].runs(), installed()["beer"].runs(reseed=50), strict=True):
+        assert other.spec.run.seeds == [seed + 50 for seed in list(run.spec.run.seeds)]  # pyright: ignore
+        if run.spec.tuning:
+            assert other.spec.tuning.first_seed == run.spec.tuning.first_seed + 50
+        same = {"seeds": 1}, {"first_seed": 1_000_000}
+        plain = [
+            one.model_copy(
+                update={
+                    "run": one.run.model_copy(update=same[0]),
+                    "tuning": one.tuning and one.tuning.model_copy(update=same[1]),
+                }
+            )
+            for one in (run.spec, other.spec)
+        ]
+        assert plain[0].model_dump() == plain[1].model_dump()

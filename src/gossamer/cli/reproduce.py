@@ -51,6 +51,9 @@ def reproduce(
     processes: Annotated[
         int | None, typer.Option(min=1, help="How many experiments to run at a time [default: one per core]")
     ] = None,
+    reseed: Annotated[
+        int, typer.Option(min=0, max=100_000, help="Add this to all seeds, to see if verdicts stay as they are.")
+    ] = 0,
     spec: Annotated[bool, flag("--spec", "Print the spec of an experiment, and run nothing.")] = False,
     own: With = None,
     cache: Cache = True,
@@ -93,6 +96,7 @@ def reproduce(
             names,
             folder,
             quick=quick,
+            reseed=reseed,
             processes=processes or cores(),
             own=own or (),
             progress=progress(),

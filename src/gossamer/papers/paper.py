@@ -192,13 +192,17 @@ class Paper:
         """The error that each verdict may have, so that all of all readings hold together at 95 %."""
         return ERROR / sum(len(self.readings_of(claim.experiment)) for claim in self.claims)
 
-    def runs(self, names: Sequence[str] = (), *, quick: bool = False) -> "list[Run]":
-        """Return the runs of experiments, each reading of each; those of all experiments if none is named."""
+    def runs(self, names: Sequence[str] = (), *, quick: bool = False, reseed: int = 0) -> "list[Run]":
+        """Return the runs of experiments, each reading of each; those of all experiments if none is named.
+
+        `reseed` is added to all seeds, those of tuning too.
+        """
         found = []
         for name in names or self.experiments:
             for number, (reading, spec) in enumerate(self.readings_of(name).items()):
-                shown = shorten(spec, self.experiments[name].quick) if quick else spec
-                found.append(Run(self, name, reading, shown, number > 0, quick))
+                spec = shorten(spec, self.experiments[name].quick) if quick else spec
+                spec = _reseed(spec, reseed) if reseed else spec
+                found.append(Run(self, name, reading, spec, number > 0, quick))
         return found
 
     def judge(self, studies: Mapping[str, Study], wanted: Sequence[str] = ()) -> Verdicts:
@@ -309,6 +313,15 @@ def shorten(spec: Spec, least: Mapping[str, Any] | None = None) -> Spec:
         update["algorithm"] = [options for options in kept if not (spec.tuning and "eta" in options)]
     if "variants" in chosen:
         update["variant"] = [variant for variant in spec.variant if variant.name in chosen["variants"]]
+    return spec.model_copy(update=update)
+
+
+def _reseed(spec: Spec, by: int) -> Spec:
+    """Return the spec with this number added to all seeds."""
+    seeds = spec.run.seeds if isinstance(spec.run.seeds, list) else range(spec.run.seeds)
+    update: dict[str, Any] = {"run": spec.run.model_copy(update={"seeds": [seed + by for seed in seeds]})}
+    if spec.tuning:
+        update["tuning"] = spec.tuning.model_copy(update={"first_seed": spec.tuning.first_seed + by})
     return spec.model_copy(update=update)
 
 

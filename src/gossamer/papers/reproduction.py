@@ -30,6 +30,7 @@ def reproduce(
     out: Path = Path("runs/reproduction"),
     *,
     quick: bool = False,
+    reseed: int = 0,
     processes: int = 1,
     own: Sequence[Path] = (),
     progress: bool | Report = True,
@@ -39,13 +40,13 @@ def reproduce(
 
     The same call after an interruption goes on from what was finished, and ends with the same verdicts and tables.
     Experiments may run side by side in several `processes`, with progress in lines, which changes no number; each
-    process loads the user's `own` files first.
+    process loads the user's `own` files first. `reseed` is added to all seeds.
     """
     paper = paper if isinstance(paper, Paper) else choose([paper])[0]
     headlines = [name for name, one in paper.experiments.items() if one.quick is not None] if quick else []
     began, chosen = time.monotonic(), list(names) or headlines or list(paper.experiments)
     assert paper.claims  # what is wrong with them is said before any experiment runs
-    runs = {run.name: run for run in paper.runs(chosen, quick=quick)}
+    runs = {run.name: run for run in paper.runs(chosen, quick=quick, reseed=reseed)}
     resumed = any((out / name / "cells").exists() for name in runs)
     for name, run in runs.items():
         directory.check(out / name, run.spec)  # or else the last one's refusal would come after all others had run
@@ -54,7 +55,7 @@ def reproduce(
     countdown = Countdown(list(runs.values()), side_by_side, timed=not resumed)
     say(f"{countdown}; " + "; ".join(f"{name}, {run.spec.title}" for name, run in runs.items()))
     if side_by_side > 1:
-        _run_all(sorted(runs.values(), key=lambda run: -run.seconds), out, side_by_side, own, countdown, say)
+        _run_all(sorted(runs.values(), key=lambda run: -run.seconds), out, side_by_side, own, reseed, countdown, say)
         studies = {name: Study.load(out / name) for name in runs}
     else:
         studies = {}
@@ -64,7 +65,8 @@ def reproduce(
             countdown.add(name, time.monotonic() - started)
             say(f"{name}: done; {countdown}")
     named = "" if paper.name == DEFAULT else f"{paper.name if paper.folder.parent == OWN else paper.folder} "
-    how = f"gossamer reproduce {named}{' '.join(chosen)}{' --quick' if quick else ''} --out {out}"
+    options = " --quick" * quick + f" --reseed {reseed}" * bool(reseed)
+    how = f"gossamer reproduce {named}{' '.join(chosen)}{options} --out {out}"
     took = format_duration(time.monotonic() - began) + ", going on from what was finished before" * resumed
     wanted = () if names else tuple(paper.experiments)
     title = f"{'Biased-DMT' if paper.name == DEFAULT else paper.about.title}, reproduced"
@@ -102,8 +104,8 @@ class Countdown:
         return f"{text}, about {format_duration(round(left))} left"
 
 
-Named = tuple[Path, str, bool]
-"""A run as it is sent to a worker: the folder of its paper, its name, and if it is quick."""
+Named = tuple[Path, str, bool, int]
+"""A run as it is sent to a worker: the folder of its paper, its name, if it is quick, and what is added to seeds."""
 
 
 def _run_timed(named: Named, out: Path, own: Sequence[Path]) -> float:
@@ -116,8 +118,8 @@ def _run_timed(named: Named, out: Path, own: Sequence[Path]) -> float:
 
 
 def _find(named: Named) -> Run:
-    folder, name, quick = named
-    return next(run for run in Paper.load(folder).runs(quick=quick) if run.name == name)
+    folder, name, quick, reseed = named
+    return next(run for run in Paper.load(folder).runs(quick=quick, reseed=reseed) if run.name == name)
 
 
 def _run_all(
@@ -125,6 +127,7 @@ def _run_all(
     out: Path,
     processes: int,
     own: Sequence[Path],
+    reseed: int,
     countdown: Countdown,
     say: Callable[[str], None],
 ) -> None:
@@ -137,7 +140,9 @@ def _run_all(
     with ProcessPoolExecutor(
         processes, mp_context=get_context("spawn"), initializer=_end_with_parent, initargs=(os.getpid(),)
     ) as pool:
-        pending = {pool.submit(_run_timed, (run.paper.folder, run.name, run.quick), out, own): run.name for run in runs}
+        pending = {
+            pool.submit(_run_timed, (run.paper.folder, run.name, run.quick, reseed), out, own): run.name for run in runs
+        }
         drawing = set()
         try:
             while pending or drawing:
