@@ -58,7 +58,7 @@ def test_list_names_everything():
 
 
 def test_the_choices_of_the_command_line_are_those_of_the_library():
-    assert list(get_args(Kind)) == list(REGISTRIES)
+    assert list(get_args(Kind)) == [*REGISTRIES, "papers"]
 
 
 def test_runs_that_all_diverge_end_with_3(tmp_path):

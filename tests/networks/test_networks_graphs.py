@@ -166,7 +166,7 @@ REFUSED = [
     (lambda: networks.torus(2.5, 2), r"torus\(rows\) must be a whole number of at least 1, but is 2.5"),
     (lambda: networks.hypercube(12), "power of two, but is 12. The nearest are 8 and 16; networks.exponential"),
     (lambda: networks.ring(5, weights="metropols"), "'metropols' is not a weight scheme; did you mean 'metropolis'?"),
-    (lambda: networks.ring(5, weights=3), "weights=3 is not a weight scheme; choose from lazy, max-degree"),
+    (lambda: networks.ring(5, weights=3), "weights=3 is not a weight scheme; choose from best-constant, lazy"),
     (lambda: networks.erdos_renyi(20, 1.5), r"erdos_renyi\(probability\) must be a number in \(0, 1\], but is 1.5"),
     (lambda: networks.erdos_renyi(20, 0.3, seed=-1), r"erdos_renyi\(seed\) must be a whole number of at least 0"),
     (lambda: networks.erdos_renyi(100, 0.005), r"no connected graph in 100 draws.*above ln\(n\)/n = 0.04605"),
