@@ -4,6 +4,7 @@ import json
 import runpy
 import shutil
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -281,3 +282,23 @@ def test_other_seeds_are_other_seeds_of_runs_and_of_tuning_and_nothing_else():
             for one in (run.spec, other.spec)
         ]
         assert plain[0].model_dump() == plain[1].model_dump()
+
+
+def test_an_installed_package_brings_its_papers_by_an_entry_point(mine, monkeypatch):
+    (mine / "__init__.py").touch()
+    monkeypatch.syspath_prepend(mine.parent)
+    points = [metadata.EntryPoint("mine", "mine", "gossamer.papers")]
+    monkeypatch.setattr(metadata, "entry_points", lambda group: points if group == "gossamer.papers" else [])
+    assert installed()["mine"].folder == mine
+    assert choose(["mine"])[0].claims
+    points.append(metadata.EntryPoint("other", "no_such_package", "gossamer.papers"))
+    with pytest.raises(gs.InputError, match=r"names no_such_package, which is no package"):
+        installed()
+
+
+def test_papers_are_listed_with_their_numbers_and_claims():
+    done = gossamer("list", "papers", "--json")
+    rows = {row["name"]: row for row in json.loads(done.stdout)}
+    assert next(iter(rows)) == "biased-dmt"
+    assert (rows["beer"]["arxiv"], rows["beer"]["claims"]) == ("2201.13320", len(installed()["beer"].claims))
+    assert "2405.20114" in gossamer("list", "papers").stdout
