@@ -24,9 +24,10 @@ HEAD = """# Papers as tests
 
 Each paper here is a folder of specs and claims that anyone can run again: `gossamer reproduce beer`. Every claim has
 two readings: *as published*, with the numbers that the authors printed or that their public code has, and *tuned
-alike*, with every method tuned by the same budget, anew in each replicate. Margins were set before the first run. What
-of the authors' setting was not followed stands below each table. Where data or model are others, a claim is judged "in
-the spirit of" the paper's, and is never called reproduced. [Ship your paper's claims](howto/ship-claims.md) says how to
+alike*, with every method tuned by the same budget, anew in each replicate. Identities need no runs, and are computed
+exactly. Margins were set before the first run. What of the authors' setting was not followed stands below each table.
+Where data or model are others, a claim is judged "in the spirit of" the paper's, and is never called reproduced.
+[Ship your paper's claims](howto/ship-claims.md) says how to
 add a paper. `make papers` runs them all, and writes this page.
 
 """
@@ -68,7 +69,7 @@ def stored(name: str) -> Path:
 
 def of_reading(verdicts: list[dict[str, Any]], reading: str) -> list[dict[str, Any]]:
     """Return the verdicts of a reading; the stored ones of Biased-DMT, which name none, are with numbers of ours."""
-    return [row for row in verdicts if row.get("reading", READINGS[-1]) == reading]
+    return [row for row in verdicts if row.get("reading", READINGS[2]) == reading]
 
 
 def counted(verdicts: list[dict[str, Any]]) -> str:
@@ -94,9 +95,8 @@ def section(paper: Paper, verdicts: list[dict[str, Any]]) -> str:
             text += f"- *{row['reading']}*, {row['short']}: {row['measured']}.\n"
     for name, one in paper.experiments.items():
         followed = "the authors' setting" if one.setting == "theirs" else f"{one.setting} the authors' setting"
-        text += (
-            f"- `{name}` ({one.where}): {followed}" + f", but for: {'; '.join(one.differs)}" * bool(one.differs) + ".\n"
-        )
+        differs = f", but for: {'; '.join(one.differs)}" * bool(one.differs)
+        text += f"- `{name}` ({one.where}): {followed}{differs}." + f" **{one.remark}**" * bool(one.remark) + "\n"
     return text + f"- Read in: {'; '.join(paper.about.sources)}.\n"
 
 

@@ -302,3 +302,10 @@ def test_papers_are_listed_with_their_numbers_and_claims():
     assert next(iter(rows)) == "biased-dmt"
     assert (rows["beer"]["arxiv"], rows["beer"]["claims"]) == ("2201.13320", len(installed()["beer"].claims))
     assert "2405.20114" in gossamer("list", "papers").stdout
+
+
+def test_identities_are_computed_once_and_have_no_level():
+    one = installed()["exponential-graphs"]
+    rows = [verdict for verdict in one.judge({"transient": WORLD}) if verdict.reading == "exactly"]
+    assert [row.verdict for row in rows] == ["holds"] * 3
+    assert {(row.level, row.setting, row.differs) for row in rows} == {(None, "theirs", ())}

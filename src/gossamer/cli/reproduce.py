@@ -28,7 +28,7 @@ from gossamer.cli.shared import (
 
 COLORS = {"holds": "green", "does not hold": "red", "tie": "cyan"}
 
-READINGS = ("as published", "tuned alike", "with our numbers")
+READINGS = ("as published", "tuned alike", "with our numbers", "exactly")
 """The readings of an experiment, as columns."""
 
 
@@ -128,11 +128,9 @@ def print_verdicts(verdicts: list[dict[str, Any]]) -> None:
         show(("", "verdict", "claim, and what was measured"), rows, whole=("verdict",), width=100)
     if any(row.get("reading") == "as published" for row in judged):
         print_readings(judged)
-    for experiment, (setting, differs) in {
-        row["experiment"].removesuffix("-tuned"): (row["setting"], row["differs"])
-        for row in judged
-        if row.get("setting")
-    }.items():
+    with_runs = [row for row in judged if row.get("setting") and row["reading"] != "exactly"]
+    settings = {row["experiment"].removesuffix("-tuned"): (row["setting"], row["differs"]) for row in with_runs}
+    for experiment, (setting, differs) in settings.items():
         followed = "the authors' setting" if setting == "theirs" else f"{setting} the authors' setting"
         say(f"{experiment}: {followed}" + f", but for: {'; '.join(differs)}" * bool(differs))
     left_out = Counter(row["experiment"] for row in verdicts if row["verdict"] == "not run")

@@ -39,6 +39,9 @@ ENTRY_POINTS = "gossamer.papers"
 PUBLISHED, ALIKE, GIVEN = "as published", "tuned alike", "with our numbers"
 """The readings of an experiment: with the authors' numbers, tuned with equal budgets, or with numbers of ours."""
 
+EXACT = "exactly"
+"""The reading of what needs no runs, such as an identity."""
+
 
 class Experiment(Section):
     """An experiment of a paper, as `paper.toml` has it. Its spec is the file of its name."""
@@ -49,6 +52,8 @@ class Experiment(Section):
     """In the spirit of theirs: data, model or what is compared are others."""
     differs: list[str] = pydantic.Field(default=[])
     """What of the authors' setting could not be followed."""
+    remark: str = ""
+    """What a reader should know of the result."""
     numbers: Literal["theirs", "ours"] = "theirs"
     """Whose the hyper-parameters of the spec are."""
     keep: list[str] = pydantic.Field(default=[])
@@ -262,10 +267,13 @@ class Run:
         """Return the verdict on every claim about the experiment; without a study they are "not run"."""
         about = self.paper.experiments[self.experiment]
         stated = {"reading": self.reading, "setting": about.setting, "differs": tuple(about.differs)}
+        found = [claim(study, self.paper.error) for claim in self.paper.claims if claim.experiment == self.experiment]
+        exact = {"reading": EXACT, "setting": "theirs", "differs": ()}
+        needs_no_runs = [one.evidence is not None and one.level is None for one in found]
         return [
-            replace(claim(study, self.paper.error), **stated)
-            for claim in self.paper.claims
-            if claim.experiment == self.experiment
+            replace(one, **(exact if alone else stated))
+            for one, alone in zip(found, needs_no_runs, strict=True)
+            if not (alone and self.second)
         ]
 
 

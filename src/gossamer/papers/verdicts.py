@@ -92,7 +92,8 @@ class Verdict:
     measured: str  # A line with the numbers, or the reason why there is no verdict
     interval: tuple[float, float] | None
     """The interval of the number that decides; of several comparisons, that of the one that decides the claim."""
-    level: float | None  # the level of that interval: so high that all intervals of the page hold together at 95 %
+    level: float | None
+    """The level of that interval: so high that all intervals of the page hold together at 95 %; None of an identity."""
     verdict: Word
     short: str = ""  # the claim in a few words, for a picture
     evidence: dict[str, Any] | None = None
@@ -100,7 +101,7 @@ class Verdict:
     `high`, `verdict` and whether it `decides`), the `region` of the claim and that of a `tie` (each [low, high], None
     where it is open), and whether the axis is logarithmic (`ratio`)."""
     reading: str = ""
-    """How the methods got their numbers: "as published", "tuned alike", or as the spec gives them."""
+    """Where numbers are from: "as published", "tuned alike" or "with our numbers"; "exactly" where no runs are needed."""
     setting: str = ""
     """"theirs" where the runs follow the authors' setting; else "in the spirit of" it."""
     differs: tuple[str, ...] = ()
@@ -207,7 +208,8 @@ class Claim:
             "ratio": question.ratio,
         }
         deciding = parts[decides]["low"], parts[decides]["high"]
-        return Verdict(*self._stated, measured, deciding, level, word, self.brief, json_ready(evidence))
+        stated = None if question.exact else level
+        return Verdict(*self._stated, measured, deciding, stated, word, self.brief, json_ready(evidence))
 
 
 def _compare(low: float, high: float, above: float, below: float, tie: tuple[float, float] | None) -> Word:
