@@ -101,7 +101,7 @@ class Verdict:
     `high`, `verdict` and whether it `decides`), the `region` of the claim and that of a `tie` (each [low, high], None
     where it is open), and whether the axis is logarithmic (`ratio`)."""
     reading: str = ""
-    """Where numbers are from: "as published", "tuned alike" or "with our numbers"; "exactly" where no runs are needed."""
+    """The source of the numbers: "as published", "tuned alike" or "with our numbers"; "exactly" where none is run."""
     setting: str = ""
     """"theirs" where the runs follow the authors' setting; else "in the spirit of" it."""
     differs: tuple[str, ...] = ()
