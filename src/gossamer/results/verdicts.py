@@ -405,7 +405,7 @@ def _leave_out_early(
         axes = join_words(list(currencies))
         notes.append(
             f"No verdict at equal {axes} between methods of other prices: {say(early)}. "
-            f'equal = "{next(reversed(currencies))}" in [run] tunes and runs all for that.'
+            f'equal = "{next(iter(currencies))}" in [run] tunes and runs all for that.'
         )
     if late:
         notes.append(f"Read after tuning ended: {say(late)}.")
