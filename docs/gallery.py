@@ -97,6 +97,13 @@ SHOWN = {
         "bytes",
         "",
     ),
+    "energy": (
+        "Joules",
+        "What agents draw while they compute, wait and send: ten gradients for each message cost more than they save",
+        "loss",
+        "joules",
+        "",
+    ),
     "pseudo-gradients": (
         "Pseudo-gradients",
         "Compressed gradients and local steps leave a floor that tracking does not remove; EF21 leaves none",
