@@ -76,6 +76,13 @@ SHOWN = {
         "rounds",
         "",
     ),
+    "bursts": (
+        "Failures in bursts",
+        "The same share of losses one by one and in bursts of 20 rounds: Biased-DMT settles at the same point, later",
+        "consensus",
+        "rounds",
+        "",
+    ),
     "graphs": (
         "Graphs by cost",
         "One method on nine graphs, by bytes",

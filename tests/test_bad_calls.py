@@ -62,6 +62,10 @@ CALLS = [
     (networks.redrawn, {"agents": 4, "probability": 0.5, "seed": 0}),
     (networks.every, {"network": RING, "rounds": 2}),
     (networks.failing, {"network": RING, "links": 0.1, "agents": 0.1, "seed": 0}),
+    (
+        networks.gilbert_elliott,
+        {"network": RING, "to_bad": 0.1, "to_good": 0.2, "loss_good": 0.1, "loss_bad": 0.9, "seed": 0},
+    ),
     (networks.asynchronous, {"network": RING}),
     (networks.attacked, {"network": RING, "how": "scale", "agents": [1], "scale": 2.0}),
     (networks.sequence, {"rounds": [RING]}),

@@ -127,6 +127,7 @@ def test_every_example_is_run_here():
         "pseudo-gradients",
         "saga",
         "energy",
+        "bursts",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -264,6 +265,18 @@ def test_failures_cost_time_and_no_accuracy(run):
     assert sent["links down"] == pytest.approx(0.7 * whole)
     assert sent["agents asleep"] == pytest.approx(0.75**2 * whole)
     assert sent["local steps"] == pytest.approx(whole / 5)
+
+
+@pytest.mark.slow
+def test_bursts_cost_time_and_neither_accuracy_nor_bytes(run):
+    study = run("bursts")
+    for result in study.results.values():
+        assert ends(result, "stationarity")["biased-dmt"] < 1e-14
+    sent = {variant: ends(result, "bytes_sent")["biased-dmt"] for variant, result in study.results.items()}
+    assert sent["one by one"] == pytest.approx(sent["in bursts"])
+    assert sent["in bursts"] == pytest.approx(sent["no failures"] * 0.7)
+    middle = {variant: result.frame().filter(round=1000)["consensus"][0] for variant, result in study.results.items()}
+    assert middle["no failures"] < middle["one by one"] < middle["in bursts"]
 
 
 @pytest.mark.slow

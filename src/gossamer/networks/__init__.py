@@ -11,6 +11,7 @@ from gossamer.networks.equitopo import d_equistatic, od_equidyn, ou_equidyn, u_e
 from gossamer.networks.faults import failing
 from gossamer.networks.files import from_file
 from gossamer.networks.finite_time import base_graph, k_peer_exponential, one_peer_exponential
+from gossamer.networks.gilbert_elliott import gilbert_elliott
 from gossamer.networks.graphs import (
     complete,
     erdos_renyi,
@@ -71,6 +72,7 @@ __all__ = [
     "from_graph",
     "from_matrices",
     "from_matrix",
+    "gilbert_elliott",
     "hierarchical",
     "hypercube",
     "k_peer_exponential",
