@@ -83,6 +83,13 @@ SHOWN = {
         "rounds",
         "",
     ),
+    "availability": (
+        "Agents that come and go",
+        "Each agent is online for a third of the day: Biased-DMT settles where ∇F = −ē, D-PSGD does not",
+        "stationarity",
+        "rounds",
+        "",
+    ),
     "graphs": (
         "Graphs by cost",
         "One method on nine graphs, by bytes",

@@ -128,6 +128,7 @@ def test_every_example_is_run_here():
         "saga",
         "energy",
         "bursts",
+        "availability",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -265,6 +266,14 @@ def test_failures_cost_time_and_no_accuracy(run):
     assert sent["links down"] == pytest.approx(0.7 * whole)
     assert sent["agents asleep"] == pytest.approx(0.75**2 * whole)
     assert sent["local steps"] == pytest.approx(whole / 5)
+
+
+@pytest.mark.slow
+def test_agents_that_come_and_go_settle_at_the_same_point_for_a_third_of_the_gradients(run):
+    result = run("availability").result
+    left, asked = ends(result, "stationarity"), ends(result, "queries")
+    assert left["biased-dmt"] < 1e-14 < 1e-7 < left["d-psgd"]
+    assert asked["d-psgd"] == pytest.approx(12_000 / 3)
 
 
 @pytest.mark.slow

@@ -30,7 +30,16 @@ ONE_WAY = {"exponential", "one-peer-exponential", "k-peer-exponential", "d-equis
 """Doubly stochastic and not symmetric: when they fail they are directed."""
 FIXED = {"complete", "exponential", "d-equistatic", "u-equistatic"}
 """Those with weights of their own."""
-COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "gilbert_elliott", "attack", "asynchronous")
+COMMON = (
+    "every",
+    "links_down",
+    "agents_asleep",
+    "failure_seed",
+    "gilbert_elliott",
+    "availability",
+    "attack",
+    "asynchronous",
+)
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)

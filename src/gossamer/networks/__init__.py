@@ -3,6 +3,7 @@
 A new network is one file here, and its import and its name below.
 """
 
+from gossamer.networks.availability import availability
 from gossamer.networks.comparison import NetworkComparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
@@ -55,6 +56,7 @@ __all__ = [
     "NetworkComparison",
     "asynchronous",
     "attacked",
+    "availability",
     "base_graph",
     "check_connected",
     "check_doubly_stochastic",

@@ -146,6 +146,14 @@ class Mended(Drawn):
     def sleeps(self) -> bool:
         return self.base.sleeps
 
+    @property
+    def period(self) -> int:
+        return self.base.period
+
+    @property
+    def timetabled(self) -> bool:
+        return self.base.timetabled
+
     @functools.cached_property
     def is_symmetric(self) -> bool:
         return self.symmetric
@@ -179,6 +187,14 @@ class Chances(Mended):
 
     def sends(self, t: int) -> float:
         return self.chance_up * self.base.sends(t)
+
+    @property
+    def traffic(self) -> float:
+        return self.chance_up * self.base.traffic
+
+    @property
+    def pace(self) -> float:
+        return self.base.pace
 
     @property
     def chance_up(self) -> float:

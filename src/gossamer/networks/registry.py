@@ -1,6 +1,7 @@
 """Networks by name and from whatever else a user gives, for spec files, the command line and function arguments."""
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 
 from gossamer.core import InputError, Registry, brief, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
+from gossamer.networks.availability import availability as timetable
 from gossamer.networks.drawn import seed_leaf
 from gossamer.networks.files import from_file, is_network_file
 from gossamer.networks.gilbert_elliott import gilbert_elliott as bursts
@@ -16,7 +18,16 @@ from gossamer.networks.graphs import arrange
 from gossamer.networks.network import Network
 from gossamer.networks.weights import is_graph
 
-COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "gilbert_elliott", "attack", "asynchronous")
+COMMON = (
+    "every",
+    "links_down",
+    "agents_asleep",
+    "failure_seed",
+    "gilbert_elliott",
+    "availability",
+    "attack",
+    "asynchronous",
+)
 """The options that every network has: local steps, faults, attackers and asynchrony."""
 
 
@@ -70,8 +81,9 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
 
     Every network takes ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep``
     (the chance of a fault in one round) and ``failure_seed``; ``gilbert_elliott`` and ``attack``, dictionaries of what
-    the functions `gilbert_elliott` and `attacked` take; and ``asynchronous=True``, as in `asynchronous`. `nodes` are
-    the names of the agents, such as `problem.agent_names`, for a network that knows its own.
+    the functions `gilbert_elliott` and `attacked` take; ``availability``, the file of `availability`; and
+    ``asynchronous=True``, as in `asynchronous`. `nodes` are the names of the agents, such as `problem.agent_names`, for
+    a network that knows its own.
     """
     known = options(name)
     n = whole(f"{name}: agents", agents)
@@ -85,7 +97,7 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
     if name in READERS:
         values["nodes"] = nodes
     # arranged before faults and attackers, whose numbers are those of the agents
-    return _wrap(name, arrange(NETWORKS[name](n, **values), nodes), **common)
+    return _wrap(name, arrange(NETWORKS[name](n, **values), nodes), nodes, **common)
 
 
 def of_table(given: dict[str, Any], agents: int, names: Sequence[str] | None = None) -> Network:
@@ -100,11 +112,13 @@ def of_table(given: dict[str, Any], agents: int, names: Sequence[str] | None = N
 def _wrap(
     name: str,
     network: Network,
+    nodes: Sequence[str] | None,
     every: Any = 1,
     links_down: Any = 0.0,
     agents_asleep: Any = 0.0,
     failure_seed: Any = 0,
     gilbert_elliott: Any = None,
+    availability: Any = None,
     attack: Any = None,
     asynchronous: Any = False,
 ) -> Network:
@@ -116,6 +130,10 @@ def _wrap(
     steps = whole(f"{name}: every", every)
     network = faults.failing(network, down, asleep, seed)
     network = _apply(name, bursts, network, gilbert_elliott)
+    if availability is not None:
+        if not isinstance(availability, str | os.PathLike):
+            raise InputError(f"{name}: availability must be the path of a CSV file, but is {brief(availability)}.")
+        network = timetable(network, availability, nodes)
     network = sequences.every(network, steps)
     network = network if attack is None else variants.apply_attack(network, attack)
     return variants.asynchronous(network) if flag(f"{name}: asynchronous", asynchronous) else network
