@@ -90,6 +90,13 @@ SHOWN = {
         "rounds",
         "",
     ),
+    "deadline": (
+        "Deadlines",
+        "Rounds that close after 40 ms with whoever has come: stragglers cost no accuracy, and less time than waiting",
+        "stationarity",
+        "seconds",
+        "",
+    ),
     "graphs": (
         "Graphs by cost",
         "One method on nine graphs, by bytes",

@@ -129,6 +129,7 @@ def test_every_example_is_run_here():
         "energy",
         "bursts",
         "availability",
+        "deadline",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -274,6 +275,15 @@ def test_agents_that_come_and_go_settle_at_the_same_point_for_a_third_of_the_gra
     left, asked = ends(result, "stationarity"), ends(result, "queries")
     assert left["biased-dmt"] < 1e-14 < 1e-7 < left["d-psgd"]
     assert asked["d-psgd"] == pytest.approx(12_000 / 3)
+
+
+@pytest.mark.slow
+def test_rounds_that_close_with_whoever_has_come_take_less_time_and_no_accuracy(run):
+    study = run("deadline")
+    left = {variant: ends(result, "stationarity")["biased-dmt"] for variant, result in study.results.items()}
+    assert max(left.values()) < 1e-12
+    waiting, *closing = (ends(result, "seconds")["biased-dmt"] for result in study.results.values())
+    assert max(closing) < 0.7 * waiting
 
 
 @pytest.mark.slow

@@ -37,6 +37,7 @@ COMMON = (
     "failure_seed",
     "gilbert_elliott",
     "availability",
+    "deadline",
     "attack",
     "asynchronous",
 )

@@ -162,6 +162,7 @@ class _Run:
         watts, idle = (0.0, 0.0) if clock.energy is None else (clock.energy.watts, clock.energy.idle_watts)
         self.idle = float(np.mean(idle))
         """The watts of an agent that idles, in the mean over agents."""
+        self._closes = network.mixer.closes
         self._more = np.broadcast_to(np.subtract(watts, idle), network.agents)
         self._spent = np.zeros(len(seeds))
 
@@ -176,7 +177,7 @@ class _Run:
 
     def rounds(self, order: Order, count: int) -> Float[np.ndarray, "rounds what=2 clock_seeds"]:
         """Return when all agents have done the order, for the first time, the second, …, and the joules of `before`."""
-        ends = self._go(order, count)
+        ends = self._go(order, count) if self._closes is None else self._close(order, count, self._closes)
         self._done += count
         return ends
 
@@ -184,14 +185,29 @@ class _Run:
         queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
         worked, absent = self._times(count, queries)
         self._queries += count * len(queries)
-        if self.network.activity < 1:
+        if self.network.activity < 1 and self._closes is None:
             awake = np.stack([np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)])
             worked, absent = (
                 each * awake[:, None, None, :] for each in (worked, absent)
             )  # who sleeps computes nothing
-        joules = self._spent + (worked.sum(1) @ self._more / self.network.agents).cumsum(0)
-        self._spent = joules[-1]
+        joules = self._spend(worked.sum(1))
         return np.stack([self._ends(order, count, queries, worked + absent), joules], axis=1)
+
+    def _close(self, order: Order, count: int, closes: float) -> np.ndarray:
+        """Do rounds that close after a time; an agent that is late computes until they do."""
+        queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
+        worked, _ = self._times(count, queries)
+        self._queries += count * len(queries)
+        began = np.asarray(self._standing.ready)
+        ends = began.max(1) + closes * np.arange(1, count + 1)[:, None]
+        self._standing = self._standing._replace(ready=np.broadcast_to(ends[-1][:, None], began.shape))
+        return np.stack([ends, self._spend(np.minimum(worked.sum(1), closes))], axis=1)
+
+    def _spend(self, worked: Float[np.ndarray, "rounds clock_seeds agents"]) -> Float[np.ndarray, "rounds clock_seeds"]:
+        """Return the joules of computing above idling until the end of each of the next rounds."""
+        joules = self._spent + (worked @ self._more / self.network.agents).cumsum(0)
+        self._spent = joules[-1]
+        return joules
 
     def _ends(self, order: Order, count: int, queries: np.ndarray, times: np.ndarray) -> np.ndarray:
         if len(queries) == len(order):  # no agent waits for another

@@ -6,6 +6,7 @@ A new network is one file here, and its import and its name below.
 from gossamer.networks.availability import availability
 from gossamer.networks.comparison import NetworkComparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
+from gossamer.networks.deadline import deadline
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
 from gossamer.networks.drawn import random_matching, redrawn
 from gossamer.networks.equitopo import d_equistatic, od_equidyn, ou_equidyn, u_equistatic
@@ -63,6 +64,7 @@ __all__ = [
     "compare",
     "complete",
     "d_equistatic",
+    "deadline",
     "directed",
     "directed_erdos_renyi",
     "directed_ring",

@@ -47,11 +47,16 @@ def availability(network: Network, file: str | os.PathLike[str], nodes: Sequence
         return Timetable(network.agents, explicit, online, explicit.is_symmetric)
 
     found = Network(shown, network.agents, each_round(network.mixer, timetable), names=network.names)
-    union = found.mixer.union()
-    assert union is not None
-    what = f"{shown}: the union of the links of all rounds"
-    (check_one_part if found.mixer.doubly else check_strongly_connected)(union, what, names)
+    check_union(found, names)
     return found
+
+
+def check_union(network: Network, names: Sequence[str] | None = None) -> None:
+    """Raise InputError unless the links of all rounds of a timetable connect the agents."""
+    union = network.mixer.union()
+    assert union is not None
+    what = f"{network.name}: the union of the links of all rounds"
+    (check_one_part if network.mixer.doubly else check_strongly_connected)(union, what, names)
 
 
 def _read(file: str | os.PathLike[str], agents: int, names: list[str] | None) -> Bool[np.ndarray, "rounds agents"]:
@@ -127,11 +132,11 @@ class Timetable(Mended):
         return online[i] & online[j]
 
     def union(self) -> sp.csr_array:
-        """Return the links whose two ends are online at once in some round."""
+        """Return the links that are up in some round."""
         i, j = self._pairs
         met = np.zeros(len(i), bool)
-        for online in np.asarray(self.online):
-            met |= online[i] & online[j]
+        for t in range(len(self.online)):
+            met |= self.up(t, np, i, j)
         return join_links(self.agents, i[met], j[met])
 
     def sends(self, t: int) -> float:

@@ -154,6 +154,10 @@ class Mended(Drawn):
     def timetabled(self) -> bool:
         return self.base.timetabled
 
+    @property
+    def closes(self) -> float | None:
+        return self.base.closes
+
     @functools.cached_property
     def is_symmetric(self) -> bool:
         return self.symmetric

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from gossamer.core import InputError, Registry, brief, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
 from gossamer.networks.availability import availability as timetable
+from gossamer.networks.deadline import deadline as closing
 from gossamer.networks.drawn import seed_leaf
 from gossamer.networks.files import from_file, is_network_file
 from gossamer.networks.gilbert_elliott import gilbert_elliott as bursts
@@ -25,6 +26,7 @@ COMMON = (
     "failure_seed",
     "gilbert_elliott",
     "availability",
+    "deadline",
     "attack",
     "asynchronous",
 )
@@ -81,7 +83,8 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
 
     Every network takes ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep``
     (the chance of a fault in one round) and ``failure_seed``; ``gilbert_elliott`` and ``attack``, dictionaries of what
-    the functions `gilbert_elliott` and `attacked` take; ``availability``, the file of `availability`; and
+    the functions `gilbert_elliott` and `attacked` take; ``availability``, the file of `availability`; ``deadline``, a
+    dictionary of what `deadline` takes, its clock included; and
     ``asynchronous=True``, as in `asynchronous`. `nodes` are the names of the agents, such as `problem.agent_names`, for
     a network that knows its own.
     """
@@ -100,9 +103,14 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
     return _wrap(name, arrange(NETWORKS[name](n, **values), nodes), nodes, **common)
 
 
-def of_table(given: dict[str, Any], agents: int, names: Sequence[str] | None = None) -> Network:
-    """Make the network of a spec's table: its name, and what `make` takes; the number of agents is the problem's."""
+def of_table(given: dict[str, Any], agents: int, names: Sequence[str] | None = None, clock: Any = None) -> Network:
+    """Make the network of a spec's table: its name, and what `make` takes; the number of agents is the problem's.
+
+    `clock` is the spec's, for a deadline.
+    """
     values = dict(given)
+    if clock is not None and isinstance(values.get("deadline"), Mapping):
+        values["deadline"] = {"clock": clock} | values["deadline"]
     name = values.pop("name", "")
     if "agents" in values:
         raise InputError(f"the problem says how many agents there are, here {agents}: leave out the key 'agents'.")
@@ -119,6 +127,7 @@ def _wrap(
     failure_seed: Any = 0,
     gilbert_elliott: Any = None,
     availability: Any = None,
+    deadline: Any = None,
     attack: Any = None,
     asynchronous: Any = False,
 ) -> Network:
@@ -134,6 +143,12 @@ def _wrap(
         if not isinstance(availability, str | os.PathLike):
             raise InputError(f"{name}: availability must be the path of a CSV file, but is {brief(availability)}.")
         network = timetable(network, availability, nodes)
+    if isinstance(deadline, Mapping) and "clock" not in deadline:
+        raise InputError(
+            f"{name}: deadline needs a clock, which says who is late: add a section [clock] to the spec, or, in "
+            "Python, the key clock, made by gossamer.clock(…)."
+        )
+    network = _apply(name, closing, network, deadline)
     network = sequences.every(network, steps)
     network = network if attack is None else variants.apply_attack(network, attack)
     return variants.asynchronous(network) if flag(f"{name}: asynchronous", asynchronous) else network

@@ -100,6 +100,10 @@ class Cycle(Changing):
         return any(one.timetabled for one in self.rounds)
 
     @property
+    def closes(self) -> float | None:
+        return next((one.closes for one in self.rounds if one.closes is not None), None)
+
+    @property
     def traffic(self) -> float:
         if self.timetabled:  # which mixer has its turn when who is there
             return sum(map(self.sends, range(self.period))) / self.period
