@@ -105,7 +105,7 @@ def test_torus_finds_its_sides(agents, given, name):
             "complete",
             5,
             {"weights": "lazy"},
-            "complete has no option 'weights'; choose from agents_asleep, asynchronous, attack, every",
+            "complete has no option 'weights'; choose from agents_asleep, asynchronous, attack, availability",
         ),
         ("erdos-renyi", 5, {"probabilty": 0.5}, "did you mean 'probability'"),
         (

@@ -39,8 +39,18 @@ def availability(network: Network, file: str | os.PathLike[str], nodes: Sequence
     check_plain("availability", network)
     if network.mixer.timetabled:
         raise InputError(f"{network.name} has a timetable already: write both into one file.")
+    if nodes is not None and not (
+        isinstance(nodes, list | tuple)
+        and all(isinstance(one, str) for one in nodes)
+        and len(nodes) == len(set(nodes)) == network.agents
+    ):
+        raise InputError(
+            f"availability(nodes) must be {network.agents} different names, one for each agent, but is {brief(nodes)}."
+        )
+    if not isinstance(file, str | os.PathLike):
+        raise InputError(f"availability(file) must be the path of a CSV file, but is {brief(file)}.")
     names = network.names or nodes
-    online = _read(file, network.agents, None if names is None else list(map(str, names)))
+    online = _read(file, network.agents, None if names is None else list(names))
     shown = f"availability({network.name}, {os.path.basename(file)})"
 
     def timetable(explicit: Any) -> Timetable:

@@ -50,7 +50,8 @@ def deadline(network: Network, clock: Any, seconds: float, bytes: float = 0.0, r
     if not all(hasattr(clock, name) for name in ("times", "absences", "links", "random", "check")):
         raise InputError(f"deadline(clock) must be made by gossamer.clock(…), but is {brief(clock)}.")
     closes, size = SECONDS.check("deadline(seconds)", seconds), BYTES.check("deadline(bytes)", bytes)
-    count = whole("deadline(rounds)", rounds, most=LONGEST_PERIOD) if clock.random else 1
+    count = whole("deadline(rounds)", rounds, most=LONGEST_PERIOD)
+    count = count if clock.random else 1
     n = network.agents
     clock.check(n)
     refuse_beyond_memory(f"a deadline with {count:,} rounds of {n:,} agents", 16 * count * n, "use fewer rounds")

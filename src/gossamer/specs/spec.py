@@ -160,7 +160,7 @@ class Spec(Section):
         with errors_at("[network]"):
             digests = digests_of(self.network)
         made_by = *find_own(self.network), *digests
-        clock = self._build_clock()
+        clock = self.build_clock()
         closing = clock if "deadline" in self.network else None  # all else does not depend on the clock
         given = json.dumps(self.network, sort_keys=True)
         network = _build_network(given, problem.agents, problem.agent_names, closing, made_by)
@@ -186,7 +186,7 @@ class Spec(Section):
         setup.check()
         return setup
 
-    def _build_clock(self) -> Clock | None:
+    def build_clock(self) -> Clock | None:
         """Return the clock, if the spec has one."""
         if self.clock is None:
             return None
