@@ -275,7 +275,7 @@ def gossip() -> Iterator[tuple[str, Entry]]:
 
 def run_spec(contents: dict[str, Any], folder: Path, *options: object) -> gs.Study:
     """Write a spec and run it by the command line; return the study that it stored."""
-    for file in (*EXAMPLES.glob("sites.*"), EXAMPLES / "towns.edges"):
+    for file in (*EXAMPLES.glob("sites.*"), EXAMPLES / "towns.edges", EXAMPLES / "shifts.csv"):
         shutil.copy(file, folder)
     spec = folder / "spec.toml"
     spec.write_text(tomlkit.dumps(contents), encoding="utf-8")

@@ -89,6 +89,7 @@ class ClockSection(Section):
     outages: dict[str, Any] | None = None
     seeds: int = 10
     seed: int = 0
+    energy: dict[str, Any] | None = None
 
 
 class TuningSection(Section):
