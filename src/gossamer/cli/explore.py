@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gossamer.basics import cache
+from gossamer.basics.cache import seal
 from gossamer.cli.shared import Cache, With, app, load_own, say
 
 
@@ -19,7 +19,7 @@ def explore(
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port of the page; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
     own: With = None,
-    kept: Cache = True,
+    cache: Cache = True,
 ) -> None:
     """Open a page whose sliders move a spec's numbers: step sizes, momentum, bias, heterogeneity, agents and graph.
 
@@ -49,5 +49,5 @@ def explore(
         try:
             server.serve_forever()
         except KeyboardInterrupt:
-            cache.seal()
+            seal()
             os._exit(0)  # at once: a compiled call may still be running in another thread

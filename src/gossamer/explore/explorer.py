@@ -20,7 +20,7 @@ import polars as pl
 import pydantic
 
 from gossamer.algorithms import ALGORITHMS
-from gossamer.basics.text import SYMBOLS
+from gossamer.basics.text import SYMBOLS, format_number
 from gossamer.core import InputError, Range, Whole, brief, hyperparameters, parts
 from gossamer.engines.runs import Row, compute
 from gossamer.experiments.running import build_setup, edges_of
@@ -34,7 +34,7 @@ from gossamer.results.store import NullStore
 from gossamer.specs.schema import Section, validate
 from gossamer.specs.setup import Candidate, Setup
 from gossamer.specs.spec import Spec
-from gossamer.theory import Constants, conditions, eta_limit, lam_limit, step_limit
+from gossamer.theory import Constants, conditions, eta_limit, step_limit
 from gossamer.theory.constants import gap_of
 
 DEFAULT = {
@@ -102,7 +102,7 @@ class CompileCounter:
 
 
 class Explorer:
-    """A spec that can be moved. It answers one question at a time, from any thread."""
+    """A spec that can be moved. It runs one question at a time, and may be asked by any thread."""
 
     def __init__(self, spec: Spec):
         """Raise InputError for a spec that cannot run, or that sliders cannot stand for."""
@@ -114,18 +114,19 @@ class Explorer:
                 raise InputError(
                     f"[run] {key} makes runs of different lengths: leave it out, as a page shows all rounds."
                 )
-        tables = spec.model_dump(exclude_unset=True)
-        run = tables["run"]
-        seed = next(iter(build_setup(spec).seeds))  # which also refuses what cannot run
-        tables["run"] = {key: run[key] for key in ("steps", "every", "dtype") if key in run} | {"seeds": [seed]}
-        self.base = {key: value for key, value in tables.items() if key not in ("experiment", "variant")}
-        if len(self.base["algorithm"]) > MOST_METHODS:
+        if len(spec.algorithm) > MOST_METHODS:
             raise InputError(f"{len(spec.algorithm)} methods are more than a page shows: keep {MOST_METHODS} at most.")
-        agents = build_setup(Spec.of(self.base)).problem.agents
-        if not 2 <= agents <= LIMIT:
-            raise InputError(f"a page shows 2 to {LIMIT} agents, but the problem has {agents}: change agents.")
+        setup = build_setup(spec)  # refuses what cannot run
+        if not 2 <= setup.problem.agents <= LIMIT:
+            raise InputError(
+                f"a page shows 2 to {LIMIT} agents, but the problem has {setup.problem.agents}: change the number."
+            )
+        tables = spec.model_dump(exclude_unset=True)
+        run = {key: tables["run"][key] for key in ("steps", "every", "dtype") if key in tables["run"]}
+        self.base = {key: value for key, value in tables.items() if key not in ("experiment", "variant")}
+        self.base["run"] = run | {"seeds": setup.seeds[:1]}
         self.compiled = CompileCounter()
-        self._agents, self._lock = agents, threading.Lock()
+        self._lock = threading.Lock()
         self._newest: dict[str, int] = {}
         self._shown: dict[str, dict[str, Any]] = {}
         self._stable: dict[str, float] = {}
@@ -192,19 +193,17 @@ class Explorer:
     def theory(self, given: Any) -> list[dict[str, Any] | None]:
         """Return for each method of a question the step sizes that the theory knows to be stable.
 
-        It is None for a method that the theory is not about. The page asks after the curves, which need not wait.
+        It is None for a method that the theory is not about. The page asks after the curves, which do not wait for it.
         """
-        with self._asked(given) as (asked, _):
-            common = self._move(asked)
-            built = _build(common, asked.algorithm)
-            return [self._limits(common, one) if isinstance(one, Setup) else None for _, one in built]
+        asked = _read(given)
+        common = self._move(asked)
+        built = _build(common, asked.algorithm)
+        return [self._limits(common, one) if isinstance(one, Setup) else None for _, one in built]
 
     @contextmanager
     def _asked(self, given: Any) -> Iterator[tuple[Question, Callable[..., None]]]:
         """Wait until a question may be answered, with a function that raises Superseded once there is a newer one."""
-        if not isinstance(given, dict):
-            raise InputError(f"a question is an object of the page's controls, but this is {brief(given)}.")
-        asked = validate(Question, given)
+        asked = _read(given)
         self._newest = dict([*self._newest.items()][-KEPT:])  # without pages that were closed
         self._newest[asked.page] = max(asked.number, self._newest.get(asked.page, 0))
 
@@ -273,14 +272,21 @@ class Explorer:
         relative = setup.oracle.constants(setup.problem).relative
         c = Constants(network.agents, gap, L, excess=0.0, relative=relative or 0.0)
         eta = eta_limit(c, lam)
-        covered = relative is not None and all(one.holds for one in conditions(c, eta, lam))
-        return {
-            "stable": self._stable[key] / L,
-            "covered": eta if covered else None,
-            "largest_lam": lam_limit(c),
-            "gap": gap,
-            "smoothness": L,
-        }
+        missed = [one for one in conditions(c, eta, lam) if not one.holds]
+        if relative is None:
+            proved = "Theorem 1 needs M_f, which is not known of this oracle."
+        elif missed:
+            proved = f"Theorem 1 needs {missed[0].text}, which is {format_number(missed[0].limit)} here."
+        else:
+            proved = f"Theorem 1 covers η up to {format_number(eta)}."
+        covered = relative is not None and not missed
+        return {"stable": self._stable[key] / L, "covered": eta if covered else 0.0, "smoothness": L, "proved": proved}
+
+
+def _read(given: Any) -> Question:
+    if not isinstance(given, dict):
+        raise InputError(f"a question is an object of the page's controls, but this is {brief(given)}.")
+    return validate(Question, given)
 
 
 def _build(common: dict[str, Any], tables: list[dict[str, Any]]) -> list[tuple[dict[str, Any], Setup | InputError]]:

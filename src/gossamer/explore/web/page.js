@@ -127,13 +127,13 @@ function strip({ box, share }, card) {
     text.textContent = limit && limit.why ? `No stable step size is known: ${limit.why}` : "";
     text.classList.remove("lost");
     if (!limit || limit.why) return;
-    const end = (eta) => (eta === null ? 0 : 100 * Math.min(1, Math.max(0, share(eta))));
+    const end = (eta) => 100 * Math.min(1, Math.max(0, eta > 0 ? share(eta) : 0));
     const [covered, stable] = [end(limit.covered), end(limit.stable)];
     bar.style.background = `linear-gradient(90deg, var(--good) 0 ${covered}%, var(--region) ${covered}% ${stable}%, var(--bad) ${stable}% 100%)`;
-    const proved = limit.covered === null ? `needs λ ≤ ${short(limit.largest_lam)}` : `covers η ≤ ${short(limit.covered)}`;
-    const high = card.table.eta > limit.stable ? "Step size too large: " : "";
-    text.textContent = `${high}with curvature L = ${short(limit.smoothness)}, quadratics are stable below η = ${short(limit.stable)}. Theorem 1 ${proved}.`;
-    text.classList.toggle("lost", Boolean(high));
+    const high = card.table.eta > limit.stable;
+    const stable_below = `Quadratics of curvature L = ${short(limit.smoothness)} are stable below η = ${short(limit.stable)}.`;
+    text.textContent = `${high ? "Step size too large? " : ""}${stable_below} ${limit.proved}`;
+    text.classList.toggle("lost", high);
     bar.ariaLabel = text.textContent;
   };
 }
