@@ -142,7 +142,7 @@ deep: $(READY)
 	$(BIN)/gossamer report runs/deep
 	$(BIN)/python docs/deep.py runs/deep
 
-# methods where nobody waits, against those that do, in seconds of a clock
+# asynchronous methods against synchronous ones, in seconds of a clock
 asynchrony: $(READY)
 	$(BIN)/python docs/asynchrony.py
 

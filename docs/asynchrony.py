@@ -42,7 +42,7 @@ METHODS: dict[str, tuple[Any, bool]] = {
     "asynchronous Biased-DMT": (gs.BiasedDMT, True),
     "AD-PSGD": (gs.DPSGD, True),
 }
-"""By name, the class and whether nobody waits."""
+"""By name, the class and whether it is asynchronous."""
 
 BY_CLASS = {kind: name for name, kind in ALGORITHMS.items()}
 

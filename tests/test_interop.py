@@ -252,7 +252,7 @@ def test_models_that_are_no_problem_are_refused(model, options, message):
 @pytest.mark.parametrize("library", ["linen", "nnx"])
 def test_a_perceptron_of_flax_is_ours(library):
     """Equal parameters in the order of Flax, by name: the gradients of `problems.neural` with as many hidden units."""
-    from flax import linen, nnx
+    from flax import linen, nnx  # pyright: ignore[reportMissingImports]
 
     class Linen(linen.Module):
         @linen.compact
@@ -287,7 +287,7 @@ def test_a_perceptron_of_flax_is_ours(library):
 @pytest.mark.slow
 @pytest.mark.parametrize("library", ["linen", "nnx", "nnx dropout"])
 def test_state_of_flax_is_refused(library):
-    from flax import linen, nnx
+    from flax import linen, nnx  # pyright: ignore[reportMissingImports]
 
     class Linen(linen.Module):
         @linen.compact

@@ -246,7 +246,7 @@ def expected_of(result):
 @pytest.mark.filterwarnings("ignore:The ``noload`` loader strategy is deprecated")  # MLflow's own use of SQLAlchemy
 @pytest.mark.parametrize("store", ["sqlite:///{}/mlflow.db", "file://{}/mlruns"])
 def test_mlflow_has_a_run_for_each_method_and_seed(store, tmp_path, monkeypatch):
-    import mlflow
+    import mlflow  # pyright: ignore[reportMissingImports]
 
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     uri = store.format(tmp_path)
@@ -272,7 +272,7 @@ def test_mlflow_has_a_run_for_each_method_and_seed(store, tmp_path, monkeypatch)
             log(ROW | {"step": step})
         log(ROW | {"rank": 1})
         log.close()
-        found = client.get_metric_history(run.info.run_id, "loss")
+    found = client.get_metric_history(run.info.run_id, "loss")
     assert [(m.step, m.value) for m in found] == [(5, 0.25), (6, 0.25)]
 
 
@@ -284,8 +284,8 @@ def test_mlflow_that_cannot_be_reached_is_refused_before_anything_is_done():
 
 @pytest.mark.slow
 def test_weights_and_biases_keeps_a_run_for_each_method_and_seed_offline(tmp_path, monkeypatch):
-    import wandb
-    from wandb.proto.wandb_internal_pb2 import Record
+    import wandb  # pyright: ignore[reportMissingImports]
+    from wandb.proto.wandb_internal_pb2 import Record  # pyright: ignore[reportMissingImports, reportAttributeAccessIssue]
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("WANDB_MODE", "offline")

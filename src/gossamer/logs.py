@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from gossamer.core import InputError, MissingPackage, brief, nearest
 
@@ -132,8 +132,9 @@ class TensorBoardLog(Tracker):
 
     def __init__(self, folder: str | Path):
         try:
-            from tensorboard.compat.proto.event_pb2 import Event
-            from tensorboard.compat.proto.summary_pb2 import Summary
+            # their classes are made when they are imported, so that a checker of types knows none
+            from tensorboard.compat.proto.event_pb2 import Event  # pyright: ignore[reportAttributeAccessIssue]
+            from tensorboard.compat.proto.summary_pb2 import Summary  # pyright: ignore[reportAttributeAccessIssue]
             from tensorboard.summary.writer.event_file_writer import EventFileWriter
         except ImportError as missing:
             raise MissingPackage.of("TensorBoardLog", "tensorboard", OTHERWISE) from missing
@@ -228,6 +229,7 @@ class WandbLog(Tracker):
             raise MissingPackage.of("WandbLog", "wandb", OTHERWISE) from missing
         super().__init__()
         self._wandb, self._options = wandb, options
+        self._tracked: Any = None
 
     def _begin(self, run: Row) -> None:
         self._is_own = "algorithm" in run or self._wandb.run is None
@@ -296,7 +298,7 @@ def open_log(given: Any, *, new: bool = False) -> Log | None:
         # to call a class would make a log for each row, and write none
         if isinstance(given, type) or not callable(given):
             raise InputError(f"log must be {KNOWN}, or a function of a row, but is {brief(given)}.")
-        return given
+        return cast(Log, given)
     kind, colon, rest = str(given).partition(":")
     if colon and kind in TRACKERS:
         if kind == "tensorboard":

@@ -135,5 +135,5 @@ def test_nobody_averages_a_start_where_nobody_waits():
     network = gs.networks.asynchronous(gs.networks.ring(8))
     simulated(gs.BiasedDMT(0.05, 0.3, warm=0), network, clock=gs.clock(compute=0.1))
     for warm in (3, "mean"):
-        with pytest.raises(gs.InputError, match=r"nobody waits on .* Use warm=0, or the network without asynchronous"):
+        with pytest.raises(gs.InputError, match=r"is asynchronous. Use warm=0, or the network without asynchronous"):
             simulated(gs.BiasedDMT(0.05, 0.3, warm=warm), network, clock=gs.clock(compute=0.1))

@@ -1,4 +1,4 @@
-"""Runs in which nobody waits: schedules, waves, and the numbers that they give."""
+"""Asynchronous runs: schedules, waves, and the numbers that they give."""
 
 import re
 
@@ -184,7 +184,7 @@ def test_queries_and_bytes_are_counted_by_event(long):
 REFUSED = {
     "a rule that cannot": (
         {"algorithms": gs.GTDSGD(0.1)},
-        "gt-dsgd waits for all its neighbours in each round, but nobody waits on asynchronous(ring(8)). With an "
+        "gt-dsgd waits for all its neighbours in each round, but asynchronous(ring(8)) is asynchronous. With an "
         "asynchronous form there are biased-dmt, d-psgd, gnsd; or use the network without asynchronous",
     ),
     "no clock": ({"clock": None}, "asynchronous(ring(8)) needs a clock, which says who wakes when: give one"),

@@ -88,7 +88,7 @@ def idle_buffers(rule):
 
 
 def overflowing(rank):
-    """Only rank 1 overflows; nobody waits for it in vain."""
+    """Only rank 1 overflows; no other rank waits for it in vain."""
     import torch
 
     from gossamer.torch import Decentralized

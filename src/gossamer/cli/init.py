@@ -59,18 +59,20 @@ def init(
 
 
 def examples() -> dict[str, Path]:
-    """Return the examples by name: those inside an installed package, or beside the sources in a clone."""
+    """Return the examples by name, scripts with their ending: inside an installed package, or beside the sources."""
     for folder in (PACKAGE / "examples", PACKAGE.parents[1] / "examples"):
         if paths := sorted(path for path in folder.glob("*") if path.suffix in (".toml", ".py")):
-            return {path.stem: path for path in paths}
+            return {path.name.removesuffix(".toml"): path for path in paths}
     raise InputError(f"the examples are not at {PACKAGE / 'examples'}: this installation left them out.")
 
 
 def find_example(name: str) -> Path:
     """Return the file of an example, or raise InputError with all names."""
-    if name not in (known := examples()):
-        raise InputError(f"there is no example {brief(name)}; {nearest(name, known)}")
-    return known[name]
+    known = examples()
+    for full in (name, f"{name}.py"):
+        if full in known:
+            return known[full]
+    raise InputError(f"there is no example {brief(name)}; {nearest(name, known)}")
 
 
 def about(path: Path) -> str:

@@ -34,7 +34,7 @@ def load_digits() -> Dataset:
     """
     from sklearn.datasets import load_digits as bundled  # a second to import, so only when needed
 
-    features, labels = bundled(return_X_y=True)
+    features, labels = map(np.asarray, bundled(return_X_y=True))
     train, test = _hold_out(labels)
     features = features / 16
     source = "E. Alpaydin and C. Kaynak, 1998, doi 10.24432/C50P49, CC BY 4.0, as bundled with scikit-learn"
@@ -52,7 +52,7 @@ def load_breast_cancer() -> Dataset:
     """
     from sklearn.datasets import load_breast_cancer as bundled  # a second to import, so only when needed
 
-    features, labels = bundled(return_X_y=True)
+    features, labels = map(np.asarray, bundled(return_X_y=True))
     train, test = _hold_out(labels)
     features = (features - features[train].mean(0)) / features[train].std(0)
     source = "W. Wolberg et al., 1993, doi 10.24432/C5DW2B, CC BY 4.0, as bundled with scikit-learn"

@@ -84,7 +84,7 @@ def split(
         return _by_rows(dataset, agents, how)
     form, colon, setting = how.partition(":") if isinstance(how, str) else ("", "", "")
     settings = {key.partition(":")[0]: ":" in key for key in SPLITS}
-    if settings.get(form) != bool(setting) or bool(colon) != bool(setting):
+    if not isinstance(how, str) or settings.get(form) != bool(setting) or bool(colon) != bool(setting):
         raise InputError(f"unknown split {brief(how)}: {nearest(how, SPLITS)}")
     if not isinstance(sizes, str) or sizes not in SIZES:
         raise InputError(f"unknown sizes {brief(sizes)}: {nearest(sizes, SIZES)}")

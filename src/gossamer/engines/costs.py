@@ -19,6 +19,7 @@ from gossamer.engines.agents import Cost, StackedAgents, World
 from gossamer.engines.asynchronous import Waves, make_schedules, run_wave
 from gossamer.engines.blame import blame
 from gossamer.engines.mixing import with_tables
+from gossamer.metrics import AXES
 from gossamer.networks import Network
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
@@ -180,6 +181,21 @@ def count_costs(
     if oracle.privacy is not None:  # a bound, and no mean: an agent may be awake in every round
         costs["releases"] = (float(start.queries), float(each_round.queries))
     return costs
+
+
+def cost_by_round(
+    axis: str, rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str, clock: Clock | None, last: int
+) -> np.ndarray:
+    """Return the queries, bytes or seconds that a rule has paid after each of the rounds 0, …, last, in the mean."""
+    made_of = rule, problem, network, oracle, dtype
+    if axis != "seconds":
+        start, each = count_costs(*made_of)[AXES[axis].name]
+        return start + each * np.arange(last + 1)
+    assert clock is not None
+    if not network.asynchronous:
+        return seconds(orders(*made_of), network, clock, range(last + 1)).mean(0)
+    found = make_schedules(network, work_of(*made_of), [0], last)[0]
+    return np.array([found.seconds(t, network.agents) for t in range(last + 1)])
 
 
 class PostingAgents(StackedAgents):

@@ -95,6 +95,7 @@ def study(
     settle: int | None = None,
     dtype: str = "float32",
     until: Mapping[str, float] | None = None,
+    equal: str = "rounds",
     clock: Any = None,
     name: str = "study",
     out: str | Path | None = None,
@@ -116,6 +117,8 @@ def study(
         settle: runs go on until ‖∇F‖² has settled, but never beyond this many rounds.
         dtype: "float32" or "float64".
         until: ends a run early, as in `simulate`; runs of tuning are not ended by it.
+        equal: "queries", "bytes" or "seconds": every method runs, and is tuned, until it has paid what the cheapest of
+            them pays in `steps` rounds.
         clock: how long agents compute and messages travel, as in `simulate`.
         name: the study's name.
         out: a directory to save it in; what was finished there before is not computed again.
@@ -128,7 +131,7 @@ def study(
     plan, chosen_seeds = plan_run(steps, every, seeds, dtype, until)
     clock, network = apply_clock(clock, network)
     section = _tuning_section(tune, [candidate.name for candidate in candidates if candidate.open])
-    run_section = validate(RunSection, {"steps": plan.steps, "settle": settle}, "study: ")
+    run_section = validate(RunSection, {"steps": plan.steps, "settle": settle, "equal": equal}, "study: ")
     key = {}
     if out is not None:
         try:  # no spec describes these objects: their key is a hash of all that they hold
@@ -218,7 +221,7 @@ def _tasks(label: str, setup: Setup, tuned: list[Tuned]) -> list[Task]:
         else:
             rules, shares = [candidate.whole], [setup.seeds]
         pairs = zip(rules, shares, strict=True)
-        tasks += [Task(label, number, rule, seeds, setup.plan, setup) for rule, seeds in pairs]
+        tasks += [Task(label, number, rule, seeds, setup.plans[number], setup) for rule, seeds in pairs]
     return tasks
 
 

@@ -15,13 +15,13 @@ def suits(rule: Any, network: Network) -> None:
     if network.asynchronous and not hasattr(rule, "wake"):
         able = ", ".join(name for name, kind in ALGORITHMS.items() if hasattr(kind, "wake"))
         raise InputError(
-            f"{rule.name} waits for all its neighbours in each round, but nobody waits on {network.name}. With an "
+            f"{rule.name} waits for all its neighbours in each round, but {network.name} is asynchronous. With an "
             f"asynchronous form there are {able}; or use the network without asynchronous."
         )
     if network.asynchronous and getattr(rule, "warm", 0) != 0:
         raise InputError(
-            f"{rule.name} with warm={rule.warm!r} averages its tracker among all agents before round 0, but nobody "
-            f"waits on {network.name}. Use warm=0, or the network without asynchronous."
+            f"{rule.name} with warm={rule.warm!r} averages its tracker among all agents before round 0, but "
+            f"{network.name} is asynchronous. Use warm=0, or the network without asynchronous."
         )
     if rule.needs == "doubly" and network.stochastic != "doubly":
         others = ", ".join(name for name, kind in ALGORITHMS.items() if kind.needs not in ("doubly", "nothing"))

@@ -305,7 +305,7 @@ def _judged_values(study: Study, data: dict[str, Any]) -> dict[str, Any] | None:
             "leader": named(leader),
             "others": {words: [named(name, effect) for name, effect in several] for words, several in others.items()},
         }
-        for where, leader, others in judged.standings
+        for where, leader, others, _ in judged.standings
     ]
     notes = judged.notes
     for label in sorted(texts, key=len, reverse=True):

@@ -91,8 +91,9 @@ class RunTable(abc.ABC):
         The round is the row's ``step``; trackers get a run for every method and seed.
         """
         with opening(log) as write:
-            for row in self.frame().rename({"round": "step"}).iter_rows(named=True) if write else ():
-                write(row)
+            if write is not None:
+                for row in self.frame().rename({"round": "step"}).iter_rows(named=True):
+                    write(row)
 
 
 @contextmanager

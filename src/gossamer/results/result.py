@@ -151,7 +151,7 @@ class Result(RunTable):
     """Versions, machine, data and seconds."""
     spec: str | None = None
     """The TOML that the run was made from, if any."""
-    metrics: dict[str, Label] = field(default_factory=OURS.copy)
+    metrics: Mapping[str, Label] = field(default_factory=OURS.copy)
     """The metrics that were measured, and how each is shown."""
 
     def __repr__(self) -> str:

@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 MARKS = ("before", "after")
 """The columns of a tuning by a target: the measured rounds on both sides of it, the means over tuning seeds."""
 
-TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "stage", "chosen", *MARKS)
+TUNING = (
+    *("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "stage", "chosen", "rounds"),
+    *MARKS,
+)
 """The columns of a tuning table that are not hyper-parameters."""
 
 TUNED = "tuned in each of"
@@ -195,7 +198,18 @@ class Study(RunTable):
         problems = {variant: variant_spec(self.spec, variant).get("problem") for variant in self.results}
         is_one_problem = set(SHARED["problem"]) & find_differences(self.results, problems).keys() == set()
         compared = self.curves() if is_one_problem else self.results
-        return judge_methods(compared, metric, stated.get("matters") if matters is None else matters)
+        matters = stated.get("matters") if matters is None else matters
+        return judge_methods(compared, metric, matters, self._tuned_rounds())
+
+    def _tuned_rounds(self) -> dict[tuple[str, str], int]:
+        """Return the rounds for which each algorithm was tuned, by variant and name; none if tuning counted rounds."""
+        found: dict[tuple[str, str], int] = {}
+        if self.tuning is not None and {"rounds", "criterion"} <= {*self.tuning.columns}:
+            tried = self.tuning.filter(pl.col("criterion") != "rounds").drop_nulls("rounds")
+            for variant, title, rounds in tried.select("variant", "algorithm", "rounds").unique().iter_rows():
+                found[variant, title.partition(" (")[0]] = rounds
+                found["", variant] = rounds  # where variants with one algorithm each are the methods
+        return found
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """Draw one variant, or all where each has a single algorithm: see `Result.plot`."""

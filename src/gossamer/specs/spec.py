@@ -210,7 +210,8 @@ class Spec(Section):
                 # the rounds and the agents of a schedule are those of the run unless they are given
                 make = SCHEDULES.get(str(value.get("schedule")))
                 known = inspect.signature(make).parameters if make else {}
-                own = {name: one for name, one in (("steps", self.run.steps), ("agents", agents)) if name in known}
+                rounds = [("steps", self.run.steps)] * (self.run.equal == "rounds")  # else methods differ in theirs
+                own = {name: one for name, one in (*rounds, ("agents", agents)) if name in known}
                 options[key] = build_object(f"{where} {key}:", "schedule", SCHEDULES, own | value)
             elif isinstance(value, list) and key != "name":
                 raise InputError(

@@ -406,7 +406,7 @@ class Guard:
 
 
 class LateFlag:
-    """A flag that is read one step later: nobody waits for the device by then."""
+    """A flag that is read one step later: the device has finished by then."""
 
     def __init__(self) -> None:
         self._parts: list[Tensor] = []

@@ -73,7 +73,7 @@ class Decentralized(Optimizer):
             wait for each other at every step, for one number.
         elastic: whether the others go on where a rank is lost, and let processes join, in place of stopping; the script
             must be started by ``gossamer launch --elastic``, and counts by `steps`.
-        asynchronous: whether nobody waits: processes step when they like, and meet one neighbour at a time. For rules
+        asynchronous: True if processes step when they like, and meet one neighbour at a time. For rules
             that have ``wake``; end with `finish`.
         overlap: whether messages leave right after a step and travel while gradients are computed; by default where the
             rule and the network allow it. The iterates are the same. Without it they leave with the next step, and what
