@@ -182,6 +182,7 @@ def test_a_question_that_is_no_object_is_refused(logistic):
         ({"clock": {}}, "no controls for [clock]: leave it out"),
         ({"run": {"steps": 4, "settle": 8}}, "[run] settle makes runs of different lengths: leave it out"),
         ({"run": {"steps": 4, "until": {"loss": 0.1}}}, "[run] until makes runs of different lengths: leave it out"),
+        ({"run": {"steps": 4, "equal": "bytes"}}, "[run] equal makes runs of different lengths: leave it out"),
         ({"algorithm": [{"name": "d-psgd", "eta": 0.1 * k} for k in range(1, 10)]}, "keep 8 at most"),
         ({"algorithm": [{"name": "d-psgd"}]}, "key 'eta' is missing"),
         ({"problem": LOGISTIC["problem"] | {"agents": 250}}, "but the problem has 250: change the number"),

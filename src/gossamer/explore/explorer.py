@@ -109,8 +109,8 @@ class Explorer:
         for section, way in UNEXPLORED.items():
             if getattr(spec, section):
                 raise InputError(f"a page has no controls for [{section}]: {way}.")
-        for key in ("settle", "until"):
-            if getattr(spec.run, key) is not None:
+        for key in ("settle", "until", "equal"):
+            if getattr(spec.run, key) not in (None, "rounds"):
                 raise InputError(
                     f"[run] {key} makes runs of different lengths: leave it out, as a page shows all rounds."
                 )
@@ -256,10 +256,11 @@ class Explorer:
 
     def _limits(self, common: dict[str, Any], setup: Setup) -> dict[str, Any] | None:
         """Return the largest stable step size, and what Theorem 1 covers; or why neither is known."""
-        rule, network, L = setup.candidates[0].whole, setup.network, setup.problem.smoothness
+        rule, network = setup.candidates[0].whole, setup.network
         lam = TRACKERS[rule.name](rule) if rule.name in TRACKERS else None
         if lam is None or callable(lam):
             return None
+        L = setup.problem.smoothness
         try:
             gap = gap_of(network)
         except InputError as error:
