@@ -15,7 +15,8 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 # The documentation: its code, its commands and keys, and its check; and the report in a browser.
-DOCS := tests/test_docs.py tests/test_readme.py tests/test_site.py tests/report/test_report_browser.py
+DOCS := tests/test_docs.py tests/test_readme.py tests/test_site.py tests/report/test_report_browser.py \
+	tests/report/test_explore_browser.py
 
 # The tests of a file share what they compile, so they run in one process.
 CORES := $(shell nproc 2>/dev/null || echo 2)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -86,6 +87,25 @@ def test_the_parts_of_every_example_can_be_made(name):
 def test_the_paper_s_problem_runs(run):
     """All five methods, for a tenth of the rounds."""
     run("a9a-ring", steps=300)
+
+
+def test_the_notebook_runs_and_holds_no_output():
+    """Its cells are plain Python, run in one process from top to bottom."""
+    notebook = json.loads((EXAMPLES / "first_steps.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    environment = os.environ | {"MPLBACKEND": "Agg"}
+    words = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "biased-dmt is ahead of d-psgd" in done.stdout
+    for line in (line for line in lines if line.startswith("μ = ")):
+        predicted, found = (float(number) for number in re.findall(r"\d\.\d+e-\d+", line))
+        assert found == pytest.approx(predicted, rel=0.15)
+    assert sum(line.startswith("μ = ") for line in lines) == 3
+    assert sum(line.startswith("λ = ") for line in lines) == 3
 
 
 def test_a_process_of_its_own_runs_an_example(tmp_path):

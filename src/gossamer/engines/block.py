@@ -138,7 +138,7 @@ class Block:
 
         Beyond the last round of the run its value is repeated.
         """
-        rounds = [min(t, self.steps - 1) for t in range(first, first + WINDOW + 1)]
+        rounds = [min(t, self.steps - 1) for t in range(first, first + WINDOW + 1)] if self._scheduled else []
         tables = {
             name: np.array([list(tabulate(rule, name, rounds)) for rule in self._rules]) for name in self._scheduled
         }
