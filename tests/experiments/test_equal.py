@@ -82,6 +82,7 @@ class Hermit:
         ({"equal": "bytes", "settle": 80}, 'equal = "bytes" sets how long each method runs, and so does settle'),
         ({"equal": "bytes", "until": {"loss": 0.1}}, 'equal = "bytes" sets how long .* and so does until: take one'),
         ({"equal": "seconds"}, 'equal = "seconds" needs a clock'),
+        ({"equal": "joules", "clock": gs.clock()}, 'equal = "joules" needs a clock'),
         ({"equal": "bytes", "methods": [gs.DPSGD(0.1), Hermit(0.1)], "tune": None}, "hermit pays no bytes"),
     ],
 )

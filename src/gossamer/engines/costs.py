@@ -196,21 +196,6 @@ def count_costs(
     return costs
 
 
-def cost_by_round(
-    axis: str, rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str, clock: Clock | None, last: int
-) -> np.ndarray:
-    """Return the queries, bytes or seconds that a rule has paid after each of the rounds 0, …, last, in the mean."""
-    made_of = rule, problem, network, oracle, dtype
-    if axis != "seconds":
-        start, each = count_costs(*made_of)[AXES[axis].name]
-        return start + each * np.arange(last + 1)
-    assert clock is not None
-    if not network.asynchronous:
-        return seconds(orders(*made_of), network, clock, range(last + 1)).mean(0)
-    found = make_schedules(network, work_of(*made_of), [0], last)[0]
-    return np.array([found.seconds(t, network.agents) for t in range(last + 1)])
-
-
 class PostingAgents(StackedAgents):
     """The agents of a rule that is traced by `ahead`: a message may travel while they compute."""
 
@@ -308,6 +293,19 @@ def add_seconds(
         sent = (_joules_sent(cost, energy, network, dtype) for cost in (start, each))
         known["joules"] = joules.mean(0) + next(sent) + next(sent) * np.array(marks)
     return frame.join(pl.DataFrame(known, schema_overrides={"round": pl.Int64}), on="round", how="left")
+
+
+def cost_by_round(
+    axis: str, rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str, clock: Clock | None, last: int
+) -> np.ndarray:
+    """Return the queries, bytes, seconds or joules that a rule has paid after each of the rounds 0, …, last."""
+    made_of = rule, problem, network, oracle, dtype
+    rounds = np.arange(last + 1)
+    if axis in ("seconds", "joules"):
+        assert clock is not None
+        return add_seconds(pl.DataFrame({"seed": 0 * rounds, "round": rounds}), clock, *made_of)[axis].to_numpy()
+    start, each = count_costs(*made_of)[AXES[axis].name]
+    return start + each * rounds
 
 
 def _joules_of_events(events: EventSchedule, energy: Energy, work: Work, agents: int) -> Float[np.ndarray, " rounds"]:

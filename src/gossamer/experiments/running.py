@@ -117,8 +117,8 @@ def study(
         settle: runs go on until ‖∇F‖² has settled, but never beyond this many rounds.
         dtype: "float32" or "float64".
         until: ends a run early, as in `simulate`; runs of tuning are not ended by it.
-        equal: "queries", "bytes" or "seconds": every method runs, and is tuned, until it has paid what the cheapest of
-            them pays in `steps` rounds.
+        equal: "queries", "bytes", "seconds" or "joules": every method runs, and is tuned, until it has paid what the
+            cheapest of them pays in `steps` rounds.
         clock: how long agents compute and messages travel, as in `simulate`.
         name: the study's name.
         out: a directory to save it in; what was finished there before is not computed again.
