@@ -10,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-import venv
 from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 INSTALLED = Path(__file__).with_name("lowest.txt")
 EXTRAS = ("test", "docs", "bench")
+PIP = ("-m", "pip", "--disable-pip-version-check")
 BOUND = re.compile(r"([\w-]+)(?:\[\w+\])?>=([\d.]+),<([\d.]+)")
 TESTS = (
     *("data", "networks", "problems", "cli/test_cli.py", "test_contract.py", "test_core.py", "results/test_results.py"),
@@ -36,11 +36,16 @@ class Bounds(NamedTuple):
     below: str
 
 
+def requirements(*extras: str | None) -> list[str]:
+    """The lines of pyproject.toml for these extras, and for None those of the library itself."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lines = {None: project["dependencies"], **project["optional-dependencies"]}
+    return [line for extra in extras for line in lines[extra]]
+
+
 def bounds() -> dict[str, Bounds]:
     """Those of every direct dependency, by name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    wanted = [*project["dependencies"], *(line for extra in EXTRAS for line in extras[extra])]
+    wanted = requirements(None, *EXTRAS)
     parsed = {line: BOUND.fullmatch(line) for line in wanted}
     unbounded = [line for line, match in parsed.items() if match is None]
     if unbounded:
@@ -51,19 +56,35 @@ def bounds() -> dict[str, Bounds]:
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gossamer-lowest-") as folder:
         home = Path(folder)
-        pins = home / "pins.txt"
-        pins.write_text("".join(f"{name}=={bound.lowest}\n" for name, bound in bounds().items()))
-        venv.create(home / "env", with_pip=True)
-        python = home / "env" / "bin" / "python"
-        pip = [python, "-m", "pip", "--disable-pip-version-check"]
-        run(*pip, "install", "--quiet", "--constraint", pins, "--editable", f"{ROOT}[{','.join(EXTRAS)}]")
-        versions = run(*pip, "freeze", "--exclude-editable", shown=False)
-        print(versions, flush=True)
+        pins = "".join(f"{name}=={bound.lowest}\n" for name, bound in bounds().items())
+        python = install(sys.executable, home, pins)
+        versions = print_versions(python)
         run(python, "-m", "pytest", "-n", "auto", "-p", "no:cacheprovider", *(f"tests/{part}" for part in TESTS))
-        run(python, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", home / "site")
-        run(python, "-c", AGREE)
+        try_others(python, home)
     INSTALLED.write_text(versions, encoding="utf-8")
     print(f"All passed; the versions are in {INSTALLED.relative_to(ROOT)}.")
+
+
+def install(base: str, home: Path, pins: str, extras: tuple[str, ...] = EXTRAS, others: tuple[str, ...] = ()) -> Path:
+    """Make an environment of a Python with the library, its extras and others; return the environment's Python."""
+    python, file = home / "env" / "bin" / "python", home / "pins.txt"
+    file.write_text(pins, encoding="utf-8")
+    run(base, "-m", "venv", "--clear", home / "env")
+    library = f"{ROOT}[{','.join(extras)}]"
+    run(python, *PIP, "install", "--quiet", "--constraint", file, "--editable", library, *others)
+    return python
+
+
+def print_versions(python: Path) -> str:
+    versions = run(python, *PIP, "freeze", "--exclude-editable", shown=False)
+    print(versions, flush=True)
+    return versions
+
+
+def try_others(python: Path, home: Path) -> None:
+    """Build the documentation, and let the benchmarks' contestants agree."""
+    run(python, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", home / "site")
+    run(python, "-c", AGREE)
 
 
 def run(*command: str | Path, shown: bool = True) -> str:
