@@ -11,20 +11,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.lowest import BOUND, EXTRAS, install, print_versions, requirements, run, try_others
+from tests.lowest import BOUND, EXTRAS, NEED_TORCH, install, print_versions, requirements, run, try_others
 
-NEED_TORCH = ("accelerate", "lightning", "transformers")
-"""The recipes that are left out."""
-
-LEFT_OUT = (
-    *("--ignore=tests/torch_engine", "--ignore=tests/test_engines_agree.py", "--ignore=tests/algorithms/test_drift.py"),
-    *("--ignore=tests/problems/test_problems_cnn.py", "--deselect=tests/test_flipped_bits.py::test_of_a_checkpoint"),
-    "--deselect=tests/test_interop.py::test_both_engines_read_a_schedule_of_jax_alike",
-    "--deselect=tests/test_docs.py::test_commands_exist[docs/howto/elastic.md]",
-    "--deselect=tests/test_docs.py::test_commands_exist[docs/training.md]",
-    "--deselect=tests/test_docs.py::test_code_runs_and_specs_build[docs/training.md]",
-)
-"""The tests that need PyTorch."""
+TRAINERS = ("accelerate", "lightning", "transformers")
+"""The recipes that need PyTorch."""
 
 SLOW = ("test_interop.py", "test_thunks.py", "engines/test_devices.py")
 """Models of Flax, the kernels of a round, and runs over several devices."""
@@ -38,7 +28,7 @@ def pythons() -> list[str]:
 
 def main() -> None:
     parsed = {line: BOUND.fullmatch(line) for line in requirements("recipes")}
-    recipes = tuple(line for line, match in parsed.items() if match and match[1] not in NEED_TORCH)
+    recipes = tuple(line for line, match in parsed.items() if match and match[1] not in TRAINERS)
     with tempfile.TemporaryDirectory(prefix="gossamer-newest-") as folder:
         home, python = Path(folder), None
         for base in pythons():
@@ -52,10 +42,10 @@ def main() -> None:
         run(python, "--version")
         print_versions(python)
         pytest = python, "-m", "pytest", "-n", "auto", "--dist", "loadfile", "-p", "no:cacheprovider", "-rs", "-m"
-        run(*pytest, "not slow", *LEFT_OUT, "tests")
+        run(*pytest, "not slow", *NEED_TORCH, "tests")
         run(*pytest, "slow", *(f"tests/{part}" for part in SLOW))
         try_others(python, home)
-    print("All passed. Not tried, since they need PyTorch:", *(left.partition("=")[2] for left in LEFT_OUT))
+    print("All passed. Not tried, since they need PyTorch:", *(left.partition("=")[2] for left in NEED_TORCH))
 
 
 if __name__ == "__main__":
