@@ -22,7 +22,7 @@ DOCS := tests/test_docs.py tests/test_readme.py tests/test_site.py tests/report/
 CORES := $(shell nproc 2>/dev/null || echo 2)
 PYTEST = $(BIN)/pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest wheel lint format check types layers docs pages site-check gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
+.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest newest wheel lint format check types layers docs pages site-check gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -88,6 +88,9 @@ coverage: $(READY)
 
 lowest:
 	$(PYTHON) tests/lowest.py
+
+newest:
+	$(PYTHON) -m tests.newest
 
 # source distribution and wheel in dist/, checked, and the wheel's command in an empty environment
 wheel: $(READY)

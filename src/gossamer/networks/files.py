@@ -125,7 +125,7 @@ def _read(path: Path, ending: str, directed: bool, nodes: Sequence[str] | None) 
                 case _:
                     from scipy.io import mmread  # a tenth of a second to import
 
-                    return mmread(io.BytesIO(content))
+                    return mmread(io.BytesIO(content), spmatrix=False)
     except InputError:
         raise
     except OSError as error:
