@@ -12,8 +12,8 @@ ETA, LAM = 0.1, 0.5
 
 
 HEARTBEAT = 5000
-"""Milliseconds without a heartbeat after which the Lighthouse of a test counts a process as dead. With 3,000, on two cores
-with five times as many busy processes, one that lived was counted as dead, and waited while another trained alone."""
+"""Milliseconds without a heartbeat after which the Lighthouse of a test counts a process as dead. With 3,000, on two
+cores with five times as many busy processes, one that lived was counted as dead, and waited while another trained."""
 
 
 def serve(port=0, host="127.0.0.1"):

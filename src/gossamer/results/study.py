@@ -177,7 +177,7 @@ class Study(RunTable):
         return Across(metric, rows.select("variant", "algorithm", "setting", mean, half, "diverged", "seeds"))
 
     def verdicts(self, metric: str | None = None, matters: float | None = None) -> "MethodVerdicts":
-        """Return who is ahead at equal rounds, queries, bytes and seconds, who ties, and by how much.
+        """Return who is ahead at equal rounds, queries, bytes, seconds and joules, who ties, and by how much.
 
         Where each variant has a single method, and all have one problem, the variants are compared.
 

@@ -1,9 +1,9 @@
 r"""Verdicts between the methods of a run: who is ahead at equal cost, who ties, and by how much.
 
 Methods are compared in pairs, on the same replicates (seeds, or tunings with their seeds), at equal rounds, gradient
-queries, bytes and, with a clock, seconds. The *budget* of a pair is the largest amount of which all its runs have a
-measured round within 5 %, so that nothing is read between two marks. A run is read as tuning reads it: by the mean of
-the metric over its marks in the last tenth of the budget.
+queries, bytes and, with a clock, seconds and joules. The *budget* of a pair is the largest amount of which all its runs
+have a measured round within 5 %, so that nothing is read between two marks. A run is read as tuning reads it: by the
+mean of the metric over its marks in the last tenth of the budget.
 
 A difference is a ratio for metrics on a logarithmic axis, such as ‖∇F‖², and else a share of the way from the start to
 the better method. Where runs end at a target (`until`), the difference is the ratio of what they paid until there.
@@ -38,7 +38,7 @@ from gossamer.results.runs import MethodRuns, Run
 from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
 from gossamer.results.study import ROUNDING
 
-CURRENCIES = ("rounds", "queries", "bytes", "seconds")
+CURRENCIES = ("rounds", "queries", "bytes", "seconds", "joules")
 """The costs of methods, as axes of figures name them; gradients and messages of the start count."""
 
 NEAR = 0.95
@@ -61,11 +61,13 @@ ENDLESS = 1e4
 
 
 def format_amount(currency: str, amount: float) -> str:
-    """Return an amount of rounds, queries, bytes or seconds with its unit."""
+    """Return an amount of rounds, queries, bytes, seconds or joules with its unit."""
     if currency in ("rounds", "queries"):
         return f"{amount:,.0f} {currency}"
     if currency == "seconds":
         return format_duration(amount)
+    if currency == "joules":
+        return f"{format_number(amount, digits=3)} J"
     power = min(3, max(0, int(math.log10(max(amount, 1)) // 3)))
     return f"{amount / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
 
@@ -405,7 +407,7 @@ def _leave_out_early(
         axes = join_words(list(currencies))
         notes.append(
             f"No verdict at equal {axes} between methods of other prices: {say(early)}. "
-            f'equal = "{next(reversed(currencies))}" in [run] tunes and runs all for that.'
+            f'equal = "{next(iter(currencies))}" in [run] tunes and runs all for that.'
         )
     if late:
         notes.append(f"Read after tuning ended: {say(late)}.")

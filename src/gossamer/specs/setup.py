@@ -213,8 +213,12 @@ class Setup:
                 raise InputError(
                     f'equal = "{run.equal}" sets how long each method runs, and so does {given}: take one.'
                 )
-            if run.equal == "seconds" and self.clock is None:
-                raise InputError('equal = "seconds" needs a clock that counts them: add [clock], or clock=….')
+            has_axis = {
+                "seconds": self.clock is not None,
+                "joules": self.clock is not None and self.clock.energy is not None,
+            }
+            if not has_axis.get(run.equal, True):
+                raise InputError(f'equal = "{run.equal}" needs a clock that counts them: add [clock], or clock=….')
             # a final run on samples that chose its numbers would look better than it is
             if tuning and max(seeds) >= FIRST_SEED:
                 raise InputError(f"seeds from {FIRST_SEED:,} on are for tuning: choose others.")
