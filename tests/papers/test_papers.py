@@ -309,3 +309,13 @@ def test_identities_are_computed_once_and_have_no_level():
     rows = [verdict for verdict in one.judge({"transient": WORLD}) if verdict.reading == "exactly"]
     assert [row.verdict for row in rows] == ["holds"] * 3
     assert {(row.level, row.setting, row.differs) for row in rows} == {(None, "theirs", ())}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in installed() if name != "biased-dmt"])
+def test_the_quick_form_of_every_paper_is_judged(name, tmp_path):
+    done = gossamer("reproduce", name, "--quick", "--out", tmp_path, "--json")
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert {row["claim"] for row in rows} == {claim.claim for claim in installed()[name].claims}
+    assert not {row["verdict"] for row in rows} & {"not run", "not tested"}
