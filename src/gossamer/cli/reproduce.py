@@ -152,8 +152,10 @@ def print_readings(rows: list[dict[str, Any]]) -> None:
 
 
 def tell(row: dict[str, Any]) -> str:
-    """Return a verdict with the number that decides it."""
+    """Return a verdict with the number that decides it; "reproduced" takes the authors' setting and numbers."""
+    theirs = row.get("setting") == "theirs" and row.get("reading") == READINGS[0]
+    word = "reproduced" if theirs and row["verdict"] == "holds" else row["verdict"]
     part = next((one for one in (row["evidence"] or {}).get("parts", ()) if one["decides"]), None)
     if part is None or None in (part["value"], part["low"], part["high"]):
-        return row["verdict"]
-    return f"{row['verdict']}: {part['value']:.3g} [{part['low']:.3g}, {part['high']:.3g}]"
+        return word
+    return f"{word}: {part['value']:.3g} [{part['low']:.3g}, {part['high']:.3g}]"

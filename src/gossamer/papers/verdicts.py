@@ -36,9 +36,6 @@ WORST_FIRST: tuple[Word, ...] = ("does not hold", "undecided", "tie", "holds")
 ERROR = 0.05
 """The largest probability that a page of claims has one that is judged wrongly."""
 
-IN_SPIRIT = "in the spirit of"
-"""The setting of runs that do not follow the authors': there no claim is called reproduced."""
-
 OURS = "Ours"
 """The section of a claim that the paper does not make."""
 
@@ -106,13 +103,6 @@ class Verdict:
     """"theirs" where the runs follow the authors' setting; else "in the spirit of" it."""
     differs: tuple[str, ...] = ()
     """What of the authors' setting could not be followed."""
-
-    @property
-    def said(self) -> str:
-        """The verdict in words: in a setting of the authors' own, a claim that holds is reproduced."""
-        if self.verdict == "holds" and self.setting == "theirs":
-            return "reproduced"
-        return f"{self.verdict}, in the spirit of" if self.setting == IN_SPIRIT else self.verdict
 
     def __repr__(self) -> str:
         return f"Verdict({self.experiment}, {short(self.claim)}: {self.verdict})"
