@@ -101,7 +101,7 @@ def test_figures_show_the_mean_and_no_diverged_values(result, x):
     axes = result.plot("consensus", x)
     lines = {line.get_label(): line for line in axes.get_lines()}
     names = ["Biased-DMT (eta=0.05)", "Biased-DMT (eta=0.02)"]  # both have lam=0.3
-    assert list(lines) == [*names, "D-PSGD, combine then adapt (3 of 3 diverged)", "curve ends: all seeds diverged"]
+    assert list(lines) == [*names, "D-PSGD (3 of 3 diverged)", "curve ends: all seeds diverged"]
     rows = result.of("biased-dmt(eta=0.05, lam=0.3)").filter(pl.col("round") == 40)
     assert lines["Biased-DMT (eta=0.05)"].get_ydata()[-1] == pytest.approx(
         np.exp(np.log(rows["consensus"].to_numpy()).mean())

@@ -82,8 +82,8 @@ class Summary:
                 wide = (last["seconds_high"] - last["seconds_low"]).mean()
                 row |= {"seconds": mean, "seconds_±": wide / 2 or None if isinstance(wide, float) else half}
             row |= {"seeds": len(last), "diverged": len(last) - len(alive), "reached": reached or None}
-            start = starts.row(len(rows), named=True)["loss"]
-            row["rose"] = None not in (start, row["loss"]) and row["loss"] > start
+            start, end = starts.row(len(rows), named=True).get("loss"), row.get("loss")
+            row["rose"] = start is not None and end is not None and end > start
             rows.append(row)
         kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
         table = pl.DataFrame(rows, schema_overrides=kinds | {"reached": pl.Int64})
