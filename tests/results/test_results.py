@@ -144,7 +144,7 @@ def test_a_method_that_ends_above_its_start_is_said_to_in_the_summary_and_told_w
     result = side_by_side.made_up(losses)
     lines = [line for line in str(result.summary()).splitlines() if " of 2" in line]
     assert ["0 of 2, ended above its start" in line for line in lines] == [True, True, False]
-    assert result.summary().table["rose"].to_list() == [True, True, False]
+    assert result.summary().table["ended_above_start"].to_list() == [True, True, None]
     hints = {note.split()[0]: note for note in result.verdicts().notes if "ended worse" in note}
     assert "gossamer plan says which are stable" in hints["gnsd"]
     assert "plan" not in hints["d-psgd"]
