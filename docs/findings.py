@@ -118,10 +118,10 @@ def section(name: str, study: Study, verdicts: list[dict], run: Path) -> str:
     for stem in SHOWN[name]:  # side by side, where there is room
         file = run / "figures" / f"{stem}.png"
         shutil.copyfile(file, FIGURES / file.name)
-        picture = f"![{study.title}: {stem}](assets/reproduction/{file.name}){{ width=450 }}"
+        picture = f"![{study.title}: {stem}](assets/reproduction/{file.name})"
         if (dark := file.with_name(f"{stem}-dark.png")).is_file():
             shutil.copyfile(dark, FIGURES / dark.name)
-            picture = drawing.picture(f"{study.title}: {stem}", f"assets/reproduction/{file.name}", "width=450")
+            picture = drawing.picture(f"{study.title}: {stem}", f"assets/reproduction/{file.name}")
         text += f"{picture}\n"
     text += "\n" * bool(SHOWN[name]) + claims(verdicts)
     if name == "sensitivity":

@@ -153,6 +153,28 @@ def test_pages_have_no_gaps(fill):
         fill["fill"]("<!-- fill: ring21.A3 --> <!-- end -->")
 
 
+LITERAL = {
+    "a page's attributes": r"\{[:.#]? ?[.#]?[\w-]+(?:=\S*)? \}",
+    "a docstring or a file in its place": r"^(?::::|--8<--|;--8<--)",
+    "a box or a tab": r"^(?:!!!|\?\?\?\+?|===) ",
+    "Markdown that HTML swallows": r"^</?(?:div|details)[^>]*>\n[^\n<]",
+    "a figure in two forms, both of which show": r"#only-(?:light|dark)",
+    "a link of the built site alone": r"\]\[[\w.]*\]",
+}
+"""What a forge shows as it is written, by what it would be in the built page."""
+
+
+def test_pages_read_unbuilt_too(fill):
+    """Nothing that the built documentation alone understands is left on a page outside code and comments."""
+    left = {}
+    for page in [*fill["PAGES"], *map(ROOT.joinpath, ("CONTRIBUTING.md", "CHANGELOG.md"))]:
+        text = re.sub(r"^( *```).*?^ *```$|<!--.*?-->|\$\$?[^$]+\$\$?", "", page.read_text("utf-8"), flags=re.M | re.S)
+        text = re.sub(r"`[^`\n]+`", "", text)
+        for what, pattern in LITERAL.items():
+            left |= {(page.name, what): found[0] for found in [re.search(pattern, text, re.M)] if found}
+    assert not left
+
+
 @pytest.mark.parametrize(
     ("value", "shown"),
     [(0.0326289, "0.0326"), (5530.4, "5,530"), (11.7, "11.7"), (-8.634, "-8.63"), (0.1, "0.1"), (99.96, "100")],
