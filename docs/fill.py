@@ -338,6 +338,18 @@ def judged() -> list[str]:
     return [row["verdict"] for row in rows if row["section"] != OWN]
 
 
+def speed(contest: str, who: str) -> Callable[[], str]:
+    """Return the median that the page of performance, which a run of the benchmarks wrote, has for a contestant."""
+
+    def found() -> str:
+        page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+        row = re.search(rf"^\| {contest} \|.*?^\| {who} \| ([\d,]+) ", page, re.MULTILINE | re.DOTALL)
+        assert row, f"docs/performance.md has no {who!r} under {contest!r}"
+        return row[1]
+
+    return found
+
+
 def corollary() -> str:
     """What both forms of the theorem ask for on a ring of 20."""
     rows = [
@@ -590,7 +602,15 @@ TABLES = {
         *(compressors, aggregators, schedules, commands, exits, corollary, local, feedback),
     )
 }
+CONTESTS = {"one": "A single run", "many": "32 settings at once"}
+CONTESTANTS = {"gossamer": "Gossamer", "native": "Gossamer, native", "numba": "Numba, by hand", "scipy": "SciPy"}
 NUMBERS: dict[str, Callable[[], str]] = {
+    **{
+        f"bench.{contest}.{who}": speed(title, name)
+        for contest, title in CONTESTS.items()
+        for who, name in CONTESTANTS.items()
+        if (contest, who) != ("many", "numba")  # a kernel for one setting
+    },
     "algorithms.count": lambda: str(len(ALGORITHMS)),
     "claims.paper": lambda: str(len(judged())),
     "claims.paper.hold": lambda: str(judged().count("holds")),

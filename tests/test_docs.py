@@ -146,7 +146,7 @@ def test_pages_have_no_gaps(fill):
         found = fill["MARK"].findall(text)
         assert not re.search(r"\{\{|<!-- (table|fill): \S+ -->\s*<!-- end -->", text), page
         assert text.count("<!-- fill: ") == text.count("<!-- end -->") == len(found), page
-        assert not re.search(r"^<!-- fill: \S+ -->[^\n]", text, re.MULTILINE), f"{page}: a line begins with a number"
+        assert not re.search(r"^ *<!-- fill: \S+ -->[^\n]", text, re.MULTILINE), f"{page}: a line begins with a number"
         named |= {name for name, _ in found if "/" not in name}
     assert named == {*fill["TABLES"], *fill["NUMBERS"]}
     with pytest.raises(ValueError, match=r"there is no 'ring21\.A3' to fill in; docs/fill\.py has .* ring20\.A3"):
