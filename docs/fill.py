@@ -1,10 +1,9 @@
 """Write into the pages what the code knows: tables, numbers, and parts of examples. ``make pages`` runs it.
 
 It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, or a
-part of an example where NAME is ``examples/FILE.py:PART``. The marks are comments, so that a page reads the same built
-and unbuilt. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->`` it writes the first sentence of NAME's docstring,
-in place of which the built page has all of it (``docs/hooks/forge.py``). ``tests/test_docs.py`` fails where a page is not
-up to date.
+part of an example where NAME is ``examples/FILE.py:PART``. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->``
+it writes the first sentence of NAME's docstring; the built page has all of it (``docs/hooks/forge.py``). The marks are
+comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
 """
 
 import functools
@@ -208,7 +207,7 @@ def ranges() -> str:
 
 
 def equations() -> str:
-    """Write a section for each algorithm: the docstring of its module, and its name in Python."""
+    """Write a section for each algorithm: its name in Python, and the docstring of its module."""
     return "\n\n".join(_section(name, kind) for name, kind in ALGORITHMS.items())
 
 

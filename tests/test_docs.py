@@ -153,6 +153,7 @@ def test_pages_have_no_gaps(fill):
         fill["fill"]("<!-- fill: ring21.A3 --> <!-- end -->")
 
 
+CODE = re.compile(r"^ *```.*?^ *```$|<!--.*?-->|\$\$?(?:[^$\n]|\n(?!\n))+\$\$?|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 LITERAL = {
     "a page's attributes": r"\{[:.#]? ?[.#]?[\w-]+(?:=\S*)? \}",
     "a docstring or a file in its place": r"^(?::::|--8<--|;--8<--)",
@@ -166,13 +167,12 @@ LITERAL = {
 
 def test_pages_read_unbuilt_too(fill):
     """Nothing that the built documentation alone understands is left on a page outside code and comments."""
-    left = {}
+    left = []
     for page in [*fill["PAGES"], *map(ROOT.joinpath, ("CONTRIBUTING.md", "CHANGELOG.md"))]:
-        text = re.sub(r"^( *```).*?^ *```$|<!--.*?-->|\$\$?[^$]+\$\$?", "", page.read_text("utf-8"), flags=re.M | re.S)
-        text = re.sub(r"`[^`\n]+`", "", text)
+        text = CODE.sub("", page.read_text("utf-8"))
         for what, pattern in LITERAL.items():
-            left |= {(page.name, what): found[0] for found in [re.search(pattern, text, re.M)] if found}
-    assert not left
+            left += [f"{page.name}: {what}: {found[0]}" for found in re.finditer(pattern, text, re.MULTILINE)]
+    assert left == []
 
 
 @pytest.mark.parametrize(

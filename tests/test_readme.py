@@ -59,7 +59,9 @@ def test_every_number_of_the_readme_s_reasons_was_measured():
     """Each number of "Why" is read back: from the verdicts, from another page that a run wrote, or from its setting."""
     rows, words = claims_of_the_paper()
     told = " ".join(README.split("## Why")[1].split("## A first run")[0].split())
-    told = re.sub(r"\]\([^)]*\)|<!-- fill: \S+ -->.*?<!-- end -->", "]", told)  # what is filled in is tested with the pages
+    told = re.sub(
+        r"\]\([^)]*\)|<!-- fill: \S+ -->.*?<!-- end -->", "]", told
+    )  # what is filled in is tested with the pages
     errors = json.loads((FOUND / "horizon.json").read_text(encoding="utf-8"))["errors"]["biased-dsgd"]
     measured = [row["measured"] for row in rows]
     pages = [(ROOT / "docs" / page).read_text(encoding="utf-8") for page in ("performance.md", "asynchrony.md")]
@@ -75,7 +77,10 @@ def test_every_number_of_the_readme_s_reasons_was_measured():
     assert path
     assert ring
     goals = {name: tomllib.loads(spec_of(name).toml())["tuning"]["target"] for name in ("descent", "start")}
-    of_path, of_ring = f"takes {path[2]} rounds to a loss of {goals['start']}, not {path[1]}", f"{ring[2]}, not {ring[1]}"
+    of_path, of_ring = (
+        f"takes {path[2]} rounds to a loss of {goals['start']}, not {path[1]}",
+        f"{ring[2]}, not {ring[1]}",
+    )
     assert f"a path of 16 agents {of_path}; a ring takes {of_ring}. The mean costs {2 * (16 - 1)} messages more" in told
     assert f"to a loss of {goals['descent']}" in told
     known = [*measured, *pages, f"{errors['T = 2,000'][0]:.3g} times the floor after 2,000 rounds", "after 32,000"]
