@@ -15,13 +15,14 @@ QUICK := $(RULES) tests/test_core.py tests/test_schedules.py tests/test_shapes.p
 ROOMS := tests/compressors tests/networks tests/oracles tests/problems tests/engines/test_simulator.py \
 	tests/results/test_statistics.py
 # The documentation: its code, its commands and keys, and its check; and the report in a browser.
-DOCS := tests/test_docs.py tests/test_readme.py tests/test_site.py tests/report/test_report_browser.py
+DOCS := tests/test_docs.py tests/test_readme.py tests/test_site.py tests/report/test_report_browser.py \
+	tests/report/test_explore_browser.py
 
 # The tests of a file share what they compile, so they run in one process.
 CORES := $(shell nproc 2>/dev/null || echo 2)
 PYTEST = $(BIN)/pytest -n $(CORES) --dist loadfile --no-loadscope-reorder
 
-.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest wheel lint format check types layers docs pages site-check gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
+.PHONY: install test others shapes test-docs slow shuffled test-quick golden coverage lowest newest wheel lint format check types layers docs pages site-check gallery reproduce reproduce-quick findings robustness deep asynchrony who-wins language recommend bench bench-quick performance soak gpu clean
 .DELETE_ON_ERROR:
 
 install: $(READY)
@@ -87,6 +88,9 @@ coverage: $(READY)
 
 lowest:
 	$(PYTHON) tests/lowest.py
+
+newest:
+	$(PYTHON) -m tests.newest
 
 # source distribution and wheel in dist/, checked, and the wheel's command in an empty environment
 wheel: $(READY)

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-import torch
 
 from benchmarks import task
 from benchmarks.agreement import check
@@ -14,7 +13,6 @@ from benchmarks.compiled import Compiled
 from benchmarks.numba_kernel import NumbaKernel
 from benchmarks.numpy_loop import NumpyLoop, ScipyLoop
 from benchmarks.timing import Aim, Spread, take_turns
-from benchmarks.torch_loop import TorchLoop, logistic, perceptron
 
 SETTINGS, SEEDS = 32, 10
 
@@ -47,6 +45,8 @@ LOOPS = {"NumPy": NumpyLoop, "SciPy": ScipyLoop}
 def single(quick: bool) -> Contest:
     """One run of a9a: rounds a second, against the fastest loop in NumPy or SciPy."""
     work, repetitions, rounds = task.a9a(), *((9, 300) if quick else (40, 600))
+    from benchmarks.torch_loop import logistic  # `make lowest` checks the others without PyTorch
+
     loss = logistic(float(work.problem.alpha))
     makers = {
         "Gossamer": partial(_plain, Compiled),
@@ -121,6 +121,8 @@ def dense(quick: bool) -> Contest:
     """A perceptron on the digits: rounds a second against a batched loop in PyTorch."""
     work, repetitions, rounds = task.digits(), *((7, 60) if quick else (21, 200))
     inputs, classes = work.problem.inputs.shape[1], int(np.max(work.problem.targets)) + 1
+    from benchmarks.torch_loop import perceptron
+
     loss = perceptron(inputs, task.HIDDEN, classes)
     makers = {"Gossamer": Compiled, "PyTorch": partial(_torch, loss=loss)}
     apart = check(work, makers, reference="PyTorch")
@@ -151,11 +153,15 @@ def _plain(maker: Any, work: task.Task, *given: Any, **named: Any) -> Any:
     return maker(task.without_kernels(work), *given, **named)
 
 
-def _torch(work: task.Task, dtype: str = "float32", tape: np.ndarray | None = None, *, loss: Any) -> TorchLoop:
+def _torch(work: task.Task, dtype: str = "float32", tape: np.ndarray | None = None, *, loss: Any) -> Any:
+    from benchmarks.torch_loop import TorchLoop
+
     return TorchLoop(work, loss, dtype, tape)
 
 
-def _in_one_thread(run: TorchLoop, rounds: int) -> None:
+def _in_one_thread(run: Any, rounds: int) -> None:
+    import torch
+
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     run.advance(rounds)

@@ -76,6 +76,27 @@ SHOWN = {
         "rounds",
         "",
     ),
+    "bursts": (
+        "Failures in bursts",
+        "The same share of losses one by one and in bursts of 20 rounds: Biased-DMT settles at the same point, later",
+        "consensus",
+        "rounds",
+        "",
+    ),
+    "availability": (
+        "Agents that come and go",
+        "Each agent is online for a third of the day: Biased-DMT settles where ∇F = −ē, D-PSGD does not",
+        "stationarity",
+        "rounds",
+        "",
+    ),
+    "deadline": (
+        "Deadlines",
+        "Rounds that close after 40 ms with whoever has come: stragglers cost no accuracy, and less time than waiting",
+        "stationarity",
+        "seconds",
+        "",
+    ),
     "graphs": (
         "Graphs by cost",
         "One method on nine graphs, by bytes",
@@ -95,6 +116,13 @@ SHOWN = {
         "Ten local steps between two messages; Local Biased-DMT and K-GT correct the drift",
         "grad_norm_sq",
         "bytes",
+        "",
+    ),
+    "energy": (
+        "Joules",
+        "What agents draw while they compute, wait and send: ten gradients for each message cost more than they save",
+        "loss",
+        "joules",
         "",
     ),
     "pseudo-gradients": (

@@ -6,6 +6,7 @@ users, and so are those of the tests that start a process of their own.
 """
 
 import atexit
+import functools
 import gc
 import os
 import random
@@ -114,9 +115,18 @@ SMALL = {
 }
 """Rooms, files and tests whose programs run for less time than it takes to optimise them."""
 
-HASTE = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-"""XLA's older way to write kernels, each program in one piece: half the time. JAX sets no such option for all programs,
-so they are added where it makes up its options."""
+
+@functools.cache
+def quick_options() -> dict[str, object]:
+    """Return the compiler options of a search: half the time.
+
+    JAX sets no such options for all programs, so they are added where it makes up its options.
+    """
+    from gossamer.engines.program import QUICK, known_options  # after the hook that checks shapes
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiler, "get_compile_options", as_for_users)
+        return known_options(QUICK)
 
 
 MEASURED = {"test_thunks.py", "test_networks_faults.py"}
@@ -126,7 +136,7 @@ as_for_users = compiler.get_compile_options
 
 
 def in_haste(*given, env_options_overrides=None, **named):
-    return as_for_users(*given, env_options_overrides=HASTE | dict(env_options_overrides or {}), **named)
+    return as_for_users(*given, env_options_overrides=quick_options() | dict(env_options_overrides or {}), **named)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -20,6 +20,7 @@ QUADRATIC = problems.quadratic(np.eye(2), [[1.0, 2.0], [0.0, 1.0], [3.0, 1.0], [
 DATA = (np.arange(40.0).reshape(20, 2) % 7, np.arange(20) % 2)
 RULE = gs.BiasedDMT(eta=0.1, lam=0.1)
 TORUS = Path(__file__).parent / "networks" / "torus16.edges"
+ONLINE = Path(__file__).parent / "torch_engine" / "online.csv"
 
 DEEP: list = []
 for _ in range(400):
@@ -62,6 +63,12 @@ CALLS = [
     (networks.redrawn, {"agents": 4, "probability": 0.5, "seed": 0}),
     (networks.every, {"network": RING, "rounds": 2}),
     (networks.failing, {"network": RING, "links": 0.1, "agents": 0.1, "seed": 0}),
+    (
+        networks.gilbert_elliott,
+        {"network": RING, "to_bad": 0.1, "to_good": 0.2, "loss_good": 0.1, "loss_bad": 0.9, "seed": 0},
+    ),
+    (networks.availability, {"network": RING, "file": str(ONLINE), "nodes": ["0", "1", "2", "3"]}),
+    (networks.deadline, {"network": RING, "clock": gs.clock(), "seconds": 1.0, "bytes": 10.0, "rounds": 5}),
     (networks.asynchronous, {"network": RING}),
     (networks.attacked, {"network": RING, "how": "scale", "agents": [1], "scale": 2.0}),
     (networks.sequence, {"rounds": [RING]}),

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def judged(spec, folder, printed, told, broke=()):
     assert [(row["variant"], row["algorithm"]) for row in rows] == wanted
     for row in rows:
         assert row["diverged"] == (row["seeds"] if (row["variant"], row["algorithm"], row["setting"]) in broke else 0)
-    assert "rounds, F = " in told
+    assert "rounds, F = " in told or all(row["reached"] == row["seeds"] for row in rows)
     return Study.load(folder)
 
 
@@ -86,6 +87,25 @@ def test_the_parts_of_every_example_can_be_made(name):
 def test_the_paper_s_problem_runs(run):
     """All five methods, for a tenth of the rounds."""
     run("a9a-ring", steps=300)
+
+
+def test_the_notebook_runs_and_holds_no_output():
+    """Its cells are plain Python, run in one process from top to bottom."""
+    notebook = json.loads((EXAMPLES / "first_steps.ipynb").read_text(encoding="utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    code = "\n".join("".join(cell["source"]) for cell in cells)
+    environment = os.environ | {"MPLBACKEND": "Agg"}
+    words = [sys.executable, "-W", "error", "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=300, env=environment)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert "biased-dmt is ahead of d-psgd" in done.stdout
+    for line in (line for line in lines if line.startswith("μ = ")):
+        predicted, found = (float(number) for number in re.findall(r"\d\.\d+e-\d+", line))
+        assert found == pytest.approx(predicted, rel=0.15)
+    assert sum(line.startswith("μ = ") for line in lines) == 3
+    assert sum(line.startswith("λ = ") for line in lines) == 3
 
 
 def test_a_process_of_its_own_runs_an_example(tmp_path):
@@ -126,6 +146,10 @@ def test_every_example_is_run_here():
         "graphs",
         "pseudo-gradients",
         "saga",
+        "energy",
+        "bursts",
+        "availability",
+        "deadline",
     }
     assert {path.stem for path in EXAMPLES.glob("*.toml")} == told
 
@@ -224,6 +248,14 @@ def test_all_graphs_agree_and_those_that_average_exactly_send_least(run):
 
 
 @pytest.mark.slow
+def test_ten_gradients_for_each_message_cost_more_joules_than_they_save(run):
+    spent = run("energy", seeds=3).summary().table
+    joules = dict(zip(spent["algorithm"], spent["joules"], strict=True))
+    assert joules["local-biased-dmt"] > 5 * joules["biased-dmt"]
+    assert spent["reached"].to_list() == [3, 3, 3]
+
+
+@pytest.mark.slow
 def test_floors_of_what_is_no_gradient_and_what_removes_them(run):
     left = {
         name: ends(result, "grad_norm_sq")["biased-dmt"] for name, result in run("pseudo-gradients").results.items()
@@ -255,6 +287,35 @@ def test_failures_cost_time_and_no_accuracy(run):
     assert sent["links down"] == pytest.approx(0.7 * whole)
     assert sent["agents asleep"] == pytest.approx(0.75**2 * whole)
     assert sent["local steps"] == pytest.approx(whole / 5)
+
+
+@pytest.mark.slow
+def test_agents_that_come_and_go_settle_at_the_same_point_for_a_third_of_the_gradients(run):
+    result = run("availability").result
+    left, asked = ends(result, "stationarity"), ends(result, "queries")
+    assert left["biased-dmt"] < 1e-14 < 1e-7 < left["d-psgd"]
+    assert asked["d-psgd"] == pytest.approx(12_000 / 3)
+
+
+@pytest.mark.slow
+def test_rounds_that_close_with_whoever_has_come_take_less_time_and_no_accuracy(run):
+    study = run("deadline")
+    left = {variant: ends(result, "stationarity")["biased-dmt"] for variant, result in study.results.items()}
+    assert max(left.values()) < 1e-12
+    waiting, *closing = (ends(result, "seconds")["biased-dmt"] for result in study.results.values())
+    assert max(closing) < 0.7 * waiting
+
+
+@pytest.mark.slow
+def test_bursts_cost_time_and_neither_accuracy_nor_bytes(run):
+    study = run("bursts")
+    for result in study.results.values():
+        assert ends(result, "stationarity")["biased-dmt"] < 1e-14
+    sent = {variant: ends(result, "bytes_sent")["biased-dmt"] for variant, result in study.results.items()}
+    assert sent["one by one"] == pytest.approx(sent["in bursts"])
+    assert sent["in bursts"] == pytest.approx(sent["no failures"] * 0.7)
+    middle = {variant: result.frame().filter(round=1000)["consensus"][0] for variant, result in study.results.items()}
+    assert middle["no failures"] < middle["one by one"] < middle["in bursts"]
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from gossamer.engines import program
 from gossamer.engines.block import LEGS, Block
 
 pytestmark = pytest.mark.slow
-FREE = ("parameter", "constant", "get-tuple-element", "tuple", "bitcast")
+FREE = ("parameter", "constant", "get-tuple-element", "tuple", "bitcast", "call")
 """What costs nothing when a program runs."""
 
 
@@ -24,14 +24,17 @@ class Hlo:
         parts = re.findall(r"^(?:ENTRY )?%(\S+) \(.*?\{\n(.*?)^\}", text, re.M | re.S)
         self.computations = {name: re.findall(r"^\s+(?:ROOT )?%\S+ = (.*)$", body, re.M) for name, body in parts}
 
-    def called(self, name: str, how: str) -> list[str]:
-        lists = re.findall(rf"\b{how}=(\{{.*?\}}|%[\w.\-]+)", "\n".join(self.computations[name]))
+    def called(self, name: str, how: str, by: str = "") -> list[str]:
+        lists = re.findall(rf"{by}.*\b{how}=(\{{.*?\}}|%[\w.\-]+)", "\n".join(self.computations[name]))
         return [called for names in lists for called in re.findall(r"%([\w.\-]+)", names)]
+
+    def parts(self, name: str) -> list[str]:
+        """The branches in a computation, and what it calls: a newer jaxlib gives each loop a computation."""
+        return self.called(name, "branch_computations") + self.called(name, "to_apply", by=r" call\(")
 
     def loops(self, name: str) -> list[str]:
         """The bodies of the loops in a computation."""
-        branches = self.called(name, "branch_computations")
-        return self.called(name, "body") + [body for branch in branches for body in self.loops(branch)]
+        return self.called(name, "body") + [body for part in self.parts(name) for body in self.loops(part)]
 
     @cached_property
     def round(self) -> str:
@@ -46,7 +49,7 @@ class Hlo:
         """The kernels, copies and branches that are run for a computation, those of a loop in it counted once."""
         kinds = [re.search(r"\s([\w\-]+)\(", " " + line.split(" ", 1)[1]) for line in self.computations[name]]
         own = sum(kind is not None and kind[1] not in FREE for kind in kinds)
-        inner = self.called(name, "branch_computations") + self.called(name, "body")
+        inner = self.parts(name) + self.called(name, "body")
         return own + sum(self.thunks(called) for called in inner)
 
 

@@ -47,7 +47,11 @@ def test_what_the_logistic_spec_leaves_as_a_comment_builds_too():
 
 def test_the_examples_of_a_clone_are_those_of_the_repository():
     found = examples()
-    assert set(found) == {path.stem for path in (ROOT / "examples").iterdir() if path.suffix in (".toml", ".py")}
+    assert set(found) == {
+        path.stem if path.suffix == ".toml" else path.name
+        for path in (ROOT / "examples").iterdir()
+        if path.suffix in (".toml", ".py")
+    }
     assert all(about(path) for path in found.values())
 
 

@@ -14,7 +14,7 @@ import pytest
 
 import gossamer as gs
 from gossamer.engines import devices as places
-from gossamer.engines import processes, runs
+from gossamer.engines import processes, program, runs
 from gossamer.engines.processes import LOST, find_port, judge_exits, launch
 from gossamer.experiments import running
 from gossamer.specs.spec import Spec
@@ -22,12 +22,12 @@ from tests.engines import shares
 from tests.table import table
 
 ROOT = Path(__file__).parents[2]
-HASTE = "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-"""As in tests/conftest.py: compilation is most of the time."""
 
 
 def environment() -> dict[str, str]:
-    return os.environ | {"XLA_FLAGS": HASTE, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": str(ROOT / "src")}
+    """As in tests/conftest.py. XLA ends a process that names an option unknown to it."""
+    haste = " ".join(f"--{name}={str(value).lower()}" for name, value in program.known_options(program.QUICK).items())
+    return os.environ | {"XLA_FLAGS": haste, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": str(ROOT / "src")}
 
 
 def start(file: Path, devices: int, cases: tuple[str, ...], *meeting: object) -> "subprocess.Popen[bytes]":

@@ -3,6 +3,7 @@
 import math
 import time
 
+import jax
 import numpy as np
 import pytest
 
@@ -240,3 +241,10 @@ def test_refuses_bad_input():
         given = {"algorithms": DMT, "problem": PROBLEM, "network": NETWORK, "oracle": None} | change
         with pytest.raises(gs.InputError, match=message):
             run(**given)
+
+
+def test_compiler_options_are_those_that_this_jaxlib_has():
+    options = {"xla_backend_optimization_level": 1, "xla_cpu_no_such_option": True}
+    assert program.known_options(options) == {"xla_backend_optimization_level": 1}
+    with pytest.raises(jax.errors.JaxRuntimeError, match="xla_backend_optimization_level"):
+        program.known_options({"xla_backend_optimization_level": "high"})

@@ -100,6 +100,7 @@ CHANGING = {
     "agents": gs.networks.failing(gs.networks.ring(10), agents=0.6, seed=1),
     "both": gs.networks.failing(gs.networks.random_matching(10), links=0.3, agents=0.3),
     "directed": gs.networks.failing(gs.networks.make("directed-ring", 10), links=0.5, agents=0.2),
+    "bursts": gs.networks.gilbert_elliott(gs.networks.ring(10), 0.1, 0.2, 0.1, 0.9, seed=1),
     "one-peer": gs.networks.one_peer_exponential(10),
     "local steps": gs.networks.every(gs.networks.ring(10), 5),
 }
@@ -133,7 +134,7 @@ def test_an_agent_that_sleeps_keeps_what_it_has():
     np.testing.assert_array_equal(moved, awake)
 
 
-@pytest.mark.parametrize("name", ["links", "agents", "both", "directed", "one-peer", "local steps"])
+@pytest.mark.parametrize("name", ["links", "agents", "both", "directed", "bursts", "one-peer", "local steps"])
 def test_trackers_settle_where_the_gradient_is_minus_the_mean_bias_on_networks_that_change(name):
     network = CHANGING[name]
     problem, E = plain.heterogeneous(agents=10)

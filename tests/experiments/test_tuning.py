@@ -208,7 +208,7 @@ def test_a_step_close_to_one_that_failed_is_not_chosen_where_safety_is_asked_for
     assert best(DMT, trials + other, 1.19).values["eta"] == 0.25
     assert best(DMT, trials + other, 1.25).values == {"eta": 0.2, "lam": 0.5}  # λ = 0.1 failed: that is another λ
     assert best(DMT, trials, 1.5).values["eta"] == 0.1
-    with pytest.raises(gs.InputError, match=r"no setting of biased-dmt can be chosen: .* factor safety = 1.25, one f"):
+    with pytest.raises(gs.InputError, match=r"no setting of biased-dmt can be chosen: .* factor safety = 1.25. Lower"):
         best(DMT, other, 1.25)
     assert Tuned({0: DMT}, {0: trials}, safety=1.25).chosen == {0: {"eta": 0.2, "lam": 0.5}}
 

@@ -40,6 +40,8 @@ CHANGING = {
     "failing redrawn": networks.failing(networks.redrawn(8, 0.4), 0.3, 0.1),
     "failing sequence": networks.failing(networks.sequence([RING, STAR]), agents=0.3),
     "every failing": networks.every(networks.failing(RING, 0.3), 2),
+    "bursts": networks.gilbert_elliott(RING, 0.3, 0.4, 0.1, 0.9),
+    "bursts matching": networks.gilbert_elliott(MATCHING, 0.3, 0.4),
 }
 DIRECTED = {
     "directed": networks.directed(DIGRAPH),
@@ -50,6 +52,7 @@ DIRECTED = {
     "failing directed hubs": networks.failing(
         networks.from_matrices(row=np.eye(100) / 2 + networks.star(100).mixing / 2), 0.3
     ),
+    "bursts directed": networks.gilbert_elliott(networks.directed(DIGRAPH), 0.3, 0.4),
     "every failing directed": networks.every(networks.failing(networks.directed_ring(8), 0.3), 2),
 }
 ALL = [(network, "W") for network in CHANGING.values()] + [(n, over) for n in DIRECTED.values() for over in "RC"]

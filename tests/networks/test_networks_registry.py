@@ -30,7 +30,17 @@ ONE_WAY = {"exponential", "one-peer-exponential", "k-peer-exponential", "d-equis
 """Doubly stochastic and not symmetric: when they fail they are directed."""
 FIXED = {"complete", "exponential", "d-equistatic", "u-equistatic"}
 """Those with weights of their own."""
-COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "attack", "asynchronous")
+COMMON = (
+    "every",
+    "links_down",
+    "agents_asleep",
+    "failure_seed",
+    "gilbert_elliott",
+    "availability",
+    "deadline",
+    "attack",
+    "asynchronous",
+)
 
 
 @pytest.mark.parametrize("name", networks.NETWORKS)
@@ -95,7 +105,7 @@ def test_torus_finds_its_sides(agents, given, name):
             "complete",
             5,
             {"weights": "lazy"},
-            "complete has no option 'weights'; choose from agents_asleep, asynchronous, attack, every",
+            "complete has no option 'weights'; choose from agents_asleep, asynchronous, attack, availability",
         ),
         ("erdos-renyi", 5, {"probabilty": 0.5}, "did you mean 'probability'"),
         (

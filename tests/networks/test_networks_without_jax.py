@@ -44,10 +44,12 @@ print(np.abs(mixed - network.matrix(1).toarray()).max(), jax.tree.map(lambda lea
 
 PLAIN = """
 import sys
+import scipy.sparse  # which imports both of its own before SciPy 1.16
+before = set(sys.modules)
 import gossamer
 network = gossamer.networks.every(gossamer.networks.failing(gossamer.networks.ring(20), links=0.1), 2)
 repr(gossamer.networks.ring(20)), network.matrix(1), network.degrees, gossamer.networks.one_peer_exponential(8).gap
-print(*sorted({"networkx", "scipy.sparse.csgraph", "scipy.sparse.linalg"} & set(sys.modules)))
+print(*sorted({"networkx", "scipy.sparse.csgraph", "scipy.sparse.linalg"} & set(sys.modules) - before))
 """
 
 

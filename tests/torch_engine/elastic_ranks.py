@@ -11,8 +11,9 @@ from tests.torch_engine import forked, quadratics
 ETA, LAM = 0.1, 0.5
 
 
-HEARTBEAT = 3000
-"""Milliseconds without a heartbeat after which the Lighthouse of a test counts a process as dead."""
+HEARTBEAT = 5000
+"""Milliseconds without a heartbeat after which the Lighthouse of a test counts a process as dead. With 3,000, on two
+cores with five times as many busy processes, one that lived was counted as dead, and waited while another trained."""
 
 
 def serve(port=0, host="127.0.0.1"):

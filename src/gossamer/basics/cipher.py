@@ -16,6 +16,9 @@ RUN, NETWORK, MEASUREMENT = range(3)
 FAULTS = 1 << 20
 """The first number of faults below the key of a network's round; JAX's own functions split that key into lower ones."""
 
+BURSTS = 1 << 31
+"""The first number of states of links below the key of a network, above those of all rounds."""
+
 
 def encrypt(key: Any, high: Any, low: Any) -> tuple[Any, Any]:
     """Return the block of two words for a counter of two words under a key: arrays of NumPy or JAX."""

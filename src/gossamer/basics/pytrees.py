@@ -1,9 +1,9 @@
 """The one decorator that makes a class a pytree, and the refusal of classes that JAX takes for one another.
 
-Under ``jax.tree_util.register_dataclass`` (jaxlib 0.10.2) the structures of two classes are equal wherever these have
-equally many leaves and equal static values: `==` does not look at the class. JAX finds compiled programs by a few bits
-of the hash and then by `==`, so that now and then it runs the program of another class. Pytrees that are registered
-with functions of their own are compared with their class, so that is how `pytree` registers.
+Under ``jax.tree_util.register_dataclass`` (jaxlib 0.10.2 and 0.12.0.1) the structures of two classes are equal wherever
+these have equally many leaves and equal static values: `==` does not look at the class. JAX finds compiled programs by
+a few bits of the hash and then by `==`, so that now and then it runs the program of another class. Pytrees that are
+registered with functions of their own are compared with their class, so that is how `pytree` registers.
 
 A class may be made before JAX is imported. It is registered with the first class that is made after JAX is imported,
 and at the latest when the simulator is imported.

@@ -20,6 +20,7 @@ COMMANDS = (
     "run",
     "tune",
     "recommend",
+    "explore",
     "audit",
     "plan",
     "certify",

@@ -23,7 +23,8 @@ def plot(
         list[str] | None, typer.Option(metavar="METRIC", help="The metric to draw [default: all]")
     ] = None,
     x: Annotated[
-        str, typer.Option(help="What a method pays: rounds, queries, bytes, messages, or, with a clock, seconds.")
+        str,
+        typer.Option(help="What a method pays: rounds, queries, bytes, messages, or, with a clock, seconds or joules."),
     ] = "rounds",
     style: Annotated[str, typer.Option(help="The layout: plain, ieee, acm, icml, neurips or elsevier.")] = "plain",
     columns: Annotated[int, typer.Option(min=1, max=2, help="The width in columns, 1 or 2.")] = 1,

@@ -1,4 +1,4 @@
-"""A clock: how long agents compute and messages travel, from which the seconds of a run follow."""
+"""A clock: how long agents compute and messages travel, from which the seconds and the joules of a run follow."""
 
 import abc
 import hashlib
@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 from jaxtyping import Float
 
+from gossamer.clocks.energy import Energy
 from gossamer.clocks.links import SECONDS, Links, links_of
 from gossamer.core import InputError, Range, Registry, brief, nearest, whole
 from gossamer.data.files import existing_file
@@ -232,6 +233,7 @@ class Clock:
     outages: Outages
     seeds: int
     seed: int
+    energy: Energy | None = None
 
     @property
     def random(self) -> bool:
@@ -243,6 +245,8 @@ class Clock:
         self.links.check(agents)
         self.compute.check(agents)
         self.factors(agents)
+        if self.energy is not None:
+            self.energy.check(agents)
         whole("clock: server", self.server, least=0, most=agents - 1)
 
     def factors(self, agents: int) -> Float[np.ndarray, " agents"]:
@@ -277,6 +281,7 @@ class Clock:
         texts += [f"{count} slow, {factor:g} times"] if count and factor != 1 else []
         if self.outages.chance:
             texts.append(f"away for {self.outages.seconds:g} s with chance {self.outages.chance:g} a piece of work")
+        texts += [f"energy: {self.energy}"] if self.energy is not None else []
         return "; ".join(texts)
 
     @property
@@ -285,7 +290,7 @@ class Clock:
         digest = hashlib.sha256()
         for array in (self.links.latency, self.links.bandwidth, self.links.uplink):
             digest.update(f"{array.shape}".encode() + np.ascontiguousarray(array).tobytes())
-        # neither `seeds`, which only decides how often the seconds are drawn, nor the name of the links
+        # not what changes no time: `seeds`, how often the seconds are drawn, the energy and the name of the links
         rest = self.links.groups, self.compute, self.slow, self.reduce, self.server, self.outages, self.seed
         digest.update(repr(rest).encode())
         return digest.hexdigest()
@@ -301,6 +306,7 @@ def clock(
     outages: Mapping[str, Any] | None = None,
     seeds: int = 10,
     seed: int = 0,
+    energy: Mapping[str, Any] | None = None,
 ) -> Clock:
     """Make a clock: how long agents compute and messages travel.
 
@@ -316,6 +322,9 @@ def clock(
             chance, once, for so long.
         seeds: how many times random times are drawn, for the mean and its interval; those of the run are others.
         seed: another one draws other times.
+        energy: ``{"watts": 8.0, "idle_watts": 2.0, "joules_per_byte": 1e-7}``: what an agent draws while it computes
+            and while it does not, and what a byte that it sends costs; each one number, or one for each agent, and 0
+            unless given. Then what is measured has a column of joules.
     """
     if not isinstance(reduce, str) or reduce not in get_args(Reduction):
         raise InputError(f"clock: reduce = {brief(reduce)} is not known; {nearest(reduce, get_args(Reduction))}")
@@ -332,6 +341,7 @@ def clock(
         ),
         whole("clock: seeds", seeds, most=MOST_SEEDS),
         whole("clock: seed", seed, least=0),
+        None if energy is None else Energy.of(energy),
     )
 
 

@@ -27,10 +27,22 @@ class EventSchedule(NamedTuple):
     """The number of times that it woke before."""
     ends: Float[np.ndarray, " events"]
     """The time at which the two have met."""
+    work: tuple[Float[np.ndarray, "pieces what=2"], ...]
+    """By agent: when each of its pieces of work begins, and how long it takes."""
+
+    def computed(self, times: Float[np.ndarray, " marks"]) -> Float[np.ndarray, "marks agents"]:
+        """Return for how many seconds each agent has computed until each of these times."""
+        return np.stack([_computed(pieces[:, 0], pieces[:, 1], times) for pieces in self.work], axis=1)
 
     def seconds(self, t: int, agents: int) -> float:
         """Return when the first t rounds are over."""
         return float(self.ends[t * agents - 1]) if t else self.begin
+
+
+def _computed(begins: np.ndarray, lengths: np.ndarray, times: np.ndarray) -> np.ndarray:
+    current = np.searchsorted(begins, times, side="right") - 1  # −1 before the first piece of work
+    before = np.append(0.0, lengths.cumsum())[np.maximum(current, 0)]
+    return before + np.where(current < 0, 0.0, np.minimum(times - begins[current], lengths[current]))
 
 
 class Work(NamedTuple):
@@ -63,6 +75,7 @@ class _Events:
         self.chances = _stream(lambda first: uniform_numbers((clock.seed, seed, PARTNERS), first, BLOCK, n))
         self.queries, self.turns = [0] * n, [0] * n
         self.busy, self.away = [0.0] * n, [0.0] * n
+        self.pieces: list[list[tuple[float, float]]] = [[] for _ in range(n)]
         self.queue: list[tuple[float, int, int]] = []
         """When each agent wakes, how often it woke before, and its number. Of agents that wake at once, the one that
         woke least often comes first, so that none is left out where nothing takes any time."""
@@ -82,23 +95,31 @@ class _Events:
         for operation in self.work.start:
             if isinstance(operation, Query):
                 for agent in range(self.agents):
-                    took = self._query(agent, operation.number)
-                    ready[agent] += took if alone else 0.0
+                    absent, took = self._query(agent, operation.number)
+                    if alone:
+                        self.pieces[agent].append((ready[agent] + absent, took))
+                        ready[agent] += absent + took
+                    else:  # the common start has the clock's first draws
+                        took = operation.number * float(
+                            clock.times(0, self.queries[agent] - 1, 1, self.agents)[0, agent]
+                        )
+                        self.pieces[agent].append((sum(length for _, length in self.pieces[agent]), took))
         self.begin = max(ready)
         for agent, at in enumerate(ready):
             self.ask(agent, at)
 
-    def _query(self, agent: int, number: float) -> float:
-        """Return the seconds of the agent's next piece of work, an outage before it included."""
+    def _query(self, agent: int, number: float) -> tuple[float, float]:
+        """Return the seconds of an outage before the agent's next piece of work, and those of the work."""
         query = self.queries[agent]
         self.queries[agent] += 1
-        return self.absences(query)[agent] + number * self.times(query)[agent]
+        return self.absences(query)[agent], number * self.times(query)[agent]
 
     def ask(self, agent: int, at: float) -> None:
         """Let the agent begin a gradient, and wake when it is done."""
-        absent = self.absences(self.queries[agent])[agent]
+        absent, took = self._query(agent, self.work.queries)
         self.away[agent] = at + absent if absent else 0.0
-        heapq.heappush(self.queue, (at + self._query(agent, self.work.queries), self.turns[agent], agent))
+        self.pieces[agent].append((at + absent, took))
+        heapq.heappush(self.queue, (at + (absent + took), self.turns[agent], agent))
 
     def first(self, count: int) -> EventSchedule:
         """Return the first events by their ends; those that end before an agent wakes again are known."""
@@ -116,7 +137,8 @@ class _Events:
             self.ask(agent, end)
         ends, _, agents, partners, turns = zip(*known[:count], strict=True)
         integers = (np.array(column, np.int32) for column in (agents, partners, turns))
-        return EventSchedule(self.begin, *integers, np.array(ends))  # pyright: ignore[reportCallIssue]
+        work = tuple(map(np.array, self.pieces))
+        return EventSchedule(self.begin, *integers, np.array(ends), work)  # pyright: ignore[reportCallIssue]
 
     def meet(self, agent: int, at: float) -> tuple[int, float]:
         """Return the partner, and when the two have met: an agent meets one at a time, in the order of requests."""

@@ -170,13 +170,16 @@ LINKS: Registry[Any] = Registry(
 
 
 def _uplink(where: str, given: Any) -> np.ndarray:
-    if given is None:
-        return np.array(np.inf)
-    values = array_of(f"{where}(uplink=…)", given).astype(float)
+    return np.array(np.inf) if given is None else one_or_each(f"{where}(uplink=…)", given, BANDWIDTH)
+
+
+def one_or_each(where: str, given: Any, allowed: Range) -> Float[np.ndarray, "*agents"]:
+    """Return one number, or one for each agent; raise InputError for those that are not allowed."""
+    values = array_of(where, given).astype(float)
     if values.ndim > 1 or not values.size:
-        raise InputError(f"{where}(uplink=…) must be one number, or one for each agent, but is {brief(given)}.")
+        raise InputError(f"{where} must be one number, or one for each agent, but is {brief(given)}.")
     for agent, value in enumerate(np.atleast_1d(values)):
-        BANDWIDTH.check(f"{where}(uplink=…)" + (f" of agent {agent}" if values.ndim else ""), float(value))
+        allowed.check(where + (f" of agent {agent}" if values.ndim else ""), float(value))
     return values
 
 

@@ -124,6 +124,16 @@ def seconds(
     operations: RuleOperations, network: Network, clock: Clock, marks: Sequence[int]
 ) -> Float[np.ndarray, "clock_seeds marks"]:
     """Return when all agents have the model of each of these rounds, for every seed of the clock."""
+    return time_and_energy(operations, network, clock, marks)[0]
+
+
+def time_and_energy(
+    operations: RuleOperations, network: Network, clock: Clock, marks: Sequence[int]
+) -> tuple[Float[np.ndarray, "clock_seeds marks"], Float[np.ndarray, "clock_seeds marks"]]:
+    """Return the `seconds`, and the joules of computing and idling until then, in the mean over agents.
+
+    Of a clock without energy the joules are 0. Those of messages are not among them.
+    """
     last = max(marks)
     run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)))
     ends = [run.before(operations.start)]
@@ -135,7 +145,8 @@ def seconds(
     rounds = min(ROUNDS, 1 << max(1, most).bit_length() - 1, 1 << max(1, last - len(ends)).bit_length())
     while len(ends) <= last:
         ends += list(run.rounds(operations.each, rounds))
-    return np.stack([ends[t] for t in marks], axis=1)
+    times, joules = np.stack([ends[t] for t in marks], axis=2)
+    return times, joules + run.idle * times
 
 
 class _Run:
@@ -148,9 +159,15 @@ class _Run:
         self._reduction = kind_of(clock, self._routes)
         self._pairs = _pairs(network, clock)
         self._standing = Standing(np.zeros((len(seeds), network.agents)), np.zeros((len(seeds), len(self._pairs[0]))))
+        watts, idle = (0.0, 0.0) if clock.energy is None else (clock.energy.watts, clock.energy.idle_watts)
+        self.idle = float(np.mean(idle))
+        """The watts of an agent that idles, in the mean over agents."""
+        self._closes = network.mixer.closes
+        self._more = np.broadcast_to(np.subtract(watts, idle), network.agents)
+        self._spent = np.zeros(len(seeds))
 
-    def before(self, order: Order) -> Float[np.ndarray, " clock_seeds"]:
-        """Return when all agents have done what comes before the first round."""
+    def before(self, order: Order) -> Float[np.ndarray, "what=2 clock_seeds"]:
+        """Return when all agents have done what comes before the first round, and the joules of it above idling."""
         for k, operation in enumerate(order):
             if isinstance(operation, Average):
                 self._go(order[:k], 1)
@@ -158,19 +175,41 @@ class _Run:
                 return self.before(order[k + 1 :])
         return self._go(order, 1)[0]
 
-    def rounds(self, order: Order, count: int) -> Float[np.ndarray, "rounds clock_seeds"]:
-        """Return when all agents have done the order, for the first time, the second, …"""
-        ends = self._go(order, count)
+    def rounds(self, order: Order, count: int) -> Float[np.ndarray, "rounds what=2 clock_seeds"]:
+        """Return when all agents have done the order, for the first time, the second, …, and the joules of `before`."""
+        ends = self._go(order, count) if self._closes is None else self._close(order, count, self._closes)
         self._done += count
         return ends
 
     def _go(self, order: Order, count: int) -> np.ndarray:
-        queries = [operation.number for operation in order if isinstance(operation, Query)]
-        times = self._times(count, np.array(queries))
+        queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
+        worked, absent = self._times(count, queries)
         self._queries += count * len(queries)
-        if self.network.activity < 1:
-            awake = [np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)]
-            times = times * np.stack(awake)[:, None, None, :]  # who sleeps computes nothing
+        if self.network.activity < 1 and self._closes is None:
+            awake = np.stack([np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)])
+            worked, absent = (
+                each * awake[:, None, None, :] for each in (worked, absent)
+            )  # who sleeps computes nothing
+        joules = self._spend(worked.sum(1))
+        return np.stack([self._ends(order, count, queries, worked + absent), joules], axis=1)
+
+    def _close(self, order: Order, count: int, closes: float) -> np.ndarray:
+        """Do rounds that close after a time; an agent that is late computes until they do."""
+        queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
+        worked, _ = self._times(count, queries)
+        self._queries += count * len(queries)
+        began = np.asarray(self._standing.ready)
+        ends = began.max(1) + closes * np.arange(1, count + 1)[:, None]
+        self._standing = self._standing._replace(ready=np.broadcast_to(ends[-1][:, None], began.shape))
+        return np.stack([ends, self._spend(np.minimum(worked.sum(1), closes))], axis=1)
+
+    def _spend(self, worked: Float[np.ndarray, "rounds clock_seeds agents"]) -> Float[np.ndarray, "rounds clock_seeds"]:
+        """Return the joules of computing above idling until the end of each of the next rounds."""
+        joules = self._spent + (worked @ self._more / self.network.agents).cumsum(0)
+        self._spent = joules[-1]
+        return joules
+
+    def _ends(self, order: Order, count: int, queries: np.ndarray, times: np.ndarray) -> np.ndarray:
         if len(queries) == len(order):  # no agent waits for another
             ready = np.asarray(self._standing.ready) + times.sum(1).cumsum(0)
             self._standing = self._standing._replace(ready=ready[-1])
@@ -183,15 +222,19 @@ class _Run:
             self._standing, ends = _rounds(form, self._reduction, *given)
             return np.asarray(ends)
 
-    def _times(self, rounds: int, queries: np.ndarray) -> Float[np.ndarray, "rounds pieces clock_seeds agents"]:
-        """Return the seconds of the next pieces of work, each with so many queries and one chance of an outage."""
+    def _times(
+        self, rounds: int, queries: np.ndarray
+    ) -> tuple[
+        Float[np.ndarray, "rounds pieces clock_seeds agents"], Float[np.ndarray, "rounds pieces clock_seeds agents"]
+    ]:
+        """Return the seconds of the next pieces of work, each of so many queries, and of the outage before each."""
         shape = rounds, len(queries), len(self.seeds), self.network.agents
         given = [(seed, self._queries, rounds * len(queries), self.network.agents) for seed in self.seeds]
         worked, absent = (
             np.stack([draw(*each) for each in given], axis=1).reshape(shape)
             for draw in (self.clock.times, self.clock.absences)
         )
-        return queries[:, None, None] * worked + absent
+        return queries[:, None, None] * worked, absent
 
     def _wires(self, count: int) -> Wires:
         """Return the links, and which of them are used in the next rounds."""

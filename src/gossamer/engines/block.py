@@ -138,7 +138,7 @@ class Block:
 
         Beyond the last round of the run its value is repeated.
         """
-        rounds = [min(t, self.steps - 1) for t in range(first, first + WINDOW + 1)]
+        rounds = [min(t, self.steps - 1) for t in range(first, first + WINDOW + 1)] if self._scheduled else []
         tables = {
             name: np.array([list(tabulate(rule, name, rounds)) for rule in self._rules]) for name in self._scheduled
         }
@@ -149,11 +149,16 @@ class Block:
         return jax.enable_x64(self.dtype == "float64")
 
     @property
+    def _programs(self) -> tuple[Any, Any]:
+        return program.quick_programs() if self.quick else (program.begin, program.advance)
+
+    @property
     def run(self) -> program.RunState:
         """The state of the runs, which begin when it is first asked for."""
         if self._run is None:
             with self.precision():
-                self._run = self._begin(program.quick_begin if self.quick else program.begin)
+                begin, _ = self._programs
+                self._run = self._begin(begin)
         return self._run
 
     def _begin(self, begin: Callable[..., program.RunState]) -> program.RunState:
@@ -181,13 +186,13 @@ class Block:
     def advance(self, t: int, stops: list[int], wanted: list[bool]) -> dict[str, np.ndarray]:
         """Advance from round t to each of the stops; return the metrics of those wanted, [stops, settings, seeds]."""
         padding = LEGS - len(stops)
-        advance = program.quick_advance if self.quick else program.advance
         inputs, run = self.inputs(t, stops[-1]), self.run
         with self.precision():
             # NumPy's arrays throughout: a small array of JAX's would be a compiled program of its own
             ends = np.array(stops + stops[-1:] * padding, np.int32)
             legs = self.layout.put((np.int32(t), ends, np.array(wanted + [False] * padding)))
             given = self.form, self.metrics, *inputs, self.keys, run, *legs, self._targets
+            _, advance = self._programs
             self._run, rows = advance(*given, layout=self.layout)
         legs_wanted = [leg for leg, want in enumerate(wanted) if want]
         return {name: values[legs_wanted] for name, values in self.layout.fetch(rows).items()}

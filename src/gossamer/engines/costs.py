@@ -8,18 +8,22 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import polars as pl
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from gossamer.clocks.clock import Clock
-from gossamer.clocks.events import Work
-from gossamer.clocks.rounds import Query, RuleOperations, Send, seconds
+from gossamer.clocks.energy import Energy
+from gossamer.clocks.events import EventSchedule, Work
+from gossamer.clocks.rounds import Query, RuleOperations, Send, time_and_energy
 from gossamer.core import InputError, Over, State, parts, ranges, schedules
 from gossamer.engines import program
 from gossamer.engines.agents import Cost, StackedAgents, World
 from gossamer.engines.asynchronous import Waves, make_schedules, run_wave
 from gossamer.engines.blame import blame
 from gossamer.engines.mixing import with_tables
+from gossamer.metrics import AXES
 from gossamer.networks import Network
+from gossamer.networks.measures import DRAWN_ROUNDS
+from gossamer.networks.weights import find_links
 from gossamer.oracles import Oracle
 from gossamer.problems import Problem
 from gossamer.results.statistics import half_width
@@ -139,8 +143,18 @@ def key_shapes(*shape: int) -> jax.ShapeDtypeStruct:
 def work_of(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str) -> Work:
     """Return what decides the schedule of an asynchronous run, besides its clock."""
     start, event, *_ = trace(rule, problem, network, oracle, dtype)
-    size = sum(message.bytes for message in event.order if isinstance(message, Send))
-    return Work(start.order, event.queries, size)
+    return Work(start.order, event.queries, _message(event))
+
+
+def _message(event: Cost) -> float:
+    """Return the bytes that each of two agents sends when they meet."""
+    return sum(message.bytes for message in event.order if isinstance(message, Send))
+
+
+def _bytes(cost: Cost, dtype: str, agents: int) -> tuple[float, float]:
+    """Return the bytes of gossip to one neighbour, and those that an agent sends in all-reduces."""
+    size = np.dtype(dtype).itemsize
+    return size * cost.gossiped + cost.bits / 8, size * cost.reduced * 2 * (agents - 1) / agents
 
 
 def count_costs(
@@ -154,7 +168,7 @@ def count_costs(
     that meet send. An all-reduce is counted as a ring's: 2(n − 1)/n vectors in 2(n − 1) messages. Of a private oracle,
     also the most gradients that an agent releases.
     """
-    n, size = network.agents, np.dtype(dtype).itemsize
+    n = network.agents
     start, each_round, *_ = trace(rule, problem, network, oracle, dtype)
     awake = 1.0 if rule.needs == "nothing" else network.activity
 
@@ -163,9 +177,9 @@ def count_costs(
 
     def count_bytes(cost: Cost) -> float:
         if network.asynchronous and cost is each_round:
-            return 2.0 * sum(message.bytes for message in cost.order if isinstance(message, Send))
-        gossiped = size * cost.gossiped + cost.bits / 8
-        return gossiped * network.traffic + size * cost.reduced * 2 * (n - 1) / n
+            return 2.0 * _message(cost)
+        gossiped, reduced = _bytes(cost, dtype, n)
+        return gossiped * network.traffic + reduced
 
     def count_messages(cost: Cost) -> float:
         if network.asynchronous and cost is each_round:
@@ -233,23 +247,72 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
     return RuleOperations(**known, lead=int(overlapping and hasattr(rule, "shift")))
 
 
+def _joules_sent(cost: Cost, energy: Energy, network: Network, dtype: str) -> float:
+    """Return the joules of an agent's messages, in the mean over agents."""
+    n = network.agents
+    prices, sends = np.broadcast_to(energy.joules_per_byte, n), np.full(n, network.traffic)
+    if energy.joules_per_byte.ndim and network.traffic:
+        over = "W" if network.stochastic == "doubly" else "C"
+        rounds = DRAWN_ROUNDS if network.mixer.random else network.mixer.period
+        senders = np.concatenate([find_links(network.matrix(t, over))[1] for t in range(rounds)])
+        counts = np.bincount(senders, minlength=n)
+        sends = counts * (n * network.traffic / counts.sum())  # of random rounds, an estimate with the right sum
+    gossiped, reduced = _bytes(cost, dtype, n)
+    return float(gossiped * (prices @ sends) / n + reduced * prices.mean())
+
+
 def add_seconds(
     frame: pl.DataFrame, clock: Clock, rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str
 ) -> pl.DataFrame:
     """Return the rows of a rule's runs with their seconds: means over the clock's seeds, and their 95 % intervals.
 
-    An asynchronous run has the seconds of its own schedule, and no interval.
+    With the clock's energy they have joules too, means over agents and over the clock's seeds. An asynchronous run has
+    the seconds and joules of its own schedule, and no interval.
     """
+    n, energy = network.agents, clock.energy
     if network.asynchronous:
         work = work_of(rule, problem, network, oracle, dtype)
         seeds, last = frame["seed"].unique().to_list(), int(frame["round"].to_numpy().max())
         found = dict(zip(seeds, make_schedules(network, work, seeds, last), strict=True))
-        ends = [found[seed].seconds(t, network.agents) for seed, t in frame.select("seed", "round").iter_rows()]
+        ends = [found[seed].seconds(t, n) for seed, t in frame.select("seed", "round").iter_rows()]
         unknown = [pl.lit(None, pl.Float64).alias(f"seconds_{end}") for end in ("low", "high")]
-        return frame.with_columns(pl.Series("seconds", ends, pl.Float64), *unknown)
+        frame = frame.with_columns(pl.Series("seconds", ends, pl.Float64), *unknown)
+        if energy is None:
+            return frame
+        start = _joules_sent(trace(rule, problem, network, oracle, dtype).start, energy, network, dtype)
+        spent = {seed: start + _joules_of_events(events, energy, work, n) for seed, events in found.items()}
+        joules = [spent[seed][t] for seed, t in frame.select("seed", "round").iter_rows()]
+        return frame.with_columns(pl.Series("joules", joules, pl.Float64))
     marks = sorted(frame["round"].unique())
-    found = seconds(orders(rule, problem, network, oracle, dtype), network, clock, marks)
+    found, joules = time_and_energy(orders(rule, problem, network, oracle, dtype), network, clock, marks)
     spread = found.std(0, ddof=int(len(found) > 1))  # one seed has no spread
     mean, half = found.mean(0), half_width(np.array(len(found)), spread)
     known = {"round": marks, "seconds": mean, "seconds_low": mean - half, "seconds_high": mean + half}
+    if energy is not None:
+        start, each, *_ = trace(rule, problem, network, oracle, dtype)
+        sent = (_joules_sent(cost, energy, network, dtype) for cost in (start, each))
+        known["joules"] = joules.mean(0) + next(sent) + next(sent) * np.array(marks)
     return frame.join(pl.DataFrame(known, schema_overrides={"round": pl.Int64}), on="round", how="left")
+
+
+def cost_by_round(
+    axis: str, rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype: str, clock: Clock | None, last: int
+) -> np.ndarray:
+    """Return the queries, bytes, seconds or joules that a rule has paid after each of the rounds 0, …, last."""
+    made_of = rule, problem, network, oracle, dtype
+    rounds = np.arange(last + 1)
+    if axis in ("seconds", "joules"):
+        assert clock is not None
+        return add_seconds(pl.DataFrame({"seed": 0 * rounds, "round": rounds}), clock, *made_of)[axis].to_numpy()
+    start, each = count_costs(*made_of)[AXES[axis].name]
+    return start + each * rounds
+
+
+def _joules_of_events(events: EventSchedule, energy: Energy, work: Work, agents: int) -> Float[np.ndarray, " rounds"]:
+    """Return the joules of an agent until the end of each round, in the mean over agents, but for those of the start's
+    messages."""
+    times = np.append(events.begin, events.ends[agents - 1 :: agents])
+    computed = events.computed(times) @ np.broadcast_to(energy.watts - energy.idle_watts, agents) / agents
+    prices = np.broadcast_to(energy.joules_per_byte, agents)
+    sent = work.bytes * (prices[events.agents] + prices[events.partners]).reshape(-1, agents).mean(1)
+    return computed + energy.idle_watts.mean() * times + np.append(0.0, sent.cumsum())

@@ -5,7 +5,7 @@ the seeds have keys: all settings of a block see the same samples, and a mini-ba
 The same programs run on one device and on many: `layout` says how their arrays are split.
 """
 
-from functools import partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -33,8 +33,25 @@ SERIAL = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner,dot-library-rewr
 to a library that does, which costs more than it gains."""
 
 QUICK = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
-"""Compiler options for programs that run for a short time each, as in a search: XLA takes its older emitters, one piece
-a program, and less effort. A search of a9a on a ring of 20 compiles in about half the time; its rounds take as long."""
+"""Compiler options for programs that run for a short time each, as in a search: XLA takes its older emitters, where it
+still has them, one piece a program, and less effort. With all of them (jaxlib 0.10) a search of a9a on a ring of 20
+compiles in about half the time; its rounds take as long."""
+
+
+def known_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the compiler options that this jaxlib has. Each is tried on an empty program, which starts JAX."""
+    return {name: value for name, value in options.items() if _is_known(name, value)}
+
+
+@cache
+def _is_known(name: str, value: Any) -> bool:
+    try:
+        jax.jit(lambda: (), compiler_options={name: value}).lower().compile()
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return False
+    return True
 
 
 def _unflatten_state(names: tuple[str, ...], arrays: tuple[Any, ...]) -> State:
@@ -200,15 +217,23 @@ def _advance(
 _begin_static, _advance_static = ("form", "structure", "layout"), ("form", "metrics", "structure", "layout")
 begin = jax.jit(_begin, static_argnames=_begin_static)
 advance = jax.jit(_advance, static_argnames=_advance_static, donate_argnames="run", compiler_options=SERIAL)
-quick_begin = jax.jit(
-    _begin, static_argnames=_begin_static, compiler_options=QUICK | {"xla_backend_optimization_level": 0}
-)
-quick_advance = jax.jit(
-    _advance,
-    static_argnames=_advance_static,
-    donate_argnames="run",
-    compiler_options=SERIAL | QUICK | {"xla_backend_optimization_level": 1},
-)
+
+
+@cache
+def quick_programs() -> tuple[Any, Any]:
+    """Return `begin` and `advance` compiled in less time, with the compiler options that this jaxlib has."""
+    options = known_options(QUICK)
+    return (
+        jax.jit(
+            _begin, static_argnames=_begin_static, compiler_options=options | {"xla_backend_optimization_level": 0}
+        ),
+        jax.jit(
+            _advance,
+            static_argnames=_advance_static,
+            donate_argnames="run",
+            compiler_options=SERIAL | options | {"xla_backend_optimization_level": 1},
+        ),
+    )
 
 
 def _meets_targets(

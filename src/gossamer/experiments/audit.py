@@ -172,23 +172,23 @@ def audit(spec: Spec, *, rounds: int = 10, queries: int = 64, seed: int = 0, pro
     """
     rounds = whole("rounds", rounds)
     queries = count_of(queries)
-    tasks = []
+    tasks: list[tuple[str, Setup, int]] = []
     for variant, setup in spec.each(Spec.parts).items():
-        for candidate in setup.candidates:
+        for number, candidate in enumerate(setup.candidates):
             if candidate.open:
                 raise InputError(
                     f"an audit follows one run, but {candidate.name} has no {' and no '.join(candidate.open)}: give "
                     "what [tuning] would choose (`gossamer tune --write` does it)."
                 )
-            setup.check_memory([candidate.whole], setup.seeds[:1], setup.plan, Width(1, 1))
-            tasks.append((variant, setup, candidate.whole))
+            setup.check_memory([candidate.whole], setup.seeds[:1], setup.plans[number], Width(1, 1))
+            tasks.append((variant, setup, number))
     with reporting(progress) as report:
-        return Audit([_follow(variant, one, rule, rounds, queries, seed, report) for variant, one, rule in tasks])
+        return Audit([_follow(*one, rounds, queries, seed, report) for one in tasks])
 
 
-def _follow(variant: str, one: Setup, rule: Any, count: int, queries: int, seed: int, report: Report) -> Finding:
-    """Run a rule on the first seed, and measure the oracle at `count` rounds of the run."""
-    plan, seeds = one.plan, one.seeds[:1]
+def _follow(variant: str, one: Setup, number: int, count: int, queries: int, seed: int, report: Report) -> Finding:
+    """Run a candidate on the first seed, and measure the oracle at `count` rounds of the run."""
+    rule, plan, seeds = one.candidates[number].whole, one.plans[number], one.seeds[:1]
     block = Block([rule], one.problem, one.network, [one.oracle], seeds=seeds, steps=plan.steps, dtype=plan.dtype)
     label = f"{variant}: {rule.name}" if variant else rule.name
     asked, measured, now = [], [], 0

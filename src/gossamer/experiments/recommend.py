@@ -45,7 +45,7 @@ from gossamer.experiments.directory import open_directory
 from gossamer.experiments.samplers import next_settings
 from gossamer.experiments.tuning import mean_at_end, run_settings
 from gossamer.networks import NETWORKS
-from gossamer.networks.registry import COMMON, READERS, make
+from gossamer.networks.registry import COMMON, READERS, of_table
 from gossamer.results.recommendation import Recommendation, title
 from gossamer.results.statistics import arrival, decide, difference, interval
 from gossamer.results.store import Store
@@ -622,8 +622,7 @@ class Search:
                 self.drop(name, str(error))
 
     def _make_network(self, table: Mapping[str, Any]) -> Any:
-        options = dict(table)
-        return make(options.pop("name"), self.problem.agents, **options)
+        return of_table(dict(table), self.problem.agents, self.problem.agent_names, self.spec.build_clock())
 
     def _choose_methods(self, names: Sequence[str]) -> Iterator[str]:
         if names:

@@ -18,6 +18,7 @@ from gossamer.engines.runs import Row, RunPlan, compute
 from gossamer.engines.simulator import apply_clock, network_for, plan_run, result_of, warn_of_drift
 from gossamer.experiments.directory import open_directory
 from gossamer.experiments.tuning import Tuned, tune_setup
+from gossamer.networks import Network
 from gossamer.oracles import Oracle, completed
 from gossamer.problems import Empirical, Problem
 from gossamer.results.cache_key import Unknown, digest
@@ -94,6 +95,7 @@ def study(
     settle: int | None = None,
     dtype: str = "float32",
     until: Mapping[str, float] | None = None,
+    equal: str = "rounds",
     clock: Any = None,
     name: str = "study",
     out: str | Path | None = None,
@@ -115,6 +117,8 @@ def study(
         settle: runs go on until ‖∇F‖² has settled, but never beyond this many rounds.
         dtype: "float32" or "float64".
         until: ends a run early, as in `simulate`; runs of tuning are not ended by it.
+        equal: "queries", "bytes", "seconds" or "joules": every method runs, and is tuned, until it has paid what the
+            cheapest of them pays in `steps` rounds.
         clock: how long agents compute and messages travel, as in `simulate`.
         name: the study's name.
         out: a directory to save it in; what was finished there before is not computed again.
@@ -127,7 +131,7 @@ def study(
     plan, chosen_seeds = plan_run(steps, every, seeds, dtype, until)
     clock, network = apply_clock(clock, network)
     section = _tuning_section(tune, [candidate.name for candidate in candidates if candidate.open])
-    run_section = validate(RunSection, {"steps": plan.steps, "settle": settle}, "study: ")
+    run_section = validate(RunSection, {"steps": plan.steps, "settle": settle, "equal": equal}, "study: ")
     key = {}
     if out is not None:
         try:  # no spec describes these objects: their key is a hash of all that they hold
@@ -217,7 +221,7 @@ def _tasks(label: str, setup: Setup, tuned: list[Tuned]) -> list[Task]:
         else:
             rules, shares = [candidate.whole], [setup.seeds]
         pairs = zip(rules, shares, strict=True)
-        tasks += [Task(label, number, rule, seeds, setup.plan, setup) for rule, seeds in pairs]
+        tasks += [Task(label, number, rule, seeds, setup.plans[number], setup) for rule, seeds in pairs]
     return tasks
 
 
@@ -315,21 +319,24 @@ def _result(rule: Rule, title: str, runs: dict[int, Row], one: Setup) -> Result:
     return result_of(rule, ordered, one.problem, one.network, one.oracle, one.plan, seconds, title, by_share, one.clock)
 
 
+def edges_of(network: Network) -> list[list[int]]:
+    """Return the links of a network, each once."""
+    ends = ((agent, int(other)) for agent in range(network.agents) for other in network.neighbors(agent))
+    return [list(pair) for pair in sorted({(min(pair), max(pair)) for pair in ends})]
+
+
 def _facts(setup: Setup, result: Result) -> dict[str, Any]:
     """Return what a reader should know of a variant, besides its runs."""
     problem, network = setup.problem, setup.network
     # ρ of an asynchronous network says nothing, and that of a large changing one takes too long
     has_gap = not network.asynchronous and (network.agents <= 1_000 or not network.changes)
-    ends = ((agent, int(other)) for agent in range(network.agents) for other in network.neighbors(agent))
     means = next(iter(result.states.values())).mean(1).astype(float)
     facts: dict[str, Any] = {
         "agents": network.agents,
         "network": network.name,
         "gap": network.gap if has_gap else None,
         "links": network.links,
-        "edges": [list(pair) for pair in sorted({(min(pair), max(pair)) for pair in ends})]
-        if network.agents <= 200
-        else None,
+        "edges": edges_of(network) if network.agents <= 200 else None,
         "smoothness": problem.smoothness,
         "heterogeneity": problem.heterogeneity(problem.start),
         "heterogeneity_at_end": (

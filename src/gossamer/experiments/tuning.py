@@ -17,7 +17,7 @@ the intervals of what was chosen.
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -89,6 +89,8 @@ class Tuned:
     criterion: str = "loss"
     safety: float = 1.0
     margin: float = MARGIN
+    rounds: Mapping[int, int] = field(default_factory=dict)
+    """By the number of the algorithm, the rounds of a tuning run."""
 
     def __repr__(self) -> str:
         return tuning_line(self.table())
@@ -129,6 +131,7 @@ class Tuned:
                         "diverged": trial.diverged,
                         "stage": trial.stage,
                         "chosen": trial.values == chosen[number],
+                        "rounds": self.rounds.get(number),
                     }
                 )
                 if self.criterion == "rounds":
@@ -218,11 +221,11 @@ def _tune_replicate(setup: Setup, section: TuningSection, store: Store, report: 
     """Choose what the candidates leave open, on the tuning seeds of one replicate."""
     open_ones = {number: candidate for number, candidate in enumerate(setup.candidates) if candidate.open}
     trials: dict[int, list[Trial]] = {number: [] for number in open_ones}
-    plan, width, seeds = setup.plan_tuning(replicate)
     better = "lower" if section.criterion == "rounds" else METRICS[section.criterion].label.better
 
     def try_settings(number: int, settings: list[Values], stage: int) -> None:
         candidate, label = open_ones[number], f"tuning {open_ones[number].title}"
+        plan, width, seeds = setup.plan_tuning(replicate, number)
 
         def report_round(done: int, loss: float | None) -> None:
             report(label, done, plan.steps, loss)
@@ -244,7 +247,8 @@ def _tune_replicate(setup: Setup, section: TuningSection, store: Store, report: 
             if processes.are_several():  # the last bits of a machine may decide what is improved most
                 settings = json.loads(processes.broadcast(json.dumps(settings).encode()))
             try_settings(number, settings, stage)
-    return Tuned(open_ones, trials, replicate, section.criterion, section.safety, section.margin)
+    rounds = {number: setup.plan_tuning(replicate, number)[0].steps for number in open_ones}
+    return Tuned(open_ones, trials, replicate, section.criterion, section.safety, section.margin, rounds)
 
 
 def choose_settings(candidate: Candidate, section: TuningSection, trials: Sequence[Trial], count: int) -> list[Values]:

@@ -56,6 +56,7 @@ COLUMNS = (
     Column("seconds", "number", "seconds", "time by the clock (s)", "seconds", optional=True),
     Column("seconds_low", "number", optional=True),
     Column("seconds_high", "number", optional=True),
+    Column("joules", "number", "joules", "energy of an agent (J)", "joules", optional=True),
 )
 
 AXES = {column.axis: column for column in COLUMNS if column.axis is not None}

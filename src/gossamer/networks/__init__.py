@@ -3,14 +3,17 @@
 A new network is one file here, and its import and its name below.
 """
 
+from gossamer.networks.availability import availability
 from gossamer.networks.comparison import NetworkComparison, compare
 from gossamer.networks.composed import hierarchical, spanning_tree
+from gossamer.networks.deadline import deadline
 from gossamer.networks.digraphs import directed, directed_erdos_renyi, directed_ring, from_matrices
 from gossamer.networks.drawn import random_matching, redrawn
 from gossamer.networks.equitopo import d_equistatic, od_equidyn, ou_equidyn, u_equistatic
 from gossamer.networks.faults import failing
 from gossamer.networks.files import from_file
 from gossamer.networks.finite_time import base_graph, k_peer_exponential, one_peer_exponential
+from gossamer.networks.gilbert_elliott import gilbert_elliott
 from gossamer.networks.graphs import (
     complete,
     erdos_renyi,
@@ -54,12 +57,14 @@ __all__ = [
     "NetworkComparison",
     "asynchronous",
     "attacked",
+    "availability",
     "base_graph",
     "check_connected",
     "check_doubly_stochastic",
     "compare",
     "complete",
     "d_equistatic",
+    "deadline",
     "directed",
     "directed_erdos_renyi",
     "directed_ring",
@@ -71,6 +76,7 @@ __all__ = [
     "from_graph",
     "from_matrices",
     "from_matrix",
+    "gilbert_elliott",
     "hierarchical",
     "hypercube",
     "k_peer_exponential",

@@ -56,9 +56,10 @@ def suits(rule: Any, network: Network) -> None:
 def _check_messages(rule: Any, aggregator: Any, network: Network) -> None:
     """Raise InputError unless the neighbours of every round are known and send enough messages for the aggregator."""
     if network.mixer.random:
+        how = "follow a timetable" if network.mixer.timetabled else "are drawn"
         raise InputError(
             f"{rule.name} tells its neighbours' messages apart, which needs the same neighbours in each run, but those "
-            f"of {network.name} are drawn. Use a static network or a periodic one, such as networks.sequence."
+            f"of {network.name} {how}. Use a static network or a periodic one, such as networks.sequence."
         )
     if aggregator.fewest == 1:
         return

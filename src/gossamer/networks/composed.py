@@ -29,7 +29,7 @@ def hierarchical(
     sizes = n // count + (np.arange(count) < n % count)
     refuse_large_graph(f"hierarchical({n:,}, {count:,})", n, float((sizes**2).sum()) / 2)
     network = _make_undirected("hierarchical(between)", between, count, "cliques")
-    inside = sp.coo_array(sp.block_diag([1 - np.eye(members) for members in sizes]))
+    inside = sp.coo_array(sp.block_diag([sp.coo_array(1 - np.eye(members)) for members in sizes]))
     heads, (first, second) = np.cumsum(sizes) - sizes, find_links(_adjacency(network))
     links = join_links(n, np.append(inside.row, heads[first]), np.append(inside.col, heads[second]))
     shown = call_name("hierarchical", n, count, weights=weights)

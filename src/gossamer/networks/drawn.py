@@ -50,6 +50,12 @@ class Draws(NamedTuple):
         """Return a word of 32 bits for each of these numbers."""
         return self._encrypt(numbers.ravel())[0].reshape(numbers.shape)
 
+    def words_below(self, keys: Any, numbers: Any) -> Any:
+        """Return a word for each of these numbers below the key of each of these: `keys` is a new first axis."""
+        high, low = self._encrypt(keys)
+        below = Draws(self.xp, high[:, None], low[:, None])
+        return below._encrypt(numbers.ravel())[0].reshape(keys.shape + numbers.shape)
+
     def bits(self, shape: tuple[int, ...]) -> Any:
         """Return random words of 32 bits."""
         a, b = self._encrypt(self.xp.arange(math.prod(shape), dtype=np.uint32))

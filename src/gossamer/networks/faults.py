@@ -5,9 +5,11 @@ the receiver keeps it, $r_{ii} \mathrel{+}= r_{ij}$, so that rows still sum to 1
 $c_{jj} \mathrel{+}= c_{ij}$, so that columns do. An agent that sleeps has all its links down.
 """
 
+import abc
 import dataclasses
 import functools
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -58,19 +60,29 @@ def failing(network: Network, links: float = 0.0, agents: float = 0.0, seed: int
 
 
 def fail(base: Any, agents: int, links: float, asleep: float, seed: int) -> Mixer:
-    """Return this mixer with faults. They go inside cycles and local steps, where they draw the same."""
-    again = functools.partial(fail, agents=agents, links=links, asleep=asleep, seed=seed)
+    """Return this mixer with faults."""
+    rates = np.asarray(links, np.float64), np.asarray(asleep, np.float64)
+
+    def faults(explicit: Any) -> Mixer:
+        return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, explicit.is_symmetric)
+
+    return each_round(base, faults)
+
+
+def each_round(base: Any, mended: Callable[[Any], Mixer]) -> Mixer:
+    """Return the mixer with failures that `mended` makes of a mixer that holds every weight.
+
+    They go inside cycles and local steps, where they are the same.
+    """
     match base:
         case Cycle(rounds=rounds):
-            return dataclasses.replace(base, rounds=tuple(again(one) for one in rounds))
+            return dataclasses.replace(base, rounds=tuple(each_round(one, mended) for one in rounds))
         case Directed(row, column):
-            explicit: Any = Directed(_explicit(row), _explicit(column))
+            return mended(Directed(_explicit(row), _explicit(column)))
         case Drawn():
-            explicit = base
+            return mended(base)
         case _:
-            explicit = _explicit(base)
-    rates = np.asarray(links, np.float64), np.asarray(asleep, np.float64)
-    return Faults(agents, explicit, *rates, np.asarray(seed, np.uint32), asleep > 0, base.is_symmetric)
+            return mended(_explicit(base))
 
 
 def _explicit(base: Any) -> Explicit:
@@ -81,7 +93,7 @@ def _explicit(base: Any) -> Explicit:
         case Mean(agents):
             if agents > DENSE_LIMIT:
                 raise InputError(
-                    f"failing(complete({agents})) would draw {agents * (agents - 1) // 2:,} links each round; up to "
+                    f"failures on complete({agents}) would draw {agents * (agents - 1) // 2:,} links each round; up to "
                     f"{DENSE_LIMIT:,} agents can. Use a sparse network, such as networks.exponential."
                 )
             return Full(np.full((agents, agents), 1 / agents))
@@ -89,22 +101,20 @@ def _explicit(base: Any) -> Explicit:
             return base
 
 
-@mixer("base", "links", "asleep", "seed")
-class Faults(Drawn):
-    """The rounds of another mixer, each with faults of its own; make it with `fail`."""
+class Mended(Drawn):
+    """The rounds of another mixer without the links that are down; those who lose weight keep it.
 
-    kind: ClassVar[str] = "faults"
+    A subclass says which links are up, and who is awake.
+    """
+
     agents: int
     base: Explicit | Directed | Drawn
-    links: Float[Any, ""]
-    """The chance that a link is down."""
-    asleep: Float[Any, ""]
-    """The chance that an agent sleeps."""
-    seed: UInt[Any, ""]
-    sleeping: bool
-    """True if `asleep` is above 0."""
     symmetric: bool
     """True if all rounds of the base are symmetric, and so stay doubly stochastic."""
+
+    @abc.abstractmethod
+    def up(self, t: Any, xp: Any, i: Any, j: Any) -> Bool[Any, "..."]:
+        """Return True where agents i and j hear each other, which both ends of a link know alike."""
 
     def at(self, t: Any, over: MatrixName, xp: Any = np) -> Explicit:
         columns = over == "C" and not self.symmetric
@@ -115,47 +125,18 @@ class Faults(Drawn):
                 explicit = self.base.at(t, over, xp)
             case _:
                 explicit = self.base
-        return _mend(explicit, functools.partial(self._up, t, xp), columns, xp)
+        return _mend(explicit, lambda i, j: self.up(t, xp, i, j) | (i == j), columns, xp)
 
     def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
-        base = self.base.awake(t, xp)
-        if not self.sleeping:
-            return base
-        everyone = xp.arange(self.agents, dtype=np.uint32)
-        mine = self._chance(t, xp, everyone, everyone) >= xp.asarray(self.asleep).astype(np.float32)
-        return mine if base is None else mine & base
-
-    def _up(self, t: Any, xp: Any, i: Any, j: Any) -> Bool[Any, "..."]:
-        """Return True where agents i and j hear each other, which both ends of a link know alike."""
-        up = self._chance(t, xp, i, j) >= xp.asarray(self.links).astype(np.float32)
-        awake = self.awake(t, xp)
-        up = up if awake is None else up & awake[i] & awake[j]
-        return up | (i == j)
-
-    def _chance(self, t: Any, xp: Any, i: Any, j: Any) -> Float[Any, "..."]:
-        """Draw a number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
-        # Faults of faults take another number, even where both have the same seed.
-        draws = Draws.of_round(xp, self.seed, t).fold(FAULTS + self._depth)
-        low, high = xp.minimum(i, j).astype(np.uint32), xp.maximum(i, j).astype(np.uint32)
-        # The number of a pair wraps beyond 65,536 agents; then a few pairs share a draw.
-        words = draws.words(low * np.uint32(self.agents) + high)
-        # 24 bits are all that float32 holds exactly, so that no number is rounded up to 1.
-        return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+        return self.base.awake(t, xp)
 
     @property
-    def _depth(self) -> int:
-        return 1 + (self.base._depth if isinstance(self.base, Faults) else 0)
+    def depth(self) -> int:
+        """The number of failures on top of each other, these included."""
+        return 1 + (self.base.depth if isinstance(self.base, Mended) else 0)
 
     def union(self) -> sp.csr_array | None:
         return self.base.union()
-
-    def sends(self, t: int) -> float:
-        return self.chance_up * self.base.sends(t)
-
-    @property
-    def chance_up(self) -> float:
-        """The chance that a link is up and both its ends are awake."""
-        return (1 - float(self.links)) * (1 - float(self.asleep)) ** 2
 
     @property
     def doubly(self) -> bool:
@@ -163,15 +144,70 @@ class Faults(Drawn):
 
     @property
     def sleeps(self) -> bool:
-        return self.sleeping or self.base.sleeps
+        return self.base.sleeps
 
     @property
-    def activity(self) -> float:
-        return (1 - float(self.asleep)) * self.base.activity
+    def period(self) -> int:
+        return self.base.period
+
+    @property
+    def timetabled(self) -> bool:
+        return self.base.timetabled
+
+    @property
+    def closes(self) -> float | None:
+        return self.base.closes
 
     @functools.cached_property
     def is_symmetric(self) -> bool:
         return self.symmetric
+
+
+class Chances(Mended):
+    """Links that are down with a chance, and agents that sleep with a chance, the same for all in every round."""
+
+    seed: UInt[Any, ""]
+
+    if TYPE_CHECKING:  # fields or properties
+
+        @property
+        def links(self) -> Any:
+            """The chance that a link is down."""
+
+        @property
+        def asleep(self) -> Any:
+            """The chance that an agent sleeps."""
+
+    def chance(self, t: Any, xp: Any, i: Any, j: Any) -> Float[Any, "..."]:
+        """Draw a number in [0, 1) that belongs to the round and the pair; that of (i, i) is the agent's own."""
+        # Faults of faults take another number, even where both have the same seed.
+        draws = Draws.of_round(xp, self.seed, t).fold(FAULTS + self.depth)
+        return unit(draws.words(self.number(xp, i, j)))
+
+    def number(self, xp: Any, i: Any, j: Any) -> UInt[Any, "..."]:
+        """Return the number of a pair, which wraps beyond 65,536 agents; then a few pairs share their draws."""
+        low, high = xp.minimum(i, j).astype(np.uint32), xp.maximum(i, j).astype(np.uint32)
+        return low * np.uint32(self.agents) + high
+
+    def sends(self, t: int) -> float:
+        return self.chance_up * self.base.sends(t)
+
+    @property
+    def traffic(self) -> float:
+        return self.chance_up * self.base.traffic
+
+    @property
+    def pace(self) -> float:
+        return self.base.pace
+
+    @property
+    def chance_up(self) -> float:
+        """The chance that a link is up and both its ends are awake."""
+        return (1 - float(self.links)) * (1 - float(self.asleep)) ** 2
+
+    @property
+    def activity(self) -> float:
+        return (1 - float(self.asleep)) * self.base.activity
 
     def contraction(self, agents: int) -> float:
         if isinstance(self.base, Matching):
@@ -180,7 +216,7 @@ class Faults(Drawn):
         if isinstance(self.base, Explicit):
             return self._exact_contraction(agents)
         inner: Any = self.base
-        while isinstance(inner, Faults):
+        while isinstance(inner, Chances):
             inner = inner.base
         if inner.alike:  # the trace of E[WᵀW] says all
             squares = [(self.sparse(t).data ** 2).sum() for t in range(measures.DRAWN_ROUNDS)]
@@ -212,6 +248,46 @@ class Faults(Drawn):
             return x - 2 * m * once + (m**2 + c) * (laplacian @ once) + (m - m**2 - c) * (shared @ x)
 
         return measures.largest(n, product, whole)
+
+
+@mixer("base", "links", "asleep", "seed")
+class Faults(Chances):
+    """Links that are down and agents that sleep, each by itself and anew in each round; make it with `fail`."""
+
+    kind: ClassVar[str] = "faults"
+    agents: int
+    base: Explicit | Directed | Drawn
+    links: Float[Any, ""]
+    """The chance that a link is down."""
+    asleep: Float[Any, ""]
+    """The chance that an agent sleeps."""
+    seed: UInt[Any, ""]
+    sleeping: bool
+    """True if `asleep` is above 0."""
+    symmetric: bool
+
+    def awake(self, t: Any, xp: Any = np) -> Bool[Any, " agents"] | None:
+        base = self.base.awake(t, xp)
+        if not self.sleeping:
+            return base
+        everyone = xp.arange(self.agents, dtype=np.uint32)
+        mine = self.chance(t, xp, everyone, everyone) >= xp.asarray(self.asleep).astype(np.float32)
+        return mine if base is None else mine & base
+
+    def up(self, t: Any, xp: Any, i: Any, j: Any) -> Bool[Any, "..."]:
+        up = self.chance(t, xp, i, j) >= xp.asarray(self.links).astype(np.float32)
+        awake = self.awake(t, xp)
+        return up if awake is None else up & awake[i] & awake[j]
+
+    @property
+    def sleeps(self) -> bool:
+        return self.sleeping or self.base.sleeps
+
+
+def unit(words: Any) -> Float[Any, "..."]:
+    """Return words as numbers in [0, 1)."""
+    # 24 bits are all that float32 holds exactly, so that no number is rounded up to 1.
+    return (words >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
 
 
 def _mend(given: Explicit, up: Any, columns: bool, xp: Any) -> Explicit:

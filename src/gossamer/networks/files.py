@@ -125,7 +125,7 @@ def _read(path: Path, ending: str, directed: bool, nodes: Sequence[str] | None) 
                 case _:
                     from scipy.io import mmread  # a tenth of a second to import
 
-                    return mmread(io.BytesIO(content))
+                    return mmread(io.BytesIO(content), spmatrix=False)
     except InputError:
         raise
     except OSError as error:
@@ -278,10 +278,13 @@ def _from_matrix(matrix: Any, weights: str | None, name: str) -> Network:
 
 # --- the files that a spec names ---
 
+FILES = ("file", "availability")
+"""The keys of a network's table that are files."""
+
 
 def files_of(given: Mapping[str, Any]) -> list[str]:
     """Return the files that a spec's table names, those of the networks of a sequence included."""
-    own = [given["file"]] if isinstance(given.get("file"), str) else []
+    own = [given[key] for key in FILES if isinstance(given.get(key), str)]
     inner = given.get("of")
     tables = [table for table in inner if isinstance(table, Mapping)] if isinstance(inner, list) else []
     return own + [file for table in tables for file in files_of(table)]
@@ -290,8 +293,9 @@ def files_of(given: Mapping[str, Any]) -> list[str]:
 def resolve_files(given: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Any]:
     """Return the table with absolute paths of its files; relative ones start at `folder`."""
     table = dict(given)
-    if isinstance(table.get("file"), str):
-        table["file"] = os.path.realpath(Path(folder) / Path(table["file"]).expanduser())
+    for key in FILES:
+        if isinstance(table.get(key), str):
+            table[key] = os.path.realpath(Path(folder) / Path(table[key]).expanduser())
     if isinstance(table.get("of"), list):
         table["of"] = [resolve_files(inner, folder) if isinstance(inner, Mapping) else inner for inner in table["of"]]
     return table

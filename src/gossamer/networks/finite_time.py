@@ -128,7 +128,7 @@ def _hand_on(group: np.ndarray, a: int, others: np.ndarray, k: int) -> list[tupl
     meet = sp.csr_array(share * sp.kron(np.ones((1, a)), sp.eye_array(m)))
     kept = sp.diags_array(np.append(np.full(m, 1 - a * share), np.full(a * m, 1 - share)))
     meeting = sp.csr_array(sp.block_array([[None, meet], [meet.T, None]]) + kept)
-    cliques = [np.full((size, size), 1 / size) for size in _clique_sizes(len(idle), k + 1)]
+    cliques = [sp.coo_array(np.full((size, size), 1 / size)) for size in _clique_sizes(len(idle), k + 1)]
     return [(np.append(others, met), meeting), *([(idle, sp.csr_array(sp.block_diag(cliques)))] if cliques else [])]
 
 

@@ -72,6 +72,16 @@ class Mixer(abc.ABC):
         """Return a mixer whose timetable, if it has one, takes a step only in every k-th round."""
         return self
 
+    @property
+    def timetabled(self) -> bool:
+        """True if agents come and go by a timetable, so that the rounds of a period differ in what is sent."""
+        return False
+
+    @property
+    def closes(self) -> float | None:
+        """The seconds after which every round closes; None if rounds wait for all messages."""
+        return None
+
     def translations(self) -> "list[Shifts]":
         """Return the rounds if all are sums of translations of one group, so that agents are alike; else []."""
         return []

@@ -1,6 +1,7 @@
 """Networks by name and from whatever else a user gives, for spec files, the command line and function arguments."""
 
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -9,13 +10,26 @@ import scipy.sparse as sp
 
 from gossamer.core import InputError, Registry, brief, flag, nearest, whole
 from gossamer.networks import digraphs, faults, graphs, sequences, variants
+from gossamer.networks.availability import availability as timetable
+from gossamer.networks.deadline import deadline as closing
 from gossamer.networks.drawn import seed_leaf
 from gossamer.networks.files import from_file, is_network_file
+from gossamer.networks.gilbert_elliott import gilbert_elliott as bursts
 from gossamer.networks.graphs import arrange
 from gossamer.networks.network import Network
 from gossamer.networks.weights import is_graph
 
-COMMON = ("every", "links_down", "agents_asleep", "failure_seed", "attack", "asynchronous")
+COMMON = (
+    "every",
+    "links_down",
+    "agents_asleep",
+    "failure_seed",
+    "gilbert_elliott",
+    "availability",
+    "deadline",
+    "attack",
+    "asynchronous",
+)
 """The options that every network has: local steps, faults, attackers and asynchrony."""
 
 
@@ -68,9 +82,11 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
     """Make the network of this name for this number of agents: ``make("erdos-renyi", 20, probability=0.3)``.
 
     Every network takes ``every`` (``every=K`` gossips only in each K-th round), ``links_down`` and ``agents_asleep``
-    (the chance of a fault in one round) and ``failure_seed``; ``attack``, a dictionary of what `attacked` takes; and
-    ``asynchronous=True``, as in `asynchronous`. `nodes` are the names of the agents, such as `problem.agent_names`,
-    for a network that knows its own.
+    (the chance of a fault in one round) and ``failure_seed``; ``gilbert_elliott`` and ``attack``, dictionaries of what
+    the functions `gilbert_elliott` and `attacked` take; ``availability``, the file of `availability`; ``deadline``, a
+    dictionary of what `deadline` takes, its clock included; and
+    ``asynchronous=True``, as in `asynchronous`. `nodes` are the names of the agents, such as `problem.agent_names`, for
+    a network that knows its own.
     """
     known = options(name)
     n = whole(f"{name}: agents", agents)
@@ -84,12 +100,17 @@ def make(name: str, agents: int, *, nodes: Sequence[str] | None = None, **values
     if name in READERS:
         values["nodes"] = nodes
     # arranged before faults and attackers, whose numbers are those of the agents
-    return _wrap(name, arrange(NETWORKS[name](n, **values), nodes), **common)
+    return _wrap(name, arrange(NETWORKS[name](n, **values), nodes), nodes, **common)
 
 
-def of_table(given: dict[str, Any], agents: int, names: Sequence[str] | None = None) -> Network:
-    """Make the network of a spec's table: its name, and what `make` takes; the number of agents is the problem's."""
+def of_table(given: dict[str, Any], agents: int, names: Sequence[str] | None = None, clock: Any = None) -> Network:
+    """Make the network of a spec's table: its name, and what `make` takes; the number of agents is the problem's.
+
+    `clock` is the spec's, for a deadline.
+    """
     values = dict(given)
+    if clock is not None and isinstance(values.get("deadline"), Mapping):
+        values["deadline"] = {"clock": clock} | values["deadline"]
     name = values.pop("name", "")
     if "agents" in values:
         raise InputError(f"the problem says how many agents there are, here {agents}: leave out the key 'agents'.")
@@ -99,10 +120,14 @@ def of_table(given: dict[str, Any], agents: int, names: Sequence[str] | None = N
 def _wrap(
     name: str,
     network: Network,
+    nodes: Sequence[str] | None,
     every: Any = 1,
     links_down: Any = 0.0,
     agents_asleep: Any = 0.0,
     failure_seed: Any = 0,
+    gilbert_elliott: Any = None,
+    availability: Any = None,
+    deadline: Any = None,
     attack: Any = None,
     asynchronous: Any = False,
 ) -> Network:
@@ -112,9 +137,38 @@ def _wrap(
     asleep = faults.RATE.check(f"{name}: agents_asleep", agents_asleep)
     seed = int(seed_leaf(f"{name}: failure_seed", failure_seed))
     steps = whole(f"{name}: every", every)
-    network = sequences.every(faults.failing(network, down, asleep, seed), steps)
+    network = faults.failing(network, down, asleep, seed)
+    network = _apply(name, bursts, network, gilbert_elliott)
+    if availability is not None:
+        if not isinstance(availability, str | os.PathLike):
+            raise InputError(f"{name}: availability must be the path of a CSV file, but is {brief(availability)}.")
+        network = timetable(network, availability, nodes)
+    if isinstance(deadline, Mapping) and "clock" not in deadline:
+        raise InputError(
+            f"{name}: deadline needs a clock, which says who is late: add a section [clock] to the spec, or, in "
+            "Python, the key clock, made by gossamer.clock(…)."
+        )
+    network = _apply(name, closing, network, deadline)
+    network = sequences.every(network, steps)
     network = network if attack is None else variants.apply_attack(network, attack)
     return variants.asynchronous(network) if flag(f"{name}: asynchronous", asynchronous) else network
+
+
+def _apply(name: str, law: Callable[..., Network], network: Network, given: Any) -> Network:
+    """Return the network under a law that changes it, with the options of a spec's table; without one, as it is."""
+    if given is None:
+        return network
+    key, known = law.__name__, dict(inspect.signature(law).parameters)
+    del known["network"]
+    if not isinstance(given, Mapping):
+        raise InputError(f"{name}: {key} must be a table of {', '.join(known)}, but is {brief(given)}.")
+    for option in given:
+        if option not in known:
+            raise InputError(f"{name}: {key} has no option {brief(option)}; {nearest(option, known)}")
+    for option, parameter in known.items():
+        if parameter.default is parameter.empty and option not in given:
+            raise InputError(f"{name}: {key} needs {option}, which is missing. It takes: {', '.join(known)}.")
+    return law(network, **given)
 
 
 def of(given: Any, agents: int, *, counted: str = "agents", names: Sequence[str] | None = None) -> Network:

@@ -96,11 +96,23 @@ class Cycle(Changing):
         return sum(one.activity for one in self.rounds) / len(self.rounds)
 
     @property
+    def timetabled(self) -> bool:
+        return any(one.timetabled for one in self.rounds)
+
+    @property
+    def closes(self) -> float | None:
+        return next((one.closes for one in self.rounds if one.closes is not None), None)
+
+    @property
     def traffic(self) -> float:
+        if self.timetabled:  # which mixer has its turn when who is there
+            return sum(map(self.sends, range(self.period))) / self.period
         return sum(one.traffic for one in self.rounds) / self.turns
 
     @property
     def pace(self) -> float:
+        if self.timetabled:
+            return sum(self.sends(t) > 0 for t in range(self.period)) / self.period
         return sum(one.pace for one in self.rounds) / self.turns
 
     @functools.cached_property

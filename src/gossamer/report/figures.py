@@ -218,7 +218,7 @@ def draw_curves(
     Args:
         result: the runs.
         metric: what is measured.
-        x: what is paid: "rounds", "queries", "bytes", "messages" or, with a clock, "seconds".
+        x: what is paid: "rounds", "queries", "bytes", "messages" or, with a clock, "seconds" and "joules".
         log: whether the metric's axis is logarithmic; as is usual for the metric if not given.
         style: the journal's layout: "plain", "ieee", "acm", "icml", "neurips" or "elsevier".
         columns: the width of the figure in columns, 1 or 2.

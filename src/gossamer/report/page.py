@@ -73,9 +73,7 @@ def render(
     about: Mapping[str, str] | None = None,
 ) -> str:
     """Return the whole report as text."""
-    from plotly.offline import get_plotlyjs  # figures, which this room also holds, do without
-
-    library, script = get_plotlyjs(), "\n".join(_read_resource(name) for name in SCRIPTS)
+    script = "\n".join(read_resource(name) for name in SCRIPTS)
     full = [curves(study) for study in studies]
     extras = []
     for study in studies:
@@ -84,14 +82,11 @@ def render(
         grids, steps = tuning_grids(study), sensitivity(study)
         extras.append({"tuning": grids, "steps": steps, "profile": profile(study, metric)})
     anchors = {study.name: (f"study-{number}", study.title or study.name) for number, study in enumerate(studies)}
-    # StrictUndefined: a name that the template misspells is an error, and no gap in the page
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.globals |= {"signs": SIGNS, "count": plural, "shown": format_value}
-    page = environment.from_string(_read_resource("page.html")).render(
+    page = render_template(
+        read_resource("page.html"),
+        read_resource("page.css"),
+        script,
         title=title,
-        # the page shows what others wrote: even if an escape were missing, their scripts would not run
-        hashes=[base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (library, script)],
-        css=Markup(_read_resource("page.css")),
         lead=_count_studies(studies),
         about={**(about or {}), **_describe_runs(studies)},
         first_command=next((line for line in how_to_repeat.splitlines() if line.strip()), ""),
@@ -99,13 +94,29 @@ def render(
         verdicts=_verdict_values(verdicts, anchors) if verdicts else None,
         studies=[_study_values(k, study, full[k], extras[k]) for k, study in enumerate(studies)],
         data=PLACE,
-        # 4.8 MB of plotly are 2 MB when packed
-        packed=base64.b64encode(zlib.compress(library.encode(), 9)).decode(),
-        script=Markup(script),
     )
     before, after = page.strip().split(PLACE)
     room = ROOM - len(before.encode(errors="replace")) - len(after.encode(errors="replace"))
     return f"{before}{_fit(full, extras, room)}{after}\n"
+
+
+def render_template(text: str, css: str, script: str, **values: Any) -> str:
+    """Return the page of a template, which holds plotly and this script and lets no other script run."""
+    from plotly.offline import get_plotlyjs  # figures, which this room also holds, do without
+
+    library = get_plotlyjs()
+    # StrictUndefined: a name that the template misspells is an error, and no gap in the page
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.globals |= {"signs": SIGNS, "count": plural, "shown": format_value}
+    return environment.from_string(text).render(
+        # the page shows what others wrote: even if an escape were missing, their scripts would not run
+        hashes=[base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (library, script)],
+        css=Markup(css),
+        # 4.8 MB of plotly are 2 MB when packed
+        packed=base64.b64encode(zlib.compress(library.encode(), 9)).decode(),
+        script=Markup(script),
+        **values,
+    )
 
 
 def _count_studies(studies: list[Study]) -> str:
@@ -157,7 +168,8 @@ def embed_json(data: Any, name: str) -> Markup:
     return Markup(f'<script type="application/json" id="{name}">{text}</script>')
 
 
-def _read_resource(name: str) -> str:
+def read_resource(name: str) -> str:
+    """Return the text of a file of the page."""
     return (files("gossamer.report") / "web" / name).read_text(encoding="utf-8")
 
 
@@ -293,7 +305,7 @@ def _judged_values(study: Study, data: dict[str, Any]) -> dict[str, Any] | None:
             "leader": named(leader),
             "others": {words: [named(name, effect) for name, effect in several] for words, several in others.items()},
         }
-        for where, leader, others in judged.standings
+        for where, leader, others, _ in judged.standings
     ]
     notes = judged.notes
     for label in sorted(texts, key=len, reverse=True):

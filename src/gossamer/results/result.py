@@ -80,6 +80,8 @@ class Summary:
                 # the interval over the clock's seeds; where each run has a schedule of its own, over runs
                 wide = (last["seconds_high"] - last["seconds_low"]).mean()
                 row |= {"seconds": mean, "seconds_±": wide / 2 or None if isinstance(wide, float) else half}
+            if "joules" in last.columns:
+                row["joules"] = last["joules"].mean()
             row |= {"seeds": len(last), "diverged": len(last) - len(alive), "reached": reached or None}
             rows.append(row)
         kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
@@ -99,7 +101,8 @@ class Summary:
         timed, private = "seconds" in table.columns, "epsilon" in table.columns
         has_targets = table["reached"].null_count() < len(table)
         head = [*texts, *names, *(column.short for column in TOTALS)]
-        head += [*["seconds"] * timed, "diverged", *["reached"] * has_targets, *["ε"] * private]
+        powered = "joules" in table.columns
+        head += [*["seconds"] * timed, *["joules"] * powered, "diverged", *["reached"] * has_targets, *["ε"] * private]
         body = []
         for row in table.iter_rows(named=True):
             cells = [row[name] for name in texts]
@@ -107,6 +110,7 @@ class Summary:
             paid = [(row[column.name] / column.unit, column.total) for column in TOTALS]
             cells += [format_number(value, digits=digits) if digits else f"{value:,.0f}" for value, digits in paid]
             cells += [format_number(row["seconds"], row["seconds_±"], missing="-")] if timed else []
+            cells += [format_number(row["joules"], missing="-")] if powered else []
             cells += [f"{row['diverged']} of {row['seeds']}"]
             cells += [f"{row['reached'] or 0} of {row['seeds']}"] if has_targets else []
             cells += [format_number(row["epsilon"], missing="-")] if private else []
@@ -176,7 +180,8 @@ class Result(RunTable):
         A run that diverged ends with a row of status "diverged" at the round in which it did, without metrics; one that
         came to the values of `until` with a row of status "reached", and one that a callback ended with "stopped".
         With a clock, ``seconds`` is when all agents have the model of the round, by the clock and not as measured: the
-        mean over the clock's seeds, with its 95 % interval from ``seconds_low`` to ``seconds_high``.
+        mean over the clock's seeds, with its 95 % interval from ``seconds_low`` to ``seconds_high``. If the clock has
+        an energy, ``joules`` is what an agent has drawn until then, the mean over agents and over the clock's seeds.
         """
         return self.table
 
@@ -244,9 +249,9 @@ class Result(RunTable):
         return self.manifest.get("privacy") if privacy.RELEASES in self.table.columns else None
 
     def plot(self, metric: str = "loss", x: str = "rounds", **options: Any) -> Any:
-        """Draw a metric against what was paid ("rounds", "queries", "bytes", "messages" or, with a clock, "seconds"):
-        mean and band over seeds, on axes to go on with. `style="ieee"` and others give a column's width and type: see
-        `gossamer.report.figures.draw_curves`."""
+        """Draw a metric against what was paid ("rounds", "queries", "bytes", "messages" or, with a clock, "seconds" and
+        "joules"): mean and band over seeds, on axes to go on with. `style="ieee"` and others give a column's width and
+        type: see `gossamer.report.figures.draw_curves`."""
         from gossamer.report import figures  # figures read results, so results cannot import them first
 
         return figures.draw_curves(self, metric, x, **options)

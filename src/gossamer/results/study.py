@@ -27,7 +27,10 @@ if TYPE_CHECKING:
 MARKS = ("before", "after")
 """The columns of a tuning by a target: the measured rounds on both sides of it, the means over tuning seeds."""
 
-TUNING = ("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "stage", "chosen", *MARKS)
+TUNING = (
+    *("variant", "replicate", "algorithm", "setting", "criterion", "value", "diverged", "stage", "chosen", "rounds"),
+    *MARKS,
+)
 """The columns of a tuning table that are not hyper-parameters."""
 
 TUNED = "tuned in each of"
@@ -174,7 +177,7 @@ class Study(RunTable):
         return Across(metric, rows.select("variant", "algorithm", "setting", mean, half, "diverged", "seeds"))
 
     def verdicts(self, metric: str | None = None, matters: float | None = None) -> "MethodVerdicts":
-        """Return who is ahead at equal rounds, queries, bytes and seconds, who ties, and by how much.
+        """Return who is ahead at equal rounds, queries, bytes, seconds and joules, who ties, and by how much.
 
         Where each variant has a single method, and all have one problem, the variants are compared.
 
@@ -198,13 +201,15 @@ class Study(RunTable):
         matters = stated.get("matters") if matters is None else matters
         return judge_methods(compared, metric, matters, self._tuned_rounds())
 
-    def _tuned_rounds(self) -> int | None:
-        """Return the rounds after which tuning read its criterion; None if variants differ, or it counted rounds."""
-        if self.tuning is None or self.tuning.is_empty() or self.tuning["criterion"][0] == "rounds":
-            return None
-        specs = [variant_spec(self.spec, variant) for variant in self.results]
-        rounds = {spec.get("tuning", {}).get("steps") or spec.get("run", {}).get("steps") for spec in specs}
-        return rounds.pop() if len(rounds) == 1 else None
+    def _tuned_rounds(self) -> dict[tuple[str, str], int]:
+        """Return the rounds for which each algorithm was tuned, by variant and name; none if tuning counted rounds."""
+        found: dict[tuple[str, str], int] = {}
+        if self.tuning is not None and {"rounds", "criterion"} <= {*self.tuning.columns}:
+            tried = self.tuning.filter(pl.col("criterion") != "rounds").drop_nulls("rounds")
+            for variant, title, rounds in tried.select("variant", "algorithm", "rounds").unique().iter_rows():
+                found[variant, title.partition(" (")[0]] = rounds
+                found["", variant] = rounds  # where variants with one algorithm each are the methods
+        return found
 
     def plot(self, metric: str = "loss", x: str = "rounds", *, variant: str | None = None, **options: Any) -> Any:
         """Draw one variant, or all where each has a single algorithm: see `Result.plot`."""

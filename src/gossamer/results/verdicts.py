@@ -1,9 +1,9 @@
 r"""Verdicts between the methods of a run: who is ahead at equal cost, who ties, and by how much.
 
 Methods are compared in pairs, on the same replicates (seeds, or tunings with their seeds), at equal rounds, gradient
-queries, bytes and, with a clock, seconds. The *budget* of a pair is the largest amount of which all its runs have a
-measured round within 5 %, so that nothing is read between two marks. A run is read as tuning reads it: by the mean of
-the metric over its marks in the last tenth of the budget.
+queries, bytes and, with a clock, seconds and joules. The *budget* of a pair is the largest amount of which all its runs
+have a measured round within 5 %, so that nothing is read between two marks. A run is read as tuning reads it: by the
+mean of the metric over its marks in the last tenth of the budget.
 
 A difference is a ratio for metrics on a logarithmic axis, such as ‖∇F‖², and else a share of the way from the start to
 the better method. Where runs end at a target (`until`), the difference is the ratio of what they paid until there.
@@ -23,6 +23,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -37,7 +38,7 @@ from gossamer.results.runs import MethodRuns, Run
 from gossamer.results.statistics import END, by_replicate, decide, interval, joint_level
 from gossamer.results.study import ROUNDING
 
-CURRENCIES = ("rounds", "queries", "bytes", "seconds")
+CURRENCIES = ("rounds", "queries", "bytes", "seconds", "joules")
 """The costs of methods, as axes of figures name them; gradients and messages of the start count."""
 
 NEAR = 0.95
@@ -53,15 +54,20 @@ Word = Literal["ahead", "tie", "undecided"]
 Kind = Literal["share", "ratio", "cost"]
 
 WORDS: dict[Word, str] = {"ahead": "ahead of", "tie": "tied with", "undecided": "not told apart from"}
-"""Verdicts on the leader, in words that follow its name and "is"."""
+"""Verdicts on the better one, in words that follow its name and "is"."""
+
+ENDLESS = 1e4
+"""The ratio, or share, from which on the end of an interval is no number worth reading."""
 
 
 def format_amount(currency: str, amount: float) -> str:
-    """Return an amount of rounds, queries, bytes or seconds with its unit."""
+    """Return an amount of rounds, queries, bytes, seconds or joules with its unit."""
     if currency in ("rounds", "queries"):
         return f"{amount:,.0f} {currency}"
     if currency == "seconds":
         return format_duration(amount)
+    if currency == "joules":
+        return f"{format_number(amount, digits=3)} J"
     power = min(3, max(0, int(math.log10(max(amount, 1)) // 3)))
     return f"{amount / 1000**power:.3g} {('bytes', 'kB', 'MB', 'GB')[power]}"
 
@@ -85,13 +91,21 @@ class MethodVerdict:
     """True if the gap is that of a ratio."""
 
     @property
+    def words(self) -> str:
+        """The verdict on the first, in words that follow its name and "is"."""
+        if self.verdict == "undecided" and self.low > 0:
+            return "better, but not surely by what matters, than"
+        return WORDS[self.verdict]
+
+    @property
     def interval(self) -> str:
         """The gap and its interval, in percent; a ratio from 2 on as a factor."""
+        ends = self.gap, self.low, self.high
         if self.is_ratio and self.gap >= 1:
-            value, low, high = (format_number(1 + number, digits=3) for number in (self.gap, self.low, self.high))
-            return f"× {value} [{low}, {high}]"
-        value, low, high = (_percent(number) for number in (self.gap, self.low, self.high))
-        return f"{value} % [{low}, {high}]"
+            value, low, high = (format_number(1 + number, digits=3) for number in ends)
+            return f"× {value} [{low}, {high if self.high < ENDLESS else '∞'}]"
+        value, low, high = map(_percent, ends)
+        return f"{value} % [{low}, {high if self.high < ENDLESS else '∞'}]"
 
 
 def _percent(share: float) -> str:
@@ -105,6 +119,8 @@ class Placing(NamedTuple):
     leader: str
     others: dict[str, list[tuple[str, str]]]
     """By words such as "ahead of": methods, each with how much worse it is."""
+    rest: list["MethodVerdict"]
+    """The pairs without the leader, of three methods at most."""
 
 
 @dataclass(frozen=True)
@@ -140,48 +156,57 @@ class MethodVerdicts:
 
     @property
     def standings(self) -> list["Placing"]:
-        """The leader and the others, for each variant and currency; currencies of the same verdicts are one."""
+        """The leader and the others, for each variant, currency and amount; currencies of the same verdicts are one."""
         found = []
         for variant in dict.fromkeys(one.variant for one in self.verdicts):
             groups: dict[tuple[int, ...], list[str]] = {}
             for currency in CURRENCIES:
                 of_it = [k for k, one in enumerate(self.verdicts) if one.variant == variant and currency in one.amounts]
-                if of_it:
-                    groups.setdefault(tuple(of_it), []).append(currency)
+                for places in self._at_one_amount(of_it, currency):
+                    groups.setdefault(places, []).append(currency)
             for places, currencies in groups.items():
                 found.append(self._stand(variant, [self.verdicts[k] for k in places], currencies))
         return found
 
+    def _at_one_amount(self, places: list[int], currency: str) -> list[tuple[int, ...]]:
+        """Return verdicts in groups of nearly one amount: pairs of other prices have other budgets."""
+        groups: list[list[int]] = []
+        for k in sorted(places, key=lambda k: self.verdicts[k].amounts[currency]):
+            amount = self.verdicts[k].amounts[currency]
+            if groups and (self.kind == "cost" or amount <= self.verdicts[groups[-1][0]].amounts[currency] / NEAR):
+                groups[-1].append(k)
+            else:
+                groups.append([k])
+        return [tuple(sorted(group)) for group in groups]
+
     def _stand(self, variant: str, pairs: list[MethodVerdict], currencies: list[str]) -> "Placing":
         wins = Counter(one.first for one in pairs) + Counter(one.first for one in pairs if one.verdict == "ahead")
-        leader = max(dict.fromkeys(name for one in pairs for name in (one.first, one.second)), key=wins.__getitem__)
+        names = dict.fromkeys(name for one in pairs for name in (one.first, one.second))
+        leader = max(names, key=wins.__getitem__)
         others: dict[str, list[tuple[str, str]]] = {}
-        for word, said in WORDS.items():
-            # in a circle, where each of three is better than another, even the leader is worse than one
-            for one in (one for one in pairs if one.second == leader and one.verdict == word):
-                is_behind = word == "ahead"
+        for one in pairs:
+            if one.first == leader:
+                others.setdefault(one.words, []).append((one.second, one.interval))
+            elif one.second == leader:  # in a circle, where each of three is better than another
+                is_behind = one.verdict == "ahead"
                 effect = one.interval if is_behind else f"which is better by {one.interval}"
-                others.setdefault("behind" if is_behind else said, []).append((one.first, effect))
-            for one in (one for one in pairs if one.first == leader and one.verdict == word):
-                others.setdefault(said, []).append((one.second, one.interval))
-        amounts = []
-        for currency in currencies:
-            paid = sorted(one.amounts[currency] for one in pairs)
-            ends = paid[:1] * (paid[-1] > paid[0] / NEAR) + paid[-1:]  # pairs of other prices have other budgets
-            amounts.append(" to ".join(format_amount(currency, amount) for amount in ends))
+                others.setdefault("behind" if is_behind else one.words, []).append((one.first, effect))
+        rest = [one for one in pairs if leader not in (one.first, one.second)] if len(names) <= 3 else []
+        amounts = [format_amount(currency, max(one.amounts[currency] for one in pairs)) for currency in currencies]
         equal = join_words(currencies)
         where = f"in {equal} until the target" if self.kind == "cost" else f"at equal {equal} ({', '.join(amounts)})"
-        return Placing(f"{variant}: {where}" if variant else where[0].upper() + where[1:], leader, others)
+        return Placing(f"{variant}: {where}" if variant else where[0].upper() + where[1:], leader, others, rest)
 
     @property
     def sentences(self) -> list[str]:
         """A sentence for each of the standings."""
         lines = []
-        for where, leader, others in self.standings:
+        for where, leader, others, rest in self.standings:
             parts = [
-                f"{said} {', '.join(f'{name} ({effect})' for name, effect in several)}"
-                for said, several in others.items()
+                f"{words} {', '.join(f'{name} ({effect})' for name, effect in several)}"
+                for words, several in others.items()
             ]
+            parts += [f"{one.first} is {one.words} {one.second} ({one.interval})" for one in rest]
             lines.append(f"{where}, {leader} is {'; '.join(parts)}.")
         return lines
 
@@ -224,7 +249,10 @@ class MethodVerdicts:
 
 
 def judge_methods(
-    results: Mapping[str, Result], metric: str = "loss", matters: float | None = None, tuned: int | None = None
+    results: Mapping[str, Result],
+    metric: str = "loss",
+    matters: float | None = None,
+    tuned: Mapping[tuple[str, str], int] = MappingProxyType({}),
 ) -> MethodVerdicts:
     """Compare all methods of each variant in pairs; see the module's docstring.
 
@@ -233,7 +261,8 @@ def judge_methods(
         metric: a metric that was measured along the runs. Where runs end at a target, their costs are compared.
         matters: the smallest difference that matters, as a share; by default 0.01 of the way from the start to the
             better method, 0.1 of a metric on a logarithmic axis, or 0.05 of the cost until a target.
-        tuned: the rounds after which tuning read the metric; methods that are read earlier are noted.
+        tuned: by variant and algorithm, the rounds for which it was tuned. Where a budget ends in fewer, its numbers
+            are not the best for that budget, and there is no verdict.
     """
     first = next(iter(results.values()))
     for result in results.values():
@@ -263,12 +292,13 @@ def judge_methods(
         apart = max((reading.resolution for reading in readings), default=0.0)
         if apart > math.log1p(margin):
             step = f"{100 * math.expm1(apart):.2g} %"
-            notes.append(
-                f"{where}the target was crossed between two marks, {step} apart: a smaller every decides more."
-            )
+            advice = "" if result.manifest.get("every") == 1 else ": a smaller every decides more"
+            notes.append(f"{where}the target was crossed between two marks, {step} apart{advice}.")
         if len(runs) > 1 and not readings:
             notes.append(f"{where}no amount was measured in all runs: measure more often, with a smaller every.")
-        notes += [where + note for note in _note_early(readings, tuned)]
+        horizons = {method: tuned.get((variant, key[0])) for method, key in result.labels.items()}
+        readings, said = _leave_out_early(readings, horizons)
+        notes += [where + note for note in said]
         found.append((variant, readings, ROUNDING.get(str(result.manifest.get("dtype")), 1e-5)))
     count = sum(len(readings) for _, readings, _ in found)
     level, sign = joint_level(count), -1 if label.better == "higher" and not has_target else 1
@@ -353,15 +383,35 @@ def _read_metric(runs: dict[str, MethodRuns], log: bool) -> list[Reading]:
     return readings
 
 
-def _note_early(readings: Sequence[Reading], tuned: int | None) -> list[str]:
-    """Return a note on the methods that are read earlier than where tuning read them."""
-    early: dict[str, int] = {}
+def _leave_out_early(
+    readings: Sequence[Reading], horizons: Mapping[str, int | None]
+) -> tuple[list[Reading], list[str]]:
+    """Return the readings of methods at the rounds that they were tuned for, and notes on the others."""
+    kept, early, late, currencies = [], {}, {}, {}
     for reading in readings:
-        for method, at in reading.rounds.items():
-            if tuned is not None and at < NEAR * tuned:
-                early[method] = min(at, early.get(method, at))
-    said = [f"{method} at round {at:,}" for method, at in early.items()]
-    return [f"Tuned for {tuned:,} rounds, but read earlier at a smaller budget: {join_words(said)}."] if said else []
+        ahead = {name: at for name, at in reading.rounds.items() if at < NEAR * (horizons[name] or 0)}
+        late |= {name: at for name, at in reading.rounds.items() if NEAR * at > (horizons[name] or at)}
+        early |= ahead
+        if ahead:
+            currencies |= dict.fromkeys(reading.amounts)
+        else:
+            kept.append(reading)
+
+    def say(rounds: Mapping[str, int]) -> str:
+        return join_words(
+            [f"{name} was tuned for {horizons[name]:,}, not {at:,} rounds" for name, at in rounds.items()]
+        )
+
+    notes = []
+    if early:
+        axes = join_words(list(currencies))
+        notes.append(
+            f"No verdict at equal {axes} between methods of other prices: {say(early)}. "
+            f'equal = "{next(iter(currencies))}" in [run] tunes and runs all for that.'
+        )
+    if late:
+        notes.append(f"Read after tuning ended: {say(late)}.")
+    return kept, notes
 
 
 def _by_method(runs: dict[str, MethodRuns], values: Sequence[float]) -> dict[str, dict[int, float]]:
@@ -373,17 +423,18 @@ def _by_method(runs: dict[str, MethodRuns], values: Sequence[float]) -> dict[str
 
 
 def _group_currencies(runs: Sequence[Run]) -> list[list[str]]:
-    """Return the currencies in groups: in one group, what all runs paid in all has the same proportions within 1 %.
+    """Return the currencies in groups: in one group, what all runs paid in all has the same proportions.
 
-    A method that asks for one gradient at its start and one a round pays a query more than rounds, which is no reason
-    for two verdicts.
+    Within 1 %, or what a round and a half pays: a method that asks for one gradient at its start and one a round pays a
+    query more than rounds, which is no reason for two verdicts.
     """
+    near = 1 + max(0.01, 1.5 / max(1.0, min(float(run.costs["rounds"][-1]) for run in runs)))
     totals = {axis: np.array([own[-1] for own in costs]) for axis, costs in _columns(runs).items()}
     groups: list[list[str]] = []
     for axis, paid in totals.items():
         for group in groups:
             shares = paid / np.maximum(totals[group[0]], 1e-300)
-            if shares.max() <= 1.01 * shares.min():
+            if shares.max() <= near * shares.min():
                 group.append(axis)
                 break
         else:

@@ -74,6 +74,8 @@ class RunSection(Section):
     """Runs go on, twice as long each time, until ‖∇F‖² has settled, but never beyond this many rounds."""
     until: dict[str, float] | None = None
     """A run ends where it is measured and all these metrics are at their value or better."""
+    equal: Literal["rounds", "queries", "bytes", "seconds", "joules"] = "rounds"
+    """Every method runs, and is tuned, until it has paid what the cheapest of them pays in `steps` rounds."""
 
 
 class ClockSection(Section):
@@ -87,6 +89,7 @@ class ClockSection(Section):
     outages: dict[str, Any] | None = None
     seeds: int = 10
     seed: int = 0
+    energy: dict[str, Any] | None = None
 
 
 class TuningSection(Section):

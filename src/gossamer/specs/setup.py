@@ -10,12 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from gossamer.algorithms import ALGORITHMS
 from gossamer.clocks import Clock
 from gossamer.core import InputError, Range, Rule, WarmStart, Whole, brief, hyperparameters, is_rule, nearest, parts
 from gossamer.engines.block import honest_problem
-from gossamer.engines.costs import key_shapes, trace
+from gossamer.engines.costs import cost_by_round, key_shapes, trace
 from gossamer.engines.runs import RunPlan, Setting, Width, fits
 from gossamer.engines.simulator import check
 from gossamer.metrics import METRICS, own, select_metrics, targets
@@ -207,6 +208,17 @@ class Setup:
         with errors_at("[run]"):
             if self.plan.until and run.settle is not None:
                 raise InputError("until ends runs early and settle makes them longer: leave one of them out.")
+            if run.equal != "rounds" and (self.plan.until or run.settle is not None):
+                given = "until" if self.plan.until else "settle"
+                raise InputError(
+                    f'equal = "{run.equal}" sets how long each method runs, and so does {given}: take one.'
+                )
+            has_axis = {
+                "seconds": self.clock is not None,
+                "joules": self.clock is not None and self.clock.energy is not None,
+            }
+            if not has_axis.get(run.equal, True):
+                raise InputError(f'equal = "{run.equal}" needs a clock that counts them: add [clock], or clock=….')
             # a final run on samples that chose its numbers would look better than it is
             if tuning and max(seeds) >= FIRST_SEED:
                 raise InputError(f"seeds from {FIRST_SEED:,} on are for tuning: choose others.")
@@ -246,11 +258,13 @@ class Setup:
         Rules are traced here for the first time, so that those which break the contract are refused, too.
         """
         tuning = self.tuning
-        for candidate in self.candidates:
+        with errors_at("[run]"):
+            plans = self.plans
+        for number, candidate in enumerate(self.candidates):
             rule = candidate.example(tuning) if tuning and candidate.open else candidate.whole
-            self.check_memory([rule], self.seeds, self.plan, self.width)
+            self.check_memory([rule], self.seeds, plans[number], self.width)
             if tuning and candidate.open:
-                plan, width, seeds = self.plan_tuning(0)
+                plan, width, seeds = self.plan_tuning(0, number)
                 with errors_at("[tuning]"):
                     self.check_memory([rule] * tuning.budget, seeds, plan, width)
                     self.check_measured(rule, tuning.criterion)
@@ -281,11 +295,34 @@ class Setup:
                 f"one of {', '.join(applies)}, or rounds."
             )
 
-    def plan_tuning(self, replicate: int) -> tuple[RunPlan, Width, list[int]]:
-        """Return the plan of tuning runs, the shape of their blocks, and the tuning seeds of a replicate."""
+    @functools.cached_property
+    def plans(self) -> list[RunPlan]:
+        """The plan of each candidate's runs."""
+        return [self.plan._replace(steps=steps) for steps in self._equal_rounds(self.plan.steps)]
+
+    @functools.cached_property
+    def _tuning_rounds(self) -> list[int]:
+        assert self.tuning is not None
+        return self._equal_rounds(self.tuning.steps or self.plan.steps)
+
+    def _equal_rounds(self, steps: int) -> list[int]:
+        """Return the rounds of each candidate in which it pays no more than the cheapest of them in `steps`."""
+        axis = self.run.equal
+        if axis == "rounds":
+            return [steps] * len(self.candidates)
+        world = self.problem, self.network, self.oracle, self.plan.dtype, self.clock
+        rules = [one.example(self.tuning) if self.tuning and one.open else one.whole for one in self.candidates]
+        paid = [cost_by_round(axis, rule, *world, steps) for rule in rules]
+        if free := next((rule.name for rule, own in zip(rules, paid, strict=True) if own[-1] <= 0), None):
+            raise InputError(f'{free} pays no {axis}: equal = "{axis}" compares methods that all pay some.')
+        budget = min(own[-1] for own in paid) * (1 + 1e-9)  # the sums of equal costs may differ in their last bits
+        return [max(1, int(np.searchsorted(own, budget, "right")) - 1) for own in paid]
+
+    def plan_tuning(self, replicate: int, number: int) -> tuple[RunPlan, Width, list[int]]:
+        """Return the plan of a candidate's tuning runs, the shape of their blocks, and a replicate's tuning seeds."""
         section = self.tuning
         assert section is not None
-        steps = section.steps or self.plan.steps
+        steps = self._tuning_rounds[number]
         if section.criterion == "rounds":
             # rounds to a target are read between two marks, so these are dense where fast methods arrive
             every = max(1, steps // 500), max(1, steps // 10)

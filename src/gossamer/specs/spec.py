@@ -160,8 +160,12 @@ class Spec(Section):
         with errors_at("[network]"):
             digests = digests_of(self.network)
         made_by = *find_own(self.network), *digests
-        network = _build_network(json.dumps(self.network, sort_keys=True), problem.agents, problem.agent_names, made_by)
-        clock, network = self._build_clock(network)
+        clock = self.build_clock()
+        closing = clock if "deadline" in self.network else None  # all else does not depend on the clock
+        given = json.dumps(self.network, sort_keys=True)
+        network = _build_network(given, problem.agents, problem.agent_names, closing, made_by)
+        with errors_at("[clock]"):
+            clock, network = apply_clock(clock, network)
         oracle, run = self._build_oracle(), self.run
         with errors_at("[run]"):
             plan, seeds = plan_run(run.steps, run.every, run.seeds, run.dtype, run.until)
@@ -171,7 +175,9 @@ class Spec(Section):
         ]
         key = {
             "problem": self.problem | {"sha256": getattr(problem, "data_sha256", "")},
-            "network": self.network | ({"sha256": digests} if digests else {}),
+            "network": self.network
+            | ({"sha256": digests} if digests else {})
+            | ({"clock": closing.mark} if closing is not None else {}),
             "oracle": self.oracle.model_dump(),
         }
         own = tuple(dict.fromkeys(find_own([self.problem, self.network, self.oracle.stages, self.algorithm])))
@@ -180,16 +186,16 @@ class Spec(Section):
         setup.check()
         return setup
 
-    def _build_clock(self, network: networks.Network) -> tuple[Clock | None, networks.Network]:
-        """Return the clock, if the spec has one, and the network, which goes by the clock if it is asynchronous."""
+    def build_clock(self) -> Clock | None:
+        """Return the clock, if the spec has one."""
         if self.clock is None:
-            return apply_clock(None, network)
+            return None
         given = self.clock.model_dump()
         for key, registry in CLOCK_TABLES.items():
             if isinstance(given[key], dict):
                 given[key] = build_object(f"[clock] {key}:", "kind", registry, given[key])
         with errors_at("[clock]"):
-            return apply_clock(clock(**given), network)
+            return clock(**given)
 
     def _build_oracle(self) -> Oracle:
         batch = self.oracle.batch
@@ -210,7 +216,8 @@ class Spec(Section):
                 # the rounds and the agents of a schedule are those of the run unless they are given
                 make = SCHEDULES.get(str(value.get("schedule")))
                 known = inspect.signature(make).parameters if make else {}
-                own = {name: one for name, one in (("steps", self.run.steps), ("agents", agents)) if name in known}
+                rounds = [("steps", self.run.steps)] * (self.run.equal == "rounds")  # else methods differ in theirs
+                own = {name: one for name, one in (*rounds, ("agents", agents)) if name in known}
                 options[key] = build_object(f"{where} {key}:", "schedule", SCHEDULES, own | value)
             elif isinstance(value, list) and key != "name":
                 raise InputError(
@@ -237,9 +244,11 @@ def _build_problem(given: str, stamps: tuple[tuple[int, int], ...], own: tuple[A
 
 
 @lru_cache(maxsize=8)
-def _build_network(given: str, agents: int, names: tuple[str, ...] | None, own: tuple[Any, ...]) -> networks.Network:
+def _build_network(
+    given: str, agents: int, names: tuple[str, ...] | None, clock: Clock | None, own: tuple[Any, ...]
+) -> networks.Network:
     with errors_at("[network]"), blame("the network"):
-        return of_table(json.loads(given), agents, names)
+        return of_table(json.loads(given), agents, names, clock)
 
 
 def find_own(tables: Any) -> Iterator[Callable[..., Any]]:

@@ -763,6 +763,11 @@ def network_for(given: Any, size: int) -> "Network":
     from gossamer import networks  # with scipy, which `import gossamer.torch` does without
 
     network = networks.of(given, size, counted="processes")
+    if network.mixer.closes is not None:
+        raise InputError(
+            f"{network.name} closes its rounds by a clock that is a model, but these processes are late or not by "
+            "themselves: run it in the simulator, or leave the deadline out."
+        )
     if network.attack is not None:
         raise InputError(
             f"{network.name} has attackers, whom only the simulator plays: run it there, or let a process spoil its "

@@ -47,6 +47,29 @@ function translucent(color, share) {
   return color + Math.round(255 * share).toString(16).padStart(2, "0");
 }
 
+function startTheme(again) {
+  const button = document.getElementById("theme");
+  button.hidden = false;
+  button.addEventListener("click", () => {
+    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
+    again();
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+}
+
+// plotly is in the page, packed; its script runs because the page's policy names its hash
+async function loadPlotly() {
+  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (letter) => letter.charCodeAt(0));
+  try {
+    const text = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
+    document.head.append(element("script", { textContent: await text }));
+    return true;
+  } catch (error) {
+    for (const plot of document.querySelectorAll(".plot")) plot.textContent = `This browser cannot draw here: ${error.message}`;
+    return false;
+  }
+}
+
 function look() {
   const ink = paint("ink"), line = paint("line"), soft = paint("soft"), page = paint("page"), narrow = innerWidth < 600;
   return {

@@ -1,15 +1,7 @@
 "use strict";
 // Starts the page: plotly, the drawings, the theme, the hints of tables that scroll, and printing.
 (async () => {
-  // plotly is in the page, packed; its script runs because the page's policy names its hash
-  const packed = Uint8Array.from(atob(document.getElementById("plotly").textContent), (letter) => letter.charCodeAt(0));
-  try {
-    const text = new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).text();
-    document.head.append(element("script", { textContent: await text }));
-  } catch (error) {
-    for (const plot of document.querySelectorAll(".plot")) plot.textContent = `This browser cannot draw here: ${error.message}`;
-    return;
-  }
+  if (!(await loadPlotly())) return;
   const studies = JSON.parse(document.getElementById("data").textContent);
   const kinds = { ".curves": curves, ".sensitivity": sensitivity, ".profile": profile, ".tuning": tuning };
   for (const [kind, draw] of Object.entries(kinds)) {
@@ -27,13 +19,7 @@
   }));
   const again = () => redraws.forEach((redraw) => redraw());
 
-  const button = document.getElementById("theme");
-  button.hidden = false;
-  button.addEventListener("click", () => {
-    document.documentElement.dataset.theme = isDark() ? "light" : "dark";
-    again();
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
+  startTheme(again);
 
   // a table that is wider than its place says so
   const hint = (box) => box.classList.toggle("more", box.scrollWidth - box.clientWidth - box.scrollLeft > 2);
