@@ -45,8 +45,8 @@ ABOUT = {
         "‖∇F‖² at the end of runs of 2,000, 8,000 and 32,000 rounds, with methods tuned anew at each horizon. Without "
         "tracking the fixed point depends on the step size. The right panel shows it exactly, by Newton's method on "
         "(I − W)X + η(∇f(X) + e) = 0. A smaller step brings it closer to ‖ē‖² and takes longer. Biased-DMT lies below "
-        "the line because a run passes below ‖ē‖² before it settles there, and tuning for T finds the step that is lowest "
-        "at T. {continued}"
+        "the line because a run passes below ‖ē‖² before it settles there, and tuning for T finds the step that is "
+        "lowest at T. {continued}"
     ),
     "sensitivity": (
         "A step size is stable if it and all steps between it and the best end within 5 % of the way from the start to "
