@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from gossamer.basics.text import json_ready
 from gossamer.core import InputError
 from gossamer.report import figures, page, tables
 from gossamer.results.study import Study, place
@@ -48,9 +49,15 @@ def write_all(
     *,
     drawn: bool = False,
 ) -> None:
-    """Write `verdicts.json`, the report, figures and tables into a directory; see `write` and `write_artifacts`."""
-    text = json.dumps(verdicts, indent=2, ensure_ascii=False) + "\n"
-    tables.write_file(folder / "verdicts.json", text)
+    """Write the verdicts, the report, figures and tables into a directory; see `write` and `write_artifacts`.
+
+    `verdicts.json` has the verdicts on claims, if there are some, `methods.json` those between the methods of each study.
+    """
+    judged = {study.name: found.asdict() if (found := page.judge_study(study)) else None for study in studies}
+    for name, given in (("verdicts", verdicts), ("methods", judged)):
+        if given:
+            text = json.dumps(json_ready(given), indent=2, ensure_ascii=False) + "\n"
+            tables.write_file(folder / f"{name}.json", text)
     write(studies, verdicts, folder / "report.html", title, how_to_repeat, about)
     write_artifacts(studies, folder, drawn=drawn)
 
