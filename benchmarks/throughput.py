@@ -63,7 +63,7 @@ def single(quick: bool) -> Contest:
     seconds = take_turns(turns, repetitions)
     fastest = _fastest(seconds, LOOPS)
     aims = [
-        *_against(fastest, seconds, "a single run, times as fast as the fastest loop by hand", 1.5, 2),
+        *_against(fastest, seconds, "a single run, times as fast as NumPy's or SciPy's fastest loop", 1.5, 2),
         Aim("the same, its time over that of the kernel by hand", _ratio(seconds, NATIVE, KERNEL), 1.25, least=False),
     ]
     return _contest("a single run", "rounds", seconds, rounds, fastest, aims, apart)

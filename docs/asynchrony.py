@@ -200,7 +200,7 @@ def page(cases: dict[str, dict[str, Ran]], exactness: Any, overtaking: Any, stea
     for name in ("AGENTS", "DIM", "FACTOR", "HORIZON", "SEEDS"):
         text = text.replace(name, f"{globals()[name]:g}")
     text = text.replace("LOWEST", f"{ETAS[0]:g}").replace("HIGHEST", f"{ETAS[1]:g}")
-    picture = drawing.picture("error against seconds", "assets/asynchrony/error.png", ".wide")
+    picture = drawing.picture("error against seconds", "assets/asynchrony/error.png")
     text += f"\n{picture}\n"
     text += (
         f"\nSeconds until the error stays at a {1 / TARGET:,.0f}th of that of the start, or else the final error:\n\n"

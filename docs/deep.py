@@ -48,7 +48,7 @@ def page(study: Study) -> str:
     )
     ends = study.summary().layout()
     text += f"\n## At the end\n\n{table(list(ends.head), [tuple(row) for row in ends.rows])}\n"
-    text += "".join(f"![{what}](assets/deep/{metric}.png){{ width=450 }}\n" for metric, what in SHOWN.items())
+    text += "".join(f"![{what}](assets/deep/{metric}.png)\n" for metric, what in SHOWN.items())
     text += f"\n## Against the first\n\n{against(study)}"
     text += f"\n## How they were tuned\n\n{tuned(study)}"
     again = repeated({"": study}).replace("$ make reproduce\n$ make findings\n", "$ make deep\n")

@@ -24,11 +24,10 @@ def save(figure: Figure, file: Path) -> None:
     figures.save(figure, file.with_name(f"{file.stem}-dark{file.suffix}"))
 
 
-def picture(alt: str, file: str, options: str) -> str:
-    """Return the Markdown of a figure in both forms, of which the theme shows one."""
+def picture(alt: str, file: str) -> str:
+    """Return the Markdown of a figure in both forms, of which the theme shows one, here and on a forge."""
     stem, _, suffix = file.rpartition(".")
-    dark = f"![{alt}]({stem}-dark.{suffix}#only-dark){{ {options} }}"
-    return f"![{alt}]({file}#only-light){{ {options} }} {dark}"
+    return f"![{alt}]({file}#gh-light-mode-only) ![{alt}]({stem}-dark.{suffix}#gh-dark-mode-only)"
 
 
 def _darken(figure: Figure) -> None:

@@ -1,8 +1,9 @@
 """Write into the pages what the code knows: tables, numbers, and parts of examples. ``make pages`` runs it.
 
 It writes between ``<!-- fill: NAME -->`` and ``<!-- end -->``: a table of ``TABLES``, a number of ``NUMBERS``, or a
-part of an example where NAME is ``examples/FILE.py:PART``. The marks are comments, so that a page reads the same built
-and unbuilt. ``tests/test_docs.py`` fails where a page is not up to date.
+part of an example where NAME is ``examples/FILE.py:PART``. Between ``<!-- built: ::: NAME -->`` and ``<!-- /built -->``
+it writes the first sentence of NAME's docstring; the built page has all of it (``docs/hooks/forge.py``). The marks are
+comments, which a forge does not show. ``tests/test_docs.py`` fails where a page is not up to date.
 """
 
 import functools
@@ -18,6 +19,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import griffe
 import numpy as np
 import typer
 import yaml
@@ -42,6 +44,7 @@ from gossamer.theory.theorem import Form
 ROOT = Path(__file__).parents[1]
 PAGES = [*sorted(ROOT.glob("docs/**/*.md")), ROOT / "README.md", ROOT / "paper" / "paper.md"]
 MARK = re.compile(r"<!-- fill: (\S+) -->(.*?)<!-- end -->", re.DOTALL)
+DOCUMENTED = re.compile(r"(<!-- built: ::: gossamer\.(\S+)(.*?)-->)(.*?)<!-- /built -->", re.DOTALL)
 GRID, PLAIN = ROOT / "tests" / "theory" / "theory_grid.py", ROOT / "tests" / "plain.py"
 FORMS: tuple[Form, ...] = ("printed", "repaired")
 
@@ -62,6 +65,7 @@ def write(page: Path, old: str, new: str) -> None:
 
 def fill(text: str) -> str:
     """Return the text of a page with everything between its marks up to date."""
+    text = DOCUMENTED.sub(lambda found: f"{found[1]}\n{documented(found[2], found[3])}\n<!-- /built -->", text)
     return MARK.sub(lambda found: f"<!-- fill: {found[1]} -->{content(found[1])}<!-- end -->", text)
 
 
@@ -80,6 +84,45 @@ def content(name: str) -> str:
     return f"\n\n```py\n{code.strip()}\n```\n\n"
 
 
+@functools.cache
+def package() -> griffe.Module:
+    """The package as it is written; nothing of it is imported."""
+    found = griffe.load("gossamer", search_paths=[str(ROOT / "src")])
+    assert isinstance(found, griffe.Module)
+    return found
+
+
+def documented(path: str, options: str) -> str:
+    """Return how a name is called, and the first sentence of its docstring; of a module, those of its members."""
+    found = package()[path]
+    members = (yaml.safe_load(options) or {}).get("options", {}).get("members") or []
+    if found.is_module:
+        public = [name for name, one in found.members.items() if one.is_public and not one.is_alias and one.docstring]
+        own = [f"{path}.{name}" for name in members or public if not package()[f"{path}.{name}"].is_module]
+        return "\n\n".join(map(_documented, [path] * (not members) + own))
+    more = f" It has {_codes(members)}." if members else ""
+    return _documented(path) + more
+
+
+def _documented(path: str) -> str:
+    found, name = package()[path], path.rpartition(".")[2]
+    takes = ", ".join(one.name for one in found.parameters if one.name != "self") if found.is_function else None
+    told = " ".join(found.docstring.value.split("\n\n")[0].split()) if found.docstring else ""
+    sentence = re.match(r".*?\.(?=\s|$)", told)
+    called = f"{_place(found, name)}({takes})" if takes is not None else _place(found, name)
+    return f"`{called}`: {sentence[0] if sentence else told}"
+
+
+def _place(found: griffe.Object | griffe.Alias, name: str) -> str:
+    """Return the shortest path by which a user reaches an object."""
+    whole = found.canonical_path
+    same = (whole, whole.removesuffix(f".{name}"))  # `clock` is also the name of its module
+    for place, prefix in ((package(), "gs"), *((one, f"gs.{key}") for key, one in package().modules.items())):
+        if name in place.members and place.members[name].canonical_path in same:
+            return f"{prefix}.{name}".replace("gs.torch", "gossamer.torch")
+    return whole
+
+
 def llms() -> str:
     """The pages of the documentation, each with its first sentence, as llmstxt.org describes such a list."""
     settings = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
@@ -95,7 +138,7 @@ def llms() -> str:
 
 def _listed(entry: dict[str, str]) -> str:
     ((title, page),) = entry.items()
-    text = re.sub(r"<!--.*?-->|--8<--.*", "", (ROOT / "docs" / page).read_text(encoding="utf-8"), flags=re.DOTALL)
+    text = re.sub(r"<!--.*?-->", "", (ROOT / "docs" / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     prose = (" ".join(part.split()) for part in text.split("\n\n") if re.match(r"[A-Z`]", part))
     sentence = re.match(r".*?[.:](?=\s|$)", next(prose, ""))
     about = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", sentence[0]).rstrip(".:") if sentence else ""
@@ -151,16 +194,21 @@ def algorithms() -> str:
 
 
 def ranges() -> str:
-    """The hyper-parameters of all algorithms, by their range."""
-    found: dict[str, dict[str, None]] = {}
-    for kind in ALGORITHMS.values():
+    """The hyper-parameters of all algorithms, by their range; a name that some give another range, with them."""
+    users: dict[str, dict[str, list[str]]] = {}
+    for name, kind in ALGORITHMS.items():
         for key, allowed in hyperparameters(kind).items():
-            found.setdefault(str(allowed), {})[key] = None
-    return _table(["range", "hyper-parameters"], [(allowed, _codes(list(keys))) for allowed, keys in found.items()])
+            users.setdefault(key, {}).setdefault(str(allowed), []).append(name)
+    found: dict[str, list[str]] = {}
+    for key, ranges in users.items():
+        most = max(ranges, key=lambda allowed: len(ranges[allowed]))
+        for allowed, names in ranges.items():
+            found.setdefault(allowed, []).append(f"`{key}`" + f" of {_codes(names)}" * (allowed != most))
+    return _table(["range", "hyper-parameters"], [(allowed, ", ".join(keys)) for allowed, keys in found.items()])
 
 
 def equations() -> str:
-    """Write a section for each algorithm: the docstring of its module, and its name in Python."""
+    """Write a section for each algorithm: its name in Python, and the docstring of its module."""
     return "\n\n".join(_section(name, kind) for name, kind in ALGORITHMS.items())
 
 
@@ -288,6 +336,18 @@ def judged() -> list[str]:
     """The verdicts on the paper's own claims, of the run that the documentation shows."""
     rows = json.loads((ROOT / "docs" / "assets" / "reproduction" / "verdicts.json").read_text(encoding="utf-8"))
     return [row["verdict"] for row in rows if row["section"] != OWN]
+
+
+def speed(contest: str, who: str) -> Callable[[], str]:
+    """Return the median that the page of performance, which a run of the benchmarks wrote, has for a contestant."""
+
+    def found() -> str:
+        page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+        row = re.search(rf"^\| {contest} \|.*?^\| {who} \| ([\d,]+) ", page, re.MULTILINE | re.DOTALL)
+        assert row, f"docs/performance.md has no {who!r} under {contest!r}"
+        return row[1]
+
+    return found
 
 
 def corollary() -> str:
@@ -502,11 +562,9 @@ def _round(kind: type, count: int) -> Cost:
 
 
 def _section(name: str, kind: type) -> str:
-    return (
-        f"## {name}\n\n`gs.{kind.__name__}({', '.join(_takes(kind))})`\n\n"
-        f"::: {kind.__module__}\n"
-        "    options: { members: false, show_root_heading: false }"
-    )
+    """Write a heading, the name in Python, and the docstring with each equation on one line, as a forge needs it."""
+    text = re.sub(r"(\$\$?)([^$]+)\1", lambda found: " ".join(found[0].split()), inspect.cleandoc(_module_doc(kind)))
+    return f"## {name}\n\n`gs.{kind.__name__}({', '.join(_takes(kind))})`\n\n{text}"
 
 
 def _table(head: list[str], rows: list) -> str:
@@ -544,7 +602,15 @@ TABLES = {
         *(compressors, aggregators, schedules, commands, exits, corollary, local, feedback),
     )
 }
+CONTESTS = {"one": "A single run", "many": "32 settings at once"}
+CONTESTANTS = {"gossamer": "Gossamer", "native": "Gossamer, native", "numba": "Numba, by hand", "scipy": "SciPy"}
 NUMBERS: dict[str, Callable[[], str]] = {
+    **{
+        f"bench.{contest}.{who}": speed(title, name)
+        for contest, title in CONTESTS.items()
+        for who, name in CONTESTANTS.items()
+        if (contest, who) != ("many", "numba")  # a kernel for one setting
+    },
     "algorithms.count": lambda: str(len(ALGORITHMS)),
     "claims.paper": lambda: str(len(judged())),
     "claims.paper.hold": lambda: str(judged().count("holds")),

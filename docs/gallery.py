@@ -214,12 +214,13 @@ options shown, if any; `gossamer init --example NAME` copies it with its data. A
 more. Step sizes are stable, and tuned only where the spec has a `[tuning]`: these are illustrations, not contests.
 
 <div class="gallery" markdown>
+
 {tiles}
+
 </div>
 """
 
-TILE = """{picture} **{title}.** {caption}. `{command}`
-{{ #{name} }}"""
+TILE = """{picture} **{title}.** {caption}. `{command}`"""
 
 
 def main(names: list[str]) -> None:
@@ -236,10 +237,10 @@ def main(names: list[str]) -> None:
             drawing.save(last.plot(metric, x).figure, FIGURES / f"{name}.png")
             drawing.save(drawn_small(last, metric, x), FIGURES / f"{name}-small.png")
             print(name, flush=True)
-        small = drawing.picture(title, f"assets/gallery/{name}-small.png", "loading=lazy")
+        small = drawing.picture(title, f"assets/gallery/{name}-small.png")
         picture = f"[{small}](assets/gallery/{name}.png)"
         command = f"{name} {more}".strip()
-        tiles.append(TILE.format(name=name, title=title, picture=picture, caption=caption, command=command))
+        tiles.append(TILE.format(title=title, picture=picture, caption=caption, command=command))
     PAGE.write_text(HEAD.format(tiles="\n\n".join(tiles)), encoding="utf-8")
 
 

@@ -145,7 +145,7 @@ def page(found: dict[str, Any]) -> str:
         budget=len(facts["rates"]),
         seeds=len(facts["seeds"]),
     )
-    picture = drawing.picture("loss against bytes and time", "assets/language/loss.png", ".wide")
+    picture = drawing.picture("loss against bytes and time", "assets/language/loss.png")
     text += f"\n{picture}\n"
     text += f"\n## At the end\n\n{in_words(curves)}\n{ends(curves)}"
     text += (

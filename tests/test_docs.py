@@ -147,11 +147,33 @@ def test_pages_have_no_gaps(fill):
         found = fill["MARK"].findall(text)
         assert not re.search(r"\{\{|<!-- (table|fill): \S+ -->\s*<!-- end -->", text), page
         assert text.count("<!-- fill: ") == text.count("<!-- end -->") == len(found), page
-        assert not re.search(r"^<!-- fill: \S+ -->[^\n]", text, re.MULTILINE), f"{page}: a line begins with a number"
+        assert not re.search(r"^ *<!-- fill: \S+ -->[^\n]", text, re.MULTILINE), f"{page}: a line begins with a number"
         named |= {name for name, _ in found if "/" not in name}
     assert named == {*fill["TABLES"], *fill["NUMBERS"]}
     with pytest.raises(ValueError, match=r"there is no 'ring21\.A3' to fill in; docs/fill\.py has .* ring20\.A3"):
         fill["fill"]("<!-- fill: ring21.A3 --> <!-- end -->")
+
+
+CODE = re.compile(r"^ *```.*?^ *```$|<!--.*?-->|\$\$?(?:[^$\n]|\n(?!\n))+\$\$?|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+LITERAL = {
+    "a page's attributes": r"\{[:.#]? ?[.#]?[\w-]+(?:=\S*)? \}",
+    "a docstring or a file in its place": r"^(?::::|--8<--|;--8<--)",
+    "a box or a tab": r"^(?:!!!|\?\?\?\+?|===) ",
+    "Markdown that HTML swallows": r"^</?(?:div|details)[^>]*>\n[^\n<]",
+    "a figure in two forms, both of which show": r"#only-(?:light|dark)",
+    "a link of the built site alone": r"\]\[[\w.]*\]",
+}
+"""What a forge shows as it is written, by what it would be in the built page."""
+
+
+def test_pages_read_unbuilt_too(fill):
+    """Nothing that the built documentation alone understands is left on a page outside code and comments."""
+    left = []
+    for page in [*fill["PAGES"], *map(ROOT.joinpath, ("CONTRIBUTING.md", "CHANGELOG.md"))]:
+        text = CODE.sub("", page.read_text("utf-8"))
+        for what, pattern in LITERAL.items():
+            left += [f"{page.name}: {what}: {found[0]}" for found in re.finditer(pattern, text, re.MULTILINE)]
+    assert left == []
 
 
 @pytest.mark.parametrize(

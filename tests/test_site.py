@@ -4,6 +4,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,3 +64,14 @@ def test_every_kind_of_fault_is_found_and_a_good_page_has_none(tmp_path):
 )
 def test_equations_side_by_side_may_go_below_one_another(latex, display, made):
     assert runpy.run_path(str(ROOT / "docs/hooks/math.py"))["parts"](latex, display) == made
+
+
+def test_a_built_page_has_more_than_one_on_a_forge():
+    """Whole docstrings in place of their first sentences, and pictures by their size, loaded late."""
+    hook = runpy.run_path(str(ROOT / "docs/hooks/forge.py"))
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="howto/choose.md"))
+    text = "A\n\n<!-- built: ::: x.y\n    options: { members: false } -->\nShort.\n<!-- /built -->\n\nB"
+    assert hook["on_page_markdown"](text, page, {}, None) == "A\n\n::: x.y\n    options: { members: false }\n\nB"
+    picture = '<img alt="a" src="../assets/reproduction/horizon.png#gh-light-mode-only" />'
+    made = hook["on_page_content"](picture, page, {"docs_dir": str(ROOT / "docs")}, None)
+    assert made == picture.replace(" />", ' class="wide" loading="lazy" />')

@@ -61,13 +61,21 @@ def test_categories_are_text(tmp_path):
     [
         ({}, {"label": "lable"}, "has no column 'lable': did you mean 'label'"),
         ({}, {"holder": "sites"}, "has no column 'sites': did you mean 'site'"),
-        ({}, {}, "column 'site', row 1: 'b' is not a number. Remove the column"),
-        ({"dose": ["1", "2", "high"]}, {"holder": "site"}, "column 'dose', row 3: 'high' is not a number"),
-        ({"dose": ["1", "NA", "3"]}, {"holder": "site"}, "row 2: 'NA' is not a number. .* If .* a missing value, drop"),
-        ({"dose": [1.0, None, 2.0]}, {"holder": "site"}, r"'dose', row 2: the value is missing \(1 in all\). Drop"),
-        ({"dose": [1.0, 2.0, float("nan")]}, {"holder": "site"}, "column 'dose', row 3: nan is not finite"),
-        ({"label": [None, 1, None]}, {"holder": "site"}, r"'label', row 1: the value is missing \(2 in all\)"),
-        ({"site": ["a", None, "b"]}, {"holder": "site"}, "'site', row 2: the value is missing"),
+        ({}, {}, "column 'site', (row 1|line 2): 'b' is not a number. Remove the column"),
+        ({"dose": ["1", "2", "high"]}, {"holder": "site"}, "column 'dose', (row 3|line 4): 'high' is not a number"),
+        (
+            {"dose": ["1", "NA", "3"]},
+            {"holder": "site"},
+            "(row 2|line 3): 'NA' is not a number. .* If .* a missing value, drop",
+        ),
+        (
+            {"dose": [1.0, None, 2.0]},
+            {"holder": "site"},
+            r"'dose', (row 2|line 3): the value is missing \(1 in all\). Drop",
+        ),
+        ({"dose": [1.0, 2.0, float("nan")]}, {"holder": "site"}, "column 'dose', (row 3|line 4): nan is not finite"),
+        ({"label": [None, 1, None]}, {"holder": "site"}, r"'label', (row 1|line 2): the value is missing \(2 in all\)"),
+        ({"site": ["a", None, "b"]}, {"holder": "site"}, "'site', (row 2|line 3): the value is missing"),
         ({"label ": [1, 1, 1]}, {"holder": "site"}, "has the columns 'label' and 'label ', likely the same twice"),
         ({"dose": [1, 0, 1]}, {"holder": "site"}, "column 'dose' equals the label 'label' in all 3 rows, .* Drop it"),
         ({"dose ": [1, 2, 3]}, {"holder": "site"}, "has the columns 'dose' and 'dose ', likely .* needs a name of its"),
@@ -92,7 +100,7 @@ def test_types_that_are_no_numbers(tmp_path):
 def test_one_late_word_in_a_long_column_is_found(tmp_path):
     path = tmp_path / "long.csv"
     path.write_text("x,label\n" + "1,0\n" * 5000 + "oops,1\n")
-    with pytest.raises(InputError, match="column 'x', row 5001: 'oops' is not a number"):
+    with pytest.raises(InputError, match="column 'x', line 5002: 'oops' is not a number"):
         read_table(path)
 
 
@@ -105,7 +113,15 @@ def test_one_late_word_in_a_long_column_is_found(tmp_path):
         ("t.csv", "x,label,label\n1,0,1\n", "has the columns 'label' and 'label_duplicated_0', likely the same twice"),
         ("t.csv", "x,label, x\n1,0,1\n", "has the columns 'x' and ' x', likely the same twice"),
         ("t.csv", "label,,\n1,0,1\n", "has the columns '' and '_duplicated_0'"),
-        ("t.csv", "x,label\n1,2\n1,2,3\n", "row 2: there are 3 values, but the header names 2 columns"),
+        ("t.csv", "x,label\n1,2\n1,2,3\n", "line 3: there are 3 values, but the header names 2 columns"),
+        ("t.csv", 'x,label\n"1\n\n",2\noops,3\n', "column 'x', line 2: "),
+        ("t.csv", 'x,y,label\n1,"a\nb",0\n,"c",1\n', "column 'x', line 4: the value is missing"),
+        (
+            "t.csv",
+            "x;label\n1;0\n",
+            r"no column 'label': its columns seem to be separated by ';': separate them by com",
+        ),
+        ("t.csv", "x;label\n1,5;0\n", r"line 2: there are 2 values, .* 1 columns. Its columns seem to be .* by ';'"),
         ("t.parquet", "junk", "cannot be read as parquet"),
     ],
 )

@@ -31,7 +31,7 @@ from gossamer.experiments.recommend import (
     rank,
     recommend,
 )
-from gossamer.results.recommendation import Recommendation
+from gossamer.results.recommendation import Recommendation, format_apart
 from gossamer.results.store import NullStore
 from gossamer.specs.setup import Candidate
 from gossamer.specs.spec import Spec
@@ -72,7 +72,7 @@ def found(tmp_path_factory):
 
 
 def recommended(answer):
-    return answer.keep or answer.ranking[0]
+    return answer.answer
 
 
 def test_a_search_ranks_with_intervals_and_its_answer_is_a_spec_that_runs(found):
@@ -323,7 +323,7 @@ def test_scores_of_several_seeds_are_those_of_the_worst_kind():
     assert compare([Score(0, 1.0)] * 3, [Score(0, 1.0)] * 3, 0.0, 0.01, 2).verdict == "tie"
 
 
-def made_up(*verdicts, simplest=None):
+def made_up(*verdicts, simplest=None, answer=0):
     rows = [
         {"method": f"m{k}", "graph": "ring", "setting": "eta=1", "value": 1.0, "low": 0.9, "high": 1.1, "between": None}
         | {"verdict": one, "reached": 5, "seeds": 5, "rounds": 10, "seconds": 1.0, "bytes": 1e6}
@@ -331,14 +331,14 @@ def made_up(*verdicts, simplest=None):
         for k, one in enumerate(verdicts)
     ]
     for k, row in enumerate(rows):
-        row["simplest"] = k == simplest
+        row |= {"simplest": k == simplest, "answer": k == answer}
     curves = {
         "quick": {"mean": [9.0, 2.0], "seconds": [0.0, 1.0], "bytes": [0.0, 5.0]},
         "small": {"mean": [9.0, 2.0], "seconds": [0.0, 3.0], "bytes": [0.0, 1.0]},
         "neither": {"mean": [9.0, 2.5], "seconds": [0.0, 2.0], "bytes": [0.0, 5.0]},
     }
     dropped = [{"what": "m9", "stage": "methods", "why": "it diverged"}]
-    return Recommendation("x", "1 %", "loss", None, "c", rows, dropped, curves, (35, 35), ["More."], "", 1.0)
+    return Recommendation("x", "1 %", 0.01, "loss", None, "c", rows, dropped, curves, (35, 35), ["More."], "", 1.0)
 
 
 def test_a_target_is_scored_by_what_was_paid_until_the_criterion_stays_there():
@@ -408,7 +408,7 @@ def test_ties_and_what_is_undecided_are_said():
 
 
 def test_the_simplest_method_is_kept_where_nothing_is_better_by_what_matters():
-    kept = made_up("first", "tie", "worse", simplest=1)
+    kept = made_up("first", "tie", "worse", simplest=1, answer=1)
     assert kept.verdict.startswith(
         "Keep m1 on ring, the simplest method, with eta=1: nothing is better by what matters"
     )
@@ -416,6 +416,64 @@ def test_the_simplest_method_is_kept_where_nothing_is_better_by_what_matters():
     assert made_up("first", "worse", simplest=0).verdict.startswith("Keep m0 on ring")
     for verdict in ("worse", "undecided", "diverged"):
         assert made_up("first", verdict, simplest=1).verdict.startswith("Run m0 on ring")
+
+
+def test_of_methods_that_tie_the_simplest_is_the_answer_and_one_that_waits_before_its_asynchronous_form(monkeypatch):
+    """The asynchronous form is first in the mean, and nothing that matters lies between it and the plain one."""
+
+    def run_finals(_, finalists):
+        finalists.sort(key=lambda one: (one.algorithm["name"] != "biased-dmt", "asynchronous" not in one.graph))
+        apart = {"biased-dmt on ring": Difference(0.029, -0.018, 0.076, "tie")}
+        first = Difference(0.0, 0.0, 0.0, "first")
+        worse = Difference(0.5, 0.4, 0.6, "worse")
+        for one in finalists:
+            one.become_finalist(Goal.of(Spec.of(GIVEN), seconds=9.0), (0,))
+            one.by_seed[0] = Score(0, 1.0)
+            one.runs[0] = Row(np.arange(2), {"loss": np.array([2.0, 1.0])}, -1, 1.0, np.zeros((4, 2)), None)
+        return [(apart.get(one.name, first if k == 0 else worse), one) for k, one in enumerate(finalists)]
+
+    def run_stage(finals, stage, contenders):
+        for one in contenders:
+            one.scores, one.settings = [Score(0, 1.0)], [{"eta": 0.1} | dict.fromkeys(one.candidate.open, 0.1)]
+        order = {name: k for k, name in enumerate(("biased-dmt on ring, asynchronous", "biased-dmt on ring"))}
+        return sorted(contenders, key=lambda one: order.get(one.name, 9))
+
+    monkeypatch.setattr(Search, "run_finals", run_finals)
+    monkeypatch.setattr(Search, "_run_stage", run_stage)
+    given = Spec.of(GIVEN)
+    goal, clocked = Goal.of(given, seconds=9.0), add_clock(given)
+    found = Search(clocked, goal, NullStore(), methods=["biased-dmt", "d-psgd"], graphs=["ring"]).run()
+    assert found.ranking[0]["graph"] == "ring, asynchronous"
+    assert found.verdict.startswith("Run biased-dmt on ring, the simplest of those that tie, with eta=0.1")
+    assert "asynchronous" not in tomllib.loads(found.winner)["network"]
+
+
+@pytest.mark.parametrize(
+    ("tuning", "asked", "sought", "source"),
+    [
+        (None, None, "loss", "unless --criterion says otherwise"),
+        ({"criterion": "grad_norm_sq"}, None, "grad_norm_sq", "the spec's [tuning] has grad_norm_sq"),
+        ({"criterion": "grad_norm_sq"}, "loss", "loss", "as asked"),
+        ({"criterion": "rounds", "target": 1.0}, None, "loss", "the spec's [tuning] has rounds"),
+    ],
+)
+def test_the_criterion_is_that_of_the_spec_unless_another_is_asked_for(tuning, asked, sought, source):
+    given = Spec.of(GIVEN | ({"tuning": {"eta": [0.01, 1.0]} | tuning} if tuning else {}))
+    goal = Goal.of(given, seconds=9.0, criterion=asked)
+    assert (goal.criterion, goal.source) == (sought, source)
+    assert f"the lowest {sought} in 9 s" in goal.sought
+    said: list[str] = []
+    search = Search(add_clock(given), goal, NullStore(), methods=["d-psgd"], graphs=["ring"], say=said.append)
+    assert f"criterion: {sought} ({source})" in search._describe(search.enter())
+
+
+def test_a_difference_has_digits_enough_to_show_its_verdict():
+    """An interval that ends at 10.3 % where 10 % matters is not printed as one that ends at 10 %."""
+    row = {"worse_by": 0.063, "worse_low": 0.022, "worse_high": 0.103}
+    assert format_apart(row, 0.1) == "6.3 % [2.2, 10.3]"
+    assert format_apart(row, 0.2) == "6.3 % [2.2, 10]"
+    assert format_apart(row | {"worse_high": 1.23}, 0.1) == "6.3 % [2.2, 120]"
+    assert format_apart(row | {"worse_low": 0.0100004, "worse_high": 1.23}, 0.01) == "6.3 % [1.00004, 123]"
 
 
 def test_what_more_would_buy_is_said():
@@ -433,7 +491,15 @@ def test_what_more_would_buy_is_said():
     other = (Difference(0.015, 0.005, 0.025, "undecided"), Made([10.0, 1.0, 0.0]))
     seeds, budget = advise(goal, [first, other])
     assert seeds == "About 20 seeds would decide on dsgt on ring."  # the interval must be half as wide
-    assert budget == "The second half of the budget brought 10 %: more budget would still buy something."
+    assert budget == (
+        "The second half of the budget lowered loss by 10 % of the way from the start to the end: more budget would "
+        "still buy something."
+    )
+    by_gradient = Goal.of(Spec.of(GIVEN), seconds=10.0, criterion="grad_norm_sq")
+    assert (
+        "lowered grad_norm_sq by 120 % of its value at the end"
+        in advise(by_gradient, [(first[0], Made([10.0, 2.2, 1.0]))])[0]
+    )
     assert "would buy little" in advise(goal, [(first[0], Made([10.0, 0.001, 0.0]))])[0]
 
 

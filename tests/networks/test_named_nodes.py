@@ -179,7 +179,7 @@ def test_numbers_that_count_from_one_are_names_where_the_data_say_so(tmp_path):
         networks.from_file(path)
 
 
-OTHER = "In the graph but not in the data: {}; in the data but not in the graph: {}. Call the nodes as"
+OTHER = "In the graph but not in the data: {}; in the data but not in the graph: {}. "
 
 
 @pytest.mark.parametrize(
@@ -196,6 +196,13 @@ def test_other_names_are_refused_with_both_lists(graph, names, extra, missing):
     with pytest.raises(InputError) as told:
         networks.of(graph, len(names), names=names)
     assert OTHER.format(extra, missing) in str(told.value)
+
+
+def test_a_name_that_is_almost_one_of_the_graph_is_asked_about_and_neither_side_is_blamed():
+    """A typo in one row of the data makes an agent more."""
+    with pytest.raises(InputError) as told:
+        networks.of(nx.path_graph(["Oslo", "Bergen"]), 3, names=("Bergen", "Oslo", "oslo"))
+    assert "'oslo' in the data: did you mean 'Oslo'? Use one name for each: mend the data, or the" in str(told.value)
 
 
 def test_a_run_with_other_names_writes_nothing(tmp_path):

@@ -182,6 +182,3 @@ def test_what_else_is_refused():
         networks.asynchronous(network)
     with pytest.raises(InputError, match=r"deadline must be a table of clock, seconds, bytes, rounds, but is 0.3"):
         networks.make("ring", N, deadline=0.3)
-    torch_optimizer = pytest.importorskip("gossamer.torch.optimizer")
-    with pytest.raises(InputError, match="closes its rounds by a clock that is a model"):
-        torch_optimizer.network_for(network, N)

@@ -24,6 +24,7 @@ from gossamer.oracles import (
     top_k,
     zeroth_order,
 )
+from gossamer.oracles.constants import square_error
 from tests.oracles.sites import DIM, FLAT, POINTS, PROBLEM
 from tests.table import table
 
@@ -71,11 +72,12 @@ assert SMOOTH is not None
         # compositions
         (exact() | NOISE | top_k(1), 0.75, 0.75, None),
         (minibatch(2) | top_k(1), 0.75, None, None),
-        (exact() | top_k(1) | additive_bias(0.5), 1.5, 2, 0),
+        (exact() | top_k(1) | additive_bias(0.5), 0.875, 7, 0),
+        (exact() | top_k(2) | additive_bias(0.5), 0.75, 3, 0),
         (exact() | relative_bias(0.05) | additive_bias(0.5), 1 / 256, 1 + 1 / (400 / 256 - 1), 0),
         (exact() | relative_bias(0.02) | additive_bias(0.5), 2 * 0.0004, 2, 0),
         (exact() | relative_bias(0.5) | relative_bias(0.5), (0.5 + 1.5 * 0.5) ** 2, 0, 0),
-        (exact() | additive_bias(0.5) | top_k(1), 2 * 0.75, 2 * (1 + math.sqrt(0.75)) ** 2, 0),
+        (exact() | additive_bias(0.5) | top_k(1), 0.875, 7 * (1 + math.sqrt(0.75)) ** 2, 0),
         (exact() | additive_bias(0.5) | qsgd(2), 0, 1, None),
         (exact() | custom(lambda g, x, site: g) | top_k(1), None, None, None),
     ],
@@ -84,7 +86,28 @@ def test_stated_constants(oracle, relative, absolute, variance):
     bounds = oracle.constants(PROBLEM)
     for name, wanted in (("relative", relative), ("absolute", absolute), ("variance", variance)):
         assert getattr(bounds, name) == (wanted if wanted is None else pytest.approx(wanted)), name
-    assert bool(bounds.note) == (None in (relative, absolute, variance))
+    why = None in (relative, absolute, variance) or "the same way" in bounds.note
+    assert bool(bounds.note) == why
+
+
+def test_notes_say_what_is_kept_and_why_a_constant_is_larger_than_that_of_a_stage():
+    """Half of 5 coordinates is 2 of them, and M_f = 3/5 is 4/5 with a constant error behind it."""
+    problem = gs.problems.quadratic(np.eye(5), np.zeros((2, 5)))
+    bounds = (exact() | top_k(share=0.5) | additive_bias(0.1, 0.1)).constants(problem)
+    assert bounds.relative == pytest.approx(0.8)
+    assert "TopK with share = 0.5 keeps 2 of 5 coordinates." in bounds.note
+    assert "M_f is 0.8, above the 0.6 of the stages before" in bounds.note
+    assert "σ_f² grows with the largest ‖e_i‖²" in bounds.note
+
+
+@pytest.mark.parametrize("slope", [0.01, 0.05, 0.5, 0.6, 0.9, 0.99, 1.0, 2.0])
+def test_two_errors_together_stay_below_their_common_constants(slope):
+    """(a‖g‖ + b)² ≤ M_f ‖g‖² + σ_f² for all ‖g‖, with M_f below 1 if a² is."""
+    sizes = np.geomspace(1e-3, 1e3, 1_000)
+    for level in (0.1, 1.0, 10.0):
+        relative, absolute = square_error(slope, level)
+        assert ((slope * sizes + level) ** 2 <= (relative * sizes**2 + absolute) * (1 + 1e-12)).all()
+        assert (relative < 1) == (slope < 1)
 
 
 def test_notes_say_why_there_is_no_bound():

@@ -223,3 +223,14 @@ def test_refuses_test_labels_that_were_never_trained():
 def test_refuses_points_of_another_shape(shape):
     with pytest.raises(gs.InputError, match=r"a point of this problem has shape \(5,\), but x has shape"):
         unequal().loss(np.zeros(shape))
+
+
+def test_classes_keep_the_names_of_their_labels(tmp_path):
+    """Targets are −1 and 1, and a reader sees the words of the file."""
+    (tmp_path / "t.csv").write_text("x,y,status\n1,2,ill\n2,0,healthy\n3,1,ill\n0,1,healthy\n")
+    problem = gs.problems.logistic(tmp_path / "t.csv", agents=2, label="status")
+    assert problem.class_names == ("healthy", "ill")
+    assert sorted({int(one) for one in problem.own_targets(0)} | {int(one) for one in problem.own_targets(1)}) == [
+        -1,
+        1,
+    ]

@@ -56,16 +56,16 @@ def test_a_style_sets_the_width(result, style):
 
 def test_a_figure_has_proper_names_units_markers_and_its_legend_off_the_data(result, tmp_path):
     axes = result.plot("loss", "bytes")
-    assert axes.get_xlabel() == "MB sent by an agent"
+    assert axes.get_xlabel() == "kB sent by an agent"
     lines = {line.get_label(): line for line in axes.get_lines() if not line.get_label().startswith("_")}
     *curves, mark = lines
-    assert curves == ["Biased-DMT", "DSGT", "D-PSGD, combine then adapt (3 of 3 diverged)"]
+    assert curves == ["Biased-DMT", "DSGT", "D-PSGD (3 of 3 diverged)"]
     assert mark == "curve ends: all seeds diverged"
     ends = [line for line in axes.get_lines() if line.get_marker() == "x" and len(line.get_xdata())]
     assert [line.get_color() for line in ends] == [lines[curves[2]].get_color()], "the mark at the end of that curve"
     lines = {name: lines[name] for name in curves}
     paid = result.of("dsgt")["bytes_sent"].max()
-    assert lines["DSGT"].get_xdata()[-1] == pytest.approx(paid / 1e6)
+    assert lines["DSGT"].get_xdata()[-1] == pytest.approx(paid / 1e3)
     looks = [(line.get_color(), line.get_linestyle(), line.get_marker()) for line in lines.values()]
     assert all(len({look[k] for look in looks}) == 3 for k in range(3)), "each tells the methods apart alone"
     figure = axes.figure

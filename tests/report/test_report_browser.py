@@ -11,7 +11,7 @@ from gossamer import report
 from tests.report import made_up
 from tests.seldom import seldom
 
-CTA = "D-PSGD, combine then adapt"
+CTA = "D-PSGD"
 OPENED = "() => document.querySelectorAll('#curves-0 .main-svg').length > 0"
 
 
@@ -119,10 +119,10 @@ def test_the_switches_change_what_is_shown(browser, file, studies):
         assert (shown["type"], shown["y"]) == ("log", "squared gradient norm ‖∇F(x̄)‖²")
         section.locator("[name=log]").uncheck()
         assert drawn(page)["type"] == "linear"
-        section.locator(".choice label", has_text="MB sent").click()
+        section.locator(".choice label", has_text="kB sent").click()
         shown = drawn(page)
-        paid = (studies[0].results["ring"].of("dsgt")["bytes_sent"].unique().sort() / 1e6).to_list()
-        assert (shown["x"], shown["lines"]["DSGT"]["x"]) == ("MB sent by an agent", pytest.approx(paid))
+        paid = (studies[0].results["ring"].of("dsgt")["bytes_sent"].unique().sort() / 1e3).to_list()
+        assert (shown["x"], shown["lines"]["DSGT"]["x"]) == ("kB sent by an agent", pytest.approx(paid))
         section.locator(".choice label", has_text="seconds").click()
         assert drawn(page)["lines"]["DSGT"]["x"][-1] == pytest.approx(8.0)
         assert drawn(page, "curves-1")["x"] == "rounds", "the other study has switches of its own"
@@ -183,7 +183,7 @@ def test_a_target_that_moves_tells_what_each_method_pays(browser, file, studies)
     assert cells[1] == f"{marks[0]}–{marks[1]}", "the two marks, and no round between them"
     assert cells[2] == f"{marks[0] + 1}–{marks[1] + 1}"
     each = rows["bytes_sent"][-1] / rows["round"][-1]
-    assert [float(end) for end in cells[3].split("–")] == pytest.approx([at * each / 1e6 for at in marks], rel=0.02)
+    assert [float(end) for end in cells[3].split("–")] == pytest.approx([at * each / 1e3 for at in marks], rel=0.02)
     assert [float(end) for end in cells[5].split("–")] == pytest.approx([0.2 * at for at in marks], rel=0.02)
     assert diverged[1:] == ["diverged"] * 5
     assert later == "not reached" or int(later.split("–")[-1]) > marks[1]

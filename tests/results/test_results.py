@@ -11,6 +11,7 @@ import gossamer as gs
 from gossamer.report import figures
 from gossamer.results.result import Summary
 from tests import plain
+from tests.results import side_by_side
 
 PROBLEM, E = plain.heterogeneous()
 
@@ -101,7 +102,7 @@ def test_figures_show_the_mean_and_no_diverged_values(result, x):
     axes = result.plot("consensus", x)
     lines = {line.get_label(): line for line in axes.get_lines()}
     names = ["Biased-DMT (eta=0.05)", "Biased-DMT (eta=0.02)"]  # both have lam=0.3
-    assert list(lines) == [*names, "D-PSGD, combine then adapt (3 of 3 diverged)", "curve ends: all seeds diverged"]
+    assert list(lines) == [*names, "D-PSGD (3 of 3 diverged)", "curve ends: all seeds diverged"]
     rows = result.of("biased-dmt(eta=0.05, lam=0.3)").filter(pl.col("round") == 40)
     assert lines["Biased-DMT (eta=0.05)"].get_ydata()[-1] == pytest.approx(
         np.exp(np.log(rows["consensus"].to_numpy()).mean())
@@ -135,3 +136,15 @@ def test_unknown_metrics_axes_and_formats_are_refused(result, tmp_path):
         figures.save(result.plot("loss"), tmp_path / "figure.doc")
     with pytest.raises(gs.InputError, match="no algorithm 'gnsd'"):
         result.of("gnsd")
+
+
+def test_a_method_that_ends_above_its_start_is_said_to_in_the_summary_and_told_what_to_do():
+    """`gossamer plan` knows the step sizes of Biased-DMT and GNSD alone."""
+    losses = {"gnsd": [9.0, 9.1], "d-psgd": [8.0, 8.1], "dsgt": [0.1, 0.2]}
+    result = side_by_side.made_up(losses)
+    lines = [line for line in str(result.summary()).splitlines() if " of 2" in line]
+    assert ["0 of 2, ended above its start" in line for line in lines] == [True, True, False]
+    assert result.summary().table["ended_above_start"].to_list() == [True, True, None]
+    hints = {note.split()[0]: note for note in result.verdicts().notes if "ended worse" in note}
+    assert "gossamer plan says which are stable" in hints["gnsd"]
+    assert "plan" not in hints["d-psgd"]

@@ -103,6 +103,17 @@ def test_a_bias_that_is_lost_in_noise_is_said_to_be_so():
     assert 0 < c.absolute < 0.02  # 3/32 is what 32 queries leave of the noise
 
 
+def test_a_bias_that_the_relative_constant_covers_where_it_is_measured_is_said_to_be_so():
+    """The mean of ‖e_i‖² is beside a σ_f² of 0, which holds at two points alone."""
+    biased = gs.oracles.exact() | gs.oracles.top_k(share=0.5) | gs.oracles.additive_bias(0.01, 0.01)
+    problem = gs.problems.quadratic(np.eye(5), 3 * np.eye(5), start=np.ones(5))
+    c = constants_of(problem, gs.networks.ring(5), biased)
+    assert (c.relative, c.absolute) == (pytest.approx(0.8), 0)
+    assert "is the largest" not in c.note
+    assert "0 to 0" not in c.note
+    assert "σ_f² is 0 at the start and at the lowest point, where M_f ‖∇f_i‖² is at least the whole bias;" in c.note
+
+
 def test_given_constants_are_taken():
     problem, network = ts.quadratics(3, 2), gs.networks.complete(3)
     stated = {

@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+import gossamer as gs
 from gossamer.algorithms import ALGORITHMS
+from gossamer.torch.optimizer import network_for
 from tests.torch_engine import every_rule, forked, quadratics
 
 
@@ -50,3 +52,9 @@ def test_the_other_phase_has_the_same_iterates(name):
         state = rule.step(state, agents)
         np.testing.assert_allclose(shifted.x, state.x, rtol=1e-12, atol=1e-12)
         shifted = rule.ahead(shifted, agents)
+
+
+def test_a_deadline_of_a_modelled_clock_is_refused():
+    network = gs.networks.deadline(gs.networks.ring(4), gs.clock(), 0.3)
+    with pytest.raises(gs.InputError, match="closes its rounds by a clock that is a model"):
+        network_for(network, 4)

@@ -13,7 +13,7 @@ from gossamer.core import Agent, Array, MeetingAgent, PostingAgent, State, StepS
 
 @rule("d-psgd")
 class DPSGD:
-    """D-PSGD, combine then adapt."""
+    """D-PSGD: combine then adapt."""
 
     eta: StepSize
 

@@ -34,7 +34,10 @@ def recommend(
     clock: Annotated[
         str | None, typer.Option(metavar="PRESET", help="The links [default: those of the spec's clock, or internet]")
     ] = None,
-    criterion: Annotated[str, typer.Option(help="The criterion, loss or grad_norm_sq.")] = "loss",
+    criterion: Annotated[
+        str | None,
+        typer.Option(help="The criterion, loss or grad_norm_sq [default: that of the spec's \\[tuning], or loss]"),
+    ] = None,
     matters: Annotated[
         float | None, typer.Option(help="The smallest difference that matters, as a share [default: 0.01 for losses]")
     ] = None,
@@ -62,8 +65,9 @@ def recommend(
 
     All methods that suit are tuned on the same samples with equal budgets, in stages: the best go on to the next. The
     finalists run on other seeds, until it is decided which differences matter. The simplest method is among them, and
-    kept where nothing is better. The answer is a ranking with intervals, pareto.png, eliminated.txt, and winner.toml,
-    which `gossamer run` takes. After an interruption the same command goes on.
+    kept where nothing is better; of methods that tie the simplest is the answer. The answer is a ranking with
+    intervals, pareto.png, eliminated.txt, and winner.toml, which `gossamer run` takes. After an interruption the same
+    command goes on.
 
     Examples:
 

@@ -59,13 +59,13 @@ class TopK(Compressor):
         _check_fits("top_k", self.k, dim)
 
     def compress(self, key: Array | None, a: Array) -> Array:
-        return _keep(a, jax.lax.top_k(jnp.abs(a), _count(self.k, self.share, a.shape[0]))[1])
+        return _keep(a, jax.lax.top_k(jnp.abs(a), count_kept(self.k, self.share, a.shape[0]))[1])
 
     def bits(self, dim: int, itemsize: int) -> float:
-        return float(_count(self.k, self.share, dim) * (8 * itemsize + math.ceil(math.log2(dim))))
+        return float(count_kept(self.k, self.share, dim) * (8 * itemsize + math.ceil(math.log2(dim))))
 
     def errors(self, dim: int) -> Errors:
-        return Errors(1 - _count(self.k, self.share, dim) / dim)
+        return Errors(1 - count_kept(self.k, self.share, dim) / dim)
 
 
 @pytree
@@ -93,7 +93,7 @@ class RandK(Compressor):
     def compress(self, key: Array | None, a: Array) -> Array:
         assert key is not None
         dim = a.shape[0]
-        k = _count(self.k, self.share, dim)
+        k = count_kept(self.k, self.share, dim)
         # The k largest of d random words are a random subset, whatever the dtype of the run. The words are read as
         # floats, which are in the order of their bits, because XLA has a fast top-k kernel for floats alone.
         words = (jax.random.bits(key, (dim,), jnp.uint32) >> 2) + SMALLEST_NORMAL
@@ -101,10 +101,10 @@ class RandK(Compressor):
         return _keep(a, chosen) * (dim / k if self.scaled else 1.0)
 
     def bits(self, dim: int, itemsize: int) -> float:
-        return float(_count(self.k, self.share, dim) * 8 * itemsize + SEED_BITS)
+        return float(count_kept(self.k, self.share, dim) * 8 * itemsize + SEED_BITS)
 
     def errors(self, dim: int) -> Errors:
-        kept = _count(self.k, self.share, dim) / dim
+        kept = count_kept(self.k, self.share, dim) / dim
         return (
             Errors(0.0, variance=1 / kept - 1) if self.scaled else Errors((1 - kept) ** 2, variance=kept * (1 - kept))
         )
@@ -147,7 +147,8 @@ def _amount(name: str, k: Any, share: Any) -> tuple[int | None, float | None]:
     )
 
 
-def _count(k: int | None, share: float | None, dim: int) -> int:
+def count_kept(k: int | None, share: float | None, dim: int) -> int:
+    """Return how many of `dim` coordinates are kept."""
     if k is not None:
         return k
     assert share is not None

@@ -6,6 +6,7 @@ A frame is one of polars, or any object that exports an Arrow stream, as frames 
 import csv
 import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -98,14 +99,35 @@ def _read_file(file: Path) -> "pl.DataFrame":
     if kind == "csv":  # the reader does not say which row is longer than the header
         with open(file, newline="", encoding="utf-8", errors="replace") as stream:
             rows = csv.reader(stream)
-            width = len(next(rows, []))
-            long = next(((number, len(row)) for number, row in enumerate(rows, 1) if len(row) > width), None)
+            header = next(rows, [])
+            long = next(((rows.line_num, len(row)) for row in rows if len(row) > len(header)), None)
         if long:
             raise InputError(
-                f"{file}, row {long[0]}: there are {long[1]} values, but the header names {width} columns. Quote "
-                "values that hold commas."
+                f"{file}, line {long[0]}: there are {long[1]} values, but the header names {len(header)} columns. "
+                f"{_advise_separator(header) or 'Quote values that hold commas.'}"
             )
     raise InputError(f"{file} cannot be read as {kind}: {reason}.")
+
+
+def _advise_separator(header: Sequence[str]) -> str:
+    """Return the way out for a file whose columns are separated by something else than commas; "" for others."""
+    other = next((mark for mark in (";", "\t", "|") if len(header) == 1 and mark in header[0]), None)
+    if other is None:
+        return ""
+    return (
+        f"Its columns seem to be separated by {other!r}: separate them by commas, as "
+        f"polars.read_csv(FILE, separator={other!r}).write_csv(OTHER) does (with decimal_comma=True for 0,5)."
+    )
+
+
+def _name_place(source: str, row: int) -> str:
+    """Return the place of a row, counted from 0: a line of a CSV file, or a row from 1."""
+    if not source.lower().endswith(".csv"):
+        return f"row {row + 1}"
+    with open(source, newline="", encoding="utf-8", errors="replace") as stream:
+        rows = csv.reader(stream)  # a value in quotes may hold line ends
+        next(islice(rows, row, None))
+        return f"line {rows.line_num + 1}"
 
 
 def _refuse_twice(source: str, names: Sequence[str]) -> None:
@@ -127,7 +149,8 @@ def _select(
 ) -> LabelledTable:
     for name in (label, *([holder] if holder else []), *columns):
         if name not in frame.columns:
-            raise InputError(f"{source} has no column {name!r}: {nearest(name, frame.columns)}")
+            advice = _advise_separator(frame.columns) or nearest(name, frame.columns)
+            raise InputError(f"{source} has no column {name!r}: {advice[0].lower()}{advice[1:]}")
     if not frame.height:
         raise InputError(f"{source} has columns but no rows.")
     if not columns:
@@ -150,8 +173,8 @@ def _read_feature(source: str, column: "pl.Series") -> np.ndarray:
     if column.dtype == pl.String:
         row = int(column.cast(pl.Float64, strict=False).is_null().arg_max() or 0)
         raise InputError(
-            f"{where}, row {row + 1}: {column[row]!r} is not a number. {advice} If it stands for a missing value, drop "
-            "such rows or fill in a number."
+            f"{where}, {_name_place(source, row)}: {column[row]!r} is not a number. {advice} If it stands for a "
+            "missing value, drop such rows or fill in a number."
         )
     if not column.dtype.is_numeric() and column.dtype != pl.Boolean:
         raise InputError(f"{where} has type {column.dtype}, not numbers. {advice}")
@@ -159,7 +182,8 @@ def _read_feature(source: str, column: "pl.Series") -> np.ndarray:
     finite = np.isfinite(numbers)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise InputError(f"{where}, row {row + 1}: {numbers[row]} is not finite. Drop the row or fill in a number.")
+        place = _name_place(source, row)
+        raise InputError(f"{where}, {place}: {numbers[row]} is not finite. Drop the row or fill in a number.")
     return numbers
 
 
@@ -181,6 +205,6 @@ def _refuse_nulls(source: str, column: "pl.Series") -> None:
     if column.null_count():
         row = int(column.is_null().arg_max() or 0)
         raise InputError(
-            f"{source}, column {column.name!r}, row {row + 1}: the value is missing ({column.null_count()} in all). "
-            "Drop such rows or fill in a value."
+            f"{source}, column {column.name!r}, {_name_place(source, row)}: the value is missing "
+            f"({column.null_count()} in all). Drop such rows or fill in a value."
         )

@@ -117,7 +117,7 @@ def recommend(
     bytes: float | None = None,
     target: float | None = None,
     clock: str | None = None,
-    criterion: str = "loss",
+    criterion: str | None = None,
     matters: float | None = None,
     degree: int = 4,
     methods: Sequence[str] | None = None,
@@ -135,13 +135,13 @@ def recommend(
     Args:
         spec: the experiment: the path of a TOML file, a dictionary of the same keys, or a `Spec`. Its problem and
             oracle are what is asked about, its network is the first graph, and a `[tuning]` gives the first range of
-            step sizes. Its algorithms have no say.
+            step sizes and the criterion. Its algorithms have no say.
         seconds: the budget, by the clock.
         bytes: the budget in bytes that an agent sends, in place of seconds.
         target: the value of the criterion to reach with the least; the budget is then the most that may be paid, or,
             if there is none, the spec's rounds.
         clock: a preset's name for the links; the spec's own clock if it is not given, or "internet".
-        criterion: "loss" or "grad_norm_sq".
+        criterion: "loss" or "grad_norm_sq"; that of the spec's `[tuning]` if it is not given, or "loss".
         matters: the share from which on a difference matters: of the way from the loss at the start to the best, of
             the best ‖∇F‖², or of what the best pays until the target. 0.01, 0.1 and 0.05 unless given.
         degree: to how many others an agent may send in a round.
@@ -180,6 +180,8 @@ class Goal:
     criterion: str
     target: float | None
     matters: float
+    source: str = "as asked"
+    """The reason for the criterion, in words."""
 
     @staticmethod
     def of(
@@ -187,7 +189,7 @@ class Goal:
         seconds: Any = None,
         bytes: Any = None,
         target: Any = None,
-        criterion: Any = "loss",
+        criterion: Any = None,
         matters: Any = None,
     ) -> "Goal":
         """Return the goal of what a user asks, or raise InputError."""
@@ -196,6 +198,10 @@ class Goal:
                 f"the spec has {len(spec.variant)} variants, and an answer is for one experiment: take out its "
                 "[[variant]] sections, or write one of them into the other sections."
             )
+        own, source = spec.tuning.criterion if spec.tuning else None, "as asked"
+        if criterion is None:
+            criterion = own if own in CRITERIA else "loss"
+            source = f"the spec's [tuning] has {own}" if own else "unless --criterion says otherwise"
         if criterion not in CRITERIA:
             raise InputError(f"criterion = {brief(criterion)} is not known; {nearest(criterion, CRITERIA)}")
         if seconds is not None and bytes is not None:
@@ -209,7 +215,7 @@ class Goal:
         level = None if target is None else LEVEL.check("target", target)
         kind = "cost" if level is not None else "share" if criterion == "loss" else "ratio"
         share = MATTERING.check("matters", MATTERS[kind] if matters is None else matters)
-        return Goal(unit, amount, criterion, level, share)
+        return Goal(unit, amount, criterion, level, share, source)
 
     @property
     def currency(self) -> Currency:
@@ -418,7 +424,8 @@ class Contender:
         # how a tracker starts is no number to choose
         numbers = [key for key, allowed in hyperparameters(kind).items() if not isinstance(allowed, WarmStart)]
         count = len(numbers) + len(kinds_of_parts(kind))
-        return count, len(jax.tree.leaves(state)), self.costs.sent[1], self.costs.queries
+        asynchronous = bool(self.network.get("asynchronous"))
+        return count, len(jax.tree.leaves(state)), asynchronous, self.costs.sent[1], self.costs.queries
 
     @property
     def work(self) -> float:
@@ -543,8 +550,11 @@ def advise(goal: Goal, ranked: Sequence[tuple[Difference, Contender]]) -> list[s
         half = float(np.interp(paid[-1] / 2, paid, curve["mean"]))
         if length := goal.length(start, end):
             gained = (half - end) / length
+            share = format_number(abs(100 * gained), digits=2)
+            lowered = f"{'lowered' if gained >= 0 else 'raised'} {goal.criterion} by {share} %"
+            of = "the way from the start to the end" if goal.criterion == "loss" else "its value at the end"
             buys = "more budget would still buy something" if gained > goal.matters else "more budget would buy little"
-            said.append(f"the second half of the budget brought {100 * gained:.2g} %: {buys}.")
+            said.append(f"the second half of the budget {lowered} of {of}: {buys}.")
     return [text[0].upper() + text[1:] for text in said]
 
 
@@ -731,10 +741,13 @@ class Search:
         ranked = self.run_finals(self._run_stage(2, self._set_out(kept, STAGES["whole budget"])))
         rows = [one.row(apart) | {"simplest": one is simplest} for apart, one in ranked]
         # where nothing is better by what matters, the simplest is the answer
-        answer = next((k for k, row in enumerate(rows) if row["simplest"] and row["verdict"] in ("first", "tie")), 0)
+        tied = [k for k, row in enumerate(rows) if row["verdict"] in ("first", "tie")]
+        answer = min(tied, key=lambda k: (not rows[k]["simplest"], *ranked[k][1].simplicity, ranked[k][1].form))
+        rows = [row | {"answer": k == answer} for k, row in enumerate(rows)]
         return Recommendation(
             sought=goal.sought,
             threshold=goal.threshold,
+            matters=goal.matters,
             criterion=goal.criterion,
             currency=goal.currency if goal.target is not None else None,
             clock=str(ranked[0][1].setup.clock),
@@ -864,6 +877,7 @@ class Search:
         going = "the same command goes on" if self.store.keeps else "nothing is kept"
         return (
             f"sought: {goal.sought}, {setup.network.agents} agents; clock: {setup.clock}\n"
+            f"criterion: {goal.criterion} ({goal.source})\n"
             f"differences above {goal.threshold} matter; all intervals hold together at 95 %\n"
             f"search: {plural(len(contenders), 'method')} in {first}, with {self.settings} settings for each of their "
             f"hyper-parameters; other forms of the best {min(self.keep, len(contenders))} on "

@@ -348,7 +348,8 @@ def _facts(setup: Setup, result: Result) -> dict[str, Any]:
     if isinstance(problem, Empirical):
         targets = [problem.own_targets(agent) for agent in range(problem.agents)]
         classes = np.unique(np.concatenate(targets))
-        facts["classes"] = [str(value) for value in classes]
+        names = problem.class_names or ()
+        facts["classes"] = list(names) if len(names) == len(classes) else [str(value) for value in classes]
         facts["counts"] = [[int((own == value).sum()) for value in classes] for own in targets]
     if result.mean_bias is not None:
         facts["bias_sq"] = float((result.mean_bias**2).sum(1).mean())

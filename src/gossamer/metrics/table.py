@@ -3,7 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from gossamer.core import Array, InputError, Range, brief, flag, nearest
@@ -61,6 +61,20 @@ COLUMNS = (
 
 AXES = {column.axis: column for column in COLUMNS if column.axis is not None}
 """The x-axes of figures by name. The start of a method counts in all of them but rounds."""
+
+UNITS = {"bytes": 1.0, "kB": 1e3, "MB": 1e6, "GB": 1e9}
+"""The units of bytes."""
+
+
+def fit_unit(axis: str, most: Any) -> Column:
+    """Return the column of an axis, of bytes with the largest unit that `most` is not below."""
+    column = AXES[axis]
+    if axis != "bytes":
+        return column
+    unit = next((unit for unit in reversed(UNITS) if (most or 0) >= UNITS[unit]), "bytes")
+    title, short = (text.replace("MB", unit) for text in (column.title, column.short))
+    return replace(column, title=title, short=short, unit=UNITS[unit])
+
 
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,39}")
 

@@ -46,8 +46,8 @@ def gilbert_elliott(
 
     A good link turns bad with chance `to_bad` in a round, a bad one good with chance `to_good`; it is down with chance
     `loss_good` or `loss_bad`. So a bad state lasts 1 / `to_good` rounds in the mean, and a link is down in the share
-    $(\text{to\_good}\, \text{loss\_good} + \text{to\_bad}\, \text{loss\_bad}) / (\text{to\_bad} + \text{to\_good})$ of
-    all rounds. Both directions of a link share its state and fail at once; weights are mended as in `failing`.
+    `(to_good * loss_good + to_bad * loss_bad) / (to_bad + to_good)` of all rounds. Both directions of a link share its
+    state and fail at once; weights are mended as in `failing`.
 
     `gap` is that of one round. Rounds depend on each other here, and a burst delays a network by more than it says.
     """

@@ -1,6 +1,7 @@
 """Static networks, connected and doubly stochastic: known graphs, random graphs, and graphs or matrices of your own."""
 
 import dataclasses
+import difflib
 import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -214,10 +215,17 @@ def arrange(network: Network, names: Sequence[str] | None) -> Network:
     if set(own) == set(numbers) and not any(one.removeprefix("-").isdecimal() for one in wanted):
         wanted = numbers
     if set(own) != set(wanted):
+        folded = {name.casefold(): name for name in own}
+        alike = {
+            name: folded[close[0]]
+            for name in sorted(set(wanted) - set(own))
+            if (close := difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.75))
+        }
+        meant = "".join(f"{name!r} in the data: did you mean {node!r}? " for name, node in [*alike.items()][:SHOWN])
         raise InputError(
-            "the nodes of the network are not the agents of the data. In the graph but not in the data: "
+            "the nodes of the network and the agents of the data have other names. In the graph but not in the data: "
             f"{_some(set(own) - set(wanted))}; in the data but not in the graph: {_some(set(wanted) - set(own))}. "
-            "Call the nodes as the data call the agents, in the file or with networkx.relabel_nodes."
+            f"{meant}Use one name for each: mend the data, or the graph, in its file or with networkx.relabel_nodes."
         )
     if own == wanted or len(own) != len(wanted):  # two nodes of one name: the number of agents is refused later
         return network

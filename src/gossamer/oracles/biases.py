@@ -63,10 +63,18 @@ class AdditiveBias(Stage):
         means = np.atleast_2d(np.broadcast_to(self.mean, np.broadcast_shapes(self.mean.shape, (problem.dim,))))
         size = float(np.linalg.norm(means, axis=1).max())
         spread = problem.dim * std**2
-        if self.redraw or std == 0:
-            return ErrorBounds(*inner.shift_bias(size), total(inner.variance, spread), inner.note)
-        note = f"σ_f² is the largest ‖e_i‖², which depends on the draw; the mean of ‖e_i‖² is {size**2 + spread:.3g}."
-        return ErrorBounds(*inner.shift_bias(None), inner.variance, inner.add_notes(note))
+        once = std > 0 and not self.redraw
+        relative, absolute = inner.shift_bias(None if once else size)
+        notes = []
+        if once:
+            grows = "is" if inner.unbiased else "grows with"
+            size_sq = f"the mean of ‖e_i‖² is {size**2 + spread:.3g}"
+            notes.append(f"σ_f² {grows} the largest ‖e_i‖², which depends on the draw; {size_sq}.")
+        if relative and relative != inner.relative:
+            why = "the added error may point the same way as theirs"
+            notes.append(f"M_f is {relative:.3g}, above the {inner.relative:.3g} of the stages before: {why}.")
+        variance = inner.variance if once else total(inner.variance, spread)
+        return ErrorBounds(relative, absolute, variance, inner.add_notes(*notes))
 
     def _draw(self, site: Site) -> Float[Array, " d"]:
         # float32 whatever the run's dtype, so that a float64 run sees the same draws

@@ -11,7 +11,7 @@ better, and practically faster error feedback", 2021, arXiv 2106.05203.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal, get_args
 
@@ -22,6 +22,7 @@ from gossamer import compressors
 from gossamer.basics.keys import draw_once
 from gossamer.basics.pytrees import pytree
 from gossamer.compressors import Compressor
+from gossamer.compressors.sparse import count_kept
 from gossamer.core import Compressor as Part
 from gossamer.core import InputError, brief, nearest
 from gossamer.oracles.constants import ErrorBounds, root, square_error, times, total
@@ -63,7 +64,13 @@ class Compressed(Stage):
             slope = total(math.sqrt(m), times(1 + math.sqrt(m), root(inner.relative)))
             rest = times(1 + math.sqrt(m), root(inner.absolute))
             relative, absolute = square_error(slope, total(rest, math.sqrt(level), times(math.sqrt(m), root(noise))))
-        return ErrorBounds(relative, absolute, *self._variance(inner, m, level, v))
+        bounds = ErrorBounds(relative, absolute, *self._variance(inner, m, level, v))
+        share = getattr(self.compressor, "share", None)
+        if share is None:
+            return bounds
+        kept = f"keeps {count_kept(None, share, problem.dim)} of {problem.dim} coordinates"
+        note = f"{type(self.compressor).__name__} with share = {share:g} {kept}."
+        return replace(bounds, note=bounds.add_notes(note))
 
     def _variance(self, inner: ErrorBounds, m: float, level: float, v: float) -> tuple[float | None, str]:
         name = type(self.compressor).__name__

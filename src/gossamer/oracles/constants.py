@@ -42,14 +42,16 @@ class ErrorBounds:
 def square_error(slope: float | None, level: float | None) -> tuple[float | None, float | None]:
     """Return M_f and σ_f² of an error of at most slope · ‖∇f‖ + level.
 
-    With both, (a + b)² ≤ (1 + θ)a² + (1 + 1/θ)b², where θ = 1, or less if that keeps M_f within what is covered.
+    With both, (a + b)² ≤ (1 + θ)a² + (1 + 1/θ)b², where θ = 1, or less if that keeps M_f within what is covered,
+    or below 1, half of the way from slope² at most.
     """
     if slope is None:
         return None, None
     if slope == 0 or level == 0:
         return slope**2, None if level is None else level**2
     share = COVERED / slope**2 - 1
-    share = share if 0 < share < 1 else 1.0
+    if not 0 < share < 1:
+        share = min(1.0, (1 / slope**2 - 1) / 2) if slope < 1 else 1.0
     return (1 + share) * slope**2, None if level is None else (1 + 1 / share) * level**2
 
 

@@ -78,6 +78,8 @@ class Empirical(Problem):
     data_sha256: str = field(metadata={"static": True})
     honest: Int[Any, " honest"] | None = None
     agent_names: tuple[str, ...] | None = field(default=None, metadata={"static": True})
+    class_names: tuple[str, ...] | None = field(default=None, metadata={"static": True})
+    """The labels of the data in the order of their targets; None where they are real numbers."""
 
     def __repr__(self) -> str:
         return f"Empirical({self.data_name!r}, {self.agents} agents, d = {self.dim})"
@@ -444,6 +446,7 @@ def arrange(
         data_name=data.name,
         data_sha256=data.sha256,
         agent_names=holder_names(data) if str(options["split"]).startswith("column:") else None,
+        class_names=None if data.continuous else tuple(str(one).removesuffix(".0") for one in data.classes.tolist()),
     )
 
 

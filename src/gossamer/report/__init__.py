@@ -51,7 +51,7 @@ def write_all(
 ) -> None:
     """Write the verdicts, the report, figures and tables into a directory; see `write` and `write_artifacts`.
 
-    `verdicts.json` has the verdicts on claims, if there are some, `methods.json` those between the methods of each study.
+    `verdicts.json` has the verdicts on claims, if there are some; `methods.json` those between the methods of a study.
     """
     judged = {study.name: found.asdict() if (found := page.judge_study(study)) else None for study in studies}
     for name, given in (("verdicts", verdicts), ("methods", judged)):

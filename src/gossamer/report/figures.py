@@ -19,7 +19,7 @@ from matplotlib.mathtext import MathTextParser
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from gossamer.core import InputError, brief, nearest
-from gossamer.metrics import AXES, METRICS, Label
+from gossamer.metrics import AXES, METRICS, Label, fit_unit
 from gossamer.networks import Network, NetworkComparison
 from gossamer.report import names, styles
 from gossamer.report.styles import Look
@@ -239,6 +239,8 @@ def draw_curves(
         texts[label] = text if not lost else f"{text} ({lost} of {len(result.seeds)} diverged)"
     # short names stand two beside each other in a column
     columns_of_legend = 2 * columns if max(map(len, texts.values()), default=0) <= 22 else columns
+    # several results may be drawn into axes that are given, with one unit for all
+    paid_in = AXES[x] if ax is not None else fit_unit(x, result.table[result.axes[x]].max())
     layout = find_layout(style)
     inches = layout.one if columns == 1 else layout.two / 2
     texts = {label: fill(text, int(LETTERS * inches)) for label, text in texts.items()}
@@ -251,7 +253,7 @@ def draw_curves(
             alive = result.of(label).filter(pl.col("status") != "diverged")
             points = band(alive, metric, "round", log)
             paid = dict(alive.group_by("round").agg(pl.col(result.axes[x]).mean().alias("paid")).iter_rows())
-            across = np.array([paid[int(t)] for t in points["x"]], float) * AXES[x].factor
+            across = np.array([paid[int(t)] for t in points["x"]], float) * paid_in.factor
             style_of_curve = looks[label].style
             color = style_of_curve.color
             each = max(1, len(across) // MARKS)
@@ -274,7 +276,7 @@ def draw_curves(
             axes.plot([], [], ENDS[end][0], color="0.25", markersize=6, label=f"curve ends: {ENDS[end][1]}")
         if metric == FLOORED:
             _draw_floors(axes, list(looks.values()))
-        label_axes(axes, metric_title(label_of_metric), AXES[x].title, log)
+        label_axes(axes, metric_title(label_of_metric), paid_in.title, log)
         if figure is not None:
             _draw_legend(figure, axes, columns_of_legend)
     return axes
@@ -403,12 +405,13 @@ def draw_front(recommendation: "Recommendation") -> Figure:
     with rc_context(layout.rc):
         figure = PaperFigure(layout.rc, figsize=(layout.two, layout.one * 0.8), layout="constrained")
         for place, paid in enumerate(("seconds", "bytes")):
-            axes, factor = figure.add_subplot(1, 2, place + 1), AXES[paid].factor
+            axes = figure.add_subplot(1, 2, place + 1)
+            column = fit_unit(paid, max(curve[paid][-1] for curve in recommendation.curves.values()))
             every = []
             for number, (name, curve) in enumerate(recommendation.curves.items()):
                 # round 0 has paid nothing, which a logarithmic axis cannot show
                 x, mean, low, high = (np.array(curve[key][1:]) for key in (paid, "mean", "low", "high"))
-                x, color = factor * x, looks[number].color
+                x, color = column.factor * x, looks[number].color
                 axes.plot(x, mean, color=color, linewidth=1.2, label=f"{number + 1}. {name}")
                 axes.fill_between(x, low, high, color=color, alpha=0.2, linewidth=0)
                 every += list(zip(x.tolist(), mean.tolist(), strict=True))
@@ -416,7 +419,7 @@ def draw_front(recommendation: "Recommendation") -> Figure:
             best = np.minimum.accumulate([value for _, value in ordered])
             axes.step([x for x, _ in ordered], best, where="post", color="black", linewidth=0.7, linestyle=":")
             axes.set_xscale("log")
-            label_axes(axes, metric_title(label) if not place else "", AXES[paid].title, log=label.log)
+            label_axes(axes, metric_title(label) if not place else "", column.title, log=label.log)
             axes.legend(fontsize=6, frameon=False)
     return figure
 

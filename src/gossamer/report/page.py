@@ -21,7 +21,7 @@ from scipy.stats import rankdata
 from gossamer.basics.html import Markup
 from gossamer.basics.table import Table
 from gossamer.basics.text import SYMBOLS, format_duration, format_number, format_value, plural
-from gossamer.metrics import AXES
+from gossamer.metrics import Column, fit_unit
 from gossamer.report import names, styles
 from gossamer.report.drawings import draw_claim, draw_network, draw_split, format_ends, short
 from gossamer.report.figures import FLOORED, StepLine, band, bias_floors, find_end, method_looks, needs_log, step_lines
@@ -442,7 +442,12 @@ def curves(study: Study) -> dict[str, Any]:
     drawn = study.curves()
     results, merged = list(drawn.values()), len(drawn) < len(study.results)
     columns = {variant: find_axes(result) for variant, result in drawn.items()}
-    across = list(dict.fromkeys(name for axes in columns.values() for name in axes))
+    most: dict[str, float] = {}
+    for variant, axes in columns.items():
+        for name, column in axes.items():
+            top: Any = drawn[variant].table[column].max()
+            most[name] = max(most.get(name, 0), top or 0)
+    across = {name: fit_unit(name, value) for name, value in most.items()}
     # backwards, so that the label of the first result counts
     up = {name: result.metrics[name] for result in results[::-1] for name in find_metrics(result)}
     methods = list(dict.fromkeys(label for result in results for label in result.labels))
@@ -460,7 +465,7 @@ def curves(study: Study) -> dict[str, Any]:
         look = {} if merged else named[variant].style.web()
         variants.append({"name": variant, "label": variant if merged else named[variant].text, **look, "methods": own})
     return {
-        "axes": [{"title": AXES[name].title, "short": AXES[name].short} for name in across],
+        "axes": [{"title": column.title, "short": column.short} for column in across.values()],
         "metrics": [
             {"key": name, "title": label.text, "log": label.log, "better": label.better} for name, label in up.items()
         ],
@@ -502,7 +507,7 @@ def _first_view(study: Study, methods: list[str]) -> int:
 
 
 def _method(
-    result: Result, label: str, columns: Mapping[str, str], across: Iterable[str], up: Iterable[str]
+    result: Result, label: str, columns: Mapping[str, str], across: Mapping[str, Column], up: Iterable[str]
 ) -> dict[str, Any]:
     """Return the bands of a method for the metrics `up`, and what was paid along the axes `across`."""
     rows = result.of(label)
@@ -511,7 +516,7 @@ def _method(
     others = [column for column in columns.values() if column != "round"]
     marks = alive.group_by("round").agg(pl.col(others).mean()).sort("round")
     position = {mark: k for k, mark in enumerate(marks["round"].to_list())}
-    paid = {name: marks[column].cast(pl.Float64).to_numpy() * AXES[name].factor for name, column in columns.items()}
+    paid = {name: marks[column].cast(pl.Float64).to_numpy() * across[name].factor for name, column in columns.items()}
     return {
         "setting": result.labels[label][1],
         "seeds": len(result.seeds),

@@ -9,9 +9,9 @@ import numpy as np
 import polars as pl
 
 from gossamer.basics.files import write
-from gossamer.basics.text import GREEK
+from gossamer.basics.text import GREEK, format_number
 from gossamer.core import InputError, brief, nearest
-from gossamer.metrics import Label
+from gossamer.metrics import Label, fit_unit
 from gossamer.report.names import display_name
 from gossamer.results.runs import MethodRuns
 from gossamer.results.statistics import difference, joint_level
@@ -23,8 +23,10 @@ HALF = "_±"
 """The end of a column's name that holds the half-width of the interval of the column before it."""
 
 RULE = (
-    "% Means over replicates and half-widths of 95 % intervals. Bold: not distinguishable from the best of its column\n"
-    "% at 95 % (paired by replicate, Bonferroni over the column); never a method of which a run diverged.\n"
+    "% Each method at its own last round: means over replicates and half-widths of 95 % intervals. Bold: the best\n"
+    "% mean of its column, and means whose difference from it has an interval with 0 in it (at 95 % over the column,\n"
+    "% by pairs of replicates, Bonferroni); never a method of which a run diverged. Verdicts test other things, ends\n"
+    "% at equal cost and ratios where axes are logarithmic, and may tell apart what is bold here.\n"
     r"% needs \usepackage{booktabs,graphicx}"
 )
 
@@ -75,6 +77,8 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
     best, paired by replicate, has an interval that contains zero. The intervals of a column hold simultaneously at 95 %
     (Bonferroni). Nothing is bold where fewer than two replicates are shared, and a method with a diverged run never is.
 
+    Where methods differ in the bytes that an agent sent, these are the last column.
+
     Without `metrics`, all that were measured along the runs are shown. A table that is wider than the text is scaled
     down, by the package graphicx.
     """
@@ -86,6 +90,7 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
     along = [name for name in known if not (name in labels and labels[name].end)]
     names = list(dict.fromkeys(metrics)) or [name for name in along if frame[name].null_count() < len(frame)]
     several = "variant" in frame.columns
+    sent = fit_unit("bytes", frame["bytes_sent"].max()) if frame["bytes_sent"].n_unique() > 1 else None
     counts = frame.group_by(["variant", "algorithm"] if several else ["algorithm"]).len()
     # several settings of one algorithm are told apart by the settings
     doubled = set(counts.filter(pl.col("len") > 1)["algorithm"])
@@ -107,12 +112,13 @@ def paper_table(summary: "Summary", metrics: Sequence[str] = ()) -> str:
                 else:
                     text = format_interval(value, row[name + HALF])
                     cells.append(rf"$\mathbf{{{text}}}$" if key in bold[name] else f"${text}$")
+            cells += [f"${format_number(row['bytes_sent'] * sent.factor, digits=3)}$"] if sent else []
             rows.append(" & ".join(cells) + r" \\")
     front = ["Variant", "Method"] if several else ["Method"]
     lines = [
-        rf"\begin{{tabular}}{{{'l' * len(front)}{'r' * len(names)}}}",
+        rf"\begin{{tabular}}{{{'l' * len(front)}{'r' * (len(names) + bool(sent))}}}",
         r"\toprule",
-        " & ".join([*front, *(_head(name, labels) for name in names)]) + r" \\",
+        " & ".join([*front, *(_head(name, labels) for name in names), *([sent.short] if sent else [])]) + r" \\",
         r"\midrule",
         *rows,
         r"\bottomrule",

@@ -10,6 +10,7 @@ from typing import Any
 from gossamer.basics.files import write
 from gossamer.basics.table import Table
 from gossamer.basics.text import format_between, format_number, json_ready
+from gossamer.results.statistics import decide
 
 HEAD = ("method", "graph", "value", "worse by", "", "seconds", "MB sent", "rounds", "setting")
 
@@ -21,6 +22,8 @@ class Recommendation:
     sought: str
     threshold: str
     """The least difference that matters, which was set before the search."""
+    matters: float
+    """The same as a share."""
     criterion: str
     currency: str | None
     """The unit of a target's values; None where the criterion itself is judged."""
@@ -36,7 +39,7 @@ class Recommendation:
     more: list[str]
     """The gain to expect of more seeds and of a larger budget."""
     winner: str
-    """The spec of the simplest method if that is to be kept, else of the first, as TOML."""
+    """The spec of the answer, as TOML: the simplest of the first and those that tie with it."""
     took: float
     """Seconds of the search itself."""
 
@@ -46,23 +49,26 @@ class Recommendation:
         return [title(row) for row in self.ranking if row["verdict"] in ("first", "tie")]
 
     @property
-    def keep(self) -> dict[str, Any] | None:
-        """The line of the simplest method on the given graph, if it is first or nothing is better by what matters."""
-        return next((row for row in self.ranking if row["simplest"] and row["verdict"] in ("first", "tie")), None)
+    def answer(self) -> dict[str, Any]:
+        """The line of the method to run: of the first and those that tie with it, the simplest."""
+        return next(row for row in self.ranking if row["answer"])
 
     @property
     def verdict(self) -> str:
         """The answer in a sentence or two."""
-        first, names = self.ranking[0], self.ties
+        first, names, answer = self.ranking[0], self.ties, self.answer
+        name, numbers = title(answer), answer["setting"]
         near, of_all = self.within
-        text = f"Run {title(first)} with {first['setting']}."
+        text = f"Run {name} with {numbers}."
         if self.currency is not None and first["reached"] < first["seeds"]:
-            text = f"Nothing reached the target for good on all seeds. Nearest: {title(first)} with {first['setting']}."
-        elif self.keep is not None:
+            text = f"Nothing reached the target for good on all seeds. Nearest: {name} with {numbers}."
+        elif answer["simplest"]:
             text = (
-                f"Keep {title(self.keep)}, the simplest method, with {self.keep['setting']}: nothing is better by what "
+                f"Keep {name}, the simplest method, with {numbers}: nothing is better by what "
                 f"matters. {near} of {of_all} methods were within that margin of the best in the first stage."
             )
+        elif answer is not first:
+            text = f"Run {name}, the simplest of those that tie, with {numbers}."
         if len(names) > 1:
             contiguous = names == [title(row) for row in self.ranking[: len(names)]]
             which = f"the first {len(names)}" if contiguous else ", ".join(names)
@@ -110,7 +116,7 @@ class Recommendation:
         save(self.plot(), folder / "pareto.png")
 
     def __str__(self) -> str:
-        table = Table(HEAD, [_cells(row) for row in self.ranking]).text(keys=2)
+        table = Table(HEAD, [_cells(row, self.matters) for row in self.ranking]).text(keys=2)
         counts = sorted({row["seeds"] for row in self.ranking})
         judged = self.criterion
         if self.currency is not None:
@@ -133,15 +139,24 @@ def title(row: dict[str, Any]) -> str:
     return f"{row['method']} on {row['graph']}"
 
 
-def _cells(row: dict[str, Any]) -> list[str]:
+def format_apart(row: dict[str, Any], matters: float) -> str:
+    """Return by what share a method is worse, with digits enough to leave the verdict as it is."""
+    mean, low, high = (100 * row[key] for key in ("worse_by", "worse_low", "worse_high"))
+    decided, digits = decide(low, high, 100 * matters), 2
+    while digits < 17 and decide(float(f"{low:.{digits}g}"), float(f"{high:.{digits}g}"), 100 * matters) != decided:
+        digits += 1
+    mean, low, high = (format_number(share, digits=digits) for share in (mean, low, high))
+    return f"{mean} % [{low}, {high}]"
+
+
+def _cells(row: dict[str, Any], matters: float) -> list[str]:
     half, between = row["high"] - row["value"], row["between"]
     value = format_number(row["value"]) if between is None else format_between(*between)
-    apart = f"{100 * row['worse_by']:.2g} % [{100 * row['worse_low']:.2g}, {100 * row['worse_high']:.2g}]"
     return [
         row["method"],
         row["graph"],
         f"{value} ± {format_number(half, digits=1)}" if math.isfinite(half) else value,
-        "" if row["verdict"] == "first" or not math.isfinite(row["worse_by"]) else apart,
+        "" if row["verdict"] == "first" or not math.isfinite(row["worse_by"]) else format_apart(row, matters),
         row["verdict"],
         format_number(row["seconds"]),
         format_number(row["bytes"] / 1e6, digits=3),

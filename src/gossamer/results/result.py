@@ -66,6 +66,7 @@ class Summary:
         """Return the summary of a result's table. The manifest's privacy, where the oracle has one, decides ε."""
         names, rows = [name for name, label in metrics.items() if label.summary or label.end], []
         ends = last_rows(frame)
+        starts = frame.group_by("algorithm", "setting", maintain_order=True).first()
         for (algorithm, setting), last in ends.group_by("algorithm", "setting", maintain_order=True):
             alive = last.filter(pl.col("status") != "diverged")
             reached = last.filter(pl.col("status") == "reached").height
@@ -83,9 +84,11 @@ class Summary:
             if "joules" in last.columns:
                 row["joules"] = last["joules"].mean()
             row |= {"seeds": len(last), "diverged": len(last) - len(alive), "reached": reached or None}
+            start, end = starts.row(len(rows), named=True).get("loss"), row.get("loss")
+            row["ended_above_start"] = (start is not None and end is not None and end > start) or None
             rows.append(row)
         kinds: dict[str, Any] = {column: pl.Float64 for name in names for column in (name, f"{name}_±")}
-        table = pl.DataFrame(rows, schema_overrides=kinds | {"reached": pl.Int64})
+        table = pl.DataFrame(rows, schema_overrides=kinds | {"reached": pl.Int64, "ended_above_start": pl.Boolean})
         if private is None:
             return Summary(table, dict(metrics), ends)
         if privacy.is_installed():
@@ -111,7 +114,9 @@ class Summary:
             cells += [format_number(value, digits=digits) if digits else f"{value:,.0f}" for value, digits in paid]
             cells += [format_number(row["seconds"], row["seconds_±"], missing="-")] if timed else []
             cells += [format_number(row["joules"], missing="-")] if powered else []
-            cells += [f"{row['diverged']} of {row['seeds']}"]
+            cells += [
+                f"{row['diverged']} of {row['seeds']}" + ", ended above its start" * bool(row["ended_above_start"])
+            ]
             cells += [f"{row['reached'] or 0} of {row['seeds']}"] if has_targets else []
             cells += [format_number(row["epsilon"], missing="-")] if private else []
             body.append(cells)

@@ -312,6 +312,9 @@ def judge_methods(
     return MethodVerdicts(name, kind, margin, level, replicates, tuple(verdicts), tuple(notes))
 
 
+PLANNED = ("biased-dmt", "gnsd")
+"""The methods whose stable step sizes `gossamer plan` knows."""
+
 ONE_SEED = "No verdict between methods: one seed has no interval. Run at least two, better five: seeds = 5."
 
 
@@ -335,9 +338,11 @@ def _select_runs(result: Result, metric: str, has_target: bool) -> tuple[dict[st
             found[method] = runs
             start, end = (float(np.mean([run.values[k] for run in several])) for k in (0, -1))
             if (end < start) if result.metrics[metric].better == "higher" else (end > start):
+                planned = key[0].partition(" (")[0] in PLANNED
+                hint = "gossamer plan says which are stable" if planned else "try smaller ones, as gossamer tune does"
                 notes.append(
                     f"{method} ended worse than it started ({format_number(start)} to {format_number(end)}): its step "
-                    "size may be too large; gossamer plan says which are stable."
+                    f"size may be too large; {hint}."
                 )
     return found, notes
 

@@ -291,7 +291,7 @@ def _oracle_constants(
     }
     missing = [name for name in names if name not in bounds and name not in taken]
     if not missing:
-        return bounds, "" if drawn == stated else drawn.note
+        return bounds, "" if drawn == stated and taken else drawn.note
     points = np.stack([np.asarray(problem.start), seen.bottom])
     known = taken.get("relative", bounds.get("relative", (None,))[0])
     measured = oracles.measure(oracle, problem, points, queries=QUERIES_AT_A_POINT)
@@ -303,8 +303,11 @@ def _oracle_constants(
         relative, low, high = _frontier(measured, known, seen.heterogeneity)
     estimates = {"relative": relative, "absolute": high, "variance": measured.variance}
     bounds |= {name: (float(estimates[name]), "estimate") for name in missing}
-    if "absolute" not in missing or measured.queries == 1:
+    if "absolute" not in missing or (measured.queries == 1 and high):
         return bounds, drawn.note
+    if not high:
+        where = "at the start and at the lowest point, where M_f ‖∇f_i‖² is at least the whole bias"
+        return bounds, drawn.add_notes(f"σ_f² is 0 {where}; elsewhere it may be larger.")
     measuring = (
         f"σ_f² is the upper end of a 95 % interval, {low:.4g} to {high:.4g}, from {measured.queries:,} queries of each "
         "agent at the start and at the lowest point."
