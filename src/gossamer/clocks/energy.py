@@ -24,7 +24,7 @@ KEYS = {"watts": POWER, "joules_per_byte": PER_BYTE, "idle_watts": POWER}
 
 @dataclass(frozen=True, eq=False)
 class Energy:
-    """What agents draw: each one number, or one for each agent."""
+    """The power of agents and the price of bytes: each one number, or one for each agent."""
 
     watts: Float[np.ndarray, "*agents"]
     """While an agent computes."""

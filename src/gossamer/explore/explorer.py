@@ -70,7 +70,7 @@ class Superseded(Exception):
     """The page has asked for something newer."""
 
 
-class Question(Section):
+class Request(Section):
     """A request of the page: the positions of its controls."""
 
     page: str = pydantic.Field(max_length=60)
@@ -201,7 +201,7 @@ class Explorer:
         return [self._limits(common, one) if isinstance(one, Setup) else None for _, one in built]
 
     @contextmanager
-    def _asked(self, given: Any) -> Iterator[tuple[Question, Callable[..., None]]]:
+    def _asked(self, given: Any) -> Iterator[tuple[Request, Callable[..., None]]]:
         """Wait until a question may be answered, with a function that raises Superseded once there is a newer one."""
         asked = _read(given)
         self._newest = dict([*self._newest.items()][-KEPT:])  # without pages that were closed
@@ -215,7 +215,7 @@ class Explorer:
             check_newest()
             yield asked, check_newest
 
-    def _move(self, asked: Question) -> dict[str, Any]:
+    def _move(self, asked: Request) -> dict[str, Any]:
         """Return the tables of the spec with other numbers, but its algorithms."""
         tables = copy.deepcopy({key: value for key, value in self.base.items() if key != "algorithm"})
         if asked.network != tables["network"].get("name"):
@@ -284,10 +284,10 @@ class Explorer:
         return {"stable": self._stable[key] / L, "covered": eta if covered else 0.0, "smoothness": L, "proved": proved}
 
 
-def _read(given: Any) -> Question:
+def _read(given: Any) -> Request:
     if not isinstance(given, dict):
         raise InputError(f"a question is an object of the page's controls, but this is {brief(given)}.")
-    return validate(Question, given)
+    return validate(Request, given)
 
 
 def _build(common: dict[str, Any], tables: list[dict[str, Any]]) -> list[tuple[dict[str, Any], Setup | InputError]]:

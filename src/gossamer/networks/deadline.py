@@ -27,7 +27,7 @@ SECONDS = Range(0, 1e9, low_open=True, advice="It is a number of seconds above 0
 BYTES = Range(0, 1e15, advice="It is the number of bytes of a message.")
 
 TIES = 1 + 1e-6
-"""What comes at the deadline is there, in spite of rounding in float32."""
+"""The factor of a deadline up to which an arrival is in time: rounding in float32."""
 
 
 def deadline(network: Network, clock: Any, seconds: float, bytes: float = 0.0, rounds: int = 1_000) -> Network:
