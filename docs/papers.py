@@ -26,10 +26,11 @@ Each paper here is a folder of specs and claims that anyone can run again: `goss
 two readings: *as published*, with the numbers that the authors printed or that their public code has, and *tuned
 alike*, with every method tuned by the same budget, anew in each replicate. Identities need no runs, and are computed
 exactly. Margins were set before the first run; targets and budgets that decided nothing were changed after it, as the
-remarks say. What of the authors' setting was not followed stands below each table.
-Where data or model are others, a claim is judged "in the spirit of" the paper's, and is never called reproduced.
-[Ship your paper's claims](howto/ship-claims.md) says how to
-add a paper. `make papers` runs them all, and writes this page.
+remarks say. What of the authors' setting was not followed stands below each table. Where data or model are others, a
+claim is judged "in the spirit of" the paper's, and is never called reproduced.
+
+[Ship your paper's claims](howto/ship-claims.md) says how to add a paper. `make papers` runs them all, and writes this
+page.
 
 """
 
