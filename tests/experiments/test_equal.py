@@ -100,3 +100,17 @@ def test_a_schedule_needs_its_rounds_where_methods_differ_in_theirs():
     }
     with pytest.raises(gs.InputError, match="steps"):
         Spec.of(spec).parts()
+
+
+def test_who_pays_more_in_one_round_than_the_cheapest_in_all_is_refused():
+    dear = gs.BiasedDMT(0.1, 0.5, warm=500)
+    with pytest.raises(gs.InputError, match=r"biased-dmt pays 8032 bytes .* first round, but d-psgd pays 640 in 40"):
+        study("bytes", [gs.DPSGD(0.1), dear], tune=None)
+
+
+def test_a_whole_number_that_decides_the_costs_cannot_be_tuned_at_equal_costs():
+    tune = TUNE | {"local": [1, 5]}
+    given = [gs.DPSGD(0.1), gs.KGT]
+    with pytest.raises(gs.InputError, match=r"the queries of k-gt depend on local, .* give local in"):
+        study("queries", given, tune=tune)
+    assert ends(study("bytes", given, tune=tune))["k-gt"]["bytes_sent"] <= 640  # on which local has no effect

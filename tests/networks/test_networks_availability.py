@@ -178,3 +178,27 @@ def test_what_else_is_refused(file):
         with pytest.raises(InputError, match=told):
             gs.simulate(rule, plain.heterogeneous(agents=6)[0], network, steps=1)
     assert dataclasses.replace(network).kind == "timetable"
+
+
+def test_a_number_of_an_agent_is_of_plain_digits_and_not_too_long(tmp_path):
+    for cell in ("9" * 5_000, "\u0663"):
+        (tmp_path / "online.csv").write_text(f"agent,first,last\n{cell},0,1\n", encoding="utf-8")
+        with pytest.raises(InputError, match=r"line 2: .* is no agent of the network"):
+            networks.availability(networks.ring(6), tmp_path / "online.csv")
+
+
+def test_an_agent_that_is_there_only_between_the_rounds_of_gossip_is_refused(tmp_path):
+    (tmp_path / "online.csv").write_text("agent,first,last\n0,1,1\n", encoding="utf-8")
+    shifts = networks.availability(networks.ring(6), tmp_path / "online.csv")
+    with pytest.raises(InputError, match="must be connected, but falls into 2 components"):
+        networks.every(shifts, 2)
+    third = networks.every(shifts, 3)
+    links = sum(third.matrix(t).toarray() != 0 for t in range(third.mixer.period))
+    np.testing.assert_array_equal((networks.ring(6).matrix(0).toarray() != 0), links > 0)
+
+
+def test_the_activity_of_a_sequence_counts_who_is_there_in_the_turns_of_each(tmp_path):
+    (tmp_path / "online.csv").write_text("agent,first,last\n0,0,0\n1,0,1\n", encoding="utf-8")
+    shifts = networks.availability(networks.ring(6), tmp_path / "online.csv")
+    assert networks.sequence([shifts, networks.star(6)]).activity == 1
+    assert networks.sequence([networks.star(6), shifts]).activity == pytest.approx(11 / 12)

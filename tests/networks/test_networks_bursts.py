@@ -207,3 +207,10 @@ def test_what_else_is_refused():
         networks.gilbert_elliott(networks.attacked(networks.ring(8), agents=[0]), 0.1, 0.1)
     with pytest.raises(InputError, match="Use a static undirected network"):
         networks.asynchronous(networks.gilbert_elliott(networks.ring(8), 0.1, 0.1))
+
+
+def test_the_gap_of_long_bursts_on_drawn_rounds_is_that_of_independent_failures():
+    drawn = networks.redrawn(8, 0.5)
+    same = networks.failing(drawn, 0.5).gap
+    for seed in range(3):
+        assert networks.gilbert_elliott(drawn, 1e-3, 1e-3, seed=seed).gap == pytest.approx(same, abs=0.025)

@@ -182,3 +182,24 @@ def test_what_else_is_refused():
         networks.asynchronous(network)
     with pytest.raises(InputError, match=r"deadline must be a table of clock, seconds, bytes, rounds, but is 0.3"):
         networks.make("ring", N, deadline=0.3)
+
+
+def test_who_is_away_until_a_round_closes_computes_nothing_in_it():
+    problem, ring = gs.problems.quadratic([[2.0]], np.arange(6.0)[:, None]), networks.ring(6)
+    outages = {"chance": 0.5, "seconds": 100.0}
+    clock = gs.clock(clocks.uniform(0.0), compute=0.5, outages=outages, energy={"watts": 1.0}, seeds=3)
+    closing = networks.deadline(ring, clock, 1.0)
+    found = gs.simulate(gs.DPSGD(0.1), problem, closing, steps=40, every=40, clock=clock, progress=False).frame()
+    there = [(clock.absences(seed, 0, 40, 6) == 0).mean() for seed in range(3)]
+    assert found["joules"][-1] == pytest.approx(40 * 0.5 * np.mean(there), rel=1e-6)
+
+
+def test_a_centralized_method_closes_no_round_and_loses_no_gradient():
+    problem, ring = gs.problems.quadratic([[2.0]], np.arange(6.0)[:, None]), networks.ring(6)
+    clock = gs.clock("internet", compute=clocks.log_normal(mean=0.1, sigma=0.8))
+    faulty = networks.deadline(ring, clock, 0.2), networks.failing(ring, agents=0.5)
+    last = [
+        gs.simulate(gs.CentralizedSGD(0.1), problem, network, steps=9, clock=clock, progress=False).frame().row(-1)
+        for network in (ring, *faulty)
+    ]
+    assert last[0] == last[1] == last[2]

@@ -92,6 +92,8 @@ class RuleOperations(NamedTuple):
     """Operations of each round."""
     lead: int = 0
     """The number of rounds by which the model is ahead: for t > 0, that of round t is there after t − lead rounds."""
+    central: bool = False
+    """True if faults and deadlines of the network do not affect the rule."""
 
 
 # --- rounds ---
@@ -135,7 +137,7 @@ def time_and_energy(
     Of a clock without energy the joules are 0. Those of messages are not among them.
     """
     last = max(marks)
-    run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)))
+    run = _Run(network, clock, list(range(clock.seeds if clock.random else 1)), operations.central)
     ends = [run.before(operations.start)]
     if operations.lead and last:
         ends.append(run.before(operations.turn))
@@ -152,7 +154,7 @@ def time_and_energy(
 class _Run:
     """The agents of all clock seeds, and the time that each has come to."""
 
-    def __init__(self, network: Network, clock: Clock, seeds: list[int]):
+    def __init__(self, network: Network, clock: Clock, seeds: list[int], central: bool):
         self.network, self.clock, self.seeds = network, clock, seeds
         self._queries = self._done = 0
         self._routes = Routes.of(clock, network.agents)
@@ -162,7 +164,8 @@ class _Run:
         watts, idle = (0.0, 0.0) if clock.energy is None else (clock.energy.watts, clock.energy.idle_watts)
         self.idle = float(np.mean(idle))
         """The watts of an agent that idles, in the mean over agents."""
-        self._closes = network.mixer.closes
+        self._closes = None if central else network.mixer.closes
+        self._sleeps = not central and network.activity < 1 and self._closes is None
         self._more = np.broadcast_to(np.subtract(watts, idle), network.agents)
         self._spent = np.zeros(len(seeds))
 
@@ -185,7 +188,7 @@ class _Run:
         queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
         worked, absent = self._times(count, queries)
         self._queries += count * len(queries)
-        if self.network.activity < 1 and self._closes is None:
+        if self._sleeps:
             awake = np.stack([np.asarray(self.network.awake(t)) for t in range(self._done, self._done + count)])
             worked, absent = (
                 each * awake[:, None, None, :] for each in (worked, absent)
@@ -194,14 +197,14 @@ class _Run:
         return np.stack([self._ends(order, count, queries, worked + absent), joules], axis=1)
 
     def _close(self, order: Order, count: int, closes: float) -> np.ndarray:
-        """Do rounds that close after a time; an agent that is late computes until they do."""
+        """Do rounds that close after a time; an agent that is late computes until they do, unless it is away."""
         queries = np.array([operation.number for operation in order if isinstance(operation, Query)])
-        worked, _ = self._times(count, queries)
+        worked, absent = self._times(count, queries)
         self._queries += count * len(queries)
         began = np.asarray(self._standing.ready)
         ends = began.max(1) + closes * np.arange(1, count + 1)[:, None]
         self._standing = self._standing._replace(ready=np.broadcast_to(ends[-1][:, None], began.shape))
-        return np.stack([ends, self._spend(np.minimum(worked.sum(1), closes))], axis=1)
+        return np.stack([ends, self._spend(np.minimum(worked.sum(1), np.maximum(closes - absent.sum(1), 0.0)))], axis=1)
 
     def _spend(self, worked: Float[np.ndarray, "rounds clock_seeds agents"]) -> Float[np.ndarray, "rounds clock_seeds"]:
         """Return the joules of computing above idling until the end of each of the next rounds."""

@@ -244,7 +244,7 @@ def orders(rule: Any, problem: Problem, network: Network, oracle: Oracle, dtype:
         return Query(passes * oracle.passes(problem)) if passes else operation
 
     known = {name: tuple(map(query, cost.order)) for name, cost in counted.items()}
-    return RuleOperations(**known, lead=int(overlapping and hasattr(rule, "shift")))
+    return RuleOperations(**known, lead=int(overlapping and hasattr(rule, "shift")), central=rule.needs == "nothing")
 
 
 def _joules_sent(cost: Cost, energy: Energy, network: Network, dtype: str) -> float:

@@ -4,7 +4,7 @@ import csv
 import functools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -101,7 +101,7 @@ def _read_line(where: str, row: list[str], agents: int, names: list[str] | None)
         )
     if names is not None and row[0] in names:
         agent = names.index(row[0])
-    elif names is None and row[0].isdecimal() and int(row[0]) < agents:
+    elif names is None and _is_below(row[0], agents):
         agent = int(row[0])
     else:
         known = f"they are 0 … {agents - 1}." if names is None else nearest(row[0], names)
@@ -115,12 +115,17 @@ def _read_line(where: str, row: list[str], agents: int, names: list[str] | None)
 
 
 def _round(where: str, what: str, cell: str) -> int | None:
-    if cell and not (cell.isascii() and cell.isdecimal() and len(cell) < 10 and int(cell) < LONGEST_PERIOD):
+    if cell and not _is_below(cell, LONGEST_PERIOD):
         raise InputError(
             f"{where}: {what} must be a whole number from 0 to {LONGEST_PERIOD - 1:,}, the number of a round, but is "
             f"{brief(cell)}."
         )
     return int(cell) if cell else None
+
+
+def _is_below(cell: str, limit: int) -> bool:
+    """Return True if the cell is a whole number from 0 on below the limit."""
+    return cell.isascii() and cell.isdecimal() and len(cell) < 10 and int(cell) < limit
 
 
 @mixer("base", "online")
@@ -141,11 +146,11 @@ class Timetable(Mended):
         online = xp.asarray(self.online)[t % len(self.online)]
         return online[i] & online[j]
 
-    def union(self) -> sp.csr_array:
-        """Return the links that are up in some round."""
+    def union(self, rounds: Iterable[int] | None = None) -> sp.csr_array:
+        """Return the links that are up in some round, or in one of these."""
         i, j = self._pairs
         met = np.zeros(len(i), bool)
-        for t in range(len(self.online)):
+        for t in range(len(self.online)) if rounds is None else {t % len(self.online) for t in rounds}:
             met |= self.up(t, np, i, j)
         return join_links(self.agents, i[met], j[met])
 
@@ -178,6 +183,5 @@ class Timetable(Mended):
     def sleeps(self) -> bool:
         return True
 
-    @property
-    def activity(self) -> float:
-        return float(np.mean(self.online)) * self.base.activity
+    def active(self, t: int) -> float:
+        return float(self.online[t % len(self.online)].mean()) * self.base.active(t)

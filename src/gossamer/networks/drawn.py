@@ -9,6 +9,7 @@ fixed width: float64 changes no draw.
 import abc
 import functools
 import math
+from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -120,7 +121,7 @@ class Drawn(Changing):
     def random(self) -> bool:
         return True
 
-    def union(self) -> sp.csr_array | None:
+    def union(self, rounds: Iterable[int] | None = None) -> sp.csr_array | None:
         return None
 
     @functools.cached_property

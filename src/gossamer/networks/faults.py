@@ -8,7 +8,7 @@ $c_{jj} \mathrel{+}= c_{ij}$, so that columns do. An agent that sleeps has all i
 import abc
 import dataclasses
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -135,8 +135,8 @@ class Mended(Drawn):
         """The number of failures on top of each other, these included."""
         return 1 + (self.base.depth if isinstance(self.base, Mended) else 0)
 
-    def union(self) -> sp.csr_array | None:
-        return self.base.union()
+    def union(self, rounds: Iterable[int] | None = None) -> sp.csr_array | None:
+        return self.base.union(rounds)
 
     @property
     def doubly(self) -> bool:
@@ -201,13 +201,17 @@ class Chances(Mended):
         return self.base.pace
 
     @property
+    def spacing(self) -> int:
+        """The number of rounds after which the links that fail are drawn independently."""
+        return self.base.spacing if isinstance(self.base, Chances) else 1
+
+    @property
     def chance_up(self) -> float:
         """The chance that a link is up and both its ends are awake."""
         return (1 - float(self.links)) * (1 - float(self.asleep)) ** 2
 
-    @property
-    def activity(self) -> float:
-        return (1 - float(self.asleep)) * self.base.activity
+    def active(self, t: int) -> float:
+        return (1 - float(self.asleep)) * self.base.active(t)
 
     def contraction(self, agents: int) -> float:
         if isinstance(self.base, Matching):
@@ -219,7 +223,8 @@ class Chances(Mended):
         while isinstance(inner, Chances):
             inner = inner.base
         if inner.alike:  # the trace of E[WᵀW] says all
-            squares = [(self.sparse(t).data ** 2).sum() for t in range(measures.DRAWN_ROUNDS)]
+            rounds = range(0, measures.DRAWN_ROUNDS * self.spacing, self.spacing)
+            squares = [(self.sparse(t).data ** 2).sum() for t in rounds]
             return float((np.mean(squares) - 1) / (agents - 1))
         return measures.estimate_contraction(self, agents)
 

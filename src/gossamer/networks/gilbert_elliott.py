@@ -118,6 +118,10 @@ class Bursts(Chances):
         good, bad = map(float, self.loss)
         return good + float(self.stationary) * (bad - good)
 
+    @property
+    def spacing(self) -> int:
+        return max(2 ** min(len(self.bridges), 23), super().spacing)  # 256 times as much is a round that is known
+
     def up(self, t: Any, xp: Any, i: Any, j: Any) -> Bool[Any, "..."]:
         good, bad = xp.asarray(self.loss).astype(np.float32)
         return self.chance(t, xp, i, j) >= xp.where(self.bad(t, xp, i, j), bad, good)

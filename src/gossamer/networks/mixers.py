@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Literal, TypeVar, dataclass_transform
 
 import numpy as np
@@ -59,8 +59,8 @@ class Mixer(abc.ABC):
         """Return a mask of the agents that are awake in round t; None if nobody sleeps in any round of this mixer."""
         return None
 
-    def union(self) -> sp.csr_array | None:
-        """Return a matrix with the links of all rounds; None stands for all pairs."""
+    def union(self, rounds: Iterable[int] | None = None) -> sp.csr_array | None:
+        """Return a matrix with the links of all rounds, or, of a timetable, of those given; None is all pairs."""
         return self.sparse()
 
     def sends(self, t: int) -> float:
@@ -127,10 +127,15 @@ class Mixer(abc.ABC):
         """True if agents may sleep."""
         return False
 
-    @property
+    def active(self, t: int) -> float:
+        """Return the share of agents that are awake in round t, expected if they are drawn."""
+        del t  # most never sleep
+        return 1.0
+
+    @functools.cached_property
     def activity(self) -> float:
         """The share of rounds in which an agent is awake."""
-        return 1.0
+        return sum(map(self.active, range(self.period))) / self.period if self.sleeps else 1.0
 
     @functools.cached_property
     def is_symmetric(self) -> bool:
@@ -213,7 +218,7 @@ class Mean(Mixer):
     def mix(self, x: np.ndarray, t: int = 0, over: MatrixName = "W") -> np.ndarray:
         return np.broadcast_to(x.mean(axis=0), x.shape)
 
-    def union(self) -> sp.csr_array | None:
+    def union(self, rounds: Iterable[int] | None = None) -> sp.csr_array | None:
         return None
 
     def sends(self, t: int) -> float:

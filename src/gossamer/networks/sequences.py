@@ -70,8 +70,12 @@ class Cycle(Changing):
     def slower(self, k: int) -> Mixer:
         return dataclasses.replace(self, rounds=tuple(one.slower(k) for one in self.rounds), stride=self.stride * k)
 
-    def union(self) -> sp.csr_array | None:
-        unions = [one.union() for one in self.rounds]
+    def union(self, rounds: Iterable[int] | None = None) -> sp.csr_array | None:
+        if self.timetabled:  # who is there when a mixer has its turn
+            going = [t for t in (range(self.period) if rounds is None else rounds) if self.gossips(t)]
+            unions = [one.union([t for t in going if self.last_turn(t) is one]) for one in self.rounds]
+        else:
+            unions = [one.union() for one in self.rounds]
         known = [union for union in unions if union is not None]
         return functools.reduce(lambda a, b: sp.csr_array(a + b), known) if len(known) == len(unions) else None
 
@@ -91,9 +95,8 @@ class Cycle(Changing):
     def sleeps(self) -> bool:
         return any(one.sleeps for one in self.rounds)
 
-    @property
-    def activity(self) -> float:
-        return sum(one.activity for one in self.rounds) / len(self.rounds)
+    def active(self, t: int) -> float:
+        return self.last_turn(t).active(t)
 
     @property
     def timetabled(self) -> bool:
@@ -176,6 +179,9 @@ def every(network: Network, rounds: int) -> Network:
         return network
     _check_period("every(network)", network.mixer.period)
     cycle = Cycle(network.agents, (network.mixer.slower(k),), k)
+    if cycle.timetabled:  # agents may never be there when there is gossip
+        _check_period("every(network)", cycle.period)
+        _check_union(cycle, network.names)
     return Network(f"every({network.name}, {k})", network.agents, cycle, names=network.names)
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gossamer.algorithms import ALGORITHMS
+from gossamer.basics.text import join_words, plural
 from gossamer.clocks import Clock
 from gossamer.core import InputError, Range, Rule, WarmStart, Whole, brief, hyperparameters, is_rule, nearest, parts
 from gossamer.engines.block import honest_problem
@@ -152,6 +153,13 @@ class Candidate:
         values = self.values(section)
         corners = [self.rule(dict(zip(values, corner, strict=True))) for corner in itertools.product(*values.values())]
         return corners[0]
+
+    def forms(self, section: TuningSection) -> list[Rule]:
+        """Return a rule for each combination of whole numbers that tuning tries: other numbers change no cost."""
+        values = {
+            key: own if isinstance(self.open[key], Whole) else own[:1] for key, own in self.values(section).items()
+        }
+        return [self.rule(dict(zip(values, chosen, strict=True))) for chosen in itertools.product(*values.values())]
 
 
 def check_grids(section: TuningSection, candidates: list[Candidate]) -> None:
@@ -311,12 +319,29 @@ class Setup:
         if axis == "rounds":
             return [steps] * len(self.candidates)
         world = self.problem, self.network, self.oracle, self.plan.dtype, self.clock
-        rules = [one.example(self.tuning) if self.tuning and one.open else one.whole for one in self.candidates]
-        paid = [cost_by_round(axis, rule, *world, steps) for rule in rules]
-        if free := next((rule.name for rule, own in zip(rules, paid, strict=True) if own[-1] <= 0), None):
+        paid = []
+        for one in self.candidates:
+            rules = one.forms(self.tuning) if self.tuning and one.open else [one.whole]
+            first, *others = (cost_by_round(axis, rule, *world, steps) for rule in rules)
+            if any(not np.allclose(own, first, rtol=1e-9, atol=0) for own in others):
+                chosen = join_words([key for key, allowed in one.open.items() if isinstance(allowed, Whole)])
+                raise InputError(
+                    f'the {axis} of {one.name} depend on {chosen}, so that equal = "{axis}" cannot say for how many '
+                    f"rounds to tune it: give {chosen} in [[algorithm]], once for each value to compare."
+                )
+            paid.append(first)
+        names = [one.name for one in self.candidates]
+        if free := next((name for name, own in zip(names, paid, strict=True) if own[-1] <= 0), None):
             raise InputError(f'{free} pays no {axis}: equal = "{axis}" compares methods that all pay some.')
-        budget = min(own[-1] for own in paid) * (1 + 1e-9)  # the sums of equal costs may differ in their last bits
-        return [max(1, int(np.searchsorted(own, budget, "right")) - 1) for own in paid]
+        cheapest = min(range(len(paid)), key=lambda k: paid[k][-1])
+        budget = paid[cheapest][-1] * (1 + 1e-9)  # the sums of equal costs may differ in their last bits
+        for name, amounts in zip(names, paid, strict=True):
+            if amounts[1] > budget:
+                raise InputError(
+                    f"{name} pays {amounts[1]:.4g} {axis} until the end of its first round, but {names[cheapest]} pays "
+                    f'{budget:.4g} in {plural(steps, "round")}: take more steps, or another equal than "{axis}".'
+                )
+        return [int(np.searchsorted(amounts, budget, "right")) - 1 for amounts in paid]
 
     def plan_tuning(self, replicate: int, number: int) -> tuple[RunPlan, Width, list[int]]:
         """Return the plan of a candidate's tuning runs, the shape of their blocks, and a replicate's tuning seeds."""
