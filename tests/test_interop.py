@@ -222,6 +222,8 @@ ONE = net(out=1)
             r"one value for each sample, .* returned shape \(\)",
         ),
         (ONE, {"loss": lambda o, t: (o - t) ** 2}, r"for two samples it returned shape \(2, 2\)"),
+        (net(), {"loss": lambda o, t: o.argmax(1) != t}, "loss must return floating numbers, .* returned bool"),
+        (net(), {"loss": lambda o, t: 1j * o[:, 0]}, "loss must return floating numbers, .* returned complex64"),
         (net(), {"loss": lambda o: o}, r"module\(loss=…\) must be a function of \(outputs, targets\)"),
         (
             net(),

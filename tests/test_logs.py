@@ -13,8 +13,19 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 import gossamer as gs
+from gossamer import logs
 from gossamer.experiments.running import run as run_spec
-from gossamer.logs import CSVLog, JSONLinesLog, MLflowLog, ProgressLog, TensorBoardLog, TrackioLog, WandbLog, open_log
+from gossamer.logs import (
+    CSVLog,
+    JSONLinesLog,
+    MLflowLog,
+    ProgressLog,
+    TensorBoardLog,
+    Tracker,
+    TrackioLog,
+    WandbLog,
+    open_log,
+)
 from gossamer.specs.spec import Spec
 from tests.commands import gossamer
 
@@ -181,6 +192,7 @@ def test_a_spec_logs_its_variants(tmp_path):
 
 def test_a_log_that_cannot_be_is_refused_before_anything_is_done(tmp_path):
     (tmp_path / "there.csv").write_text("a\n1\n")
+    (tmp_path / "rank-0.csv").write_text("a\n1\n")
     (tmp_path / "tb").mkdir()
     (tmp_path / "tb" / "events").write_text("")
     rows = [
@@ -191,6 +203,9 @@ def test_a_log_that_cannot_be_is_refused_before_anything_is_done(tmp_path):
         (3, "but is 3"),
         (f"{tmp_path}/there.csv", r"there\.csv is there already, and rows of two runs would be mixed"),
         (f"{tmp_path}/there.csv/log.csv", r"there\.csv is no folder that can be written into"),
+        (f"{tmp_path}/rank-{{rank}}.csv", r"rank-0\.csv is there already"),
+        (f"{tmp_path}/{'a' * 300}.csv", "log: cannot write .*: File name too long. Give another name"),
+        (f"{tmp_path}/a\0.csv", "log: cannot write .*: .*null .*. Give another name"),
         (f"{tmp_path}/tb", "log must be a path that ends in"),
         (f"tensorboard:{tmp_path}/tb", "tb is there already"),
         (f"tensorboard:{tmp_path}/there.csv", r"there\.csv is a file, not a folder"),
@@ -202,7 +217,7 @@ def test_a_log_that_cannot_be_is_refused_before_anything_is_done(tmp_path):
     done = gossamer("run", "spec.toml", "--out", "run", "--log", "there.csv", cwd=tmp_path)
     assert done.returncode == 2
     assert "there.csv is there already" in done.stderr
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["spec.toml", "tb", "there.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["rank-0.csv", "spec.toml", "tb", "there.csv"]
     assert (tmp_path / "there.csv").read_text() == "a\n1\n"
 
 
@@ -219,6 +234,27 @@ def test_a_log_that_fails_loses_no_run():
         result = simulate(log)
     assert len(warned) == 1
     assert [row["step"] for row in got] == [0, 2]
+    assert result.frame().height == 12
+
+
+@pytest.mark.parametrize("failing", ["_end", "_write"])
+def test_a_tracker_that_cannot_be_closed_loses_no_run(failing, monkeypatch):
+    """MLflow sends its last rows when it is closed."""
+
+    class Lost(Tracker):
+        def _begin(self, run): ...
+        def _write(self, step, curves): ...
+        def _end(self): ...
+
+    def fail(*_):
+        raise OSError("the server is gone")
+
+    monkeypatch.setitem(logs.TRACKERS, "mlflow", lambda _: Lost())
+    monkeypatch.setattr(Lost, "_end", fail)
+    monkeypatch.setattr(Lost, failing, fail)
+    with pytest.warns(UserWarning, match=r"log= failed, .*: OSError: the server is gone\. The result") as warned:
+        result = simulate("mlflow:")
+    assert len(warned) == 1
     assert result.frame().height == 12
 
 

@@ -315,6 +315,14 @@ def open_log(given: Any, *, new: bool = False) -> Log | None:
 
 def _check_place(path: Path, new: bool, folder: bool = False) -> None:
     """Raise InputError if nothing can be written there or, for a `new` log, if something is there already."""
+    path = Path(str(path).replace("{rank}", "0"))
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):  # a new file; what is no folder is refused below
+        pass
+    except (OSError, ValueError) as error:  # a name that is too long, or has a zero byte
+        said = getattr(error, "strerror", None) or error
+        raise InputError(f"log: cannot write {brief(str(path))}: {said}. Give another name.") from None
     if path.exists() and path.is_dir() != folder:
         raise InputError(f"log: {path} is a {'file, not a folder' if folder else 'folder, not a file'}.")
     if new and path.exists() and (any(path.iterdir()) if folder else path.stat().st_size):

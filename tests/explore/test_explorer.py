@@ -114,8 +114,17 @@ def test_the_theory_is_told_for_the_methods_that_it_is_about(quadratic):
     assert quadratic.theory(question(quadratic, algorithm=[small]))[0]["covered"] == pytest.approx(
         0.01 / 16 / CURVATURE
     )
+    tiny = {"name": "biased-dmt", "eta": 0.1, "lam": 1e-320}
+    assert quadratic.theory(question(quadratic, algorithm=[tiny]))[0]["stable"] >= 0
     changing = quadratic.theory(question(quadratic, network="one-peer-exponential"))[0]
     assert "changes from round to round" in changing["why"]
+
+
+def test_a_slider_that_is_logarithmic_does_not_begin_at_0():
+    explorer = Explorer(Spec.of(QUADRATIC | {"algorithm": [{"name": "d-adamw", "eta": 0.1, "decay": 0.0}]}))
+    eta, decay = explorer.describe()["methods"][0]["sliders"]
+    assert eta["low"] == decay["low"] == 1e-4
+    assert (decay["value"], decay["log"]) == (0.0, True)
 
 
 def test_a_method_that_is_refused_keeps_the_others_and_is_not_in_the_spec(logistic):
@@ -287,6 +296,27 @@ def test_a_bad_request_is_refused_with_the_way_out(server, method, path, body, k
     got, _, text = send(server, method, path, body, Content_Type=kind)
     assert got == status
     assert message in text
+
+
+def test_a_length_of_thousands_of_digits_is_refused(server):
+    long = {"Content_Type": "application/json", "Content_Length": "9" * 5000}
+    status, _, text = send(server, "POST", "/answer", "{}", **long)
+    assert (status, "at most 100,000 bytes" in text) == (413, True)
+
+
+def test_browsers_leave_out_port_80(quadratic):
+    server = PageServer(quadratic)
+    server.server_close()
+    assert len(server.hosts) == 2
+    server.server_port = 80
+    assert {"127.0.0.1", "localhost", "127.0.0.1:80", "localhost:80"} == {*server.hosts}
+
+
+def test_a_port_is_not_shared_and_connections_that_come_at_once_are_kept(server, quadratic):
+    assert not PageServer.allow_reuse_port  # true in the standard library of newer Pythons
+    with pytest.raises(InputError, match="cannot listen at port"):
+        PageServer(quadratic, server.server_port)
+    assert PageServer.request_queue_size == 128
 
 
 def test_an_older_question_is_answered_with_a_conflict_and_an_error_of_ours_is_named(

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -45,7 +46,8 @@ def explore(
         if browser:
             import webbrowser
 
-            webbrowser.open(server.url)
+            # not before serving begins: a browser of the terminal is waited for, and waits for the page
+            threading.Thread(target=webbrowser.open, args=(server.url,), daemon=True).start()
         try:
             server.serve_forever()
         except KeyboardInterrupt:

@@ -369,7 +369,7 @@ def _slider(key: str, allowed: Range | Whole, value: float) -> dict[str, Any]:
     if isinstance(allowed, Whole):
         return shown | {"low": allowed.least, "high": max(min(allowed.most, 20), value), "whole": True}
     if math.isinf(allowed.high):
-        return shown | {"low": min(1e-4, value), "high": max(10.0, value), "log": True}
+        return shown | {"low": min(1e-4, value or 1.0), "high": max(10.0, value), "log": True}  # 0 has no logarithm
     if allowed.beyond == "low":
         return shown | {"low": min(0.01 * allowed.high, value), "high": allowed.high, "log": True}
     inside = 0.01 * (allowed.high - allowed.low)

@@ -6,6 +6,7 @@ another origin only after asking the server, which never agrees.
 """
 
 import json
+import re
 import sys
 import traceback
 from functools import cached_property
@@ -36,6 +37,8 @@ class PageServer(ThreadingHTTPServer):
     """An HTTP server of one page. Its threads end with the process."""
 
     daemon_threads = True
+    allow_reuse_port = False  # newer Pythons would share a port with another page's server, and mix their answers
+    request_queue_size = 128
 
     def __init__(self, explorer: Explorer, port: int = 0):
         """Listen on loopback at this port, or at a free one."""
@@ -50,8 +53,9 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def hosts(self) -> tuple[str, ...]:
-        """The values of the Host header that are loopback's."""
-        return f"{HOST}:{self.server_port}", f"localhost:{self.server_port}"
+        """The values of the Host header that are loopback's: browsers leave out port 80."""
+        names = HOST, "localhost"
+        return *(f"{name}:{self.server_port}" for name in names), *(names if self.server_port == 80 else ())
 
     @property
     def url(self) -> str:
@@ -97,7 +101,7 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse(404, f"there is nothing to ask at {self.path[:80]}: ask at /answer or /theory.")
         elif self.headers.get_content_type() != "application/json":
             self._refuse(415, "a question must have the Content-Type application/json, as the page sends it.")
-        elif not (length.isascii() and length.isdecimal() and int(length) <= LARGEST_QUESTION):
+        elif not (re.fullmatch("[0-9]{1,9}", length) and int(length) <= LARGEST_QUESTION):
             self._refuse(413, f"a question needs a Content-Length of at most {LARGEST_QUESTION:,} bytes.")
         else:
             self._answer(asked, self.rfile.read(int(length)))

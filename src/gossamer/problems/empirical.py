@@ -390,13 +390,19 @@ def of_functions(
         def call(x: Array, *rest: Any, function: Callable[..., Any] = function) -> Any:
             return function(unravel(x), *rest)
 
-        shape = getattr(call_own(what, jax.eval_shape, call, start, *given[name]), "shape", None)
+        returned = call_own(what, jax.eval_shape, call, start, *given[name])
+        shape = getattr(returned, "shape", None)
         if name == "penalty" and shape != ():
             raise InputError(f"penalty must return one number, but returned shape {shape}.")
         if name != "penalty" and shape != (2,):
             raise InputError(
                 f"{name} must return one value for each sample, but for two samples it returned shape {shape}. "
                 "Leave out the mean over the batch: the problem takes it."
+            )
+        if name == "loss" and not jnp.issubdtype(returned.dtype, jnp.floating):
+            raise InputError(
+                f"loss must return floating numbers, which have a gradient, but returned {returned.dtype}. Take a "
+                "smooth loss, and the absolute value of complex outputs."
             )
     return problem
 

@@ -51,7 +51,9 @@ def module(
     A module of Equinox is mapped over the rows of a batch; one of Flax, nnx or Linen, gets the batch (the parameters of
     Linen are drawn from `seed`). ``apply(model, inputs)``, if given, is called in their place, to give rows the shape
     of images, say; with it the model may be any pytree of parameters. All floating arrays of the model are parameters,
-    in the dtype of the run. A model with other arrays or with state, such as a batch norm's, is refused.
+    in the dtype of the run. A model with other arrays or with state, such as a batch norm's, is refused. An array that
+    a module of Equinox holds twice is two parameters, unless `eqx.nn.Shared` ties them. A module of Linen that takes
+    rows of another shape is given as its variables, ``model.init(key, images)``, with ``apply=``.
 
     `Empirical.params` returns a point as a model again. For `data`, `agents` and the options see `logistic`.
     """

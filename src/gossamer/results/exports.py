@@ -110,22 +110,27 @@ def opening(log: Any) -> Iterator[Log | None]:
 @contextmanager
 def keeping_log(log: Any) -> Iterator[Callable[[RunTable], None]]:
     """Yield a function that logs tables of runs as they end. A log that fails then is warned of, as no run is lost."""
-    with opening(log) as write:
+    write = opened = open_log(log, new=True)
 
-        def put(table: RunTable) -> None:
-            nonlocal write
-            try:
-                table.log(write)
-            except Exception as error:
-                write = None
+    def attempt(act: Callable[[], None]) -> None:
+        nonlocal write
+        try:
+            act()
+        except Exception as error:
+            if write is not None:  # the first failure says it
                 said = " ".join(str(error).split())[:300]
                 warnings.warn(
                     f"log= failed, and gets no more rows: {type(error).__name__}: {said}. The result is whole; its "
                     "log(…) writes all rows again.",
-                    stacklevel=3,
+                    stacklevel=4,
                 )
+            write = None
 
-        yield put
+    try:
+        yield lambda table: attempt(lambda: table.log(write))
+    finally:
+        if opened is not log and isinstance(opened, Tracker):
+            attempt(opened.close)  # which may send the last rows
 
 
 def _import(name: str, wanted: str) -> Any:

@@ -411,7 +411,7 @@ def largest(w: Complex[np.ndarray, " k"], lam: float, step: Float[np.ndarray, " 
 
 def step_limit(network: Network, lam: float, curvature: float) -> float:
     """Return the largest η such that every step up to it is stable, for curvature a and all below."""
-    w, top = spectrum(network), (4 - 2 * lam) / lam
+    w, top = spectrum(network), min((4 - 2 * lam) / lam, 1e300)  # infinite steps have no modes
     # stability need not be monotone in η: bisection alone could jump over a window of unstable steps
     tried = top * np.geomspace(1e-6, 1.0, GRID)
     unstable = largest(w, lam, tried) >= 1

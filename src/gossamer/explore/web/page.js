@@ -74,7 +74,7 @@ function say(milliseconds) {
 
 function slider(title, name, range, value, changed) {
   const { low, high, log, whole } = range;
-  const share = (of) => (log ? Math.log(of / low) / Math.log(high / low) : (of - low) / (high - low));
+  const share = (of) => (log ? Math.log(Math.max(of, low) / low) / Math.log(high / low) : (of - low) / (high - low));
   const value_at = (part) => {
     const exact = log ? low * (high / low) ** part : low + (high - low) * part;
     return whole ? Math.round(exact) : Number(exact.toPrecision(3));
